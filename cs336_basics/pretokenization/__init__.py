@@ -1,4 +1,4 @@
-"""From text to counted words: corpora, split patterns, special tokens, safe cuts, counting."""
+"""Reading a corpus, splitting its text into pre-tokens, and counting them."""
 
 from cs336_basics.pretokenization.counting.count_texts import count_text, count_texts
 from cs336_basics.pretokenization.counting.count_words import count_words

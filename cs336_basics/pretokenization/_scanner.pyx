@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Binding of scanner.hpp: the pre-tokens of a text in memory."""
+"""Python bindings for scanner.hpp and utf8.hpp: splitting text and checking UTF-8."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE, PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_DecodeUTF8
@@ -47,29 +47,28 @@ cdef extern from "unicode/utf8.hpp" namespace "cs336" nogil:
 UNICODE_VERSION = c_UNICODE_VERSION.decode()
 REGEX_VERSION = c_REGEX_VERSION.decode()
 
-# Their rules are complete: they need no SplitProgram.
+# Patterns whose scanners need no SplitProgram.
 _WITHOUT_PROGRAM = ("gpt2", "cl100k")
 
-# regular expression -> name. native/scanning/simd/starts.hpp has rules for each of them.
+# Regular expression -> name. native/scanning/simd/starts.hpp has rules for each name.
 _IMPLEMENTED = {expression: name for name, expression in PATTERNS.items()}
 
 
 def scanned_pattern(pattern):
-    """Return the name of the scanner that was written for a pattern, or None if none was.
+    """Return the name of a pattern that has its own scanner, or None for any other pattern.
 
     Args:
-        pattern: a name in PATTERNS or a regular expression.
+        pattern: Name in PATTERNS or regular expression.
     """
     name = _IMPLEMENTED.get(PATTERNS.get(pattern, pattern))
     return name if name in _WITHOUT_PROGRAM else None
 
 
 def masked_pattern(pattern):
-    """Return the name in MASKED_PATTERNS of a pattern, or None if it has none.
+    """Return the name of a pattern in MASKED_PATTERNS, or None if it is not there.
 
     Args:
-        pattern: a name in PATTERNS, a regular expression, or a SplitProgram, which has none: it is
-            run as it is.
+        pattern: Name in PATTERNS, regular expression, or SplitProgram. A SplitProgram has no name.
     """
     if not isinstance(pattern, str):
         return None
@@ -78,13 +77,13 @@ def masked_pattern(pattern):
 
 
 def program_of(pattern):
-    """Return the SplitProgram of a pattern for which no scanner was written; None if it has one.
+    """Return the SplitProgram of a pattern, or None if the pattern has its own scanner.
 
     Args:
-        pattern: a name in PATTERNS, a regular expression, or a SplitProgram, which is returned.
+        pattern: Name in PATTERNS, regular expression, or SplitProgram, which is returned.
 
     Raises:
-        ValueError: the pattern cannot be compiled either.
+        ValueError: If the pattern cannot be compiled.
     """
     if not isinstance(pattern, str):
         return pattern
@@ -93,21 +92,21 @@ def program_of(pattern):
     program = split_program.find_program(pattern)
     if program is None:
         raise ValueError(
-            f"pattern is {pattern!r}, which cannot be compiled: use "
+            f"pattern {pattern!r} cannot be compiled; use "
             "cs336_basics.pretokenization.pretokenize, which accepts every pattern"
         )
     return program
 
 
 def simd_levels():
-    """Return the names of the SIMD levels of this build and this CPU, slowest first."""
+    """Return the names of the SIMD levels that this build and this CPU support, slowest first."""
     return [
         SIMD_LEVEL_NAMES[i].decode() for i in range(NUM_SIMD_LEVELS) if has_simd_level(<SimdLevel>i)
     ]
 
 
 def default_simd_level():
-    """Return the default SIMD level: the fastest, or the one in the environment variable CS336_SIMD."""
+    """Return the SIMD level in the environment variable CS336_SIMD. Defaults to the fastest."""
     return SIMD_LEVEL_NAMES[<int>best_simd_level()].decode()
 
 
@@ -116,23 +115,23 @@ cdef SimdLevel simd_level_named(name) except *:
         return best_simd_level()
     available = simd_levels()
     if name not in available:
-        raise ValueError(f"simd_level is {name!r}: it must be one of {', '.join(available)}")
+        raise ValueError(f"simd_level must be one of {', '.join(available)}, got {name!r}")
     return simd_level_of(name)
 
 
 cdef class PreTokens:
-    """An iterator over the pre-tokens of a text, as str or bytes, which finds them in batches.
+    """An iterator over the pre-tokens of a text. It finds them in batches.
 
     Args:
-        data: valid UTF-8.
-        pattern, simd_level: see `pretokenize_bytes`.
-        as_text: yield str, not bytes.
+        data: Valid UTF-8.
+        pattern, simd_level: See `pretokenize_bytes`.
+        as_text: Whether to yield str instead of bytes.
     """
 
     cdef bytes data
     cdef bint as_text
     cdef Scanner scanner
-    cdef shared_ptr[const SplitProgram] incomplete  # instead, for a pattern that leaves out text
+    cdef shared_ptr[const SplitProgram] incomplete  # used instead if the pattern skips text
     cdef unique_ptr[ScanState] state
     cdef size_t size, position, start
     cdef size_t count, index
@@ -188,8 +187,7 @@ cdef class PreTokens:
                 text, self.size, start, self.state.get()[0])
             if self.position > start:
                 return self.make(text + start, self.position - start)
-            # What the pattern does not match is left out.
-            self.position += character(text + start).length
+            self.position += character(text + start).length  # no match here: skip a character
         raise StopIteration
 
     cdef object make(self, const uint8_t* word, size_t length):
@@ -202,12 +200,12 @@ def pretokenize_text(text, pattern="gpt2", simd_level=None):
     """Return an iterator over the pre-tokens of a str, as str.
 
     Args:
-        text: a str without special tokens.
-        pattern, simd_level: see `pretokenize_bytes`.
+        text: Text without special tokens.
+        pattern, simd_level: See `pretokenize_bytes`.
 
     Raises:
-        ValueError: the pattern cannot be compiled; the SIMD level is unknown or not available.
-        UnicodeEncodeError: the text contains a lone surrogate.
+        ValueError: If the pattern cannot be compiled, or the SIMD level is not available.
+        UnicodeEncodeError: If the text contains a lone surrogate.
     """
     return PreTokens(text.encode(), pattern, simd_level, True)
 
@@ -216,13 +214,13 @@ def pretokenize_bytes(data, pattern="gpt2", simd_level=None):
     """Return an iterator over the pre-tokens of UTF-8 bytes, as bytes.
 
     Args:
-        data: bytes without special tokens.
-        pattern: a name in PATTERNS, a regular expression, or a SplitProgram.
-        simd_level: a name in `simd_levels()`; None: `default_simd_level()`.
+        data: UTF-8 without special tokens.
+        pattern: Name in PATTERNS, regular expression, or SplitProgram.
+        simd_level: Name in `simd_levels()`. Defaults to `default_simd_level()`.
 
     Raises:
-        ValueError: the pattern cannot be compiled; the SIMD level is unknown or not available; the
-            bytes are not valid UTF-8.
+        ValueError: If the pattern cannot be compiled, the SIMD level is not available, or the bytes
+            are not valid UTF-8.
     """
     checked = bytes(data)
     check_utf8(checked)
@@ -239,7 +237,7 @@ cdef int check_utf8(bytes data) except -1:
 def num_pretokens(bytes data not None, pattern="gpt2", simd_level=None):
     """Return the number of pre-tokens of UTF-8 bytes; see `pretokenize_bytes`.
 
-    Releases the GIL, unless the pattern leaves out text.
+    Releases the GIL if the pattern matches all text.
     """
     cdef const uint8_t* text = <const uint8_t*>PyBytes_AS_STRING(data)
     cdef size_t size = PyBytes_GET_SIZE(data)
@@ -263,8 +261,8 @@ def first_invalid(data, vectors=True):
     """Return the offset of the first byte that is not valid UTF-8, or None if all bytes are valid.
 
     Args:
-        data: bytes.
-        vectors: use the vector instructions of this CPU.
+        data: Bytes to check.
+        vectors: Whether to use the vector instructions of this CPU.
     """
     cdef bytes text = data
     cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(text)
@@ -275,7 +273,7 @@ def first_invalid(data, vectors=True):
 
 
 def is_valid_utf8(bytes data not None):
-    """As `utf8.is_valid_utf8_in_python`. Releases the GIL."""
+    """Compiled version of `utf8.is_valid_utf8_in_python`. Releases the GIL."""
     cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(data)
     cdef size_t size = PyBytes_GET_SIZE(data)
     cdef size_t valid
@@ -285,7 +283,7 @@ def is_valid_utf8(bytes data not None):
 
 
 def count_invalid(bytes data not None):
-    """As `utf8.count_invalid_in_python`. Releases the GIL."""
+    """Compiled version of `utf8.count_invalid_in_python`. Releases the GIL."""
     cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(data)
     cdef size_t size = PyBytes_GET_SIZE(data)
     cdef Replaced found
@@ -295,7 +293,7 @@ def count_invalid(bytes data not None):
 
 
 def replace_invalid(bytes data not None):
-    """As `utf8.replace_invalid_in_python`. Releases the GIL."""
+    """Compiled version of `utf8.replace_invalid_in_python`. Releases the GIL."""
     cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(data)
     cdef size_t size = PyBytes_GET_SIZE(data)
     cdef Replaced found
@@ -310,7 +308,7 @@ def replace_invalid(bytes data not None):
 
 
 def text_and_bytes(bytes data not None):
-    """As `utf8.text_and_bytes_in_python`."""
+    """Compiled version of `utf8.text_and_bytes_in_python`."""
     cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(data)
     cdef size_t size = PyBytes_GET_SIZE(data)
     cdef size_t begin = 0, end_of_text, end
@@ -327,7 +325,7 @@ def text_and_bytes(bytes data not None):
 
 
 def character_classes(str text not None):
-    """Return the class of every character, as bytes: 0 other, 1 letter, 2 number, 3 white space."""
+    """Return the class of each character as a byte: 0 other, 1 letter, 2 number, 3 white space."""
     cdef bytes data = text.encode()
     cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(data)
     cdef size_t size = PyBytes_GET_SIZE(data)

@@ -1,4 +1,4 @@
-"""Failures of C++ threads, and the exceptions that they become in Python."""
+"""Failures in C++ threads, converted to Python exceptions."""
 
 from libc.stdint cimport uint64_t
 from libcpp.string cimport string
@@ -24,10 +24,10 @@ cdef extern from "base/failure.hpp" namespace "cs336" nogil:
 
 
 cdef inline int raise_reading_failure(const Failure& failure, path) except -1:
-    """Raise the exception for a failure to read the file `path`; do nothing for other failures."""
+    """Raise the exception for a failure to read the file `path`. Ignore other failures."""
     import os
 
-    from cs336_basics.pretokenization.reading.storage import piece_too_long
+    from cs336_basics.pretokenization.reading.storage import became_shorter, piece_too_long
     from cs336_basics.pretokenization.reading.utf8_errors import invalid_utf8_error
 
     if failure.kind == NOT_UTF8:
@@ -36,11 +36,8 @@ cdef inline int raise_reading_failure(const Failure& failure, path) except -1:
         where = f" at byte {failure.offset:,}" if failure.offset else ""
         raise OSError(failure.code, os.strerror(failure.code) + where, path)
     if failure.kind == TOO_LONG:
-        where = f"{path}, the text from byte {failure.offset:,} on"
+        where = f"{path}, the text at byte {failure.offset:,}"
         raise piece_too_long(where, failure.expected)
     if failure.kind == SHORTER:
-        raise ValueError(
-            f"{path} ended at byte {failure.offset:,} where bytes up to {failure.expected:,} "
-            "were expected: the file became shorter while it was read"
-        )
+        raise became_shorter(path, failure.offset, failure.expected)
     return 0

@@ -1,4 +1,4 @@
-"""The scanner of a split pattern: a named one, or a table that Python compiled."""
+"""Scanners of split patterns, as Cython declarations."""
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libcpp cimport bool as cbool
@@ -48,7 +48,7 @@ cdef extern from "scanning/scanner.hpp" namespace "cs336" nogil:
 
 
 cdef inline shared_ptr[const SplitProgram] make_program(program) except *:
-    """Return the C++ form of a `split_program.SplitProgram`."""
+    """Convert a `split_program.SplitProgram` to its C++ class."""
     cdef SplitTables tables
     cdef const uint16_t[:, ::1] transitions = program.transitions
     cdef const uint16_t[::1] block_of = program.block_of
@@ -73,22 +73,22 @@ cdef inline shared_ptr[const SplitProgram] make_program(program) except *:
 
 
 cdef inline SimdLevel simd_level_of(name) except *:
-    """Return the SIMD level of a name, which is one of SIMD_LEVEL_NAMES."""
+    """Return the SIMD level with a name in SIMD_LEVEL_NAMES."""
     cdef int i
     for i in range(NUM_SIMD_LEVELS):
         if SIMD_LEVEL_NAMES[i].decode() == name:
             return <SimdLevel>i
-    raise ValueError(f"there is no SIMD level {name!r}")
+    raise ValueError(f"unknown SIMD level {name!r}")
 
 
 cdef inline Scanner make_scanner(pattern, SimdLevel simd_level) except *:
-    """Return the scanner of a pattern that has one.
+    """Return the scanner of a pattern.
 
     Args:
-        pattern: a name in PATTERNS, a regular expression, or a SplitProgram.
+        pattern: Name in PATTERNS, regular expression, or SplitProgram.
 
     Raises:
-        ValueError: the pattern has no scanner.
+        ValueError: If the pattern cannot be compiled or does not match all text.
     """
     from cs336_basics.pretokenization._scanner import masked_pattern, program_of, scanned_pattern
 
@@ -97,7 +97,10 @@ cdef inline Scanner make_scanner(pattern, SimdLevel simd_level) except *:
     if program is None:
         return Scanner(<cbool>(scanned_pattern(pattern) == "cl100k"), simd_level)
     if not program.complete:
-        raise ValueError(f"pattern is {pattern!r}, which has no scanner: choose another backend")
+        raise ValueError(
+            f"pattern {pattern!r} does not match all text, so it has no scanner; choose another "
+            "backend"
+        )
     name = masked_pattern(pattern)
     for i in range(NUM_MASKED_PATTERNS):
         if MASKED_PATTERNS[i].name.decode() == name:

@@ -146,7 +146,10 @@ def test_special_tokens_with_ids_are_refused(make):
 
 
 def test_an_open_file_is_no_path(path):
-    with open(path, encoding="utf-8") as file, pytest.raises(TypeError, match=r"^paths is <_io"):
+    with (
+        open(path, encoding="utf-8") as file,
+        pytest.raises(TypeError, match=r"^paths must .* got <_io"),
+    ):
         train_bpe(file, 300, [])
 
 
@@ -159,10 +162,10 @@ def test_other_arguments_are_named(path):
         (lambda: train("abc", 257), r"^word_counts is 'abc': pass a dict"),
         (lambda: list(TOKENIZER.encode_iterable(5)), "^iterable is 5: pass an iterable of str"),
         (lambda: TOKENIZER.special_token_id(["<s>"]), r"^\['<s>'\] is not a special token"),
-        (lambda: TOKENIZER.encode_array("a", errors="bad"), "^errors is 'bad': it must be one of"),
+        (lambda: TOKENIZER.encode_array("a", errors="bad"), "^errors must be .* got 'bad'"),
         (lambda: TOKENIZER.decode([HUGE]), "^id <int too long to show> is not in the"),
-        (lambda: Corpus(path, field="text"), "^field is 'text', but no file is JSON lines"),
-        (lambda: Corpus(path, column="text"), "^column is 'text', but no file is Parquet"),
+        (lambda: Corpus(path, field="text"), "^field 'text' applies only to JSON lines"),
+        (lambda: Corpus(path, column="text"), "^column 'text' applies only to Parquet"),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
             call()

@@ -161,7 +161,7 @@ def test_a_run_interrupted_during_encoding_can_be_resumed(tiny, rows, monkeypatc
         (["text.txt", "gone"], r"data\.train_path.*'gone'"),
         (["a.jsonl"], r"data\.train_path: a\.jsonl.*data\.field"),
         (["a.jsonl", "--data.field", "txt"], r"'txt'.*\['id', 'text'\]"),
-        (["a.parquet", "--data.column", "txt"], r"id, text.*'txt'.*data\.column"),
+        (["a.parquet", "--data.column", "txt"], r"'txt'.*id, text.*data\.column"),
         (["a.parquet", "--data.column", "id"], "'id'.*int64"),
         (["text.txt", "--data.field", "text"], r"data\.field.*'text'"),
         (["text.txt", "--data.column", "c"], r"data\.column.*'c'"),

@@ -1,1 +1,1 @@
-"""Counting of pre-tokens."""
+"""Counting of pre-tokens in files and in memory."""

@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Binding of word_counter.hpp: counts the words of files with threads, or of texts in memory."""
+"""Python bindings for word_counter.hpp: counting words of files in threads, or of texts in memory."""
 
 import os
 
@@ -20,7 +20,6 @@ from cs336_basics.pretokenization.failures cimport (
 from cs336_basics.pretokenization.scanners cimport Scanner, make_scanner, simd_level_of
 
 from cs336_basics.pretokenization._scanner import default_simd_level
-from cs336_basics.pretokenization.splitter import check_special_tokens
 from cs336_basics.pretokenization.reading.storage import MAX_PIECE_BYTES
 from cs336_basics.pretokenization.reading.utf8_errors import invalid_utf8_error
 
@@ -63,16 +62,14 @@ cdef extern from "counting/word_counter.hpp" namespace "cs336" nogil:
         const uint8_t*, size_t, const int64_t*, size_t) except +
 
 
-# A table of this many words takes 32 MB.
+# A table with this many words takes 32 MB.
 MOST_OWN_WORDS = 700_000
 
 
 cdef SplitOptions make_options(special_tokens, pattern, errors, simd_level) except *:
     cdef SplitOptions options
     cdef vector[string] tokens
-    if errors not in ("replace", "strict"):
-        raise ValueError(f"errors is {errors!r}: it must be one of replace, strict")
-    for token in check_special_tokens(special_tokens):
+    for token in special_tokens:
         tokens.push_back(<string>token.encode())
     options.tokens = SpecialTokens(tokens)
     options.scanner = make_scanner(pattern, simd_level_of(simd_level or default_simd_level()))
@@ -83,34 +80,35 @@ cdef SplitOptions make_options(special_tokens, pattern, errors, simd_level) exce
 def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, block_size,
                 progress_callback=None, simd_level=None, most_own_words=MOST_OWN_WORDS,
                 replaced=None, max_piece_bytes=MAX_PIECE_BYTES):
-    """Count the pre-tokens of files with threads; see `count_words`.
+    """Count the pre-tokens of files in threads; see `count_words`.
+
+    Only the pattern is checked; `count_words` checks the other arguments.
 
     Args:
-        paths: the files.
-        sizes: their sizes in bytes; bytes beyond are not read.
-        special_tokens: cut out of the text and not counted.
-        pattern: a name in PATTERNS or its regular expression.
-        num_workers: the number of threads.
+        paths: Files to count.
+        sizes: Size of each file in bytes. Bytes beyond it are not read.
+        special_tokens: Tokens that are cut out of the text and not counted.
+        pattern: Name in PATTERNS or regular expression.
+        num_workers: Number of threads.
         errors: "replace" or "strict".
-        block_size: the number of bytes that a thread reads at once.
-        progress_callback: called every 50 ms with the number of bytes counted so far.
-        simd_level: a name in `_scanner.simd_levels()`; None: the default.
-        most_own_words: a thread adds its words to a table that all threads share when it has counted
-            more distinct words than this.
-        replaced: a list, to which `(file, sequences, bytes, offset)` is appended for every file with
-            sequences that are not UTF-8: its index, their number and their bytes, and where the
-            first one is.
-        max_piece_bytes: a text without a safe cut for more bytes is refused.
+        block_size: Number of bytes that a thread reads at once.
+        progress_callback: Called every 50 ms with the number of bytes counted so far.
+        simd_level: Name in `_scanner.simd_levels()`. Defaults to `default_simd_level()`.
+        most_own_words: Number of distinct words above which a thread adds its words to the table
+            that all threads share.
+        replaced: List to which `(file, sequences, bytes, offset)` is appended for each file that is
+            not valid UTF-8: index of the file, number of invalid sequences, number of their bytes,
+            and offset of the first one.
+        max_piece_bytes: Maximum number of bytes between two safe cuts.
 
     Returns:
         `(data, offsets, counts)`, the buffers of a WordCounts.
 
     Raises:
-        ValueError: the pattern has no scanner; `errors`, `block_size` or a special token is not
-            valid; a file is not valid UTF-8 (errors="strict"), became shorter, or has no safe cut
-            for too long.
-        OSError: a file cannot be read.
-        MemoryError: there is not enough memory for the distinct words.
+        ValueError: If the pattern has no scanner, or a file is not valid UTF-8 (errors="strict"),
+            was truncated, or exceeds `max_piece_bytes`.
+        OSError: If a file cannot be read.
+        MemoryError: If the distinct words do not fit in memory.
     """
     cdef vector[string] c_paths
     cdef vector[uint64_t] c_sizes
@@ -118,8 +116,6 @@ def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, bloc
     cdef unique_ptr[FileCounter] job
     cdef _Buffers buffers
     cdef Failure failure
-    if block_size < 1:
-        raise ValueError(f"block_size is {block_size}: it must be at least one byte")
     names = [os.fspath(path) for path in paths]
     for name, size in zip(names, sizes, strict=True):
         c_paths.push_back(<string>os.fsencode(name))
@@ -143,7 +139,7 @@ def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, bloc
 
 
 cdef int watch(void* progress_callback, uint64_t bytes_done) except -1 with gil:
-    """Run the signal handlers and report progress, in the thread that waits for the others."""
+    """Run signal handlers and report progress. Called in the thread that waits for the others."""
     PyErr_CheckSignals()
     if <object>progress_callback is not None:
         (<object>progress_callback)(bytes_done)
@@ -151,21 +147,21 @@ cdef int watch(void* progress_callback, uint64_t bytes_done) except -1 with gil:
 
 
 cdef int raise_failure(const Failure& failure, list names) except -1:
-    """Raise the exception for a failure, if it is one."""
+    """Raise the exception for a failure. Do nothing if there was none."""
     cdef int kind = failure.kind
     if kind == NONE:
         return 0
     path = names[failure.file] if failure.file < <size_t>len(names) else None
     if kind == MEMORY:
-        raise MemoryError("there is not enough memory for the distinct words")
+        raise MemoryError("not enough memory for the distinct words")
     if kind == SYSTEM and path is None:
-        raise RuntimeError(f"no thread could be started: {os.strerror(failure.code)}")
+        raise RuntimeError(f"cannot start a thread: {os.strerror(failure.code)}")
     raise_reading_failure(failure, path)
     raise RuntimeError(failure.message.decode("utf-8", "replace"))
 
 
 cdef class _Buffers:
-    """Memory for the result, written by C++ before anything else can read it."""
+    """Memory for the result. C++ writes to it before any other code can read it."""
 
     cdef bytes data_bytes, offset_bytes, count_bytes
     cdef uint8_t* data
@@ -187,10 +183,10 @@ cdef class _Buffers:
 
 
 def first_repeated(const uint8_t[::1] data, const int64_t[::1] offsets):
-    """Return the index of the first word that is equal to an earlier one; their number if none.
+    """Return the index of the first word that equals an earlier one, or the number of words.
 
     Raises:
-        ValueError: the offsets fall, or exceed the data.
+        ValueError: If the offsets decrease or exceed the data.
     """
     cdef size_t num_bytes = data.shape[0], num_words = offsets.shape[0] - 1, index = 0
     cdef const uint8_t* start = &data[0] if num_bytes else NULL
@@ -201,10 +197,10 @@ def first_repeated(const uint8_t[::1] data, const int64_t[::1] offsets):
 
 
 cdef class TextCounter:
-    """Counts texts in memory, and adds up words that were counted before.
+    """Counts texts in memory and adds words that are already counted.
 
     Args:
-        special_tokens, pattern, errors, simd_level: see `count_files`.
+        special_tokens, pattern, errors, simd_level: See `count_files`.
     """
 
     cdef unique_ptr[MemoryCounter] counter
@@ -214,12 +210,13 @@ cdef class TextCounter:
         self.counter.reset(new MemoryCounter(options))
 
     def count(self, bytes text not None):
-        """Count the pre-tokens of a complete text (UTF-8 bytes).
+        """Count the pre-tokens of a complete text, given as UTF-8.
 
-        Returns the number of sequences that are not UTF-8 and were read as U+FFFD.
+        Returns:
+            Number of invalid sequences that were read as U+FFFD.
 
         Raises:
-            ValueError: errors="strict" and a byte is not valid UTF-8.
+            ValueError: If `errors` is "strict" and the text is not valid UTF-8.
         """
         cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(text)
         cdef size_t size = PyBytes_GET_SIZE(text)
@@ -232,18 +229,14 @@ cdef class TextCounter:
 
     def add_words(self, const uint8_t[::1] data, const int64_t[::1] offsets,
                   const int64_t[::1] counts):
-        """Add words with their counts: the arrays of a WordCounts.
+        """Add words with their counts, given as the arrays of a WordCounts.
 
         Raises:
-            ValueError: the arrays do not match.
-            OverflowError: the sum of the counts of a word exceeds 2^63 - 1.
+            ValueError: If the offsets decrease or exceed the data.
+            OverflowError: If the total count of a word exceeds 2^63 - 1.
         """
         cdef size_t num_words = counts.shape[0]
-        if <size_t>offsets.shape[0] != num_words + 1:
-            raise ValueError(
-                f"offsets has {offsets.shape[0]} elements: it must have one more than counts, which "
-                f"has {num_words}"
-            )
+        assert <size_t>offsets.shape[0] == num_words + 1
         cdef size_t num_bytes = data.shape[0]
         if num_words == 0:
             return
@@ -252,7 +245,7 @@ cdef class TextCounter:
                 &data[0] if num_bytes else NULL, num_bytes, &offsets[0], &counts[0], num_words)
 
     def result(self):
-        """Return `(data, offsets, counts)`, the buffers of a WordCounts, for all words so far."""
+        """Return `(data, offsets, counts)`, the buffers of a WordCounts with all words so far."""
         cdef _Buffers buffers
         with nogil:
             self.counter.get().finish()

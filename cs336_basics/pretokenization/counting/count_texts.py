@@ -1,4 +1,4 @@
-"""Counts texts one after the other: texts in memory, and the texts of a chunk of a corpus."""
+"""Counting of texts in memory and of the texts in a chunk of a corpus."""
 
 from __future__ import annotations
 
@@ -33,20 +33,23 @@ def count_texts(
 ) -> Mapping[bytes, int]:
     """Count the pre-tokens of texts in memory, such as the rows of a dataset.
 
-    Each text is a separate document: no word spans two of them. They are read one by one, so
-    `texts` can be a generator over more than memory holds.
+    Each text is a separate document: no word spans two texts. The texts are read one at a time, so
+    a generator may yield more text than fits in memory.
 
     Args:
-        texts: strings, or UTF-8 bytes; or, with `field`, rows: dicts, a dataset of Hugging Face's
-            library, an Arrow table or stream; see `texts_of_rows`.
-        splitter: how they are split; None: `Splitter()`.
-        errors: how bytes that are not UTF-8 are treated; see `Corpus`.
-        field: the field or column of the rows that has the text.
+        texts: Iterable of str or UTF-8 bytes. With `field`, rows: dicts, a Hugging Face dataset, or
+            an Arrow table or stream; see `texts_of_rows`.
+        splitter: Split pattern and special tokens. Defaults to `Splitter()`.
+        errors: How to treat bytes that are not valid UTF-8; see `Corpus`.
+        field: Field or column that contains the text of a row.
+
+    Returns:
+        Pre-token (UTF-8 bytes) -> number of occurrences. The count of an absent word is 0.
 
     Raises:
-        TypeError: a single str or bytes instead of several, or an item that is neither.
-        ValueError: (`"strict"`) text that is not UTF-8, with its index; a text that begins as
-            UTF-16 or UTF-32 does; rows lack the field.
+        TypeError: If `texts` is a single str or bytes, or an item is neither str nor bytes.
+        ValueError: If a text is not valid UTF-8 (`errors="strict"`) or starts with the byte order
+            mark of UTF-16 or UTF-32, or if a row does not have the field.
     """
     found = texts_of_rows(texts, field)
     check_errors(errors)
@@ -62,9 +65,9 @@ def count_texts(
             if num_replaced or len(data) != len(text):  # not ASCII
                 _record(changes, text, data, num_replaced, "", 0, index)
         except TypeError:
-            hint = ": pass field=, such as field='text'" if isinstance(text, Mapping) else ""
+            hint = "; pass field=, such as field='text'" if isinstance(text, Mapping) else ""
             raise TypeError(
-                f"text {index:,} is of type {type(text).__name__}, not str or bytes{hint}"
+                f"text {index:,} must be str or bytes, not {type(text).__name__}{hint}"
             ) from None
         except ValueError as error:
             raise ValueError(f"text {index:,}: {error}") from None
@@ -78,17 +81,18 @@ def count_texts(
 def count_chunk(
     chunk: Chunk, splitter: Splitter, backend: str = "native"
 ) -> tuple[Mapping[bytes, int], int, TextChanges]:
-    """Return the counts of a chunk, its `num_bytes`, and what reading and splitting changed.
+    """Return the counts of a chunk, its `num_bytes`, and the changes made to its text.
 
     Args:
-        chunk: of a corpus.
-        splitter: how it is split.
-        backend: A name in BACKENDS; see `text_counter`.
+        chunk: Chunk of a corpus.
+        splitter: Split pattern and special tokens.
+        backend: Name in BACKENDS; see `text_counter`.
 
     Raises:
-        ValueError: a truncated or damaged file, a line that is not JSON, a row without the field,
-            (`"strict"`) text that is not UTF-8; the message names the file and where in it.
-        FileNotFoundError, OSError: the file vanished or cannot be read.
+        ValueError: If the file is truncated or damaged, a line is not JSON, a row does not have the
+            field, or text is not valid UTF-8 (`errors="strict"`). The message includes the file and
+            the position.
+        FileNotFoundError, OSError: If the file was deleted or cannot be read.
     """
     counter = text_counter(splitter, chunk.errors, backend)
     changes = TextChanges()
@@ -103,7 +107,7 @@ def count_chunk(
                 where = chunk.path if row is None else f"{chunk.path}, {row}"
                 checked_utf8(text, "strict", where=where, start=start)
             if isinstance(location, int):
-                location = f"the text from byte {location:,} on"
+                location = f"the text at byte {location:,}"
             raise ValueError(f"{chunk.path}, {location}: {error}") from None
     changes.num_dropped = counter.num_dropped()
     return counter.counts(), chunk.num_bytes, changes
@@ -118,15 +122,16 @@ def _record(
     start: int,
     row: str | int | None,
 ) -> None:
-    """Record what reading a text changed, if anything.
+    """Add the changes that reading made to a text.
 
     Args:
-        changes: grows.
-        text, data: the text, and what was counted.
-        num_replaced: what the counter returned.
-        name: the file.
-        start: the offset of the text in it.
-        row: the row, or the index of the text; None for a block of a file of text.
+        changes: Receives the changes.
+        text: Text as it was read.
+        data: Bytes that were counted.
+        num_replaced: Number of invalid sequences that the counter replaced.
+        name: File that contains the text, or "".
+        start: Offset of the text in the file.
+        row: Location of the row or index of the text. None for a block of a plain text file.
     """
     if num_replaced:
         if start == 0:
@@ -142,18 +147,18 @@ def _named(row: str | int | None) -> str | None:
 
 
 def replaced_surrogates(text: str, data: bytes) -> int:
-    """Return how many lone surrogates of a text are U+FFFD in its UTF-8."""
+    """Return the number of lone surrogates in `text` that became U+FFFD in `data`."""
     if text.isascii() or _REPLACEMENT not in data:
         return 0
     return data.count(_REPLACEMENT) - text.count("\N{REPLACEMENT CHARACTER}")
 
 
 def count_text(text: str, splitter: Splitter | None = None) -> Counter[bytes]:
-    """Count the pre-tokens of a text in memory, one after the other in Python.
+    """Count the pre-tokens of a str in Python, without compiled counting.
 
     Raises:
-        TypeError: `text` is not a str.
-        ValueError: a lone surrogate, which UTF-8 cannot encode, with its index.
+        TypeError: If `text` is not a str.
+        ValueError: If `text` contains a lone surrogate, which UTF-8 cannot encode.
     """
     check_is_str(text)
     to_utf8(text, "strict")
@@ -162,36 +167,38 @@ def count_text(text: str, splitter: Splitter | None = None) -> Counter[bytes]:
 
 
 def to_utf8(text: str | bytes, errors: str) -> bytes:
-    """Return a text as UTF-8. Bytes are returned as they are, for the counter to check.
+    """Return a text as UTF-8. Bytes are returned unchanged; the counter checks them.
 
     Raises:
-        TypeError: neither str nor bytes.
-        ValueError: (`"strict"`) a lone surrogate, which UTF-8 cannot encode, with its index.
+        TypeError: If `text` is neither str nor bytes.
+        ValueError: If `errors` is "strict" and a str contains a lone surrogate.
     """
     if isinstance(text, bytes):
         return text if type(text) is bytes else bytes(text)
     if not isinstance(text, str):
-        raise TypeError(f"{short_repr(text)} is of type {type(text).__name__}, not str or bytes")
+        raise TypeError(f"text must be str or bytes, got {short_repr(text)}")
     try:
         return text.encode()
     except UnicodeEncodeError as error:
         if errors == "strict":
             raise ValueError(
                 f"the lone surrogate U+{ord(text[error.start]):04X} at character "
-                f"{error.start:,} has no UTF-8"
+                f"{error.start:,} cannot be encoded as UTF-8"
             ) from None
-        # UTF-16 holds surrogates; decoding replaces lone ones.
+        # UTF-16 can encode lone surrogates. Decoding combines pairs and replaces single ones.
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
 
 
 def text_counter(
     splitter: Splitter, errors: str, backend: str = "native"
 ) -> _NativeCounter | _PythonCounter:
-    """Return the counter of a backend; `"native"` needs compiled code that knows the pattern.
+    """Return the counter of a backend.
 
-    Both `count` the pre-tokens of one text after the other, and return how many sequences of it
-    were replaced with U+FFFD; then `counts` and `num_dropped`, the bytes that the pattern did not
-    match, are those of all texts.
+    For `"native"`, it is a compiled counter if the extensions are built and support the pattern.
+
+    Call `count` with each text; it returns the number of invalid sequences that were replaced with
+    U+FFFD. Then `counts()` returns the total counts, and `num_dropped()` the number of bytes that
+    the pattern did not match.
     """
     if backend == "regex":
         return _PythonCounter(splitter, errors, search_pretokens)
@@ -201,14 +208,14 @@ def text_counter(
 
 
 class _NativeCounter:
-    """Compiled; for patterns with a scanner, which match every character."""
+    """Compiled counter for patterns with a scanner. These match every character."""
 
     def __init__(self, splitter: Splitter, errors: str) -> None:
         from cs336_basics.pretokenization.counting._counting import TextCounter
 
         self._counter = TextCounter(splitter.special_tokens, splitter.pattern, errors)
         self._splitter = splitter
-        self.count = self._counter.count  # called for every row: without a function in between
+        self.count = self._counter.count  # called for every row, so without a wrapper
 
     def num_dropped(self) -> int:
         return 0
@@ -220,7 +227,7 @@ class _NativeCounter:
 
 
 class _PythonCounter:
-    """Readable; for every pattern."""
+    """Python counter for all patterns."""
 
     def __init__(
         self,

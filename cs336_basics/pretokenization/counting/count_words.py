@@ -1,16 +1,15 @@
-"""Count the pre-tokens of files. BPE training needs nothing else from a text.
+"""Counting of the pre-tokens of files. BPE training needs only these counts.
 
-There are five backends, each faster or for more text than the one before
-(docs/counting-and-encoding.md compares them):
+There are five backends (docs/counting-and-encoding.md compares them):
 
-- `regex` splits with the `regex` module, which runs the pattern as it is written, and counts in a
-  `Counter`; with more than one worker, in worker processes;
-- `serial` splits with the compiled scanner, in this process;
-- `processes` does the same in worker processes;
-- `native` splits and counts in threads of compiled code;
+- `regex` splits with the `regex` module and counts in a `Counter`. It uses worker processes if
+  there is more than one worker.
+- `serial` splits with the compiled scanner, in this process.
+- `processes` does the same in worker processes.
+- `native` splits and counts in threads of compiled code.
 - `ray` counts on a cluster of machines.
 
-All give the same counts, for every number of workers and every chunk size.
+All return the same counts for any number of workers and any chunk size.
 """
 
 from __future__ import annotations
@@ -38,19 +37,19 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
 BACKENDS = ("regex", "serial", "processes", "native", "ray")
-"""The counting backends, from the simplest to the one for the most text."""
+"""Names of the counting backends, from the simplest to the one for the largest corpora."""
 
 DEFAULT_BLOCK_SIZE = 1 << 20
-"""Bytes that a thread of the native backend reads at a time: they fit the L2 cache of most CPUs."""
+"""Bytes that a native thread reads at a time. They fit in the L2 cache of most CPUs."""
 
 PLAIN_CHUNK_SIZE = 4 << 20
-"""Most bytes of plain text that Python counts at a time, which bounds memory."""
+"""Maximum number of bytes of plain text that Python counts at a time, to limit memory."""
 
 SMALLEST_CHUNK_SIZE = 1 << 20
-"""Bytes of plain text for which starting a worker process pays."""
+"""Minimum number of bytes of plain text that justify a worker process."""
 
 CHUNKS_PER_WORKER = 4
-"""Chunks of a small text for each worker process, which evens the load."""
+"""Number of chunks of a small text per worker process, which balances the load."""
 
 _MOST_ADDENDS = 16
 
@@ -68,37 +67,37 @@ def count_words(
 ) -> Mapping[bytes, int]:
     """Count the pre-tokens of files.
 
-    Text is read as bytes, so that line ends (CRLF too), a byte order mark and NUL characters are
-    text like any other. Special tokens are cut out first and are not counted. Every file, and every
-    row of a file of rows, is split by itself.
+    Text is read as bytes, so line ends (including CRLF), byte order marks and NUL characters are
+    preserved. Special tokens are cut out first and are not counted. Each file is split separately,
+    and so is each row of a file with rows.
 
     Args:
-        corpus: the text: a Corpus, or what `Corpus` takes as paths.
-        splitter: the split pattern and the special tokens; None: `Splitter()`.
-        backend: one of BACKENDS. None: `"native"` if it is built and knows the pattern, else
-            `"processes"`. Files that are not plain text are counted in processes, or, with
-            `"serial"`, in this one.
-        num_workers: threads, worker processes or Ray tasks; None: one for each core. No more are
-            started than there are chunks, so that a small file is counted in this process.
-        chunk_size: bytes counted at a time; None: the default of the backend.
-        progress: show a progress bar on a terminal.
+        corpus: Corpus, or paths as for `Corpus`.
+        splitter: Split pattern and special tokens. Defaults to `Splitter()`.
+        backend: Name in BACKENDS. Defaults to `"native"` if it is built and supports the pattern,
+            and to `"processes"` otherwise. Files that are not plain text are counted in worker
+            processes, or in this process with `"serial"`.
+        num_workers: Number of threads, worker processes or Ray tasks. Defaults to the number of
+            cores. A backend with processes starts at most one per chunk.
+        chunk_size: Number of bytes counted at a time. The default depends on the backend.
+        progress: Whether to show a progress bar on a terminal.
 
     Returns:
-        pre-token (UTF-8 bytes) -> number of occurrences: a WordCounts if all files were counted by
-        compiled code, else a Counter. In both, the count of an absent word is 0.
+        Pre-token (UTF-8 bytes) -> number of occurrences, as a WordCounts if compiled code counted
+        all files, or as a Counter otherwise. The count of an absent word is 0 in both.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: a path is a directory; the files are empty, damaged, or (`errors="strict"`)
-            hold a byte that is not UTF-8, named with its offset; a row lacks the field, or a file
-            the column; a bad backend or number.
-        TypeError: `splitter` is not a Splitter.
-        ImportError: a library for the format is missing, named with the command that installs it.
-        RuntimeError: a worker process died.
+        FileNotFoundError: If a file does not exist.
+        ValueError: If a directory has no text files, the files are empty or damaged, text is not
+            valid UTF-8 (`errors="strict"`), a field or column is missing, or an argument is out of
+            range.
+        TypeError: If `splitter` is not a Splitter.
+        ImportError: If a library for the file format is not installed.
+        RuntimeError: If a worker process died.
 
     Warns:
-        UserWarning: bytes that are not UTF-8 were read as U+FFFD; or the pattern does not match all
-            of the text. Both with the share, the first with the offset of the first of them.
+        UserWarning: If invalid UTF-8 was read as U+FFFD, or the pattern does not match all text.
+            The warning includes the share of the text.
     """
     corpus = Corpus.of(corpus)
     check_errors(corpus.errors)
@@ -144,11 +143,11 @@ def count_words(
 
 
 class _Sum:
-    """A sum of word counts. It adds a few at a time, so that memory holds only a few of them."""
+    """A sum of word counts. Adding a few at a time keeps only a few of them in memory."""
 
     def __init__(self) -> None:
         self._counted: list[WordCounts] = []
-        self._others: Counter[bytes] | None = None  # of the readable counter
+        self._others: Counter[bytes] | None = None  # counts from Python
 
     def add(self, counts: Mapping[bytes, int]) -> None:
         if isinstance(counts, WordCounts):
@@ -186,8 +185,8 @@ def _choose_backend(backend: str | None, splitter: Splitter) -> str:
     if has_scanner("gpt2") and pattern not in _patterns_warned_of:
         _patterns_warned_of.add(pattern)
         warn(
-            f"pattern {short_repr(pattern)} cannot be compiled, or leaves out text: its words are "
-            "counted in worker processes, which is many times slower"
+            f"pattern {short_repr(pattern)} cannot be compiled or does not match all text; words "
+            "are counted in worker processes, which is many times slower"
         )
     return "processes"
 
@@ -200,19 +199,19 @@ def _count_native(
     bar: tqdm[Any] | HiddenBar,
     changes: TextChanges,
 ) -> WordCounts:
-    """Count files of plain text in threads of compiled code. `changes` grows.
+    """Count plain text files in threads of compiled code and add the changes to `changes`.
 
-    Peak memory grows with the number of distinct words and of threads, not the size of the files.
-    Only text without any safe cut (see `SafeCuts`) is held in memory as a whole. Ctrl-C ends it
-    within a fraction of a second. The order of the words does not depend on the threads.
+    Peak memory grows with the number of distinct words and threads, not with the size of the files.
+    Only text without safe cuts (see `SafeCuts`) is read into memory as a whole. Ctrl-C stops the
+    threads within a fraction of a second. The order of the words does not depend on the threads.
     """
     try:
         from cs336_basics.pretokenization.counting._counting import count_files
     except ImportError as error:
         raise ImportError(
-            "counting natively needs compiled code that is not built: with a C++ compiler, run "
-            "`python setup.py build_ext --inplace` in the checkout or install the package again; "
-            "or choose backend='processes'"
+            "backend 'native' needs compiled code, which is not built; run `python setup.py "
+            "build_ext --inplace` in the checkout, reinstall the package with a C++ compiler, or "
+            "pass backend='processes'"
         ) from error
     replaced: list[tuple[int, int, int, int]] = []
     sizes = corpus.sizes

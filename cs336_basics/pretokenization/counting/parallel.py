@@ -1,4 +1,4 @@
-"""Run a function over many arguments in worker processes, in order and with bounded memory."""
+"""Worker processes that return results in order and use bounded memory."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 MAX_WORKERS = 1 << 16
-"""More threads or processes than any machine runs."""
+"""Maximum number of threads or processes. No machine runs as many."""
 
 
 def resolve_num_workers(num_workers: int | None) -> int:
-    """Return the number of workers to use; None: one for each core that this process may use.
+    """Return `num_workers`, or the number of cores available to this process for None.
 
     Raises:
-        ValueError: `num_workers` is smaller than one or greater than MAX_WORKERS.
-        TypeError: `num_workers` is not an int.
+        ValueError: If `num_workers` is less than one or greater than MAX_WORKERS.
+        TypeError: If `num_workers` is not an int.
     """
     if num_workers is None:
         if hasattr(os, "sched_getaffinity"):
@@ -35,22 +35,22 @@ def resolve_num_workers(num_workers: int | None) -> int:
 def map_ordered(
     function: Callable[..., Result], arguments: Iterable[tuple[Any, ...]], num_workers: int
 ) -> Iterator[Result]:
-    """Yield `function(*args)` for each of `arguments`, in their order.
+    """Yield `function(*args)` for each item of `arguments`, in order.
 
-    With one worker, everything runs in this process. With more, loky starts new worker processes
-    (it never forks a process that may have threads); unlike `multiprocessing`, it works without
-    `if __name__ == "__main__"` in the caller's script. `arguments` is read only a few items ahead
-    of the results, so memory holds only a few of either.
+    With one worker, the function runs in this process. With more, loky starts worker processes. It
+    does not fork, because this process may have threads, and unlike `multiprocessing` it does not
+    need `if __name__ == "__main__"` in the caller's script. `arguments` is read only a few items
+    ahead of the results, which limits memory.
 
     Args:
-        function: a function defined at the top level of a module.
-        arguments: tuples of positional arguments. They and the results are pickled.
-        num_workers: number of processes.
+        function: Function defined at the top level of a module.
+        arguments: Tuples of positional arguments. Arguments and results are pickled.
+        num_workers: Number of processes.
 
     Raises:
-        RuntimeError: a worker process died (killed, or out of memory). It is raised at once, not
-            after a time-out.
-        Exception: what `function` raises.
+        RuntimeError: If a worker process was killed or ran out of memory. There is no time-out to
+            wait for.
+        Exception: If `function` raises it.
     """
     if num_workers == 1:
         for args in arguments:
@@ -73,9 +73,9 @@ def map_ordered(
         finished = True
     except TerminatedWorkerError as error:
         raise RuntimeError(
-            f"one of {num_workers} worker processes died (killed, or out of memory), and no result "
-            f"was kept: try fewer workers (num_workers={max(1, num_workers // 2)}). {error}"
+            f"one of {num_workers} worker processes was killed or ran out of memory; try "
+            f"num_workers={max(1, num_workers // 2)} ({error})"
         ) from error
     finally:
-        # After an error, or if the caller stops early, running tasks are killed, not awaited.
+        # After an error, or if the caller stops early, kill running tasks instead of waiting.
         executor.shutdown(wait=True, kill_workers=not finished)

@@ -1,13 +1,12 @@
-"""The Ray backend: count words over a cluster, where one machine is not enough.
+"""The Ray backend, which counts words on a cluster.
 
-The counts are those of the other backends.
+It returns the same counts as the other backends.
 
-Every chunk of the corpus is a Ray task, which reads its bytes by itself from storage that all
-machines see: a shared file system, or any URL that fsspec opens. Only counts are sent. They are
-added in a tree, eight at a time, on the machines that hold them, so that neither the memory of one
-machine nor the network of the driver takes all of them.
+Each chunk of the corpus is a Ray task. The task reads its bytes from storage that all machines can
+access: a shared file system or any URL that fsspec opens. Only counts are sent. They are added in a
+tree, eight at a time, on the machines that store them. So the driver never receives all of them.
 
-Ray runs a task again if its worker or machine dies. Ray is imported when it is used.
+Ray repeats a task if its worker or machine dies. Ray is imported on first use.
 """
 
 from __future__ import annotations
@@ -52,25 +51,26 @@ def count_words_ray(
     """Count the pre-tokens of files with Ray tasks.
 
     Args:
-        corpus, splitter, progress: as for `count_words`. All machines must see the files under the
-            same names.
-        num_workers: tasks that run at the same time; None: the number of CPUs of the cluster.
-        chunk_size: bytes in a chunk; None: 32 MiB.
-        address: `"auto"` joins the cluster that runs on this machine, `"local"` starts one here,
-            `"ray://HOST:PORT"` connects as a client; None: what `ray.init` was called with, or
-            else what Ray decides.
+        corpus, splitter, progress: See `count_words`. The files must have the same paths on all
+            machines.
+        num_workers: Number of tasks that run at the same time. Defaults to the number of CPUs in
+            the cluster.
+        chunk_size: Number of bytes in a chunk. Defaults to 32 MiB.
+        address: `"auto"` joins the cluster on this machine, `"local"` starts one here, and
+            `"ray://HOST:PORT"` connects as a client. Ignored if Ray is already initialized.
+            Defaults to Ray's own choice.
 
     Raises:
-        ImportError: Ray is not installed; names the command that installs it.
-        ConnectionError: there is no cluster at `address`.
-        RuntimeError: a chunk failed on every try.
-        The errors of `count_words`, from the task in which they occurred.
+        ImportError: If Ray is not installed.
+        ConnectionError: If there is no cluster at `address`.
+        RuntimeError: If a chunk failed on each try.
+        Exception: If a task raises it; see `count_words`.
     """
     try:
         import ray
     except ImportError:
         raise ImportError(
-            "counting over Ray needs Ray: pip install 'cs336-basics[ray]', on every machine"
+            "backend 'ray' needs Ray; run pip install 'cs336-basics[ray]' on every machine"
         ) from None
 
     corpus = Corpus.of(corpus)
@@ -79,10 +79,10 @@ def count_words_ray(
     chunk_size = DEFAULT_CHUNK_SIZE if chunk_size is None else chunk_size
     checked_integer("chunk_size", chunk_size, 1, note=" byte")
     if num_workers is not None:
-        resolve_num_workers(num_workers)  # for its error
+        resolve_num_workers(num_workers)  # checks the argument
     chunks = [_with_absolute_path(chunk) for chunk in corpus.chunks(chunk_size)]
     if not chunks:
-        raise ValueError(f"{', '.join(corpus.files[:3])} is empty: name a file that contains text")
+        raise ValueError(f"{', '.join(corpus.files[:3])}: no text; pass a file that contains text")
 
     started = not ray.is_initialized()
     if started:
@@ -99,19 +99,19 @@ def count_words_ray(
 def _count(
     ray: Any, chunks: list[Chunk], splitter: Splitter, in_flight: int, progress: bool
 ) -> WordCounts:
-    # Two results: the counts stay where they were made, the size and the changes tell the driver
-    # that it ended.
+    # Each task has two results. The counts stay on its machine; the driver receives the size and
+    # the changes when the task ends.
     count_task = ray.remote(max_retries=_RETRIES, num_returns=2)(_count_chunk)
     add_task = ray.remote(max_retries=_RETRIES)(_add)
     waiting = list(reversed(chunks))
     running: dict[ObjectRef[Any], ObjectRef[Any]] = {}  # (size, changes) -> counts
     changes = TextChanges()
-    # sums[k]: sums of 8^k chunks; eight of a level become one of the next.
+    # sums[k] contains sums of 8^k chunks. Eight sums of a level become one sum of the next level.
     sums: dict[int, list[ObjectRef[Any]]] = {0: []}
     num_bytes = sum(chunk.num_bytes for chunk in chunks)
     with byte_bar(progress, num_bytes, "counting words over Ray") as bar:
-        # After an error, the running tasks end by themselves, one chunk for each core: cancelling
-        # a task that is just ending makes Ray abort this process (ray-project/ray#54798).
+        # After an error, running tasks are not cancelled, because cancelling a task that is about
+        # to end makes Ray abort this process (ray-project/ray#54798). They end after their chunk.
         while waiting or running:
             while waiting and len(running) < in_flight:
                 counts, size = count_task.remote(waiting.pop(), splitter)
@@ -132,7 +132,7 @@ def _count(
 
 
 def _add_up(sums: dict[int, list[ObjectRef[Any]]], add_task: Any) -> None:
-    """Replace every eight sums of a level by one of the next."""
+    """Replace eight sums of a level with one sum of the next level, as often as possible."""
     level = 0
     while len(sums[level]) >= _FAN_IN:
         total = add_task.remote(*sums[level][:_FAN_IN])
@@ -148,7 +148,8 @@ def _get(ray: Any, task: ObjectRef[Any]) -> Any:
         raise error.as_instanceof_cause() from error
     except ray.exceptions.RayError as error:
         raise RuntimeError(
-            f"a task failed on {_RETRIES + 1} tries, its workers died or ran out of memory: {error}"
+            f"a task failed {_RETRIES + 1} times because its workers died or ran out of memory: "
+            f"{error}"
         ) from error
 
 
@@ -164,7 +165,7 @@ def _add(*addends: WordCounts) -> WordCounts:
 
 
 def _with_absolute_path(chunk: Chunk) -> Chunk:
-    """Return a chunk for tasks, which may start in another directory."""
+    """Return a chunk with an absolute path, because tasks may run in another directory."""
     if is_url(chunk.path):
         return chunk
     return dataclasses.replace(chunk, path=os.path.abspath(chunk.path))

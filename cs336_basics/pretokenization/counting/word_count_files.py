@@ -1,13 +1,13 @@
-"""Files of word counts.
+"""Files that store word counts.
 
 A file is a NumPy `.npz` archive (a ZIP file of `.npy` arrays, without pickled objects):
 
 | array | type | content |
 |---|---|---|
 | `header` | uint8 | UTF-8 JSON: `format`, `version` (1), `pattern`, `special_tokens` |
-| `data` | uint8 | the bytes of all words, one after the other |
+| `data` | uint8 | bytes of all words, concatenated |
 | `offsets` | int64 little-endian, n + 1 | word i is `data[offsets[i]:offsets[i + 1]]` |
-| `counts` | int64 little-endian, n | occurrences of word i, greater than zero |
+| `counts` | int64 little-endian, n | number of occurrences of word i, at least 1 |
 """
 
 from __future__ import annotations
@@ -61,20 +61,20 @@ def write_counts(
 
 
 def read_counts(path: str | os.PathLike[str], make: Callable[..., Made]) -> Made:
-    """Return what `make(data, offsets, counts, pattern, special_tokens)` makes of a file.
+    """Return `make(data, offsets, counts, pattern, special_tokens)` with the content of a file.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file is damaged, of another format or version, or `make` refuses it.
+        FileNotFoundError: If the file does not exist.
+        ValueError: If the file is damaged or has another format or version, or `make` refuses its
+            content.
     """
     with open_regular(path) as file:
         try:
             return make(*_read(file))
         except Exception as error:
-            # zipfile, zlib, NumPy and JSON each report a damaged archive in their own way.
+            # zipfile, zlib, NumPy and JSON raise different exceptions for a damaged archive.
             raise ValueError(
-                f"{os.fspath(path)} is not a file of word counts, or is damaged: "
-                f"{short_reason(error)}"
+                f"{os.fspath(path)}: not a word count file, or damaged: {short_reason(error)}"
             ) from error
 
 
@@ -83,24 +83,24 @@ def _read(file: BinaryIO) -> tuple[Any, ...]:
         header = parse_json(_array(archive, "header", "uint8").tobytes(), "header.npy")
         found = header.get("format") if isinstance(header, dict) else header
         if found != FORMAT:
-            raise ValueError(f"its format is {short_repr(found)}")
+            raise ValueError(f"format must be {FORMAT!r}, got {short_repr(found)}")
         version, pattern = header.get("version"), header.get("pattern")
         if version != FORMAT_VERSION:
-            raise ValueError(f"its version is {short_repr(version)}, not {FORMAT_VERSION}")
+            raise ValueError(f"version must be {FORMAT_VERSION}, got {short_repr(version)}")
         if pattern is not None and not isinstance(pattern, str):
-            raise ValueError(f"its pattern is {short_repr(pattern)}, not a string")
+            raise ValueError(f"pattern must be a string, got {short_repr(pattern)}")
         tokens = header.get("special_tokens")
         if tokens is not None and not (
             isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)
         ):
-            raise ValueError(f"its special_tokens are {short_repr(tokens)}, not a list of strings")
+            raise ValueError(f"special_tokens must be a list of strings, got {short_repr(tokens)}")
         data = _array(archive, "data", "uint8")
         offsets, counts = (_array(archive, name, "int64") for name in ("offsets", "counts"))
     return data, offsets, counts, pattern, tokens
 
 
 def _array(archive: zipfile.ZipFile, name: str, dtype: str) -> npt.NDArray[Any]:
-    """Return an array of the archive; `read_array_header` says why not `np.load` does this."""
+    """Return an array of the archive. `read_array_header` explains why `np.load` is not used."""
     member = archive.getinfo(f"{name}.npy")
     if member.compress_type != zipfile.ZIP_STORED or member.file_size > archive.start_dir:
         raise ValueError(f"{member.filename} is compressed, or longer than the file")

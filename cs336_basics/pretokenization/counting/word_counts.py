@@ -1,8 +1,8 @@
-"""WordCounts: distinct words and how often each occurs, in three flat arrays.
+"""Distinct words and their counts, stored in three flat arrays.
 
 BPE training needs only the word counts of a text, which are far smaller than the text. With saved
-counts, a larger vocabulary, another mixture of corpora or the sum over several machines needs no
-second pass over the text.
+counts you can train a larger vocabulary, change the mixture of corpora, or add the counts of
+several machines without reading the text again.
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ from cs336_basics.pretokenization.patterns.named_patterns import pattern_name
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-else:  # counting and native training do without
+else:  # counting and native training do not need it
     np = LazyModule("numpy")
 
 Buffer = Union["npt.NDArray[Any]", bytes, memoryview]
-"""One-dimensional: uint8 or int64."""
+"""One-dimensional buffer of uint8 or int64."""
 
 _INT64_MAX = 2**63 - 1
 
 
 class WordCounts(Mapping[bytes, int]):
-    """Distinct words and their counts: word (bytes) -> int, without an object for each word.
+    """An immutable mapping from distinct words (bytes) to their counts.
 
-    It behaves like an immutable Counter: an absent word has the count 0. The first lookup by word
-    builds a dict (about 150 bytes per word); `len`, `total`, the arrays and addition need none.
+    The count of an absent word is 0, as in a Counter. The first lookup of a word builds a dict,
+    which takes about 150 bytes per word. `len`, `total`, the arrays and addition do not need it.
 
-    The object has its own copy of the arrays, which cannot be written to: compiled code reads them
-    without the GIL.
+    The constructor copies the arrays and makes the copies read-only, because compiled code reads
+    them without the GIL.
 
     Args:
-        data: (number of bytes,) uint8, the bytes of all words.
-        offsets: (n + 1,) int64; word i is `data[offsets[i]:offsets[i + 1]]`.
-        counts: (n,) int64, greater than zero.
-        pattern: name or expression of the pattern that split the text, None if unknown.
-        special_tokens: the special tokens that were cut out first, None if unknown. Counts that
-            were made with different patterns or special tokens cannot be added.
+        data: (number of bytes,) uint8. Bytes of all words.
+        offsets: (n + 1,) int64. Word i is `data[offsets[i]:offsets[i + 1]]`.
+        counts: (n,) int64. Number of occurrences of each word, at least 1.
+        pattern: Name or expression of the split pattern. None if unknown.
+        special_tokens: Special tokens that were cut out first. None if unknown. Counts with
+            different patterns or special tokens cannot be added.
 
     Raises:
-        ValueError: the arrays do not match, a number does not fit its type, a count is not
-            positive, or a word is repeated.
-        TypeError: an array does not hold integers.
+        ValueError: If the arrays do not match, a number is out of range for its type, a count is
+            less than 1, or a word is repeated.
+        TypeError: If an array does not contain integers.
     """
 
     buffers: tuple[Buffer, Buffer, Buffer]
-    """`data`, `offsets` and `counts` for compiled code: nothing may write to them."""
+    """`data`, `offsets` and `counts` for compiled code. Do not write to them."""
 
     def __init__(
         self,
@@ -63,14 +63,14 @@ class WordCounts(Mapping[bytes, int]):
         pattern: str | None = None,
         special_tokens: Iterable[str] | None = None,
     ) -> None:
-        # (Copied first, then checked: others may write to the originals meanwhile.)
+        # Copy before checking: other threads may write to the originals.
         arrays = np.array(data), np.array(offsets), np.array(counts)
         self._set(_checked(*arrays), pattern, special_tokens)
         index = _first_repeated(self)
         if index < len(self):
             raise ValueError(
-                f"the word {short_repr(_word(self.data, self.offsets, index))} is repeated (word "
-                f"{index:,}): add up the counts of equal words"
+                f"word {short_repr(_word(self.data, self.offsets, index))} is repeated at index "
+                f"{index:,}; add the counts of equal words"
             )
 
     @classmethod
@@ -80,11 +80,11 @@ class WordCounts(Mapping[bytes, int]):
         pattern: str | None = None,
         special_tokens: Iterable[str] | None = None,
     ) -> WordCounts:
-        """Return word counts of what was counted or checked here, without checks or copies.
+        """Return word counts that use trusted buffers, without checks or copies.
 
         Args:
-            buffers: `data`, `offsets` and `counts`, of the types of the arrays, read-only.
-            pattern, special_tokens: as for the constructor.
+            buffers: `data`, `offsets` and `counts`, read-only, with the dtypes of the arrays.
+            pattern, special_tokens: See the constructor.
         """
         made = cls.__new__(cls)
         made._set(buffers, pattern, special_tokens)
@@ -103,17 +103,17 @@ class WordCounts(Mapping[bytes, int]):
 
     @property
     def data(self) -> npt.NDArray[np.uint8]:
-        """The bytes of all words, read-only."""
+        """Bytes of all words, read-only."""
         return _view(self.buffers[0], np.uint8)
 
     @property
     def offsets(self) -> npt.NDArray[np.int64]:
-        """Where the words begin in `data`, and its length; read-only."""
+        """Offsets in `data` where words start, and at last its length. Read-only."""
         return _view(self.buffers[1], np.int64)
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
-        """How often each word occurs, read-only."""
+        """Number of occurrences of each word, read-only."""
         return _view(self.buffers[2], np.int64)
 
     @classmethod
@@ -123,14 +123,14 @@ class WordCounts(Mapping[bytes, int]):
         pattern: str | None = None,
         special_tokens: Iterable[str] | None = None,
     ) -> WordCounts:
-        """Return the word counts of a dict; words with the count 0 are left out.
+        """Convert a mapping to WordCounts. Words with count 0 are dropped.
 
-        A WordCounts is returned as it is, unless it gets a pattern or special tokens.
+        A WordCounts is returned unchanged if neither `pattern` nor `special_tokens` is given.
 
         Raises:
-            TypeError: a word is not bytes, or a count is not an int.
-            ValueError: a count is negative.
-            OverflowError: a count is greater than 2^63 - 1.
+            TypeError: If a word is not bytes, or a count is not an int.
+            ValueError: If a count is negative.
+            OverflowError: If a count exceeds 2^63 - 1.
         """
         if isinstance(counts, WordCounts) and pattern is None and special_tokens is None:
             return counts
@@ -138,18 +138,15 @@ class WordCounts(Mapping[bytes, int]):
         numbers: list[int] = []
         for word, count in counts.items():
             if not isinstance(word, bytes):
-                raise TypeError(
-                    f"word {short_repr(word)} is of type {type(word).__name__}, not bytes"
-                )
+                raise TypeError(f"words must be bytes, got {short_repr(word)}")
             if isinstance(count, bool) or not isinstance(count, (int, np.integer)):
                 raise TypeError(
-                    f"the count of word {short_repr(word)} is {short_repr(count)}: it must be "
-                    "an int"
+                    f"count of word {short_repr(word)} must be an int, got {short_repr(count)}"
                 )
             if not 0 <= count <= _INT64_MAX:
                 raise (ValueError if count < 0 else OverflowError)(
-                    f"the count of word {short_repr(word)} is {short_repr(count)}: it must be from "
-                    "0 to 2^63 - 1"
+                    f"count of word {short_repr(word)} must be from 0 to 2^63 - 1, got "
+                    f"{short_repr(count)}"
                 )
             if count:
                 words.append(word)
@@ -161,25 +158,25 @@ class WordCounts(Mapping[bytes, int]):
 
     @classmethod
     def combined(cls, addends: Iterable[WordCounts]) -> WordCounts:
-        """Return the sum of several word counts: of several corpora, or of several machines.
+        """Return the sum of word counts, such as those of several corpora or machines.
 
         Raises:
-            ValueError: they were made with different patterns or special tokens.
-            OverflowError: a sum is greater than 2^63 - 1.
+            ValueError: If they were made with different patterns or special tokens.
+            OverflowError: If the total count of a word exceeds 2^63 - 1.
         """
         addends = list(addends)
         named = [counts.pattern for counts in addends if counts.pattern is not None]
         patterns = {_comparable(pattern) for pattern in named}
         if len(patterns) > 1:
             raise ValueError(
-                "word counts of different split patterns cannot be added: "
+                "cannot add word counts with different split patterns: "
                 + " and ".join(sorted(short_repr(pattern) for pattern in patterns))
             )
         pattern = named[0] if named else None
         cut_out = {counts.special_tokens for counts in addends if counts.special_tokens is not None}
         if len(cut_out) > 1:
             raise ValueError(
-                "word counts made with different special tokens cannot be added: "
+                "cannot add word counts with different special tokens: "
                 + " and ".join(sorted(short_repr(sorted(tokens)) for tokens in cut_out))
             )
         special_tokens = next(iter(cut_out), None)
@@ -196,19 +193,19 @@ class WordCounts(Mapping[bytes, int]):
         return cls.of_buffers(adder.result(), pattern, special_tokens)
 
     def scaled(self, weight: float) -> WordCounts:
-        """Return the counts times `weight`, to change the share of a corpus in a mixture.
+        """Return the counts multiplied by `weight`, to change the share of a corpus in a mixture.
 
-        Products are rounded to the nearest integer; words whose product is 0 are left out.
+        Products are rounded to the nearest integer. Words whose product is 0 are dropped.
 
         Raises:
-            ValueError: the weight is negative or not finite.
-            OverflowError: a product is greater than 2^63 - 1.
+            ValueError: If the weight is negative or not finite.
+            OverflowError: If a product exceeds 2^63 - 1.
         """
         if not 0 <= weight < float("inf"):
-            raise ValueError(f"weight is {weight}: it must be a finite number, at least 0")
+            raise ValueError(f"weight must be finite and at least 0, got {weight}")
         highest = int(self.counts.max()) if len(self) else 0
         if highest * weight > _INT64_MAX - 1024:
-            raise OverflowError(f"weight {weight} makes a count of {highest:,} exceed 2^63 - 1")
+            raise OverflowError(f"count {highest:,} times weight {weight} exceeds 2^63 - 1")
         if isinstance(weight, (int, np.integer)):
             counts = self.counts * np.int64(weight)
         else:
@@ -221,7 +218,7 @@ class WordCounts(Mapping[bytes, int]):
         return self.of_buffers(arrays, self.pattern, self.special_tokens)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the counts to a file; `word_count_files.py` describes the format."""
+        """Write the counts to a file. `word_count_files.py` describes the format."""
         from cs336_basics.pretokenization.counting.word_count_files import write_counts
 
         cut_out = None if self.special_tokens is None else sorted(self.special_tokens)
@@ -232,8 +229,8 @@ class WordCounts(Mapping[bytes, int]):
         """Read a file that `save` wrote.
 
         Raises:
-            FileNotFoundError: there is no such file.
-            ValueError: the file is damaged, of another format, or of a newer version.
+            FileNotFoundError: If the file does not exist.
+            ValueError: If the file is damaged or has another format or version.
         """
         from cs336_basics.pretokenization.counting.word_count_files import read_counts
 
@@ -241,12 +238,12 @@ class WordCounts(Mapping[bytes, int]):
 
     @property
     def total(self) -> int:
-        """The number of words, with repetition; it may exceed 64 bits."""
+        """Sum of all counts. May exceed 64 bits."""
         high, low = self.counts >> 32, self.counts & 0xFFFFFFFF
         return (int(high.sum()) << 32) + int(low.sum())
 
     def sizes(self) -> str:
-        """Return the number of words and of their bytes, for messages."""
+        """Describe the number and size of the distinct words, for messages."""
         longest = int(np.diff(self.offsets).max(initial=0))
         return (
             f"{len(self):,} distinct words of {len(self.data):,} bytes, the longest of {longest:,}"
@@ -254,12 +251,12 @@ class WordCounts(Mapping[bytes, int]):
 
     @property
     def num_bytes(self) -> int:
-        """The number of bytes of all words, with repetition; it may exceed 64 bits."""
+        """Number of bytes of all occurrences of all words. May exceed 64 bits."""
         lengths = np.diff(self.offsets)
-        # (Not np.dot, which would start the threads of the linear algebra.)
+        # np.dot would start the threads of the linear algebra library.
         if float((lengths * self.counts.astype(float)).sum()) < 2**62:
             return int((lengths * self.counts).sum())
-        # The exact sum of Python's integers takes time.
+        # Python's integers do not overflow, but are slow.
         return sum(map(int.__mul__, lengths.tolist(), self.counts.tolist()))
 
     def words(self) -> list[bytes]:
@@ -268,7 +265,7 @@ class WordCounts(Mapping[bytes, int]):
         return [blob[start:end] for start, end in itertools.pairwise(ends)]
 
     def as_dict(self) -> dict[bytes, int]:
-        """Return the counts as a dict, which is built once and cached: do not change it."""
+        """Return the counts as a dict. The dict is cached; do not change it."""
         if self._dict is None:
             self._dict = dict(zip(self.words(), self.counts.tolist(), strict=True))
         return self._dict
@@ -277,7 +274,7 @@ class WordCounts(Mapping[bytes, int]):
         return self.as_dict().get(word, 0)
 
     def get(self, word: bytes, default: Any = None) -> Any:
-        """Return the count of a word, `default` if it is absent."""
+        """Return the count of a word, or `default` if the word is absent."""
         return self.as_dict().get(word, default)
 
     def __contains__(self, word: object) -> bool:
@@ -290,7 +287,7 @@ class WordCounts(Mapping[bytes, int]):
         return len(self.buffers[2])
 
     def items(self) -> ItemsView[bytes, int]:
-        """Return the pairs of word and count, in the order of the arrays."""
+        """Return `(word, count)` pairs in the order of the arrays."""
         return self.as_dict().items()
 
     def values(self) -> ValuesView[int]:
@@ -304,7 +301,7 @@ class WordCounts(Mapping[bytes, int]):
             return self.as_dict() == dict(other)
         return NotImplemented
 
-    __hash__ = None  # type: ignore[assignment]  # as dict: equal to mappings that can change
+    __hash__ = None  # type: ignore[assignment]  # it equals dicts, which are mutable
 
     def __add__(self, other: object) -> WordCounts:
         if not isinstance(other, WordCounts):
@@ -322,20 +319,20 @@ class WordCounts(Mapping[bytes, int]):
         """Check that the words were counted with this pattern and these special tokens.
 
         Raises:
-            ValueError: they were counted with others.
+            ValueError: If they were counted with another pattern or other special tokens.
         """
         if self.pattern is not None and _comparable(self.pattern) != _comparable(pattern):
             raise ValueError(
-                f"the words were counted with the pattern {short_repr(self.pattern)}, not "
-                f"{short_repr(pattern)}: a "
-                "tokenizer must split text as its trainer did; pass the pattern of the counts"
+                f"the words were counted with pattern {short_repr(self.pattern)}, not "
+                f"{short_repr(pattern)}; pass the pattern of the counts, because a tokenizer must "
+                "split text as its trainer did"
             )
         tokens = frozenset(special_tokens)
         if self.special_tokens is not None and self.special_tokens != tokens:
             raise ValueError(
-                f"the words were counted with the special tokens "
-                f"{short_repr(sorted(self.special_tokens))} cut "
-                f"out, not {short_repr(sorted(tokens))}: pass the same, or count again"
+                f"the words were counted with special_tokens "
+                f"{short_repr(sorted(self.special_tokens))}, not {short_repr(sorted(tokens))}; "
+                "pass the special tokens of the counts, or count again"
             )
 
 
@@ -350,7 +347,7 @@ def _comparable(pattern: str | None) -> str | None:
 
 
 def _first_repeated(counts: WordCounts) -> int:
-    """Return the index of the first word that is equal to an earlier one; their number if none."""
+    """Return the index of the first word that equals an earlier one, or the number of words."""
     try:
         from cs336_basics.pretokenization.counting._counting import first_repeated
     except ImportError:
@@ -366,27 +363,27 @@ def _first_repeated(counts: WordCounts) -> int:
 def _checked(
     data: npt.NDArray[Any], offsets: npt.NDArray[Any], counts: npt.NDArray[Any]
 ) -> tuple[Buffer, Buffer, Buffer]:
-    """Return the arrays with their types, read-only; see `WordCounts` for what is raised."""
+    """Check the arrays and return them read-only with their dtypes. Raises as `WordCounts`."""
     data = _read_only("data", data, np.uint8)
     offsets = _read_only("offsets", offsets, np.int64)
     counts = _read_only("counts", counts, np.int64)
     if len(offsets) != len(counts) + 1:
         raise ValueError(
-            f"{len(counts):,} counts need {len(counts) + 1:,} offsets, but there are "
+            f"offsets must have {len(counts) + 1:,} elements for {len(counts):,} counts, got "
             f"{len(offsets):,}"
         )
     if offsets[0] != 0 or offsets[-1] != len(data):
         raise ValueError(
-            f"the offsets run from {offsets[0]:,} to {offsets[-1]:,}: they must run from 0 to the "
-            f"number of bytes, {len(data):,}"
+            f"offsets must start at 0 and end at the number of bytes, {len(data):,}, got "
+            f"{offsets[0]:,} and {offsets[-1]:,}"
         )
     if np.any(offsets[1:] < offsets[:-1]):
-        raise ValueError("the offsets must not fall")
+        raise ValueError("offsets must not decrease")
     if np.any(counts <= 0):
         bad = int(np.flatnonzero(counts <= 0)[0])
         raise ValueError(
-            f"the count of word {short_repr(_word(data, offsets, bad))} is {counts[bad]}: it must "
-            "be positive"
+            f"count of word {short_repr(_word(data, offsets, bad))} must be at least 1, got "
+            f"{counts[bad]}"
         )
     return data, offsets, counts
 
@@ -397,16 +394,14 @@ def _word(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], index: in
 
 def _read_only(name: str, array: npt.NDArray[Any], dtype: type) -> npt.NDArray[Any]:
     if array.ndim != 1:
-        raise ValueError(f"{name} has {array.ndim} dimensions: it must have one")
+        raise ValueError(f"{name} must have one dimension, got {array.ndim}")
     if array.dtype.kind not in "iu" and array.size:
-        raise TypeError(f"{name} holds {array.dtype}: it must hold integers")
+        raise TypeError(f"{name} must contain integers, got {array.dtype}")
     if array.size and not np.can_cast(array.dtype, dtype):
         limits = np.iinfo(dtype)
         for value in (int(array.min()), int(array.max())):
             if not limits.min <= value <= limits.max:
-                raise ValueError(
-                    f"{name} holds {value}: it must hold numbers from {limits.min} to {limits.max}"
-                )
+                raise ValueError(f"{name} must be from {limits.min} to {limits.max}, got {value}")
     view: npt.NDArray[Any] = np.ascontiguousarray(array, dtype).view()
     view.flags.writeable = False
     return view

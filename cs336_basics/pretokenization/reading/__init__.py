@@ -1,1 +1,1 @@
-"""Text from files, rows and streams, and where it may be cut."""
+"""Reading of text from files, rows and streams."""

@@ -1,7 +1,7 @@
-"""Arrow data: columns of strings in Parquet files, Arrow files and tables in memory.
+"""Reading of string columns from Parquet files, Arrow files and Arrow tables in memory.
 
-An Arrow file is one of the two IPC formats: the file format (`.feather` of version 2), or the
-stream format, in which Hugging Face's datasets are cached. pyarrow is imported when it is needed.
+An Arrow file has one of two IPC formats: the file format (also used by `.feather` version 2) or the
+stream format, in which Hugging Face caches datasets. pyarrow is imported on first use.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from typing import IO, Any
 from cs336_basics._support.messages import short_reason
 
 _ROWS_IN_A_BATCH = 64
-"""Of Parquet. All of them are in memory, and a small file may unpack to rows of megabytes."""
+"""Rows in a Parquet batch. All are in memory, and each may decompress to megabytes."""
 _FILE_MAGIC = b"ARROW1"
 
 
 def import_pyarrow(what: str) -> Any:
-    """Return the module pyarrow.
+    """Import pyarrow and return the module.
 
     Raises:
-        ImportError: it is not installed; names the command that installs it.
+        ImportError: If it is not installed. The message includes the command that installs it.
     """
     try:
         import pyarrow
         import pyarrow.ipc
     except ImportError:
         raise ImportError(
-            f"reading {what} needs pyarrow: pip install 'cs336-basics[parquet]'"
+            f"reading {what} needs pyarrow; run pip install 'cs336-basics[parquet]'"
         ) from None
     return pyarrow
 
@@ -38,13 +38,13 @@ def open_parquet(file: IO[bytes], path: str) -> Any:
     """Return the `pyarrow.parquet.ParquetFile` of an open file.
 
     Raises:
-        ValueError: the file is damaged or is not a Parquet file.
-        ImportError: pyarrow is not installed.
+        ValueError: If the file is damaged or not a Parquet file.
+        ImportError: If pyarrow is not installed.
     """
     import_pyarrow(path)
     import pyarrow.parquet as parquet
 
-    with explained(f"{path} is not a whole Parquet file"):
+    with explained(f"{path} is damaged or not a Parquet file"):
         reader = parquet.ParquetFile(_BoundedFile(file))
         reader.schema_arrow.names  # noqa: B018 -- names are decoded when they are read
     return reader
@@ -53,16 +53,16 @@ def open_parquet(file: IO[bytes], path: str) -> Any:
 def open_arrow(file: IO[bytes], path: str) -> Any:
     """Return the RecordBatchFileReader or RecordBatchStreamReader of an open Arrow file.
 
-    Only the first has `num_record_batches` and `get_batch`.
+    Only the RecordBatchFileReader has `num_record_batches` and `get_batch`.
 
     Raises:
-        ValueError: the file is damaged or is not an Arrow file.
-        ImportError: pyarrow is not installed.
+        ValueError: If the file is damaged or not an Arrow file.
+        ImportError: If pyarrow is not installed.
     """
     pyarrow = import_pyarrow(path)
     is_file = file.read(len(_FILE_MAGIC)) == _FILE_MAGIC
     file.seek(0)
-    with explained(f"{path} is not a whole Arrow file (the IPC file or stream format)"):
+    with explained(f"{path} is damaged or not an Arrow file (IPC file or stream format)"):
         open_reader = pyarrow.ipc.open_file if is_file else pyarrow.ipc.open_stream
         reader = open_reader(_BoundedFile(file))
         reader.schema.names  # noqa: B018 -- names are decoded when they are read
@@ -70,7 +70,7 @@ def open_arrow(file: IO[bytes], path: str) -> Any:
 
 
 class _BoundedFile:
-    """A file that reads no more than it holds: a damaged one may ask for any amount of memory."""
+    """A file whose `read` limits sizes to the file, as damaged files request huge buffers."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -87,18 +87,18 @@ class _BoundedFile:
 
 @contextlib.contextmanager
 def explained(what: str) -> Iterator[None]:
-    """Raise ValueError where pyarrow finds data damaged, for which it has several exceptions.
+    """Convert the exceptions that pyarrow raises for damaged data to ValueError.
 
-    An OSError with a number is of the system, and stays what it is. A MemoryError names the place.
+    OSErrors with an errno propagate unchanged. MemoryErrors receive the message.
 
     Args:
-        what: the message, without the reason.
+        what: Message without the reason.
     """
     pyarrow = import_pyarrow(what)
     try:
         yield
-    except MemoryError as error:  # pyarrow's own is an ArrowException, too
-        raise MemoryError(f"out of memory, or {what}: {short_reason(error)}") from error
+    except MemoryError as error:  # includes pyarrow's, which is also an ArrowException
+        raise MemoryError(f"{what}, or out of memory: {short_reason(error)}") from error
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
@@ -106,7 +106,7 @@ def explained(what: str) -> Iterator[None]:
 
 
 def holds_text(kind: Any) -> bool:
-    """Return whether a column of this Arrow type holds strings, or bytes for them."""
+    """Return whether a column of this Arrow type contains strings or bytes."""
     pyarrow = import_pyarrow("Arrow data")
     if pyarrow.types.is_dictionary(kind):
         kind = kind.value_type
@@ -114,16 +114,16 @@ def holds_text(kind: Any) -> bool:
 
 
 _AS_BYTES = {"string": "binary", "large_string": "large_binary", "string_view": "binary_view"}
-"""Type of strings -> type of bytes with the same memory layout."""
+"""String type -> bytes type with the same memory layout."""
 
 
 def array_texts(array: Any) -> list[bytes | None]:
-    """Return the UTF-8 of each value of a pyarrow.Array of strings; None for null.
+    """Return each value of a pyarrow.Array of strings as UTF-8, or None for null.
 
-    Bytes that are not UTF-8 are returned as they are: whoever reads the text treats them.
+    Invalid UTF-8 is returned unchanged; the caller checks it.
 
     Raises:
-        pyarrow.ArrowException: its offsets lead out of its memory, as in a damaged file.
+        pyarrow.ArrowException: If the offsets exceed the data, as in a damaged file.
     """
     pyarrow = import_pyarrow("Arrow data")
     if pyarrow.types.is_dictionary(array.type):
@@ -138,17 +138,17 @@ def array_texts(array: Any) -> list[bytes | None]:
 
 
 def batches_of_file(file: IO[bytes], path: str, kind: str, column: str) -> Iterator[Any]:
-    """Yield the record batches of an open file, with this column only.
+    """Yield one column of an open file as record batches.
 
     Args:
-        file: the file.
-        path: its name, for messages.
+        file: Open file.
+        path: Name of the file, for messages.
         kind: `"parquet"` or `"arrow"`.
-        column: a column that it has.
+        column: Name of an existing column.
 
     Raises:
-        ValueError: the file is damaged.
-        ImportError: pyarrow is not installed.
+        ValueError: If the file is damaged.
+        ImportError: If pyarrow is not installed.
     """
     reader = open_parquet(file, path) if kind == "parquet" else open_arrow(file, path)
     groups = None if kind == "parquet" else range(getattr(reader, "num_record_batches", 1))
@@ -156,17 +156,17 @@ def batches_of_file(file: IO[bytes], path: str, kind: str, column: str) -> Itera
 
 
 def batches_of(reader: Any, path: str, column: str, groups: range | None) -> Iterator[Any]:
-    """Yield record batches with this column only.
+    """Yield one column as record batches.
 
     Args:
-        reader: what `open_parquet` or `open_arrow` returned.
-        path: the name of its file, for messages.
-        column: a column that it has.
-        groups: indices of row groups (Parquet) or record batches; of a stream, all are read. None:
-            all row groups.
+        reader: Result of `open_parquet` or `open_arrow`.
+        path: Name of the file, for messages.
+        column: Name of an existing column.
+        groups: Indices of row groups (Parquet) or record batches (Arrow file format). Ignored for
+            Arrow streams. None reads all row groups.
 
     Raises:
-        ValueError: the file is damaged.
+        ValueError: If the file is damaged.
     """
     row = 0
     if hasattr(reader, "iter_batches"):
@@ -178,7 +178,7 @@ def batches_of(reader: Any, path: str, column: str, groups: range | None) -> Ite
         batches = (batch.select([column]) for batch in reader)
     of_group = "" if groups is None else f" of row group {groups.start}"
     while True:
-        with explained(f"{path} cannot be read at row {row:,}{of_group}"):
+        with explained(f"{path}, row {row:,}{of_group} is damaged"):
             batch = next(batches, None)
         if batch is None:
             return

@@ -1,6 +1,6 @@
-"""Divides files and streams of text at safe cuts; see `safe_cuts.py` for where those are.
+"""Division of files and streams at safe cuts, which `safe_cuts.py` describes.
 
-The chunks can be split into pre-tokens one by one, with the same result as the whole text.
+Splitting the chunks separately gives the same pre-tokens as splitting the whole text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cs336_basics.pretokenization.reading.storage import (
 from cs336_basics.pretokenization.safe_cuts import SafeCutBuffer, SafeCuts
 
 REACH = 4 << 20
-"""Bytes after which a cut inside the text is taken, if no special token has ended before."""
+"""Maximum number of bytes to search for the end of a special token before cutting inside text."""
 
 _WINDOW = 1 << 16
 
@@ -29,15 +29,14 @@ def next_cut(
     reach: int = REACH,
     max_bytes: int = MAX_PIECE_BYTES,
 ) -> int:
-    """Return the first offset at or after `target` of an open file where it can be cut.
+    """Return the offset of a safe cut at or after `target` in an open file.
 
-    That is the first end of a special token within `reach` bytes; otherwise the first cut of
-    either kind, at a special token or inside the text; or the end of the file. It depends on the
-    file and on `target` alone, so that independent processes agree on where one chunk ends and the
-    next begins.
+    This is the first end of a special token within `reach` bytes. If there is none, it is the first
+    safe cut of either kind, or the end of the file. The result depends only on the file and
+    `target`, so independent processes agree on the end of one chunk and the start of the next.
 
     Raises:
-        ValueError: the file became shorter while it was read, or has no cut for `max_bytes`.
+        ValueError: If the file was truncated, or has no safe cut within `max_bytes`.
     """
     size = file.seek(0, os.SEEK_END)
     if target >= size or not cuts.may_exist:
@@ -59,7 +58,8 @@ def next_cut(
             return origin + cut
         if inside is None:
             inside = cuts.inside_text(data, searched - origin, stop - origin)
-        # Beyond `reach` the first cut of either kind: a larger target never has an earlier cut.
+        # Beyond `reach`, take the first cut of either kind. So a larger target never has an earlier
+        # cut.
         if cut is not None:
             return origin + (cut if inside is None else min(inside, cut))
         if inside is not None and (window >= reach or stop == size):
@@ -68,8 +68,8 @@ def next_cut(
             return size
         if stop - target > max_bytes:
             name = getattr(file, "name", "the file")
-            raise piece_too_long(f"{name}, the text from byte {target:,} on", max_bytes)
-        # Bytes up to `stop` are decided: the next, larger window only searches the rest.
+            raise piece_too_long(f"{name}, the text at byte {target:,}", max_bytes)
+        # There is no cut up to `stop`, so the next window searches only the rest.
         searched, window = max(searched, stop), window * 2
 
 
@@ -80,16 +80,17 @@ def safe_blocks(
     path: str = "the text",
     max_bytes: int = MAX_PIECE_BYTES,
 ) -> Iterator[bytes]:
-    """Regroup the blocks of a text so that each can be split by itself, with the same result.
+    """Regroup the blocks of a text so that they start and end at safe cuts.
 
     Args:
-        blocks: of the text.
-        cuts: where it can be cut.
-        offset, path: where the text begins in which file, for messages.
-        max_bytes: the most that is held.
+        blocks: Blocks of the text.
+        cuts: Finds safe cuts.
+        offset: Offset of the text in its file, for messages.
+        path: Name of the file, for messages.
+        max_bytes: Maximum number of bytes to buffer.
 
     Raises:
-        ValueError: the text has no cut for more than `max_bytes`.
+        ValueError: If there is no safe cut within `max_bytes`.
     """
     buffer = SafeCutBuffer(cuts)
     for block in blocks:
@@ -97,6 +98,6 @@ def safe_blocks(
             offset += len(independent)
             yield independent
         if buffer.num_waiting > max_bytes:
-            raise piece_too_long(f"{path}, the text from byte {offset:,} on", max_bytes)
+            raise piece_too_long(f"{path}, the text at byte {offset:,}", max_bytes)
     if rest := buffer.rest():
         yield rest

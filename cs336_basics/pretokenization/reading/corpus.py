@@ -1,17 +1,17 @@
-"""Corpus: which text is read. Its files, and how the text is found in them.
+"""Corpus: a set of files, and the location of the text in them.
 
-| name ends in | is read as | by |
+| name ends in | content | library |
 |---|---|---|
-| `.jsonl`, `.ndjson` | one JSON object per line, the text in `field` | json |
-| `.json` | as these if it holds one object per line, else refused | json |
-| `.csv`, `.tsv` | rows, the text in `column`, which the first row names | csv |
-| `.parquet` | rows, the text in `column` | pyarrow |
-| `.arrow`, `.feather` | rows, the text in `column` | pyarrow |
-| anything else | UTF-8 text; refused if it evidently is JSON lines, CSV or binary | |
+| `.jsonl`, `.ndjson` | one JSON object per line, text in `field` | json |
+| `.json` | the same; a single JSON value is rejected | json |
+| `.csv`, `.tsv` | rows, text in `column`; the first row has the column names | csv |
+| `.parquet` | rows, text in `column` | pyarrow |
+| `.arrow`, `.feather` | rows, text in `column` | pyarrow |
+| anything else | UTF-8 text; evident JSON lines, CSV and binary data are rejected | |
 
-`format` overrides this. Text, JSON lines and CSV may be compressed: `.gz` (gzip) or `.zst`
-(Zstandard) after the name. Every file, and every row of a file of rows, is a separate document: no
-word spans two of them.
+`format` overrides the table. Text, JSON lines and CSV may be compressed: append `.gz` (gzip) or
+`.zst` (Zstandard) to the name. Each plain text file and each row of another file is a separate
+document: no word spans two documents.
 """
 
 from __future__ import annotations
@@ -51,22 +51,22 @@ from cs336_basics.pretokenization.reading.storage import (
 )
 
 PathsLike = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]]
-"""A path, a glob, a directory, a URL, or several of them."""
+"""A path, glob, directory or URL, or an iterable of these."""
 
 ERRORS = ("replace", "strict")
-"""The ways to treat bytes that are not UTF-8: read them as U+FFFD, or refuse them."""
+"""Ways to treat invalid UTF-8: read it as U+FFFD, or reject it."""
 
 ENCODING_ERRORS = (*ERRORS, "bytes")
-"""Encoding can also keep them as the tokens of these bytes; see `exact_bytes.py`."""
+"""Encoding can also represent invalid bytes exactly, as byte tokens; see `exact_bytes.py`."""
 
 DEFAULT_CHUNK_SIZE = 32 << 20
-"""Bytes of text or JSON lines in a chunk of a corpus."""
+"""Number of bytes of text or JSON lines in a chunk."""
 
 WHOLE_FILE = -1
-"""The end of a chunk that is a compressed file."""
+"""Value of `Chunk.end` for a chunk that is a whole file."""
 
 _KINDS_WITH = {"field": ("jsonl",), "column": ("csv", "parquet", "arrow")}
-"""An option of Corpus -> the kinds of files that need it."""
+"""Option of Corpus -> kinds of files that need it."""
 
 _FILES_WITH = {
     "field": "JSON lines (.jsonl, .ndjson)",
@@ -76,20 +76,19 @@ _FILES_WITH = {
 
 @dataclass(frozen=True)
 class Chunk:
-    """A section of a file that can be counted by itself, also by another process or machine.
+    """A section of a file that any process or machine can count independently.
 
     Attributes:
-        path: a file or a URL.
-        kind: one of KINDS.
-        start, end: nominal byte offsets. The chunk actually begins at the first safe cut (for JSON
-            lines: the first line) at or after `start`, and ends at the first one at or after
-            `end`, so that all chunks together cover the file once. For Parquet, indices of row
-            groups; for Arrow, of record batches. With `end` `WHOLE_FILE`, the chunk is the whole
-            file.
-        num_bytes: stored size of the chunk, for progress.
-        field: the field of JSON lines or the column of a table that has the text.
-        errors: one of ENCODING_ERRORS.
-        max_piece_bytes: as of the Corpus.
+        path: Path or URL of the file.
+        kind: Name in KINDS.
+        start, end: Nominal byte offsets. The chunk actually starts at the first safe cut (or JSON
+            line) at or after `start`, and ends at the first one at or after `end`. So the chunks
+            cover the file exactly once. For Parquet, indices of row groups; for Arrow, of record
+            batches. If `end` is WHOLE_FILE, the chunk is the whole file.
+        num_bytes: Stored size of the chunk, for progress.
+        field: Field of JSON lines, or column of a table, that contains the text.
+        errors: Name in ENCODING_ERRORS.
+        max_piece_bytes: See `Corpus`.
     """
 
     path: str
@@ -103,13 +102,13 @@ class Chunk:
 
 
 class MissingFieldError(ValueError):
-    """Nothing says which field or column of a file has the text, or the file has no such column.
+    """The field or column of a file was not given, or the file does not have the column.
 
     Attributes:
-        path: the file.
-        option: the argument of Corpus to set, `"field"` (JSON lines) or `"column"` (tables).
-        given: the value of that argument, or None.
-        columns: the columns that the file has; empty for JSON lines.
+        path: Name of the file.
+        option: Argument of Corpus to set, `"field"` (JSON lines) or `"column"` (tables).
+        given: Value of that argument, or None.
+        columns: Columns of the file. Empty for JSON lines.
     """
 
     def __init__(
@@ -123,64 +122,66 @@ class MissingFieldError(ValueError):
 
     @property
     def problem(self) -> str:
-        """The message without advice, for a command that names its own option instead."""
+        """The message without advice. Commands append the name of their own option."""
         if self.option == "field":
-            return f"{self.path} holds JSON lines, and nothing says which field has the text"
-        columns = f"{self.path} has the columns {', '.join(self.columns)}"
+            return f"{self.path}: JSON lines need the name of the field that contains the text"
+        columns = ", ".join(self.columns)
         if self.given is None:
-            return f"{columns}, and nothing says which one has the text"
-        return f"{columns}, but not {self.given!r}"
+            return (
+                f"{self.path}: tables need the name of the column that contains the text; columns "
+                f"are {columns}"
+            )
+        return f"{self.path}: no column {self.given!r}; columns are {columns}"
 
     @property
     def example(self) -> str:
-        """A value that the option might have; NAME where the columns do not tell."""
+        """A likely value of the option, or NAME if there is no likely one."""
         if not self.columns or "text" in self.columns:
             return "text"
         return self.columns[0] if len(self.columns) == 1 else "NAME"
 
     def __str__(self) -> str:
-        return f"{self.problem}: pass Corpus(..., {self.option}={self.example!r})"
+        return f"{self.problem}; pass Corpus(..., {self.option}={self.example!r})"
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """The text of some files: which files, and where in them the text is.
+    """A set of text files, and the field or column that contains the text.
 
-    Everything that can be checked without reading the text is checked here: that the paths exist
-    and are files, that one of them is not empty, and that a field or column is given where one is
-    needed. A Corpus is immutable and can be pickled; it holds names, not text.
+    The constructor checks everything that can be checked without reading the text: paths, empty
+    files, kinds of files, and missing options. A Corpus is immutable and picklable. It stores file
+    names, not text.
 
     Args:
-        paths: a file, a directory, a glob such as `"data/*.txt"`, a URL that fsspec opens, or
-            several of them. Their order is kept; the files of a glob are sorted. Of a directory,
-            and of those in it, the files whose names end in `.txt`, `.md`, `.jsonl`, `.py` or
-            another of `kinds.py`, sorted; hidden ones are left out.
-        field: of JSON lines, the field that has the text.
-        column: of CSV, Parquet and Arrow files, the column that has the text.
-        format: how all files are read, one of KINDS; None: as their names and contents say.
-        max_piece_bytes: most bytes of a row, and of text without a place to cut it; a pre-token
-            has no more either. A longer one is refused before it fills the memory.
-        errors: `"replace"` reads bytes that are not UTF-8 as U+FFFD, as `bytes.decode` does;
-            `"strict"` refuses them; `"bytes"`, for encoding only, keeps them exactly.
+        paths: File, directory, glob such as `"data/*.txt"`, URL that fsspec opens, or several of
+            these, in order. Files of a glob are sorted. A directory stands for its files, and those
+            of its subdirectories, that end in `.txt`, `.md`, `.jsonl`, `.py` or another ending in
+            `kinds.py`, sorted. Hidden files are skipped.
+        field: Field of JSON lines that contains the text.
+        column: Column of CSV, Parquet and Arrow files that contains the text.
+        errors: `"replace"` reads invalid UTF-8 as U+FFFD, as `bytes.decode` does. `"strict"`
+            rejects it. `"bytes"`, for encoding only, preserves it.
+        format: Kind of all files, a name in KINDS. Defaults to detection by name and content.
+        max_piece_bytes: Maximum number of bytes in a row, in text without a safe cut, and thus in a
+            pre-token. Longer ones are rejected before they fill the memory.
 
     Attributes:
-        files: the names of the files, globs and directories expanded.
-        kinds: the kind of each file, one of KINDS.
+        files: Names of all files, after expanding globs and directories.
+        kinds: Kind of each file, a name in KINDS.
 
     Raises:
-        FileNotFoundError: a file does not exist, or no file matches a glob.
-        ValueError: a path is a pipe, a device, or a directory without such files; all files are
-            empty; a file is an archive or an array, or begins with the byte order mark of UTF-16
-            or UTF-32 (`"bytes"` takes these); without a `format`, one that should be plain text is
-            evidently JSON lines, CSV or binary; there is a `field` and no file of JSON lines, or a
-            `column` and no file with columns; `errors` is not one of ENCODING_ERRORS, or `format`
-            of KINDS.
-        MissingFieldError: a file holds JSON lines and there is no `field`, or a table and there is
-            no `column`. (It is a ValueError. `chunks` checks that tables have the column.)
-        TypeError: a path is not a str or Path; `field` or `column` is not a str.
+        FileNotFoundError: If a file does not exist, or no file matches a glob.
+        ValueError: If a path is a pipe, a device, or a directory without such files; if all files
+            are empty; if a file is an archive or an array, or starts with the byte order mark of
+            UTF-16 or UTF-32 (unless `errors` is `"bytes"`); if, without `format`, a plain text file
+            is evidently JSON lines, CSV or binary; if no file uses `field` or `column`; or if
+            `errors` or `format` is unknown.
+        MissingFieldError: If a file has JSON lines and `field` is missing, or a file is a table and
+            `column` is missing. This is a ValueError. `chunks` checks that tables have the column.
+        TypeError: If a path is not a str or Path, or `field` or `column` is not a str.
 
     Warns:
-        UserWarning: a file looks like UTF-16 or UTF-32 without a byte order mark.
+        UserWarning: If a file looks like UTF-16 or UTF-32 without a byte order mark.
     """
 
     paths: PathsLike
@@ -198,27 +199,26 @@ class Corpus:
         check_errors(self.errors, ENCODING_ERRORS)
         if self.format not in (None, *KINDS):
             raise ValueError(
-                f"format is {short_repr(self.format)}: it must be one of {', '.join(KINDS)}, or "
-                "None, for what names and contents say"
+                f"format must be one of {', '.join(KINDS)}, or None, got {short_repr(self.format)}"
             )
         checked_integer("max_piece_bytes", self.max_piece_bytes, 1, note=" byte")
         files = expand_paths(self.paths)
         object.__setattr__(self, "files", files)
         if not files:
-            raise ValueError("paths is empty: name at least one file")
+            raise ValueError("paths must contain at least one file")
         object.__setattr__(self, "kinds", kinds_of(files, self.format))
         for file, kind in zip(files, self.kinds, strict=True):
             self._check_field(file, kind)
         check_options_are_used([self], field=self.field, column=self.column)
         if not any(is_url(file) or os.path.getsize(file) for file in files):
             shown = ", ".join(map(repr, files[:3])) + (", ..." if len(files) > 3 else "")
-            raise ValueError(f"{shown} is empty: name a file that contains text")
+            raise ValueError(f"{shown}: no text; pass a file that contains text")
         for file, kind in zip(files, self.kinds, strict=True):
             self._check_beginning_of(file, kind)
 
     @classmethod
     def of(cls, corpus: Corpus | PathsLike) -> Corpus:
-        """Return `corpus` itself if it is a Corpus, else the Corpus of these paths."""
+        """Return `corpus` if it is a Corpus, or a Corpus of these paths otherwise."""
         return corpus if isinstance(corpus, Corpus) else cls(corpus)
 
     @classmethod
@@ -232,10 +232,10 @@ class Corpus:
         format: str | None = None,
         max_piece_bytes: int = MAX_PIECE_BYTES,
     ) -> Corpus:
-        """Return the Corpus of these paths with the field and column only if a file needs them.
+        """Return a Corpus that ignores `field` and `column` if no file needs them.
 
-        For several corpora of different kinds with the same options; `check_options_are_used`
-        checks that one of them needs each.
+        Use it for several corpora that share options but have different kinds of files.
+        `check_options_are_used` then checks that at least one corpus needs each option.
         """
         paths = _names_of(paths)
         kinds = set(kinds_of(expand_paths(paths), format))
@@ -250,16 +250,16 @@ class Corpus:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The stored size of each file in bytes, read at each call."""
+        """Stored size of each file in bytes, read at each access."""
         return tuple(size_of(file) for file in self.files)
 
     @property
     def num_bytes(self) -> int:
-        """The stored size of all files in bytes, read at each call."""
+        """Stored size of all files in bytes, read at each access."""
         return sum(self.sizes)
 
     def only(self, files: Iterable[str]) -> Corpus:
-        """Return this corpus with only some of its files, or none, or parts of them."""
+        """Return a copy of this corpus that has only some of its files, or parts of them."""
         chosen = copy.copy(self)
         known = dict(zip(self.files, self.kinds, strict=True))
         object.__setattr__(chosen, "files", tuple(files))
@@ -270,16 +270,16 @@ class Corpus:
 
     @property
     def plain(self) -> tuple[bool, ...]:
-        """For each file, whether it is uncompressed text on a local disk."""
+        """Whether each file is uncompressed plain text on a local disk."""
         return tuple(
             kind == "text" and not is_compressed(file) and not is_url(file)
             for file, kind in zip(self.files, self.kinds, strict=True)
         )
 
     def by_plainness(self) -> tuple[Corpus, Corpus]:
-        """Return this corpus with the files of plain text only, and with all others only.
+        """Split this corpus into one of plain text files and one of all other files.
 
-        Compiled code reads plain text by itself; everything else goes through `readers.py`.
+        Compiled code reads plain text directly. `readers.py` reads other files.
         """
         files = list(zip(self.files, self.plain, strict=True))
         return (
@@ -291,14 +291,14 @@ class Corpus:
         """Return the chunks of all files, without reading their text.
 
         Args:
-            chunk_size: bytes of text or JSON lines in a chunk. Compressed files are not divided,
-                and tables only between row groups or record batches.
+            chunk_size: Number of bytes of text or JSON lines in a chunk. Compressed files are not
+                divided. Tables are divided between row groups or record batches.
 
         Raises:
-            FileNotFoundError: a file vanished.
-            MissingFieldError: a table lacks the column.
-            ValueError: a table is damaged, or its column does not hold strings.
-            ImportError: a library for the format is missing; names the command that installs it.
+            FileNotFoundError: If a file was deleted.
+            MissingFieldError: If a table does not have the column.
+            ValueError: If a table is damaged, or its column does not contain strings.
+            ImportError: If a library for the format is not installed.
         """
         chunk_size = checked_integer("chunk_size", chunk_size, 1, note=" byte")
         chunks = [
@@ -317,7 +317,7 @@ class Corpus:
             yield from self._record_batches(file)
             return
         size = size_of(file)
-        if kind == "csv":  # a row may have several lines, so that it has no safe cuts
+        if kind == "csv":  # a row may have several lines, so there are no safe cuts
             if size:
                 self._check_column(file, self._header(file))
                 yield Chunk(file, kind, 0, WHOLE_FILE, size, self.column, self.errors)
@@ -344,25 +344,25 @@ class Corpus:
             self._check_column(file, reader.schema.names, reader.schema)
             size, column, errors = size_of(file), self.column, self.errors
             num_batches = getattr(reader, "num_record_batches", None)
-            if num_batches is None:  # a stream is read from its beginning
+            if num_batches is None:  # a stream can only be read from its start
                 yield Chunk(file, "arrow", 0, WHOLE_FILE, size, column, errors)
                 return
             for batch in range(num_batches):
-                # The sizes of batches are not known before they are read: they share that of all.
+                # The sizes of batches are unknown before they are read. Assume equal sizes.
                 share = size * (batch + 1) // num_batches - size * batch // num_batches
                 yield Chunk(file, "arrow", batch, batch + 1, share, column, errors)
 
     def _check_column(self, file: str, names: Sequence[str], schema: Any = None) -> None:
-        """Check that a table has the column, and that it holds strings."""
+        """Check that a table has the column and that it contains strings."""
         if self.column is None or self.column not in names:
             raise MissingFieldError(file, "column", self.column, names)
         if names.count(self.column) > 1:
-            raise ValueError(f"{file}: several columns have the name {self.column!r}: rename them")
+            raise ValueError(f"{file}: several columns are named {self.column!r}; rename them")
         if schema is not None and not holds_text(kind := schema.field(self.column).type):
-            raise ValueError(f"{file}: the column {self.column!r} holds {kind}, not strings")
+            raise ValueError(f"{file}: column {self.column!r} must contain strings, got {kind}")
 
     def _header(self, file: str) -> list[str]:
-        """Return the names of the columns of a CSV file."""
+        """Return the column names of a CSV file."""
         with open_path(file) as opened:
             return read_header(opened, file, self.max_piece_bytes)
 
@@ -380,11 +380,7 @@ class Corpus:
             raise MissingFieldError(file, "column", None, schema.names)
 
     def _check_beginning_of(self, file: str, kind: str) -> None:
-        """Check that a local file holds text in UTF-8, as far as its first bytes show it.
-
-        Raises:
-            ValueError: see `check_file` and `check_is_text`.
-        """
+        """Check the first bytes of a local file with `check_file` and `check_is_text`."""
         if is_url(file) or kind in ("parquet", "arrow"):
             return
         head = _head_of(file)
@@ -394,7 +390,7 @@ class Corpus:
             check_file(head[:BEGINNING], file)
         if wide is not None:
             warn(
-                f"{file} looks like {wide}, but is read as UTF-8: every NUL byte is a character; "
+                f"{file} looks like {wide} but is read as UTF-8, with NUL bytes as characters; "
                 f"convert it with `iconv -f {wide} -t UTF-8`"
             )
         elif kind == "text" and self.format is None:
@@ -402,9 +398,9 @@ class Corpus:
 
 
 def _head_of(file: str) -> bytes:
-    """Return the first bytes of a file, decompressed.
+    """Return the first HEAD bytes of a file, decompressed.
 
-    None, where they cannot be read: whoever reads the text reports that.
+    Returns no bytes if the file cannot be read. Reading its text will report the error.
     """
     try:
         with open_path(file) as opened:
@@ -416,10 +412,10 @@ def _head_of(file: str) -> bytes:
 
 
 def kinds_of(files: Iterable[str], format: str | None = None) -> tuple[str, ...]:
-    """Return the kind of each file: the format, or what its name and content say.
+    """Return the kind of each file: `format`, or else the kind detected by name and content.
 
     Raises:
-        ValueError: a .json file is one value.
+        ValueError: If a .json file is a single JSON value.
     """
     return tuple(_kind_of(file, format) for file in files)
 
@@ -434,45 +430,42 @@ def _kind_of(file: str, format: str | None) -> str:
 def check_options_are_used(
     corpora: Sequence[Corpus], *, prefix: str = "", field: str | None, column: str | None
 ) -> None:
-    """Check that one of several corpora has a use for each of these options of `Corpus.fitting`.
+    """Check that at least one of several corpora needs each given option of `Corpus.fitting`.
 
     Args:
-        corpora: all that were made with the options.
-        prefix: what the message has before the name of the option.
-        field, column: as they were given.
+        corpora: All corpora that were made with the options.
+        prefix: Text before the name of an option in messages.
+        field, column: Options as given to `Corpus.fitting`.
 
     Raises:
-        ValueError: no file has a field or column.
-        TypeError: one is not a str.
+        ValueError: If an option is given that no file needs.
+        TypeError: If an option is not a str.
     """
     kinds = {kind for corpus in corpora for kind in corpus.kinds}
     for option, given in (("field", field), ("column", column)):
         if given is not None and not isinstance(given, str):
-            raise TypeError(f"{prefix}{option} is {short_repr(given)}: it must be a str or None")
+            raise TypeError(f"{prefix}{option} must be a str or None, got {short_repr(given)}")
         if given is not None and kinds.isdisjoint(_KINDS_WITH[option]):
             raise ValueError(
-                f"{prefix}{option} is {short_repr(given)}, but no file is {_FILES_WITH[option]}: "
-                "omit it, or say how the files are read with format="
-                f'"{_KINDS_WITH[option][0]}"'
+                f"{prefix}{option} {short_repr(given)} applies only to {_FILES_WITH[option]}; omit "
+                f'it, or set format="{_KINDS_WITH[option][0]}"'
             )
 
 
 def check_errors(errors: str, allowed: Sequence[str] = ERRORS) -> None:
-    """Raise ValueError unless `errors` is one of those that are allowed."""
+    """Raise ValueError if `errors` is not one of the allowed values."""
     if errors not in allowed:
-        note = ", which is for encoding only" if errors in ENCODING_ERRORS else ""
+        note = " (for encoding only)" if errors in ENCODING_ERRORS else ""
         raise ValueError(
-            f"errors is {short_repr(errors)}{note}: it must be one of {', '.join(allowed)}"
+            f"errors must be one of {', '.join(allowed)}, got {short_repr(errors)}{note}"
         )
 
 
 def expand_paths(paths: PathsLike) -> tuple[str, ...]:
-    """Return the names of the files of paths, globs and directories, in their order.
-
-    Those of a glob or a directory are sorted.
+    """Return the files of paths, globs and directories as `Corpus.files` describes.
 
     Raises:
-        FileNotFoundError, ValueError, TypeError: see `Corpus`.
+        FileNotFoundError, ValueError, TypeError: See `Corpus`.
     """
     return tuple(file for name in _names_of(paths) for file in _expand(name))
 
@@ -481,20 +474,20 @@ def _names_of(paths: object) -> tuple[str, ...]:
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
     if isinstance(paths, (bytes, io.IOBase)) or not isinstance(paths, Iterable):
-        raise TypeError(f"paths is {short_repr(paths)}: it must be a path (str or Path) or several")
+        raise TypeError(f"paths must be a str or Path, or a list of these, got {short_repr(paths)}")
     several = []
-    for path in paths:  # the rows of a dataset may have no end: the first of them is refused
+    for path in paths:  # check before collecting, because rows of a dataset may be endless
         if not isinstance(path, (str, os.PathLike)):
             raise TypeError(
-                f"paths holds {short_repr(path)}: name files by str or Path (for rows in memory "
-                "there are train_from_iterator and encode_rows)"
+                f"paths must contain str or Path, got {short_repr(path)}; for rows in memory use "
+                "train_from_iterator or encode_rows"
             )
         several.append(os.fspath(path))
     return tuple(several)
 
 
 def _expand(name: str) -> list[str]:
-    """Return the files of a path or glob, after checking that they are files."""
+    """Return the files of a path, glob or directory."""
     if is_url(name):
         return [name]
     try:
@@ -510,17 +503,17 @@ def _expand(name: str) -> list[str]:
         return _files_in(name)
     if not stat.S_ISREG(mode):
         raise ValueError(
-            f"{name!r} is a pipe or a device, which cannot be read in chunks: write it to a file "
-            "first"
+            f"{name!r} is a pipe or a device, which cannot be read in chunks; save its content to "
+            "a file first"
         )
     return [name]
 
 
 def _files_in(directory: str) -> list[str]:
-    """Return the files of a directory, and of those in it, with known endings, sorted.
+    """Return the sorted files with known endings in a directory and its subdirectories.
 
     Raises:
-        ValueError: there is none.
+        ValueError: If there is none.
     """
     found, others = [], set()
     for folder, folders, names in os.walk(directory):
@@ -534,12 +527,11 @@ def _files_in(directory: str) -> list[str]:
             else:
                 others.add(f"*{os.path.splitext(name)[1]}")
     if not found:
-        advice = "name files"
+        advice = "pass files"
         if others:
-            example = os.path.join(directory, "**", min(others))
-            advice = f"name the files that are meant, such as {example!r}"
+            advice += f" or a glob, such as {os.path.join(directory, '**', min(others))!r}"
         raise ValueError(
-            f"{directory!r} is a directory without a file that ends like a text (.txt, .md, "
-            f".jsonl, .csv, .parquet, ...): {advice}"
+            f"{directory!r} is a directory without text files (.txt, .md, .jsonl, .csv, .parquet, "
+            f"...); {advice}"
         )
     return sorted(found)

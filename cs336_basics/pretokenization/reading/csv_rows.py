@@ -1,4 +1,4 @@
-"""CSV and TSV files: the texts of one column. Rows may hold line ends within quotes."""
+"""Reading of one column of CSV and TSV files. Quoted fields may contain line ends."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from cs336_basics.pretokenization.reading.storage import (
 )
 
 _BLOCK_SIZE = 1 << 20
-_MOST_CHARACTERS = (1 << 31) - 1  # of a field; a C long has as many on every platform
+_MOST_CHARACTERS = (1 << 31) - 1  # in a field; fits a C long on every platform
 
 
 def read_header(file: IO[bytes], path: str, max_bytes: int) -> list[str]:
-    """Return the names of the columns, which are the first row; none, if there is no row.
+    """Return the first row, which contains the column names. It is empty if there is no row.
 
     Raises:
-        ValueError: the file is damaged, or its first row has more than `max_bytes`.
-        ImportError: a library for its compression is missing.
+        ValueError: If the file is damaged, or the first row is longer than `max_bytes`.
+        ImportError: If a library for its compression is not installed.
     """
     return next((row for _, row in _rows(file, path, max_bytes)), [])
 
@@ -31,12 +31,12 @@ def read_header(file: IO[bytes], path: str, max_bytes: int) -> list[str]:
 def column_texts(
     file: IO[bytes], path: str, column: str, max_bytes: int
 ) -> Iterator[tuple[str, str | bytes]]:
-    """Yield (location, text) of each row of an open file: bytes if the text is not UTF-8.
+    """Yield `(location, text)` for each row of an open file. The text is bytes if not valid UTF-8.
 
     Raises:
-        ValueError: the file is damaged, is not CSV, or a row has more than `max_bytes`, or other
-            fields than the first row; names the line.
-        ImportError: a library for its compression is missing.
+        ValueError: If the file is damaged or not CSV, or a row is longer than `max_bytes` or has
+            another number of fields than the first row. The message includes the line.
+        ImportError: If a library for its compression is not installed.
     """
     rows = _rows(file, path, max_bytes)
     _, names = next(rows, ("", []))
@@ -44,12 +44,13 @@ def column_texts(
     for location, row in rows:
         if len(row) != len(names):
             raise ValueError(
-                f"{path}, {location}: {len(row)} fields, but the first row has {len(names)}"
+                f"{path}, {location}: must have {len(names)} fields like the first row, got "
+                f"{len(row)}"
             )
         text = row[index]
         try:
             text.encode()
-        except UnicodeEncodeError:  # bytes that are not UTF-8 remain as they are
+        except UnicodeEncodeError:  # restore bytes that are not valid UTF-8
             yield location, text.encode("utf-8", "surrogateescape")
         else:
             yield location, text
@@ -66,9 +67,9 @@ class _Lines:
         self._lines = lines_of(blocks, 0, path, max_bytes)
         self._path = path
         self._max_bytes = max_bytes
-        self.number = 0  # of the line that is read
-        self.first = 1  # line of the row that is read
-        self.num_bytes = 0  # of this row, so far
+        self.number = 0  # current line
+        self.first = 1  # first line of the current row
+        self.num_bytes = 0  # of the current row so far
 
     def __iter__(self) -> Iterator[str]:
         for _, line in self._lines:
@@ -83,12 +84,12 @@ class _Lines:
 
 
 def _rows(file: IO[bytes], path: str, max_bytes: int) -> Iterator[tuple[str, list[str]]]:
-    """Yield (location, fields) of each row that is not empty."""
+    """Yield `(location, fields)` for each nonempty row."""
     name = path.lower()
     for ending in COMPRESSED_ENDINGS:
         name = name.removesuffix(ending)
     lines = _Lines(file, path, max_bytes)
-    # The limit is one of the process, and by default 128 KB.
+    # The limit applies to the whole process. Its default is 128 KB.
     most = min(_MOST_CHARACTERS, max(csv.field_size_limit(), max_bytes))
     csv.field_size_limit(most)
     reader = csv.reader(lines, delimiter="\t" if name.endswith(".tsv") else ",", strict=True)

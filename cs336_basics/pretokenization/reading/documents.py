@@ -1,4 +1,4 @@
-"""The documents of a corpus, one by one, and samples of them."""
+"""Reading and sampling of the documents in a corpus."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from cs336_basics.pretokenization.reading.readers import TextBlock, read_texts
 from cs336_basics.pretokenization.splitter import Splitter
 
 LONGEST_DOCUMENT = 1 << 20
-"""Bytes of plain text without a separator after which a document is cut, where that does not change
-its pre-tokens: a file may hold a single document of any size."""
+"""Number of bytes of plain text after which a document without a separator is cut at a safe cut. It
+bounds memory, because a file may be a single document of any size."""
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ class DocumentSample:
     """Some documents of a corpus.
 
     Attributes:
-        spaced: documents at equal distances, the first one included.
-        beginning: the first documents.
-        num_documents: how many there are in all.
+        spaced: Documents at equal distances, starting with the first one.
+        beginning: First documents of the corpus.
+        num_documents: Number of documents in the corpus.
     """
 
     spaced: list[str]
@@ -35,22 +35,22 @@ class DocumentSample:
 def sample_documents(
     corpus: Corpus, number: int, *, beginning_bytes: int = 0, separator: str = END_OF_TEXT
 ) -> DocumentSample:
-    """Return documents of a corpus, which is read twice; only these are in memory.
+    """Return a sample of the documents in a corpus. The corpus is read twice.
 
     Args:
-        corpus: the text.
-        number: how many documents `spaced` has, at equal distances: of n documents those with the
-            indices 0, n // number, 2n // number, ... All, if there are fewer.
-        beginning_bytes: `beginning` has the first documents, until they have this many bytes.
-        separator: separates the documents of plain text.
+        corpus: Corpus to sample.
+        number: Maximum number of documents in `spaced`. From n documents, those with the indices 0,
+            n // number, 2n // number, ... are taken.
+        beginning_bytes: Minimum number of bytes in `beginning`, if the corpus has as many.
+        separator: Separator between documents of plain text.
 
     Raises:
-        ValueError: there is no document; one that is taken is not UTF-8, and the corpus is strict;
-            or as `read_texts`.
-        FileNotFoundError, OSError, ImportError: as `read_texts`.
+        ValueError: If there is no document, a sampled document is not valid UTF-8 and the corpus is
+            strict, or `read_texts` raises it.
+        FileNotFoundError, OSError, ImportError: If `read_texts` raises it.
 
     Warns:
-        UserWarning: a document that is taken is not UTF-8.
+        UserWarning: If a sampled document is not valid UTF-8.
     """
     number = checked_integer("number", number, 1)
     total = 0
@@ -62,7 +62,7 @@ def sample_documents(
             first.append(document)
             num_bytes += len(document)
     if total == 0:
-        raise ValueError(f"{', '.join(corpus.files[:3])}: there is no document, only white space")
+        raise ValueError(f"{', '.join(corpus.files[:3])}: no document, only white space")
     number = min(number, total)
     chosen = {index * total // number for index in range(number)}
     documents = read_documents(corpus, separator)
@@ -72,20 +72,20 @@ def sample_documents(
     beginning, also_changed = _texts(first, corpus.errors)
     if changed + also_changed:
         warn(
-            f"{corpus.files[0]}: {changed + also_changed:,} of the documents that were taken are "
-            "not all UTF-8; other bytes are read as U+FFFD"
+            f"{corpus.files[0]}: {changed + also_changed:,} of the sampled documents are not valid "
+            "UTF-8; invalid bytes are read as U+FFFD"
         )
     return DocumentSample(spaced, beginning, total)
 
 
 def read_documents(corpus: Corpus, separator: str = END_OF_TEXT) -> Iterator[str | bytes]:
-    """Yield the documents of a corpus that are not empty, in order.
+    """Yield the nonempty documents of a corpus, in order.
 
-    A row is a document. Plain text is separated by `separator`, and loses the white space around
-    each document. Bytes need not be UTF-8.
+    Each row is a document. Plain text is divided at `separator`, and white space around each
+    document is stripped. Bytes may be invalid UTF-8.
 
     Raises:
-        ValueError, FileNotFoundError, OSError, ImportError: as `read_texts`.
+        ValueError, FileNotFoundError, OSError, ImportError: See `read_texts`.
     """
     splitter = Splitter(special_tokens=[separator])
     for file in corpus.files:
@@ -94,7 +94,7 @@ def read_documents(corpus: Corpus, separator: str = END_OF_TEXT) -> Iterator[str
 
 def _in_blocks(blocks: Iterable[TextBlock], separator: bytes) -> Iterator[str | bytes]:
     """Yield the documents of one file."""
-    waiting: list[bytes] = []  # a document that goes on in the next block
+    waiting: list[bytes] = []  # parts of a document that continues in the next block
     for block in blocks:
         if block.offset is None:
             if block.text:
@@ -114,19 +114,19 @@ def _in_blocks(blocks: Iterable[TextBlock], separator: bytes) -> Iterator[str | 
 
 
 def _texts(documents: list[str | bytes], errors: str) -> tuple[list[str], int]:
-    """Return documents as text, and how many of them hold something that is not UTF-8."""
+    """Return documents as str, and the number of documents that are not valid UTF-8."""
     texts: list[str] = []
     num_changed = 0
     for document in documents:
-        # A lone surrogate, from an escape of JSON, becomes bytes that are not UTF-8.
+        # JSON escapes can produce lone surrogates, which become invalid bytes.
         data = document.encode("utf-8", "surrogatepass") if isinstance(document, str) else document
         try:
             texts.append(data.decode())
         except UnicodeDecodeError as error:
             if errors == "strict":
                 raise ValueError(
-                    f"a document is not UTF-8 at its byte {error.start:,} ({error.reason}): pass "
-                    'errors="replace" to read such bytes as U+FFFD'
+                    f"a document is not valid UTF-8 at byte {error.start:,} ({error.reason}); pass "
+                    'errors="replace" to read invalid bytes as U+FFFD'
                 ) from None
             texts.append(data.decode("utf-8", "replace"))
             num_changed += 1

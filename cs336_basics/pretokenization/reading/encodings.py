@@ -1,10 +1,10 @@
-"""Files that are not text in UTF-8: refused where that is certain, else their encoding guessed."""
+"""Detection of files that are not UTF-8 text, and guesses at their encoding."""
 
 from __future__ import annotations
 
 import codecs
 
-# The longer marks first: that of UTF-32 begins with that of UTF-16.
+# The longer marks come first, because the mark of UTF-32 starts with the mark of UTF-16.
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF32_LE, "UTF-32"),
     (codecs.BOM_UTF32_BE, "UTF-32"),
@@ -17,53 +17,53 @@ _FORMATS = (
     (0, b"PK\x05\x06", "a ZIP archive", "unpack it first"),
     (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it first"),
     (257, b"ustar", "a tar archive", "unpack it first"),
-    (4, b"1AY&SY", "a file compressed by bzip2", "decompress it first"),
-    (0, b"\xfd7zXZ\x00", "a file compressed by xz", "decompress it first"),
-    (0, b"\x1f\x8b\x08", "a file compressed by gzip", "unpack it, or name it FILE.gz"),
-    (0, b"\x28\xb5\x2f\xfd", "a file compressed by zstd", "unpack it, or name it FILE.zst"),
-    (0, b"\x93NUMPY", "a NumPy array", "name the text that it was made from"),
-    (0, b"PAR1", "a Parquet file", "name it FILE.parquet"),
-    (0, b"ARROW1\x00\x00", "an Arrow file", "name it FILE.arrow"),
+    (4, b"1AY&SY", "a bzip2 file", "decompress it first"),
+    (0, b"\xfd7zXZ\x00", "an xz file", "decompress it first"),
+    (0, b"\x1f\x8b\x08", "a gzip file", "decompress it, or rename it to FILE.gz"),
+    (0, b"\x28\xb5\x2f\xfd", "a zstd file", "decompress it, or rename it to FILE.zst"),
+    (0, b"\x93NUMPY", "a NumPy array", "pass the text that it was made from"),
+    (0, b"PAR1", "a Parquet file", "rename it to FILE.parquet"),
+    (0, b"ARROW1\x00\x00", "an Arrow file", "rename it to FILE.arrow"),
 )
-"""The offset and the bytes that identify files of other formats; what they are, and what to do."""
+"""Offset and bytes that identify a file format, its name, and what the user can do."""
 
 _GUESSED = (
     "cp1252", "gb18030", "big5", "cp932", "euc_jp", "cp949", "cp1251", "koi8_r", "cp866", "cp1250",
     "cp1253", "cp1254", "cp1255", "cp1256", "cp1257",
 )  # fmt: skip
-"""Encodings that are guessed, the most frequent first. `iconv` knows all of them."""
+"""Encodings to guess, most frequent first. `iconv` supports all of them."""
 
 _FEWEST_BYTES = 8
-"""Bytes beyond ASCII from which an encoding is guessed."""
+"""Minimum number of non-ASCII bytes for a guess."""
 
 _MOST_GUESSES = 3
-"""Where more encodings than these are as likely, none is named."""
+"""Maximum number of equally likely encodings to report. If there are more, none is reported."""
 
 BEGINNING = 1 << 10
-"""Bytes of a file that the checks of its beginning and `wide_encoding` need."""
+"""Number of bytes that `check_file` and `wide_encoding` need from the start of a file."""
 
 
 def check_file(data: bytes, name: str) -> None:
-    """Refuse a file that begins as text in UTF-16 or UTF-32, an archive, or an array does.
+    """Reject UTF-16 and UTF-32 text, archives, arrays and other formats by their first bytes.
 
-    Text in UTF-8 without NUL is not refused, whatever its first words are.
+    Valid UTF-8 without NUL is always accepted.
 
     Args:
-        data: the first BEGINNING bytes of the file, decompressed where its name says that it is
-            compressed; fewer if it has fewer.
-        name: the file, for the message.
+        data: First BEGINNING bytes of the file, decompressed if its name has the ending of a
+            compressed file.
+        name: Name of the file, for the message.
 
     Raises:
-        ValueError: it is not text in UTF-8.
+        ValueError: If the file is not UTF-8 text.
     """
     check_beginning(data, name)
     for offset, magic, kind, advice in _FORMATS:
         if data.startswith(magic, offset) and not _may_be_text(data):
-            raise ValueError(f"{name} is {kind}, not text: {advice}")
+            raise ValueError(f"{name} is {kind}, not text; {advice}")
 
 
 def _may_be_text(data: bytes) -> bool:
-    """Return whether the beginning of a file is UTF-8 without NUL; its end may cut a character."""
+    """Return whether data is UTF-8 without NUL. Its last character may be incomplete."""
     try:
         return "\0" not in codecs.getincrementaldecoder("utf-8")().decode(data)
     except UnicodeDecodeError:
@@ -71,32 +71,32 @@ def _may_be_text(data: bytes) -> bool:
 
 
 def check_beginning(data: bytes, name: str) -> None:
-    """Refuse a text that begins with the byte order mark of UTF-16 or UTF-32.
+    """Reject a text that starts with the byte order mark of UTF-16 or UTF-32.
 
-    These bytes are not UTF-8, so that no text in UTF-8 is refused.
+    The marks are not valid UTF-8, so UTF-8 text is never rejected.
 
     Args:
-        data: the first bytes of a text, at least four if it has as many.
-        name: the text, for the message.
+        data: First bytes of a text, at least four if the text has as many.
+        name: Name of the text, for the message.
 
     Raises:
-        ValueError: it begins with such a mark.
+        ValueError: If the text starts with such a mark.
     """
     for mark, encoding in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
             raise ValueError(
-                f"{name} begins with the byte order mark of {encoding}: convert it to UTF-8, with "
+                f"{name} starts with the byte order mark of {encoding}; convert it to UTF-8 with "
                 f"{_conversion(encoding)}"
             )
 
 
 def wide_encoding(data: bytes) -> str | None:
-    """Return the encoding of text without a byte order mark in which every other byte is NUL.
+    """Return the encoding of UTF-16 or UTF-32 text without a byte order mark, or None.
 
-    Letters of English in UTF-16 are such bytes, and they are UTF-8, too.
+    The encoding is recognized by the NUL bytes of ASCII letters. Such text is also valid UTF-8.
 
     Args:
-        data: some text, from an even offset; for UTF-32 from a multiple of four.
+        data: Part of the text from an even offset, or from a multiple of four for UTF-32.
     """
     if len(data) < 16:
         return None
@@ -106,10 +106,10 @@ def wide_encoding(data: bytes) -> str | None:
 
 
 def guess_encoding(sample: bytes) -> str | None:
-    """Return a remark on the likely encoding of text that is not UTF-8, None if there is none.
+    """Describe the likely encoding of text that is not UTF-8. Return None if there is no guess.
 
     Args:
-        sample: some of the text, from an even offset or not.
+        sample: Part of the text, from any offset.
     """
     wide = wide_encoding(sample) or wide_encoding(sample[1:])
     if wide is not None:
@@ -117,18 +117,18 @@ def guess_encoding(sample: bytes) -> str | None:
     controls = sum(byte < 32 and byte not in b"\t\n\r\f\x1b" for byte in sample)
     if controls > len(sample) / 20:
         return "it does not look like text"
-    # Text in UTF-8 with a few damaged bytes has other characters beyond ASCII that are whole.
+    # UTF-8 text with a few damaged bytes also has valid non-ASCII characters.
     beyond_ascii = sum(byte > 127 for byte in sample)
     valid = sum(len(c.encode()) for c in sample.decode("utf-8", "ignore") if ord(c) > 127)
     if beyond_ascii < _FEWEST_BYTES or valid > beyond_ascii / 2:
         return None
-    from charset_normalizer import from_bytes  # only where it is needed
+    from charset_normalizer import from_bytes
 
     matches = from_bytes(sample, cp_isolation=list(_GUESSED))
     best = matches.best()
     if best is None:
         return None
-    # Several may be as good: most letters of Western Europe are letters in CP1250, too.
+    # Several encodings may fit: most Western European letters are also letters in CP1250.
     likely = [
         min(match.could_be_from_charset, key=_GUESSED.index)
         for match in matches
@@ -140,9 +140,9 @@ def guess_encoding(sample: bytes) -> str | None:
 def _remark(*encodings: str) -> str:
     names = [encoding.upper().replace("_", "-") for encoding in encodings]
     if len(names) == 1:
-        return f"it looks like {names[0]}: if so, convert it to UTF-8, with {_conversion(names[0])}"
+        return f"it looks like {names[0]}; if so, convert it to UTF-8 with {_conversion(names[0])}"
     return (
-        f"it may be {', '.join(names[:-1])} or {names[-1]}: find out which of them reads well, and "
+        f"it may be {', '.join(names[:-1])} or {names[-1]}; find out which one is readable and "
         f"convert it to UTF-8, for example with {_conversion(names[0])}"
     )
 

@@ -1,6 +1,6 @@
-"""Kinds of files: text, JSON lines, CSV, Parquet, Arrow; by the name, else by the content.
+"""Detection of the kind of a file (text, JSON lines, CSV, Parquet, Arrow) by name and content.
 
-The content decides only where it is evident: prose, code, tables of Markdown and logs are text.
+Content decides only if it is evident. Prose, code, Markdown tables and logs are text.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from cs336_basics.pretokenization.reading.storage import COMPRESSED_ENDINGS
 KINDS = ("text", "jsonl", "csv", "parquet", "arrow")
 
 HEAD = 1 << 16
-"""Bytes of a file's beginning that are looked at."""
+"""Number of bytes from the start of a file that are examined."""
 
 JSON = "json"
-"""The ending of a name that may be JSON lines or not: the content decides."""
+"""Ending of a file whose content decides whether it contains JSON lines."""
 
 _ENDINGS = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": JSON, ".csv": "csv", ".tsv": "csv",
@@ -37,7 +37,7 @@ _TEXT_ENDINGS = (
 
 _FIRST_LINES = 5
 _FEWEST_BYTES = 32
-"""Fewer bytes than these are no evidence that a file is binary."""
+"""Minimum number of bytes to classify a file as binary."""
 
 _CONTROLS = bytes(code for code in range(32) if code not in b"\t\n\r\f\x1b")
 _BEGINNING_OF_OBJECT = re.compile(r'\{\s*"(?:[^"\\\n]|\\.){0,200}"\s*:\s*["\[{\d\-tfn]')
@@ -46,12 +46,12 @@ _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
 
 
 def named_kind(path: str | os.PathLike[str]) -> str:
-    """Return the kind of a file according to its name: one of KINDS, or JSON."""
+    """Return the kind of a file by its name: one of KINDS, or JSON."""
     return _ENDINGS.get(_ending(path), "text")
 
 
 def has_known_ending(path: str | os.PathLike[str]) -> bool:
-    """Return whether the name of a file says that it holds text, or rows with text."""
+    """Return whether the name of a file has an ending for text, or for rows with text."""
     ending = _ending(path)
     return ending in _ENDINGS or ending in _TEXT_ENDINGS
 
@@ -67,46 +67,46 @@ def kind_of_json(head: bytes, path: str) -> str:
     """Return the kind of a file with the ending .json.
 
     Args:
-        head: its first HEAD bytes, decompressed; all, if there are fewer.
-        path: its name, for the message.
+        head: First HEAD bytes of the file, decompressed.
+        path: Name of the file, for the message.
 
     Raises:
-        ValueError: it is one JSON value, not one object a line.
+        ValueError: If the file is a single JSON value instead of one object per line.
     """
     if _is_json_lines(head):
         return "jsonl"
     if head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"["):
         raise ValueError(
-            f"{path} is one JSON value, not JSON lines: write one object a line, as `jq -c '.[]'` "
-            'does, or pass format="text" to read it as plain text'
+            f"{path} is a single JSON value, not JSON lines; convert it with `jq -c '.[]'`, or "
+            'pass format="text" to read it as plain text'
         )
     return "text"
 
 
 def check_is_text(head: bytes, path: str, *, may_be_binary: bool) -> None:
-    """Refuse a file that is evidently not plain text, though its name does not say so.
+    """Reject a file that is evidently not plain text.
 
     Args:
-        head: its first HEAD bytes, decompressed; all, if there are fewer.
-        path: its name, for the message.
-        may_be_binary: whether bytes that are not text are meant.
+        head: First HEAD bytes of the file, decompressed.
+        path: Name of the file, for the message.
+        may_be_binary: Whether to accept binary files.
 
     Raises:
-        ValueError: it is JSON lines, CSV, or binary.
+        ValueError: If the file contains JSON lines or CSV, or is binary.
     """
     as_text = 'or format="text" to read it as plain text'
     if _is_json_lines(head):
-        raise ValueError(f'{path} holds JSON lines: pass format="jsonl" and the field, {as_text}')
+        raise ValueError(f'{path} has JSON lines; pass format="jsonl" and field, {as_text}')
     if _is_csv(head):
-        raise ValueError(f'{path} holds CSV: pass format="csv" and the column, {as_text}')
+        raise ValueError(f'{path} has CSV rows; pass format="csv" and column, {as_text}')
     if not may_be_binary and _is_binary(head):
         raise ValueError(
-            f'{path} is binary, not text: name a text, or pass format="text" to read it as text'
+            f'{path} is binary, not text; pass a text file, or format="text" to read it as text'
         )
 
 
 def _is_json_lines(head: bytes) -> bool:
-    """Return whether the first lines are JSON objects, or the only one begins like an object."""
+    """Return whether the first lines are JSON objects, or a long first line starts like one."""
     text = head.decode("utf-8", "replace").removeprefix("\ufeff")
     if not text.lstrip().startswith("{"):
         return False
@@ -125,9 +125,9 @@ def _is_object(line: str) -> bool:
 
 
 def _is_csv(head: bytes) -> bool:
-    """Return whether there is a line of names, then rows with as many fields.
+    """Return whether there is a line of names followed by rows with the same number of fields.
 
-    One of them must be quoted because of what it holds, or a column must hold numbers.
+    A field must also need its quotes, or a column must contain only numbers.
     """
     text = head.decode("utf-8", "replace").removeprefix("\ufeff")
     names = text.partition("\n")[0].rstrip("\r").split(",")
@@ -150,7 +150,7 @@ def _is_csv(head: bytes) -> bool:
 
 
 def _is_binary(head: bytes) -> bool:
-    """Return whether many bytes are control characters, and the whole is not UTF-8."""
+    """Return whether the bytes are not UTF-8 and include many control characters."""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:
@@ -160,7 +160,7 @@ def _is_binary(head: bytes) -> bool:
 
 
 def _whole_lines(text: str, is_whole: bool) -> Iterator[str]:
-    """Yield the lines of a head, without the last one where it is cut."""
+    """Yield the lines of a head. Drop the last line if it may be incomplete."""
     for line in io.StringIO(text, newline="\n"):
         if is_whole or line.endswith("\n"):
             yield line

@@ -1,4 +1,4 @@
-"""Reads the texts of a corpus: blocks of a text, rows of JSON lines, CSV, Parquet and Arrow."""
+"""Readers of the texts in a corpus: plain text, JSON lines, CSV, Parquet and Arrow."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from cs336_basics.pretokenization.splitter import Splitter
 _ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<surrogate>u[dD][89a-fA-F]..)|.)", re.DOTALL
 )
-"""An escape of JSON: two surrogates that are one character, one alone, or any other."""
+"""A JSON escape: a pair of surrogates, a lone surrogate, or any other escape."""
 
 DEFAULT_BLOCK_SIZE = 1 << 20
 """Bytes of text in a block."""
@@ -43,18 +43,16 @@ DEFAULT_BLOCK_SIZE = 1 << 20
 
 @dataclass(frozen=True)
 class TextBlock:
-    """A document, or a block of one that can be split into pre-tokens by itself.
+    """A document, or a block of a document that can be split into pre-tokens separately.
 
     Attributes:
-        text: of a file of text its bytes, which need not be UTF-8; of a row what the file holds.
-        starts_document: whether a document starts here; if not, the text continues the document
-            of the block before.
-        file: the name of the file.
-        origin: names the file and, for a row, the row; for messages.
-        offset: of a file of text, where `text` starts in it (uncompressed), in bytes; None for a
-            row.
-        bytes_read: how much of the stored file has been read up to here, approximately; for
-            progress.
+        text: Bytes of a plain text file, which may be invalid UTF-8, or the text of a row.
+        starts_document: Whether a document starts here. Otherwise the text continues the document
+            of the previous block.
+        file: Name of the file.
+        origin: Name of the file and location of the row, for messages.
+        offset: Offset of `text` in bytes in the uncompressed plain text file. None for a row.
+        bytes_read: Approximate number of bytes read from the stored file so far, for progress.
     """
 
     text: str | bytes
@@ -70,14 +68,15 @@ def read_texts(
 ) -> Iterator[TextBlock]:
     """Yield the texts of one file of a corpus, in order.
 
-    Every row is a document. A file of text is one, in blocks of about `block_size` bytes.
+    Each row is a document. A plain text file is one document and is read in blocks of about
+    `block_size` bytes.
 
     Raises:
-        ValueError: the file is truncated or damaged; a line is not JSON, or lacks the field; the
-            message names the file and where in it.
-        MissingFieldError: a table lacks the column.
-        FileNotFoundError, OSError: the file vanished or cannot be read.
-        ImportError: a library for the format is missing; names the command that installs it.
+        ValueError: If the file is truncated or damaged, or a line is not JSON or does not have the
+            field. The message includes the file and the location.
+        MissingFieldError: If a table does not have the column.
+        FileNotFoundError, OSError: If the file was deleted or cannot be read.
+        ImportError: If a library for the format is not installed.
     """
     cuts = splitter.safe_cuts
     size = size_of(file)
@@ -93,7 +92,7 @@ def read_texts(
                 file=file,
                 origin=file if is_block else f"{file}, {location}",
                 offset=location if isinstance(location, int) else None,
-                # Parquet gives the size of its row groups before compression.
+                # The sizes of Parquet row groups are those before compression.
                 bytes_read=(done + num_read) * size // total,
             )
         done += chunk.num_bytes
@@ -104,11 +103,11 @@ def texts_of_chunk(
 ) -> Iterator[tuple[int | str, str | bytes, int]]:
     """Yield `(location, text, num_read)` for the texts of a chunk.
 
-    The location is the byte offset of a block of text, or names a row. `num_read` is how much of
-    `chunk.num_bytes` has been read.
+    The location is the byte offset of a block of plain text, or a str that describes a row.
+    `num_read` is the part of `chunk.num_bytes` that has been read.
 
     Raises:
-        ValueError, FileNotFoundError, OSError, ImportError: as `read_texts`.
+        ValueError, FileNotFoundError, OSError, ImportError: See `read_texts`.
     """
     if chunk.kind in ("parquet", "arrow"):
         return _table_rows(chunk)
@@ -123,7 +122,7 @@ def texts_of_chunk(
 
 
 def _text_blocks(chunk: Chunk, cuts: SafeCuts, block_size: int) -> Iterator[tuple[int, bytes, int]]:
-    """Yield a chunk of text in blocks that can be split one by one."""
+    """Yield a chunk of plain text in blocks that can be split separately."""
     with open_path(chunk.path) as file:
         if chunk.end == WHOLE_FILE:
             start = 0
@@ -148,7 +147,7 @@ def blocks_between(
     """Yield the bytes [start, end) of a file.
 
     Raises:
-        ValueError: the file ends before `end`.
+        ValueError: If the file ends before `end`.
     """
     file.seek(start)
     while start < end:
@@ -163,7 +162,7 @@ def blocks_between(
 
 
 def _json_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:
-    """Yield the text of every line that begins within a chunk."""
+    """Yield the text of each line that starts in a chunk."""
     with open_path(chunk.path) as file:
         if chunk.end == WHOLE_FILE:
             start = 0
@@ -191,9 +190,9 @@ def _json_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:
 
 
 def next_line(file: IO[bytes], start: int, end: int) -> int:
-    """Return where the first line at or after `start` begins, or `end`, or where the file ends.
+    """Return the start of the first line at or after `start`, but at most `end` or the file size.
 
-    A line that lies across `start` belongs to the chunk before, however long it is.
+    A line that crosses `start` belongs to the previous chunk.
     """
     if start == 0:
         return 0
@@ -211,35 +210,35 @@ def next_line(file: IO[bytes], start: int, end: int) -> int:
 
 
 def _text_of_line(line: bytes, chunk: Chunk, origin: str) -> str | bytes:
-    """Return the text of a line: bytes if the line is not UTF-8, which remain as they are."""
+    """Return the text of a JSON line, as bytes if the line is not valid UTF-8."""
     is_utf8 = True
     try:
         decoded = line.decode("utf-8")
     except UnicodeDecodeError as error:
         if chunk.errors == "strict":
             raise invalid_utf8_error(origin, line[error.start], error.start) from None
-        # Of surrogates, only the bytes that are not UTF-8 shall remain.
+        # Replace escaped surrogates, so that the only surrogates are those for invalid bytes.
         decoded = _ESCAPE.sub(_without_surrogate, line.decode("utf-8", "surrogateescape"))
         is_utf8 = False
     try:
-        # A byte order mark may come before the first line.
+        # The first line may start with a byte order mark.
         row = json.loads(decoded.removeprefix("\ufeff"))
-    except (ValueError, RecursionError) as error:  # also of an integer with thousands of digits
+    except (ValueError, RecursionError) as error:  # ValueError also for thousands of digits
         raise ValueError(f"{origin}: not JSON ({error}): {line[:60]!r}") from None
     if not isinstance(row, dict):
-        raise ValueError(f"{origin}: a JSON {type(row).__name__}, not an object: {line[:60]!r}")
+        raise ValueError(f"{origin}: must be a JSON object, got {line[:60]!r}")
     if chunk.field not in row:
-        raise ValueError(f"{origin}: no field {chunk.field!r}; there are {sorted(row)[:20]}")
+        raise ValueError(f"{origin}: no field {chunk.field!r}; fields are {sorted(row)[:20]}")
     text = row[chunk.field]
     if text is None:
         return ""
     if not isinstance(text, str):
-        raise ValueError(f"{origin}: field {chunk.field!r} is {text!r:.60}, not a string")
+        raise ValueError(f"{origin}: field {chunk.field!r} must be a string, got {text!r:.60}")
     return text if is_utf8 else text.encode("utf-8", "surrogateescape")
 
 
 def _without_surrogate(escape: re.Match[str]) -> str:
-    """Return an escape of JSON; U+FFFD for a surrogate alone, as elsewhere."""
+    """Return a JSON escape, or U+FFFD for a lone surrogate."""
     return r"\ufffd" if escape.lastgroup == "surrogate" else escape[0]
 
 
@@ -247,7 +246,7 @@ def _without_surrogate(escape: re.Match[str]) -> str:
 
 
 def _csv_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:
-    """Yield the text of every row of a CSV file."""
+    """Yield the text of each row of a CSV file."""
     assert chunk.field is not None
     with open_path(chunk.path) as file:
         for location, text in column_texts(file, chunk.path, chunk.field, chunk.max_piece_bytes):
@@ -258,7 +257,7 @@ def _csv_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:
 
 
 def _table_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:
-    """Yield the text of every row of a chunk that has one."""
+    """Yield the text of each row of a chunk, without rows whose text is null."""
     is_parquet = chunk.kind == "parquet"
     groups = None if chunk.end == WHOLE_FILE else range(chunk.start, chunk.end)
     of_group = (
@@ -275,7 +274,7 @@ def _table_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:
         row = 0
         for batch in batches_of(reader, chunk.path, chunk.field, groups):
             total = num_rows or (batch.num_rows if groups is not None else 0)
-            with explained(f"{chunk.path} cannot be read from row {row:,}{of_group} on"):
+            with explained(f"{chunk.path}, row {row:,}{of_group} is damaged"):
                 texts = array_texts(batch.column(0))
             for text in texts:
                 row += 1

@@ -1,6 +1,6 @@
-"""The texts of rows in memory: dicts, Hugging Face's datasets, Arrow tables and streams.
+"""Reading of text from rows in memory: dicts, Hugging Face datasets, Arrow tables and streams.
 
-Nothing of these libraries is imported: an object is recognized by its methods.
+Objects are recognized by their methods, so these libraries are not imported.
 """
 
 from __future__ import annotations
@@ -20,51 +20,52 @@ _ROWS_IN_A_BATCH = 1000
 
 
 def texts_of_rows(rows: Any, field: str | None = None) -> Iterator[Any]:
-    """Yield the text of each row, in order; rows without one (None) are empty texts.
+    """Yield the text of each row, in order. None becomes an empty text.
 
-    Rows are read one by one or in batches, so they may be more than memory holds, or be streamed.
+    Rows are read one at a time or in batches, so they may be streamed or exceed memory.
 
     Args:
-        rows: an iterable of texts, str or UTF-8 bytes; or, with `field`, an iterable of dicts; a
-            `datasets.Dataset` or `IterableDataset`, of which only that column is read; or what
-            exports an Arrow stream: a pyarrow.Table, RecordBatch, RecordBatchReader or
-            pyarrow.dataset.Dataset, a pandas or polars DataFrame.
-        field: the field or column that has the text.
+        rows: Iterable of texts (str or UTF-8 bytes). With `field`: an iterable of dicts, a
+            `datasets.Dataset` or `IterableDataset`, or an object that exports an Arrow stream
+            (pyarrow.Table, RecordBatch, RecordBatchReader, pyarrow.dataset.Dataset, pandas or
+            polars DataFrame). Only the column `field` of a dataset is read.
+        field: Field or column that contains the text.
 
     Raises:
-        TypeError: `rows` is a single text, not an iterable, or several datasets; or `field` is not
-            a str.
-        ValueError: there are fields and no `field` is given, or rows lack it, or it does not hold
-            strings; names the row where one is wrong.
-        ImportError: the rows are an Arrow stream, and pyarrow is not installed.
+        TypeError: If `rows` is a single text, not iterable, or a mapping of several datasets, or
+            `field` is not a str.
+        ValueError: If `field` is missing, or rows do not have it, or it does not contain strings.
+            The message includes the index of a wrong row.
+        ImportError: If the rows are an Arrow stream and pyarrow is not installed.
     """
     if isinstance(rows, (str, bytes)):
-        raise TypeError("texts is a single text: pass a list of texts, [text]")
+        raise TypeError(f"texts must be a list of texts, got {short_repr(rows)}; pass [text]")
     if isinstance(rows, Mapping):
         names = ", ".join(map(str, list(rows)[:10]))
         raise TypeError(
-            f"rows is a mapping with the keys {names}: pass one value, such as rows['train']"
+            f"rows must not be a mapping, got one with keys {names}; pass a value such as "
+            "rows['train']"
         )
     if field is not None and not isinstance(field, str):
-        raise TypeError(f"field is {short_repr(field)}: it must be a str or None")
+        raise TypeError(f"field must be a str or None, got {short_repr(field)}")
     if hasattr(rows, "select_columns") and hasattr(rows, "iter"):
         return _dataset_texts(rows, field)
     if _is_table(rows):
         return _table_texts(rows, field)
     if _is_arrow_array(rows):
         return _array_texts(rows, field)
-    if hasattr(rows, "columns"):  # iterating over it would give their names
+    if hasattr(rows, "columns"):  # iteration would yield their names
         raise TypeError(
-            f"rows is a table of type {type(rows).__name__} that exports no Arrow stream: pass a "
-            "column of it, or use a later version of its library"
+            f"rows must export an Arrow stream, got a table of type {type(rows).__name__}; pass "
+            "one of its columns, or upgrade its library"
         )
     if not isinstance(rows, Iterable):
-        raise TypeError(f"texts is {short_repr(rows)}: pass a list of texts")
+        raise TypeError(f"texts must be a list of texts, got {short_repr(rows)}")
     return iter(rows) if field is None else _dict_texts(rows, field)
 
 
 def _is_table(rows: Any) -> bool:
-    """Return whether rows are an Arrow stream with columns, or can make one."""
+    """Return whether rows export an Arrow stream with columns."""
     is_stream = hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "scanner")
     return is_stream and (hasattr(rows, "schema") or hasattr(rows, "columns"))
 
@@ -79,20 +80,19 @@ def _dict_texts(rows: Iterable[Any], field: str) -> Iterator[Any]:
     for index, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise ValueError(
-                f"row {index:,} is of type {type(row).__name__}, "
-                f"not a dict with the field {field!r}: "
-                "omit field for rows that are texts"
+                f"row {index:,} must be a dict with field {field!r}, got {type(row).__name__}; "
+                "omit field if the rows are texts"
             )
         if field not in row:
             names = short_repr([str(name) for name in row])
-            raise ValueError(f"row {index:,} has no field {field!r}; there are {names}")
+            raise ValueError(f"row {index:,} has no field {field!r}; fields are {names}")
         text = row[field]
         yield "" if text is None else text
 
 
 def _dataset_texts(rows: Any, field: str | None) -> Iterator[Any]:
-    """Yield the texts of a Hugging Face `datasets.Dataset`; it decodes only their column."""
-    names = getattr(rows, "column_names", None)  # None where a stream does not report them
+    """Yield the texts of a Hugging Face `datasets.Dataset`. Only their column is decoded."""
+    names = getattr(rows, "column_names", None)  # None for streams that do not report them
     field = _checked_field(field, names)
     done = 0
     try:
@@ -102,19 +102,19 @@ def _dataset_texts(rows: Any, field: str | None) -> Iterator[Any]:
                 done += 1
     except KeyError as error:
         raise ValueError(
-            f"the rows from {done:,} on have no field {field!r}: {short_reason(error)}"
+            f"row {done:,} or a later one has no field {field!r}: {short_reason(error)}"
         ) from error
 
 
 def _plain(text: Any) -> Any:
-    """Return a text as Python has it; a dataset in Arrow format yields Arrow scalars."""
+    """Return a text as a Python object. Datasets in Arrow format yield Arrow scalars."""
     return text.as_py() if hasattr(text, "as_py") else text
 
 
 def _table_texts(rows: Any, field: str | None) -> Iterator[bytes]:
     """Yield the texts of an Arrow stream with columns."""
     pyarrow = import_pyarrow("Arrow data")
-    if hasattr(rows, "scanner"):  # a pyarrow.dataset.Dataset; other columns are not read
+    if hasattr(rows, "scanner"):  # a pyarrow.dataset.Dataset can read a single column
         field = _checked_field(field, rows.schema.names)
         reader = rows.scanner(columns=[field]).to_reader()
     elif isinstance(rows, pyarrow.RecordBatchReader):
@@ -127,10 +127,10 @@ def _table_texts(rows: Any, field: str | None) -> Iterator[bytes]:
     field = _checked_field(field, reader.schema.names)
     kind = reader.schema.field(field).type
     if not holds_text(kind):
-        raise ValueError(f"the column {field!r} holds {kind}, not strings")
+        raise ValueError(f"column {field!r} must contain strings, got {kind}")
     done = 0
     while True:
-        with explained(f"the rows from {done:,} on are damaged"):
+        with explained(f"row {done:,} or a later one is damaged"):
             batch = next(reader, None)
             texts = [] if batch is None else array_texts(batch.column(field))
         if batch is None:
@@ -142,20 +142,20 @@ def _table_texts(rows: Any, field: str | None) -> Iterator[bytes]:
 def _array_texts(rows: Any, field: str | None) -> Iterator[bytes]:
     """Yield the texts of a pyarrow.Array or ChunkedArray."""
     if field is not None:
-        raise ValueError(f"field is {field!r}, but the rows are an array of texts: omit it")
+        raise ValueError(f"field must be omitted for an array of texts, got {field!r}")
     if not holds_text(rows.type):
-        raise ValueError(f"the array holds {rows.type}, not strings")
+        raise ValueError(f"array must contain strings, got {rows.type}")
     for chunk in getattr(rows, "chunks", [rows]):
         yield from (text or b"" for text in array_texts(chunk))
 
 
 def _checked_field(field: str | None, names: Any) -> str:
-    """Return the field, if it is one of `names` (None: not known)."""
-    shown = "fields" if names is None else f"the fields {', '.join(map(str, list(names)[:20]))}"
+    """Return the field after checking that it is in `names`, if these are known."""
+    shown = "" if names is None else f"; fields are {', '.join(map(str, list(names)[:20]))}"
     if field is None:
-        raise ValueError(f"the rows have {shown}: say which one has the text, such as field='text'")
+        raise ValueError(f"pass the field that contains the text, such as field='text'{shown}")
     if names is not None and field not in names:
-        raise ValueError(f"the rows have {shown}, but not {field!r}")
+        raise ValueError(f"the rows have no field {field!r}{shown}")
     if names is not None and list(names).count(field) > 1:
-        raise ValueError(f"the rows have {shown}: rename those that are {field!r}, too")
+        raise ValueError(f"the rows have several fields {field!r}; rename them")
     return field

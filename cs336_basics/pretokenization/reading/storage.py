@@ -1,6 +1,6 @@
-"""Opens what a corpus consists of: local files, URLs, compressed files; `arrow.py` opens tables.
+"""Reading of local files, URLs and compressed files. `arrow.py` reads tables.
 
-The libraries for URLs (fsspec) and Zstandard are imported when they are needed.
+The libraries for URLs (fsspec) and Zstandard are imported on first use.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import IO, Any
 COMPRESSED_ENDINGS = (".gz", ".zst")
 
 MAX_PIECE_BYTES = 64 << 20
-"""Bytes of the longest row, and of the longest text without a place to cut it."""
+"""Maximum number of bytes in a row, and in text without a safe cut."""
 
 
 def is_url(path: str) -> bool:
-    """Return whether a path is a URL, which fsspec opens (`s3://`, `gs://`, `memory://`, ...)."""
+    """Return whether a path is a URL (`s3://`, `gs://`, ...), which fsspec opens."""
     return "://" in path
 
 
 def is_compressed(path: str) -> bool:
-    """Return whether the name of a file says that it is compressed."""
+    """Return whether the ending of a path is that of a compressed file."""
     return path.lower().endswith(COMPRESSED_ENDINGS)
 
 
@@ -30,21 +30,23 @@ def open_path(path: str) -> IO[bytes]:
     """Open a local file or a URL for reading bytes.
 
     Raises:
-        FileNotFoundError, PermissionError, OSError: as `open`.
-        ImportError: the path is a URL and fsspec is not installed.
+        FileNotFoundError, PermissionError, OSError: If `open` raises it.
+        ImportError: If the path is a URL and fsspec is not installed.
     """
     if not is_url(path):
         return open(path, "rb")
     try:
         import fsspec
     except ImportError:
-        raise ImportError(f"opening {path} needs fsspec: pip install 'cs336-basics[ray]'") from None
+        raise ImportError(
+            f"{path}: URLs need fsspec; run pip install 'cs336-basics[ray]'"
+        ) from None
     opened: IO[bytes] = fsspec.open(path, "rb").open()
     return opened
 
 
 def size_of(path: str) -> int:
-    """Return the size of a local file or a URL, in bytes, as it is stored."""
+    """Return the stored size of a local file or a URL in bytes."""
     if not is_url(path):
         return os.stat(path).st_size
     with open_path(path) as file:
@@ -55,9 +57,9 @@ def decompressed_blocks(file: IO[bytes], path: str, block_size: int) -> Iterator
     """Yield the decompressed bytes of an open .gz or .zst file, at most `block_size` at a time.
 
     Raises:
-        ValueError: the file is damaged or ends too early; the message names it and how many bytes
-            were read before the damage.
-        ImportError: no library for Zstandard is installed.
+        ValueError: If the file is damaged or truncated. The message includes the number of bytes
+            that were read.
+        ImportError: If no library for Zstandard is installed.
     """
     stream: Any
     if path.lower().endswith(".gz"):
@@ -76,9 +78,9 @@ def decompressed_blocks(file: IO[bytes], path: str, block_size: int) -> Iterator
                 block: bytes = stream.read(block_size)
             except damaged as error:
                 if isinstance(error, OSError) and error.errno is not None:
-                    raise  # of the disk, not of the content
+                    raise  # from the operating system, not the decompressor
                 raise ValueError(
-                    f"{path} is damaged or truncated after {done:,} decompressed bytes: {error}"
+                    f"{path}: damaged or truncated after {done:,} decompressed bytes: {error}"
                 ) from None
             if not block:
                 return
@@ -89,16 +91,16 @@ def decompressed_blocks(file: IO[bytes], path: str, block_size: int) -> Iterator
 def lines_of(
     blocks: Iterable[bytes], offset: int, path: str, max_bytes: int
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield (byte offset, line) from blocks of a file, the first of which begins at `offset`.
+    """Yield `(byte offset, line)` from blocks of a file. The first block starts at `offset`.
 
     Raises:
-        ValueError: a line has more than `max_bytes`; it is not held as a whole.
+        ValueError: If a line is longer than `max_bytes`. It is not read to its end.
     """
 
     def too_long() -> ValueError:
         return piece_too_long(f"{path}, the line at byte {offset:,}", max_bytes)
 
-    rest: list[bytes] = []  # of a line that continues; joined once, however long it is
+    rest: list[bytes] = []  # parts of an incomplete line, joined only once it is complete
     num_waiting = 0
     for block in blocks:
         first, *more = block.split(b"\n")
@@ -124,18 +126,18 @@ def lines_of(
 
 
 def piece_too_long(where: str, max_bytes: int) -> ValueError:
-    """Return the error for a row, or a text that cannot be cut, that is longer than the limit."""
+    """Return the error for a row, or text without a safe cut, that exceeds the limit."""
     return ValueError(
-        f"{where} is longer than {max_bytes:,} bytes, the limit of a row and of text without a "
-        "place to cut it: if it is meant, raise max_piece_bytes (--max-piece-bytes)"
+        f"{where} is longer than {max_bytes:,} bytes, the limit for a row and for text without a "
+        "safe cut; to read it, increase max_piece_bytes (--max-piece-bytes)"
     )
 
 
 def became_shorter(path: str | os.PathLike[str], size: int, expected: int) -> ValueError:
-    """Return the error for a file that ends before bytes that it had when it was divided."""
+    """Return the error for a file that was truncated after it was divided into chunks."""
     return ValueError(
-        f"{os.fspath(path)} ended at byte {size:,} where bytes up to {expected:,} were expected: "
-        "the file became shorter while it was read"
+        f"{os.fspath(path)}: the file ended at byte {size:,}, expected {expected:,} bytes; it was "
+        "truncated while it was read"
     )
 
 
@@ -147,6 +149,6 @@ def _import_zstd(path: str) -> Any:
             from backports import zstd
         except ImportError:
             raise ImportError(
-                f"reading {path} needs Zstandard: pip install 'cs336-basics[zstd]'"
+                f"{path}: .zst files need Zstandard; run pip install 'cs336-basics[zstd]'"
             ) from None
     return zstd

@@ -1,8 +1,8 @@
-"""TextChanges: what reading and splitting a text changed, so that it can be reported.
+"""Record of the changes that reading and splitting make to a text.
 
-Bytes that are not UTF-8 are read as U+FFFD, and what a split pattern does not match is dropped.
-Both are wanted at times; neither should happen unnoticed. Counting and encoding add up what they
-changed and warn once, at their end.
+Invalid UTF-8 is read as U+FFFD, and text that the split pattern does not match is dropped. Both can
+be intended, but neither should go unnoticed. Counting and encoding record the changes and warn once
+at the end.
 """
 
 from __future__ import annotations
@@ -17,18 +17,20 @@ from cs336_basics.pretokenization.reading.storage import is_url, open_path
 from cs336_basics.pretokenization.reading.utf8 import count_invalid
 
 SAMPLE_SIZE = 1 << 13
-"""Bytes from which an encoding is guessed."""
+"""Number of bytes used to guess an encoding."""
 
 
 @dataclass
 class Replaced:
-    """Sequences of bytes that are not UTF-8 and were read as U+FFFD.
+    """Invalid UTF-8 sequences that were read as U+FFFD.
 
     Attributes:
-        sequences: their number, as Python's `decode` counts them.
-        num_bytes: the bytes of all of them.
-        first: where the first one is: an offset in bytes, or words such as "at byte 3 of row 5".
-        sample: text around the first one, if it cannot be read again from a file of plain text.
+        sequences: Number of sequences, as counted by `bytes.decode`.
+        num_bytes: Number of bytes in all sequences.
+        first: Location of the first sequence: an offset in bytes, or a phrase such as "at byte 3 of
+            row 5".
+        sample: Text around the first sequence. Empty if it can be read again from a plain text
+            file.
     """
 
     sequences: int
@@ -39,12 +41,12 @@ class Replaced:
 
 @dataclass
 class TextChanges:
-    """What reading and splitting changed; of several files, and added up over chunks.
+    """Changes that reading and splitting made to the text of some files.
 
     Attributes:
-        num_bytes: size of the text that was read.
-        num_dropped: bytes that the split pattern did not match.
-        replaced: the name of a file, or "" for text in memory -> what was replaced in it.
+        num_bytes: Size of the text in bytes.
+        num_dropped: Number of bytes that the split pattern did not match.
+        replaced: Name of a file, or "" for text in memory -> sequences replaced in it.
     """
 
     num_bytes: int = 0
@@ -52,14 +54,14 @@ class TextChanges:
     replaced: dict[str, Replaced] = field(default_factory=dict)
 
     def add(self, other: TextChanges) -> None:
-        """Add the changes of text that follows."""
+        """Add the changes of another text."""
         self.num_bytes += other.num_bytes
         self.num_dropped += other.num_dropped
         for name, found in other.replaced.items():
             self.add_replaced(name, found)
 
     def add_replaced(self, name: str, found: Replaced) -> None:
-        """Add sequences that were replaced in a file."""
+        """Add sequences replaced in a file."""
         if not found.sequences:
             return
         before = self.replaced.get(name)
@@ -74,16 +76,16 @@ class TextChanges:
         )
 
     def add_files(self, files: Iterable[tuple[str, Sequence[int]]]) -> None:
-        """Add what compiled code replaced: pairs of name and (sequences, bytes, first offset)."""
+        """Add `(file, (sequences, bytes, first offset))` pairs from compiled code."""
         for name, (sequences, num_bytes, first) in files:
             self.add_replaced(name, Replaced(sequences, num_bytes, first))
 
     def warn(self, pattern: str, done: str) -> None:
-        """Warn of what was changed; do nothing if nothing was.
+        """Warn if the text was changed.
 
         Args:
-            pattern: the split pattern.
-            done: what was not done with dropped text, such as "counted".
+            pattern: Split pattern.
+            done: Operation that skipped the dropped text, as a participle such as "counted".
         """
         if self.replaced:
             warn(self._replaced_message())
@@ -97,12 +99,12 @@ class TextChanges:
         num_bytes = sum(found.num_bytes for found in self.replaced.values())
         others = len(self.replaced) - 1
         message = (
-            f"the text is not all UTF-8: {total:,} sequence{'s' * (total != 1)} of bytes, "
-            f"{_share(num_bytes, self.num_bytes)} of the text, read as U+FFFD; the first"
-            f"{f' of {name}' if name else ''} is {first}"
+            f"the text is not all UTF-8: {total:,} invalid sequence{'s' * (total != 1)} "
+            f"({_share(num_bytes, self.num_bytes)} of the text) read as U+FFFD; the first"
+            f"{f' in {name}' if name else ''} is {first}"
         )
         if others:
-            message += f", and {others:,} other file{'s have' if others > 1 else ' has'} some"
+            message += f"; {others:,} other file{'s are' if others > 1 else ' is'} affected"
         guess = guess_encoding(most.sample or _sample_of(name, most.first))
         return f"{message}; {guess}" if guess else message
 
@@ -110,19 +112,19 @@ class TextChanges:
 def dropped_message(pattern: str, num_dropped: int, num_bytes: int, done: str) -> str:
     """Return the warning for text that a split pattern does not match."""
     return (
-        f"the pattern {short_repr(pattern)} does not match {num_dropped:,} of {num_bytes:,} bytes "
-        f"({_share(num_dropped, num_bytes)}) of the text, which are not {done}; with |(?s:.) at "
-        "its end a pattern matches every character"
+        f"pattern {short_repr(pattern)} does not match {num_dropped:,} of {num_bytes:,} bytes "
+        f"({_share(num_dropped, num_bytes)}) of the text; these are not {done}; append |(?s:.) to "
+        "match every character"
     )
 
 
 def replaced_in(data: bytes, start: int = 0, row: str | None = None) -> Replaced:
-    """Return what `data.decode(errors="replace")` replaces.
+    """Return the sequences that `data.decode(errors="replace")` replaces.
 
     Args:
-        data: a text that is not valid UTF-8.
-        start: its offset in its file.
-        row: the row of which it is the text, None for a part of a file of text.
+        data: Text.
+        start: Offset of the text in its file.
+        row: Location of the row. None for part of a plain text file.
     """
     sequences, num_bytes, offset = count_invalid(data)
     if not sequences:
@@ -133,19 +135,19 @@ def replaced_in(data: bytes, start: int = 0, row: str | None = None) -> Replaced
 
 
 def _sample_of(name: str, offset: int | str) -> bytes:
-    """Return some text of a local file of plain text, from shortly before an offset."""
+    """Return part of a local plain text file that starts shortly before an offset."""
     if not name or is_url(name) or isinstance(offset, str):
         return b""
     try:
         with open_path(name) as file:
             file.seek(max(0, offset - SAMPLE_SIZE // 4))
             return file.read(SAMPLE_SIZE)
-    except OSError:  # it vanished
+    except OSError:  # the file was deleted
         return b""
 
 
 def _share(part: int, whole: int) -> str:
-    """Return a share in percent, never rounded to 0 or 100 if it is not."""
+    """Return a share in percent. Only exact values are shown as 0 or 100."""
     percent = 100 * part / max(whole, 1)
     if 0 < percent < 0.01:
         return "less than 0.01 %"

@@ -1,8 +1,8 @@
-"""Bytes that are not valid UTF-8: found, replaced, and told apart from text.
+"""Detection and replacement of invalid UTF-8.
 
-Which bytes these are is what Python's decoder says (the Unicode Standard, section 3.9, "U+FFFD
-Substitution of Maximal Subparts"). The functions here define that; where the package is built,
-compiled ones take their place, ten times as fast and more.
+Invalid sequences are those of Python's decoder (Unicode Standard, section 3.9, "U+FFFD Substitution
+of Maximal Subparts"). The Python functions are the reference. Compiled versions replace them if the
+extensions are built, and are at least ten times as fast.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 def is_valid_utf8_in_python(data: bytes) -> bool:
-    """Tell whether bytes are valid UTF-8."""
+    """Return whether bytes are valid UTF-8."""
     try:
         data.decode()
     except UnicodeDecodeError:
@@ -24,14 +24,14 @@ def is_valid_utf8_in_python(data: bytes) -> bool:
 
 
 def count_invalid_in_python(data: bytes) -> tuple[int, int, int]:
-    """Count the invalid sequences of bytes.
+    """Count the invalid sequences.
 
     Returns:
-        Their number; the number of their bytes; and the offset of the first one, the length of the
-        data where there is none.
+        Number of sequences, number of their bytes, and offset of the first sequence, which is
+        `len(data)` if there is none.
     """
     text = data.decode("utf-8", "replace")
-    # U+FFFD in the text itself is EF BF BD, which no invalid sequence overlaps.
+    # Valid occurrences of U+FFFD (EF BF BD) do not overlap invalid sequences.
     sequences = text.count(_REPLACEMENT) - data.count(_REPLACEMENT.encode())
     num_bytes = len(data) - (len(text.encode()) - 3 * sequences)
     try:
@@ -42,12 +42,12 @@ def count_invalid_in_python(data: bytes) -> tuple[int, int, int]:
 
 
 def replace_invalid_in_python(data: bytes) -> bytes:
-    """Replace every invalid sequence of bytes by U+FFFD."""
+    """Replace each invalid sequence with U+FFFD."""
     return data.decode("utf-8", "replace").encode()
 
 
 def text_and_bytes_in_python(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield (text, invalid bytes) from left to right: joined, they are the data."""
+    """Yield `(text, invalid bytes)` from left to right. All parts, joined, are `data`."""
     text = data.decode("utf-8", "surrogateescape")
     start = 0
     for match in _INVALID.finditer(text):

@@ -1,4 +1,4 @@
-"""Bytes that are not valid UTF-8: refused, or read as U+FFFD."""
+"""Errors for invalid UTF-8."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from cs336_basics.pretokenization.reading.utf8 import count_invalid, is_valid_ut
 
 
 def invalid_utf8_error(where: str | os.PathLike[str] | None, byte: int, offset: int) -> ValueError:
-    """Return the error for text with errors="strict" that is not valid UTF-8.
+    """Return the error for text that is not valid UTF-8, with errors="strict".
 
     Args:
-        where: the file, or another name of the text; None for a text in memory.
-        byte: the first byte of the first invalid sequence.
-        offset: its offset in bytes from the start of the file or text.
+        where: File or description of the text. None for text in memory.
+        byte: First byte of the first invalid sequence.
+        offset: Offset of that byte from the start of the file or text.
     """
     prefix = "" if where is None else f"{os.fspath(where)}: "
     return ValueError(
@@ -26,17 +26,17 @@ def invalid_utf8_error(where: str | os.PathLike[str] | None, byte: int, offset: 
 def checked_utf8(
     data: bytes, errors: str, *, where: str | os.PathLike[str] | None = None, start: int = 0
 ) -> bytes:
-    """Return bytes that are valid UTF-8.
+    """Return bytes as valid UTF-8.
 
     Args:
-        data: any bytes.
-        errors: `"replace"` reads bytes that are not UTF-8 as U+FFFD, `"strict"` refuses them.
-        where: the file, or another name of the text, for the message.
-        start: offset of `data` in that text.
+        data: Bytes to check.
+        errors: `"replace"` replaces invalid sequences with U+FFFD, `"strict"` rejects them.
+        where: File or description of the text, for the message.
+        start: Offset of `data` in the file or text.
 
     Raises:
-        ValueError: (`"strict"`) a byte that is not UTF-8, with its offset; or the text begins as
-            one in UTF-16 or UTF-32 does.
+        ValueError: If the text starts with the byte order mark of UTF-16 or UTF-32, or if `errors`
+            is "strict" and `data` is not valid UTF-8.
     """
     if is_valid_utf8(data):
         return data

@@ -1,14 +1,10 @@
-"""Texts in memory are counted as the files of a corpus are."""
+"""Counting of texts in memory."""
 
 import warnings
 
 import pytest
 
-from cs336_basics.pretokenization import (
-    Splitter,
-    count_text,
-    count_texts,
-)
+from cs336_basics.pretokenization import Splitter, count_text, count_texts
 from tests.pretokenization.reading.counted import DOCUMENTS, EOT, SPLITTER, expected
 
 
@@ -27,10 +23,10 @@ def test_texts_in_memory_are_counted():
     assert count_texts(numpy.array([b"abc"])) == {b"abc": 1}
 
 
-def test_bad_texts_are_named():
-    with pytest.raises(TypeError, match="pass a list of texts"):
+def test_bad_texts_are_refused_with_their_index():
+    with pytest.raises(TypeError, match="texts must be a list of texts"):
         count_texts("text")
-    with pytest.raises(TypeError, match="text 1 is of type int"):
+    with pytest.raises(TypeError, match="text 1 must be str or bytes, not int"):
         count_texts(["a", 5])
     with pytest.raises(ValueError, match=r"text 1: the lone surrogate U\+D800 at character 2"):
         count_texts(["a", "bc\ud800"], errors="strict")

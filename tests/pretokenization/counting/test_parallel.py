@@ -1,4 +1,4 @@
-"""Work in processes: results in order, bounded memory, errors that reach the caller."""
+"""`map_ordered` yields results in order, bounds memory and reports dead workers."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ import pytest
 from cs336_basics.pretokenization.counting.parallel import map_ordered, resolve_num_workers
 
 
-def test_num_workers_none_means_every_core():
+def test_num_workers_defaults_to_all_cores():
     assert resolve_num_workers(None) == len(os.sched_getaffinity(0))
     assert resolve_num_workers(3) == 3
 
@@ -46,5 +46,5 @@ def test_map_ordered_reads_only_a_little_ahead():
 
 
 def test_a_worker_that_dies_raises_instead_of_hanging():
-    with pytest.raises(RuntimeError, match="one of 2 worker processes died"):
+    with pytest.raises(RuntimeError, match="one of 2 worker processes was killed"):
         list(map_ordered(_die, ((x,) for x in range(50)), 2))

@@ -1,4 +1,4 @@
-"""Counting over a local Ray cluster with two workers."""
+"""Counting on a local Ray cluster with two workers."""
 
 import gzip
 import json
@@ -51,53 +51,39 @@ def test_files_of_every_kind_are_counted_together(local_ray, text_file, tmp_path
     rows = tmp_path / "rows.jsonl"
     rows.write_text("".join(json.dumps({"text": "ab cd"}) + "\n" for _ in range(50)))
     expected = Counter({b"ab": 50, b" cd": 50})
-    expected.update(count_words(text_file, SPLITTER, backend="serial"))
+    for _ in range(2):
+        expected.update(count_words(text_file, SPLITTER, backend="serial"))
     expected.update(count_text(TEXT.decode(), SPLITTER))
-    corpus = Corpus([text_file, str(tmp_path / "more*.gz"), rows], field="text")
+    files = [text_file, str(tmp_path / "more*.gz"), rows, f"file://{text_file}"]
+    corpus = Corpus(files, field="text")
     counts = count_words_ray(corpus, SPLITTER, chunk_size=700)
     assert counts == expected
 
 
-def test_a_pattern_without_a_scanner_is_counted(local_ray, text_file):
-    splitter = Splitter(r"\w+", [EOT])
-    counts = count_words_ray(text_file, splitter, chunk_size=2000)
-    assert counts == count_words(text_file, splitter, backend="serial")
-
-
-def test_urls_are_read_through_fsspec(local_ray, text_file):
-    counts = count_words_ray(f"file://{text_file}", SPLITTER, chunk_size=1000)
-    assert counts == count_words(text_file, SPLITTER, backend="serial")
-
-
-def test_errors_of_a_task_reach_the_caller(local_ray, text_file):
-    with pytest.raises(ValueError, match=r"text\.txt: byte 0xff at offset 26,000 "):
-        count_words_ray(Corpus(text_file, errors="strict"), SPLITTER, chunk_size=1000)
-
-
 @pytest.mark.parametrize("times", [5, pytest.param(40, marks=pytest.mark.slow)])
-def test_many_errors_do_not_end_this_process(local_ray, text_file, times):
-    # Cancelling the other tasks did: if one of them was just ending, Ray aborted the driver.
+def test_errors_of_tasks_reach_the_caller(local_ray, text_file, times):
+    # Cancelling the other tasks aborted this process if a task was about to end.
     for _ in range(times):
-        with pytest.raises(ValueError, match="byte 0xff"):
+        with pytest.raises(ValueError, match=r"text\.txt: byte 0xff at offset 26,000 "):
             count_words_ray(Corpus(text_file, errors="strict"), SPLITTER, chunk_size=1000)
     assert count_words_ray(text_file, SPLITTER) == count_words(
         text_file, SPLITTER, backend="serial"
     )
 
 
-def test_bad_input_is_named(local_ray, tmp_path):
+def test_missing_and_empty_files_are_refused(local_ray, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"missing\.txt"):
         count_words_ray(tmp_path / "missing.txt")
     (tmp_path / "empty.txt").touch()
-    with pytest.raises(ValueError, match=r"empty\.txt.* is empty"):
+    with pytest.raises(ValueError, match=r"empty\.txt"):
         count_words_ray(tmp_path / "empty.txt")
 
 
 def test_a_killed_worker_costs_a_retry(local_ray, tmp_path):
-    # The pattern goes through `regex`, so that a chunk takes long enough to be killed in it.
+    # The pattern cannot be compiled, so a chunk takes long enough to kill its worker.
     path = tmp_path / "text.txt"
     path.write_bytes(TEXT * 20)
-    splitter = Splitter(r"\w+|[^\w\s]+|\s+", [EOT])
+    splitter = Splitter(r"\w+\b|[^\w\s]+|\s+", [EOT])
     expected = count_words(path, splitter, backend="serial")
     killed = []
 
@@ -118,7 +104,7 @@ def test_a_killed_worker_costs_a_retry(local_ray, tmp_path):
     killer.start()
     counts = count_words_ray(path, splitter, chunk_size=60_000)
     killer.join()
-    assert killed, "no worker was seen at its task"
+    assert killed, "found no worker running a task"
     assert counts == expected
 
 

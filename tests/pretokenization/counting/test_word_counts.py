@@ -1,4 +1,4 @@
-"""WordCounts: a mapping in arrays, which is added, scaled, saved and loaded."""
+"""WordCounts: a mapping in arrays that can be added, scaled, saved and loaded."""
 
 import pickle
 import sys
@@ -51,7 +51,7 @@ def test_word_counts_are_added(parts):
         ({"special_tokens": ["<a>"]}, {"special_tokens": []}, "<a>"),
     ],
 )
-def test_counts_that_were_made_differently_are_not_added(first, second, value):
+def test_counts_with_other_patterns_or_special_tokens_are_not_added(first, second, value):
     made = [WordCounts.from_mapping({b"low": 1}, **how) for how in (first, {}, second)]
     with pytest.raises(ValueError, match=value):
         WordCounts.combined(made)
@@ -67,12 +67,10 @@ def test_word_counts_are_added_without_the_extension(monkeypatch):
         count_words(__file__, backend="native")
 
 
-def test_adding_other_types_or_too_large_counts_is_refused():
+def test_adding_other_types_or_too_large_counts_raises():
     most = WordCounts.from_mapping({b"a": 2**63 - 1})
-    with pytest.raises(OverflowError, match=r"exceeds 2\^63"):
+    with pytest.raises(OverflowError, match="exceeds"):
         most + WordCounts.from_mapping({b"a": 1})
-    with pytest.raises(ValueError, match="'cl100k' and 'gpt2'"):
-        WordCounts.from_mapping(SOME, "gpt2") + WordCounts.from_mapping(SOME, "cl100k")
     with pytest.raises(TypeError):
         most + {b"a": 1}
     expression = splitter.resolve_pattern("gpt2")
@@ -88,7 +86,7 @@ def test_word_counts_are_scaled():
     assert halves.pattern == "gpt2"
     assert counts.scaled(0) == {}
     for weight in (-1, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match="weight is"):
+        with pytest.raises(ValueError, match="weight must be"):
             counts.scaled(weight)
     with pytest.raises(OverflowError, match="exceed"):
         counts.scaled(2**30)
@@ -130,37 +128,37 @@ def test_inconsistent_arrays_raise():
     ):
         with pytest.raises(ValueError, match=r"offsets|count|dimensions"):
             WordCounts(*bad)
-    with pytest.raises(TypeError, match="counts holds float64: it must hold integers"):
+    with pytest.raises(TypeError, match=r"counts must .* got float64"):
         WordCounts(data, offsets, np.array([5.5, 6.0]))
-    with pytest.raises(TypeError, match="not bytes"):
+    with pytest.raises(TypeError, match="must be bytes, got 'a'"):
         WordCounts.from_mapping({"a": 1})
     with pytest.raises(TypeError, match=r"must be an int, got 1\.5"):
         WordCounts.from_mapping({b"a": 1.5})
-    with pytest.raises(ValueError, match="b'a' is -1"):
+    with pytest.raises(ValueError, match=r"b'a' must be .* got -1"):
         WordCounts.from_mapping({b"a": -1})
-    with pytest.raises(OverflowError, match=f"b'a' is {2**63}"):
+    with pytest.raises(OverflowError, match=f"b'a' must be .* got {2**63}"):
         WordCounts.from_mapping({b"a": 2**63})
 
 
 @pytest.mark.parametrize(
     ("data", "counts", "named"),
     [
-        ([353, 98], [1], "data holds 353: it must hold numbers from 0 to 255"),
-        ([97, -1], [1], "data holds -1: it must hold numbers from 0 to 255"),
-        ([97, 98], np.array([2**63 + 5], np.uint64), f"counts holds {2**63 + 5}"),
+        ([353, 98], [1], "data must be from 0 to 255, got 353"),
+        ([97, -1], [1], "data must be from 0 to 255, got -1"),
+        ([97, 98], np.array([2**63 + 5], np.uint64), f"counts must .* got {2**63 + 5}"),
     ],
 )
-def test_numbers_that_do_not_fit_are_named(data, counts, named):
+def test_numbers_out_of_range_are_refused(data, counts, named):
     with pytest.raises(ValueError, match=named):
         WordCounts(np.array(data), np.array([0, 2]), np.array(counts))
 
 
-def test_numbers_of_other_types_that_fit_are_accepted():
+def test_other_integer_types_are_converted():
     arrays = np.array([97, 255]), np.array([0, 2], np.uint64), np.array([1], np.uint8)
     assert WordCounts(*arrays) == {b"a\xff": 1}
 
 
-def test_the_total_is_exact():
+def test_total_is_exact():
     most = 2**63 - 1
     counts = WordCounts.from_mapping({b"a": most, b"b": most, b"c": 5})
     assert counts.total == 2 * most + 5
@@ -168,7 +166,7 @@ def test_the_total_is_exact():
     assert WordCounts.from_mapping({}).total == 0
 
 
-def test_the_number_of_bytes_is_exact():
+def test_num_bytes_is_exact():
     assert WordCounts.from_mapping({}).num_bytes == 0
     assert WordCounts.from_mapping({b"abc": 5, b"": 7, b"d": 1}).num_bytes == 16
     for count in (2**60 + 1, 2**61 - 1, 2**62 - 1, 2**62 + 1, 2**63 - 1):
@@ -183,11 +181,11 @@ def test_a_repeated_word_is_refused(tmp_path, monkeypatch, word, compiled):
     words = [b"x", word, b"another long word that is different", word]
     data = np.frombuffer(b"".join(words), np.uint8)
     arrays = data, np.cumsum([0, *map(len, words)]), np.array([1, 2, 3, 4])
-    message = rf"the word {word!r} is repeated \(word 3\)"
+    message = rf"word {word!r} is repeated at index 3"
     with pytest.raises(ValueError, match=message):
         WordCounts(*arrays)
     WordCounts.of_buffers(arrays).save(tmp_path / "counts.npz")
-    with pytest.raises(ValueError, match=rf"counts\.npz .*{message}"):
+    with pytest.raises(ValueError, match=rf"counts\.npz.*{message}"):
         WordCounts.load(tmp_path / "counts.npz")
 
 

@@ -1,4 +1,4 @@
-"""Documents, and their counts by the simplest way and by `count_chunk`."""
+"""Test documents, and their counts by a reference and by `count_chunk`."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Chunks of a file: wherever they are cut, splitting them one by one equals splitting the whole."""
+"""Splitting chunks or blocks separately gives the same pre-tokens as splitting the whole text."""
 
 import io
 import itertools
@@ -17,7 +17,7 @@ SPLITTER = Splitter(special_tokens=[EOT])
 
 
 def cuts_of(data, chunk_size, splitter, reach=1 << 22):
-    """Where a file with these bytes is cut, for chunks of this size."""
+    """Return the ends of chunks of this size in a file with these bytes."""
     file = io.BytesIO(data)
     targets = range(chunk_size, len(data) + chunk_size, chunk_size)
     return [next_cut(file, target, splitter.safe_cuts, reach) for target in targets]
@@ -56,15 +56,15 @@ def test_chunks_end_at_special_tokens_if_there_are_any():
     assert not any(end % len(document) for end in ends)
 
 
-def test_text_without_special_tokens_is_cut_too():
+def test_text_without_special_tokens_is_cut():
     data = b"word " * 1000
     assert len(set(cuts_of(data, 100, SPLITTER, 10))) > 40
-    # Safe cuts are known for patterns that can be compiled.
+    # Patterns that cannot be compiled have no safe cuts inside text.
     assert len(set(cuts_of(data, 100, Splitter("cl100k", [EOT]), 10))) > 40
     assert len(set(cuts_of(data, 100, Splitter(r"\b\S+|\s+", [EOT]), 10))) == 1
 
 
-def test_cuts_are_found_far_beyond_the_first_window():
+def test_cuts_beyond_the_first_window_are_found():
     data = b"x" * 300_000 + b" y" + EOT.encode() + b"z"
     assert next_cut(io.BytesIO(data), 10, SPLITTER.safe_cuts, 10) == 300_000
     assert next_cut(io.BytesIO(data), 10, SPLITTER.safe_cuts) == 300_015
@@ -73,7 +73,7 @@ def test_cuts_are_found_far_beyond_the_first_window():
 
 
 class Shrinking(io.BytesIO):
-    """A file that has lost its end when it is read."""
+    """A file that is truncated before it is read."""
 
     def __init__(self, size, left):
         super().__init__(b"x" * size)
@@ -85,12 +85,12 @@ class Shrinking(io.BytesIO):
 
 
 @pytest.mark.parametrize("left", [0, 150_000, 250_000])
-def test_a_file_that_becomes_shorter_while_it_is_divided_is_noticed(left):
+def test_truncated_files_are_refused(left):
     with pytest.raises(ValueError, match=f"{left:,}"):
         next_cut(Shrinking(300_000, left), 100_000, SPLITTER.safe_cuts)
 
 
-def test_where_no_cut_can_exist_none_is_searched():
+def test_no_search_if_no_cut_can_exist():
     cuts = Splitter(r"\b\S+|\s+").safe_cuts  # cannot be compiled
     assert not cuts.may_exist
     assert next_cut(Shrinking(40, 0), 4, cuts) == 40

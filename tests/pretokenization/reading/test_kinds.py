@@ -1,4 +1,4 @@
-"""What the contents of files say about their kind, and what they do not say."""
+"""Detection of the kind of a file by name and content."""
 
 import csv
 import io
@@ -110,7 +110,7 @@ def test_this_repository_is_text():
         ("score,word\n1,a\n-2.5,b\n", "csv"),
     ],
 )
-def test_what_is_evidently_something_else_is_refused(data, format):
+def test_json_lines_and_csv_are_refused_as_text(data, format):
     head = data.encode()[:HEAD]
     with pytest.raises(ValueError, match=f'^x .*format="{format}".*format="text"'):
         check_is_text(head, "x", may_be_binary=True)
@@ -118,7 +118,7 @@ def test_what_is_evidently_something_else_is_refused(data, format):
         assert kind_of_json(head, "x.json") == "jsonl"
 
 
-def test_a_picture_is_refused_as_binary():
+def test_a_picture_is_binary():
     data = picture()
     assert len(data) > 1000
     with pytest.raises(ValueError, match=r'^x\.png is binary.*format="text"'):
@@ -128,11 +128,11 @@ def test_a_picture_is_refused_as_binary():
 
 @pytest.mark.parametrize("data", ['[{"text": "a"}]', '{\n  "text": "a"\n}\n', " [1, 2]", "{}"])
 def test_a_single_json_value_is_not_json_lines(data):
-    with pytest.raises(ValueError, match=r'^x\.json is one JSON value.*format="text"'):
+    with pytest.raises(ValueError, match=r'^x\.json is a single JSON value.*format="text"'):
         kind_of_json(data.encode(), "x.json")
 
 
-def test_the_name_of_a_file_tells_its_kind():
+def test_kinds_by_name():
     assert named_kind("a/b.txt") == named_kind("b.txt.gz") == named_kind("b") == "text"
     assert named_kind("b.JSONL.zst") == named_kind("b.ndjson") == "jsonl"
     assert named_kind("b.json.gz") == "json"

@@ -1,4 +1,4 @@
-"""Rows in memory: dicts, datasets, Arrow tables and streams give the same texts."""
+"""Dicts, datasets, Arrow tables and streams in memory give the same texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEXTS = ["the cat", "", "sat on\n the mat", "né 猫", "x" * 300] * 300
 
 
 class Dataset:
-    """What `datasets.Dataset` has: columns that are chosen, and batches of them."""
+    """The methods of `datasets.Dataset` that select columns and read batches."""
 
     def __init__(self, columns, chosen=None):
         self._columns = columns
@@ -37,7 +37,7 @@ class Dataset:
 
 
 class StreamedDataset(Dataset):
-    """What `datasets.IterableDataset` has, which need not know its columns."""
+    """The methods of `datasets.IterableDataset`, which may not know its columns."""
 
     column_names = None
 
@@ -92,9 +92,9 @@ def test_a_row_without_text_is_empty(form):
     assert decoded(texts_of_rows(rows, "text")) == ["a", "", "b"]
 
 
-def test_a_stream_of_arrow_of_another_library_is_read():
+def test_arrow_streams_of_other_libraries_are_read():
     class Frame:
-        """What a data frame of polars or pandas exports."""
+        """The interface of a polars or pandas data frame."""
 
         columns = ("id", "text")
 
@@ -105,54 +105,55 @@ def test_a_stream_of_arrow_of_another_library_is_read():
             return iter(self.columns)
 
     assert decoded(texts_of_rows(Frame(), "text")) == TEXTS
-    with pytest.raises(ValueError, match="fields id, text: say which one"):
+    with pytest.raises(ValueError, match=r"field that contains the text.* fields are id, text"):
         list(texts_of_rows(Frame()))
 
 
-def test_arrays_are_texts_themselves():
+def test_arrays_of_texts_are_read():
     for rows in (pyarrow.array(TEXTS), pyarrow.chunked_array([TEXTS[:9], TEXTS[9:]])):
         assert decoded(texts_of_rows(rows)) == TEXTS
-    with pytest.raises(ValueError, match="an array of texts: omit it"):
+    with pytest.raises(ValueError, match="omitted for an array of texts"):
         list(texts_of_rows(pyarrow.array(TEXTS), "text"))
-    with pytest.raises(ValueError, match="the array holds int64, not strings"):
+    with pytest.raises(ValueError, match="array must contain strings, got int64"):
         list(texts_of_rows(pyarrow.array([1])))
 
 
-def test_rows_are_read_as_they_are_needed():
+def test_rows_are_read_lazily():
     endless = ({"text": f"row {number}"} for number in itertools.count())
     assert list(itertools.islice(texts_of_rows(endless, "text"), 2)) == ["row 0", "row 1"]
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_missing_field_is_named(form):
-    with pytest.raises(ValueError, match=r"(no field|but not) 'txt'"):
+def test_missing_fields_are_refused(form):
+    with pytest.raises(ValueError, match="no field 'txt'"):
         list(texts_of_rows(every_form()[form], "txt"))
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if form not in ("dicts", "generator")])
-def test_a_field_must_be_given_where_there_are_several(form):
-    with pytest.raises(ValueError, match=r"say which one has the text, such as field='text'"):
+def test_tables_need_a_field(form):
+    with pytest.raises(ValueError, match="field that contains the text, such as field='text'"):
         list(texts_of_rows(every_form()[form]))
 
 
-def test_bad_rows_are_named():
-    with pytest.raises(ValueError, match="row 1 is of type str, not a dict with the field 'text'"):
+def test_bad_rows_are_refused():
+    with pytest.raises(ValueError, match="row 1 must be a dict with field 'text', got str"):
         list(texts_of_rows([{"text": "a"}, "b"], "text"))
-    with pytest.raises(ValueError, match="the column 'id' holds int64, not strings"):
+    with pytest.raises(ValueError, match="column 'id' must contain strings, got int64"):
         list(texts_of_rows(table(), "id"))
-    with pytest.raises(TypeError, match="rows is a mapping with the keys train, test: pass one"):
+    with pytest.raises(
+        TypeError, match="rows must not be a mapping, got one with keys train, test"
+    ):
         texts_of_rows({"train": [], "test": []}, "text")
-    with pytest.raises(TypeError, match="field is 5: it must be a str or None"):
+    with pytest.raises(TypeError, match="field must be a str or None, got 5"):
         texts_of_rows([], 5)
-    with pytest.raises(TypeError, match="texts is 5: pass a list of texts"):
+    with pytest.raises(TypeError, match="texts must be a list of texts, got 5"):
         texts_of_rows(5)
-    with pytest.raises(TypeError, match="text 0 is of type dict, not str or bytes: pass field="):
+    with pytest.raises(TypeError, match="text 0 must be str or bytes, not dict; pass field="):
         count_texts([{"text": "a"}])
-    with pytest.raises(TypeError, match="text 0 is of type int, not str or bytes"):
+    with pytest.raises(TypeError, match="text 0 must be str or bytes, not int"):
         count_texts([{"text": 5}], field="text")
-    pyarrow = pytest.importorskip("pyarrow")
     twice = pyarrow.table([["a"], ["b"]], ["text", "text"])
-    with pytest.raises(ValueError, match="the fields text, text: rename those that are 'text'"):
+    with pytest.raises(ValueError, match="several fields 'text'; rename"):
         list(texts_of_rows(twice, "text"))
 
 
@@ -160,25 +161,23 @@ def test_a_table_without_an_arrow_stream_is_refused():
     class Table(list):
         columns = ("text",)
 
-    with pytest.raises(TypeError, match="a table of type Table that exports no Arrow stream"):
+    with pytest.raises(TypeError, match="must export an Arrow stream, got a table of type Table"):
         texts_of_rows(Table(["text"]))
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_rows_train_a_tokenizer(form):
+def test_rows_train_a_tokenizer():
     trainer = TRAINERS["heap"](num_workers=1)
     expected = trainer.train_from_iterator(TEXTS, 270, ["<|endoftext|>"])
-    rows = every_form()[form]
-    assert trainer.train_from_iterator(rows, 270, ["<|endoftext|>"], field="text") == expected
+    assert trainer.train_from_iterator(table(), 270, ["<|endoftext|>"], field="text") == expected
 
 
-def test_train_bpe_says_what_takes_rows():
+def test_train_bpe_refuses_rows_and_suggests_a_method():
     endless = ({"text": f"row {number}"} for number in itertools.count())
-    with pytest.raises(TypeError, match=r"name files by str or Path .*train_from_iterator"):
+    with pytest.raises(TypeError, match=r"must contain str or Path.* train_from_iterator"):
         train_bpe(endless, 270, [])
 
 
-def test_bytes_that_are_not_utf8_are_replaced_or_refused():
+def test_invalid_utf8_is_replaced_or_refused():
     broken = pyarrow.array([b"ab", b"c\xff"]).view(pyarrow.string())
     rows = pyarrow.table({"text": broken})
     with pytest.warns(UserWarning, match="text 1"):

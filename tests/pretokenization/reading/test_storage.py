@@ -1,4 +1,4 @@
-"""Compressed and missing files: read, or refused with the file's name."""
+"""Reading of compressed files, and errors for damaged and missing files."""
 
 import gzip
 
@@ -28,13 +28,13 @@ pyarrow = pytest.importorskip("pyarrow")
 def test_compressed_text_is_counted(tmp_path, compress, pattern):
     text = EOT.join(DOCUMENTS) * 40
     path = tmp_path / ("text.txt.gz" if compress is gzip.compress else "text.txt.zst")
-    # Two members, as `cat a.gz b.gz` writes them.
+    # Two members, like the output of `cat a.gz b.gz`.
     half = len(text.encode()) // 2
     path.write_bytes(compress(text.encode()[:half]) + compress(text.encode()[half:]))
     assert count([path], pattern=pattern) == expected([text], pattern)
 
 
-def test_a_disk_that_fails_is_no_damage(tmp_path, monkeypatch):
+def test_disk_errors_propagate(tmp_path, monkeypatch):
     path = tmp_path / "text.txt.gz"
     path.write_bytes(gzip.compress(b"abc"))
 
@@ -47,25 +47,25 @@ def test_a_disk_that_fails_is_no_damage(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("ending", ["txt.gz", "txt.zst", "jsonl.gz", "jsonl.zst"])
-@pytest.mark.parametrize("damage", ["cut short", "flipped"])
-def test_damaged_compressed_files_are_named(tmp_path, ending, damage):
-    # Random letters, so that the compressed file is long enough to be damaged in its middle.
+@pytest.mark.parametrize("damage", ["truncated", "flipped"])
+def test_damaged_compressed_files_are_refused(tmp_path, ending, damage):
+    # Random letters compress badly, so the damage is in the middle of the data.
     documents = ["".join(RNG.choices("abcdefghijklmnop ", k=20_000)) for _ in range(20)]
     data = (json_lines(documents) if "jsonl" in ending else "\n".join(documents)).encode()
     packed = gzip.compress(data) if ending.endswith("gz") else zstd.compress(
         data, options={zstd.CompressionParameter.checksum_flag: 1}
     )  # fmt: skip
     half = len(packed) // 2
-    packed = packed[:half] if damage == "cut short" else (
+    packed = packed[:half] if damage == "truncated" else (
         packed[:half] + bytes([packed[half] ^ 255]) + packed[half + 1 :]
     )  # fmt: skip
     path = tmp_path / f"file.{ending}"
     path.write_bytes(packed)
-    with pytest.raises(ValueError, match=rf"file\.{ending} is damaged"):
+    with pytest.raises(ValueError, match=rf"file\.{ending}: damaged"):
         count([path], field="text" if "jsonl" in ending else None)
 
 
-def test_a_file_that_vanishes_is_named(tmp_path):
+def test_deleted_files_are_reported(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text(json_lines(["a"]))
     (chunk,) = Corpus(path, field="text").chunks()
@@ -76,9 +76,7 @@ def test_a_file_that_vanishes_is_named(tmp_path):
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstd.compress])
 @pytest.mark.parametrize("name", ["bomb.txt", "bomb.jsonl", "bomb.csv"])
-def test_a_bomb_is_refused_before_it_is_decompressed_as_a_whole(
-    tmp_path, monkeypatch, name, compress
-):
+def test_bombs_are_refused_before_they_are_decompressed(tmp_path, monkeypatch, name, compress):
     ending = ".gz" if compress is gzip.compress else ".zst"
     before = {"txt": "", "jsonl": '{"text": "', "csv": 'text\n"'}[name.split(".")[1]]
     path = tmp_path / (name + ending)
@@ -98,7 +96,7 @@ def test_a_bomb_is_refused_before_it_is_decompressed_as_a_whole(
     assert 2_000_000 < sum(read) < 4_000_000
 
 
-def test_a_line_is_given_up_when_it_exceeds_the_limit():
+def test_reading_stops_when_a_line_exceeds_the_limit():
     blocks = iter([b"ab\nc", b"d\n", b"e" * 5, b"f" * 5, b"never read"])
     lines = storage.lines_of(blocks, 10, "x.jsonl", 7)
     assert [next(lines), next(lines)] == [(10, b"ab"), (13, b"cd")]

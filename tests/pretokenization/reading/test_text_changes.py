@@ -1,4 +1,4 @@
-"""What reading and splitting changes is said once, with the share, by every backend."""
+"""All backends report changes of the text once, with their share."""
 
 import gzip
 import json
@@ -26,7 +26,7 @@ def messages_of(function, *arguments, **options):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         function(*arguments, **options)
-    return [str(one.message) for one in caught if "cannot be compiled, or" not in str(one.message)]
+    return [str(one.message) for one in caught if "cannot be compiled or" not in str(one.message)]
 
 
 @given(st.lists(st.sampled_from([b"a", b"\xff", b"\xe2\x82", "é\ufffd好".encode(), b"\xf0\x9f"])))
@@ -69,8 +69,8 @@ def test_replaced_bytes_of_a_file_are_reported_with_share_and_first_offset(tmp_p
     for read in ways_to_read(path, tmp_path / "a.npy"):
         (message,) = messages_of(read)
         assert message == (
-            f"the text is not all UTF-8: 3 sequences of bytes, {400 / len(data):.2f} % of the "
-            f"text, read as U+FFFD; the first of {path} is at offset {len(good):,}"
+            f"the text is not all UTF-8: 3 invalid sequences ({400 / len(data):.2f} % of the "
+            f"text) read as U+FFFD; the first in {path} is at offset {len(good):,}"
         )
 
 
@@ -80,8 +80,8 @@ def test_replaced_bytes_of_rows_are_reported_with_the_row(tmp_path):
     path.write_bytes(first + b'{"text": "caf\xe9", "other": "\xff"}\n{"text": "a\\ud800"}\n')
     for read in ways_to_read(path, tmp_path / "a.npy", "text"):
         (message,) = messages_of(read)
-        assert message.startswith("the text is not all UTF-8: 2 sequences of bytes, ")
-        assert f"the first of {path} is at byte 3 of the line at byte {len(first)}" in message
+        assert message.startswith("the text is not all UTF-8: 2 invalid sequences ")
+        assert f"the first in {path} is at byte 3 of the line at byte {len(first)}" in message
 
 
 @pytest.mark.parametrize("text", [b"", "é\ufffd\0 好".encode() * 300, b"\xef\xbb\xbfa b"])
@@ -93,24 +93,24 @@ def test_valid_text_is_read_without_a_warning(tmp_path, text):
     assert messages_of(count_texts, [text, text.decode()]) == []
 
 
-def test_a_korean_encoding_is_guessed_in_training_and_encoding(tmp_path):
+def test_training_and_encoding_guess_the_encoding(tmp_path):
     pytest.importorskip("charset_normalizer")
     path, valid = tmp_path / "ko.txt", tmp_path / "valid.txt"
     path.write_bytes(KOREAN.encode("cp949"))
     valid.write_text(KOREAN, encoding="utf-8")
     (message,) = messages_of(train_bpe, [valid, path], 260, [])
-    assert f"the first of {path} is at offset 0; it looks like CP949" in message
+    assert f"the first in {path} is at offset 0; it looks like CP949" in message
     (message,) = messages_of(encode_file, byte_tokenizer(), [path, valid, path], tmp_path / "a.npy")
     assert "it looks like CP949" in message
 
 
-def test_several_damaged_files_are_one_warning(tmp_path):
+def test_several_damaged_files_give_one_warning(tmp_path):
     for name in "abc":
         (tmp_path / f"{name}.txt").write_bytes(b"word \xff " * (3 if name == "b" else 1))
     (message,) = messages_of(count_words, str(tmp_path / "*.txt"))
-    assert "5 sequences of bytes" in message
-    assert f"the first of {tmp_path / 'b.txt'} is at offset 5" in message
-    assert "and 2 other files have some" in message
+    assert "5 invalid sequences" in message
+    assert f"the first in {tmp_path / 'b.txt'} is at offset 5" in message
+    assert "2 other files are affected" in message
 
 
 def test_changes_are_added_up_in_any_order():
@@ -126,32 +126,32 @@ def test_changes_are_added_up_in_any_order():
         assert total.replaced == {"a": Replaced(3, 4, 7, b"early"), "b": Replaced(1, 1, 0)}
 
 
-def test_texts_in_memory_are_named_by_their_index():
+def test_warnings_for_texts_in_memory_include_the_index():
     texts = ["fine", b"caf\xe9", "a\ud800"]
     (message,) = messages_of(count_texts, texts)
-    assert "2 sequences" in message
+    assert "2 invalid sequences" in message
     assert "the first is at byte 3 of text 1" in message
     train = TRAINERS["heap"]().train_from_iterator
     assert messages_of(train, texts, 256, []) == [message]
     (message,) = messages_of(byte_tokenizer().encode_array, b"caf\xe9")
-    assert "1 sequence of bytes, 25.00 % of the text" in message
+    assert "1 invalid sequence (25.00 % of the text)" in message
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_utf_16_is_refused_before_anything_is_read(tmp_path, suffix):
+def test_utf_16_is_refused_before_reading(tmp_path, suffix):
     (tmp_path / "good.txt").write_text("good")
     for name, text in (("a.txt", "hello"), ("a.jsonl", '{"text": "hello"}\n')):
         data = text.encode("utf-16")
         path = tmp_path / f"{name}{suffix}"
         path.write_bytes(gzip.compress(data) if suffix else data)
         field = "text" if "json" in name else None
-        with pytest.raises(ValueError, match=rf"{name}{suffix} begins with .* UTF-16.*iconv"):
+        with pytest.raises(ValueError, match=rf"{name}{suffix} starts with .* UTF-16.*iconv"):
             Corpus([tmp_path / "good.txt", path], field=field)
 
 
 def test_utf_16_in_memory_is_refused():
     data = "hello".encode("utf-16")
-    with pytest.raises(ValueError, match="the text begins with the byte order mark of UTF-16"):
+    with pytest.raises(ValueError, match="the text starts with the byte order mark of UTF-16"):
         byte_tokenizer().encode_array(data)
     with pytest.raises(ValueError, match=r"text 1: .*byte order mark of UTF-16"):
         count_texts(["a", data])
@@ -161,7 +161,7 @@ def test_utf_16_without_a_byte_order_mark_is_reported(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(("plain English " * 10).encode("utf-16-le"))
     (message,) = messages_of(Corpus, path)
-    assert "looks like UTF-16LE, but is read as UTF-8" in message
+    assert "looks like UTF-16LE but is read as UTF-8" in message
 
 
 # Patterns that do not match all of a text.
@@ -170,15 +170,15 @@ TEXT = "Hello, world! 123<s>é 4"
 DROPPED = len(", ! 123 4")
 
 
-def test_text_that_a_pattern_drops_is_reported_when_it_is_counted(tmp_path):
+def test_counting_reports_text_that_the_pattern_drops(tmp_path):
     path, packed = tmp_path / "a.txt", tmp_path / "a.txt.gz"
     path.write_text(TEXT, encoding="utf-8")
     packed.write_bytes(gzip.compress(TEXT.encode()))
     splitter = Splitter(LETTERS, ["<s>"])
     size = len(TEXT.encode())
     expected = (
-        f"the pattern {LETTERS!r} does not match {DROPPED} of {size} bytes "
-        f"({100 * DROPPED / size:.2f} %) of the text, which are not counted"
+        f"pattern {LETTERS!r} does not match {DROPPED} of {size} bytes "
+        f"({100 * DROPPED / size:.2f} %) of the text; these are not counted"
     )
     for source in (path, packed):
         for backend in ("serial", "processes"):
@@ -189,7 +189,7 @@ def test_text_that_a_pattern_drops_is_reported_when_it_is_counted(tmp_path):
 
 
 @pytest.mark.parametrize("backend", ["reference", "python", "native"])
-def test_text_that_a_pattern_drops_is_reported_when_it_is_encoded(tmp_path, backend):
+def test_encoding_reports_text_that_the_pattern_drops(tmp_path, backend):
     path = tmp_path / "a.txt"
     path.write_text(TEXT * 30, encoding="utf-8")
 
@@ -207,8 +207,8 @@ def test_text_that_a_pattern_drops_is_reported_when_it_is_encoded(tmp_path, back
         tokenizer = new()
         (message,) = messages_of(encode, tokenizer)
         assert f"does not match {DROPPED} of {size} bytes" in message
-        assert "which are not encoded" in message
-    # Once for each tokenizer.
+        assert "these are not encoded" in message
+    # Each tokenizer warns only once.
     tokenizer = new()
     assert len(messages_of(tokenizer.encode, "a b")) == 1
     assert messages_of(tokenizer.encode, TEXT) == []
@@ -217,7 +217,7 @@ def test_text_that_a_pattern_drops_is_reported_when_it_is_encoded(tmp_path, back
     assert f"does not match {30 * DROPPED} of {30 * size} bytes" in message
 
 
-def test_the_advised_end_of_a_pattern_drops_nothing(tmp_path):
+def test_the_suggested_pattern_drops_nothing(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text(TEXT + "\n\r\x00\u2028", encoding="utf-8")
     pattern = LETTERS + "|(?s:.)"

@@ -1,4 +1,4 @@
-"""Bytes that are not UTF-8: the compiled functions do what Python's decoder does."""
+"""The compiled functions treat invalid UTF-8 like Python's decoder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cs336_basics.pretokenization.reading import utf8
 
-# Text, and every kind of bytes that are not UTF-8: lone, cut, overlong, surrogates, too large.
+# Text and invalid UTF-8: lone, incomplete and overlong bytes, surrogates, too large codes.
 PIECES = [
     b"a", b" the", "é".encode(), "中".encode(), "🎉".encode(), "\ufffd".encode(), b"\0",
     b"\xff", b"\xfe\xff", b"\x80", b"\xc3", b"\xe4\xb8", b"\xf0\x9f\x8e", b"\xc0\xaf",
@@ -34,20 +34,20 @@ def check(data):
 
 @settings(max_examples=400, deadline=None)
 @given(hostile_bytes)
-def test_invalid_bytes_are_found_and_replaced_as_python_does(data):
+def test_results_equal_those_of_python(data):
     check(data)
 
 
 @pytest.mark.parametrize("size", [1_000, 100_000])
-def test_long_data_is_handled_alike(size):
+def test_results_for_long_data_equal_those_of_python(size):
     rng = random.Random(size)
     check(b"".join(rng.choices(PIECES, k=size)))
     check(b"".join(rng.choices(PIECES, [9] * 6 + [1] * 12, k=size)))
     check(rng.randbytes(size))
 
 
-def test_sequences_are_counted_one_by_one():
-    # A cut character of three bytes is one sequence, two stray bytes are two.
+def test_each_invalid_sequence_is_counted():
+    # An incomplete character is one sequence; two stray bytes are two sequences.
     data = b"a\xe4\xb8 \xff\xff\xf0\x9f\x8e"
     assert utf8.count_invalid(data) == (4, 7, 1)
     assert utf8.replace_invalid(data) == "a\ufffd \ufffd\ufffd\ufffd".encode()
@@ -56,6 +56,6 @@ def test_sequences_are_counted_one_by_one():
 
 
 @pytest.mark.parametrize("name", utf8.__all__)
-def test_only_bytes_are_taken(name):
+def test_only_bytes_are_accepted(name):
     with pytest.raises((TypeError, AttributeError)):
         list(getattr(utf8, name)("text"))

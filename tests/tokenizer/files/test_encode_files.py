@@ -282,11 +282,11 @@ def test_the_progress_bar_counts_the_bytes_of_the_stored_files(tmp_path, out, mo
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.txt.gz", gzip.compress(TEXT)[:-20], r"a\.txt\.gz is damaged or truncated after \d+"),
+        ("a.txt.gz", gzip.compress(TEXT)[:-20], r"a\.txt\.gz: damaged or truncated after \d+"),
         ("a.jsonl", b'{"text": "a"}\n{"text": \n', r"a\.jsonl, the line at byte 14: not JSON"),
         ("a.jsonl", b'{"text": "a"}\n{"txt": ""}', r"the line at byte 14: no field 'text'"),
-        ("a.jsonl.gz", b"no gzip", r"a\.jsonl\.gz is damaged"),
-        ("a.parquet", b"no parquet", r"a\.parquet is not a whole Parquet file"),
+        ("a.jsonl.gz", b"no gzip", r"a\.jsonl\.gz: damaged"),
+        ("a.parquet", b"no parquet", r"a\.parquet is damaged or not a Parquet file"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("num_workers", [1, 2])
@@ -308,9 +308,9 @@ def test_missing_fields_and_tokens_are_reported_before_the_work(tmp_path, out, m
     inputs = dict(write_inputs(tmp_path))
     monkeypatch.setattr(encode_files, "open_token_writer", None)  # is not reached
     for name, columns, options, message in (
-        ("e.jsonl", {}, {}, "which field"),
-        ("i.parquet", {}, {}, "has the columns id, body, and nothing says which"),
-        ("i.parquet", {"column": "text"}, {}, "has the columns id, body, but not 'text'"),
+        ("e.jsonl", {}, {}, "name of the field"),
+        ("i.parquet", {}, {}, "columns are id, body"),
+        ("i.parquet", {"column": "text"}, {}, "no column 'text'; columns are id, body"),
         ("a.txt", {}, {"end_of_document": "<s>"}, "'<s>' is not a special token"),
     ):
         assert tmp_path / name in inputs
@@ -354,7 +354,7 @@ def test_a_source_that_changes_while_it_is_read_is_refused(
             small_tokenizer(backend=backend), corpus, out / "a.npy", num_workers=1, chunk_size=4096
         )
     if left is not None and name == "a.txt":
-        assert re.search(r"ended at byte 10,000 where bytes up to [\d,]+ were", str(caught.value))
+        assert re.search(r"ended at byte 10,000, expected [\d,]+ bytes", str(caught.value))
     assert os.listdir(out) == []
 
 

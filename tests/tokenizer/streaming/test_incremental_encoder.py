@@ -128,7 +128,7 @@ def test_bytes_that_are_not_utf8_are_replaced_as_in_the_whole(cut):
     data = b"a \xe4\xb8 b\xff\xf0\x9f\x8e"
     tokenizer = small_tokenizer()
     encoder = IncrementalEncoder(tokenizer)
-    with pytest.warns(UserWarning, match="the text is not all UTF-8: 3 sequences"):
+    with pytest.warns(UserWarning, match="the text is not all UTF-8: 3 invalid sequences"):
         ids = fed(encoder, [data[:cut], data[cut:]])
     assert ids == tokenizer.encode(data.decode(errors="replace"))
 
@@ -180,7 +180,7 @@ def test_an_absent_byte_after_replaced_bytes_is_named_without_a_wrong_offset():
 @pytest.mark.filterwarnings("error")
 def test_an_encoder_can_be_used_again_after_a_warning_that_is_an_error():
     encoder = IncrementalEncoder(small_tokenizer())
-    with pytest.raises(UserWarning, match="the text is not all UTF-8: 1 sequence"):
+    with pytest.raises(UserWarning, match="the text is not all UTF-8: 1 invalid sequence"):
         fed(encoder, [b"the \xff cat"])
     assert fed(encoder, ["the cat"]) == small_tokenizer().encode("the cat")
     # This pattern drops characters, and warns where the text is encoded.
@@ -194,5 +194,5 @@ def test_an_encoder_can_be_used_again_after_a_warning_that_is_an_error():
 def test_bad_arguments_are_refused():
     with pytest.raises(TypeError, match="tokenizer is 5: pass a Tokenizer"):
         IncrementalEncoder(5)
-    with pytest.raises(ValueError, match="errors is 'ignore': it must be one of"):
+    with pytest.raises(ValueError, match=r"errors must be one of .* got 'ignore'"):
         IncrementalEncoder(small_tokenizer(), errors="ignore")

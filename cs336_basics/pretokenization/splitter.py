@@ -170,9 +170,9 @@ def search_pretokens(text: str, pattern: str) -> Iterator[str]:
     """Return an iterator over the pre-tokens that `regex` finds, in order.
 
     Raises:
-        ValueError: As `search_words`, during iteration.
+        ValueError: If `search_words` raises it during iteration.
     """
-    # A search with a time limit takes 2.5 times as long, and the named patterns do not need one.
+    # A time limit makes the search 2.5 times slower, and the named patterns do not need one.
     if pattern in PATTERNS:
         return reference.pretokenize(text, pattern)
     return (word for _, word in search_words(text, pattern))

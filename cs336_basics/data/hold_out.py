@@ -64,7 +64,7 @@ class Window:
 def hold_out(
     corpus: Corpus, fraction: float, directory: Path, stages: Stages
 ) -> tuple[Corpus, Corpus]:
-    """Split a corpus into a training corpus and a validation corpus, its last documents.
+    """Split a corpus into a training corpus and a validation corpus of its last documents.
 
     The validation corpus has about `fraction` of the stored bytes. The cut is between two files if
     that holds out between half and twice `fraction`. Otherwise it is within a file: between two
@@ -76,7 +76,7 @@ def hold_out(
         fraction: Fraction to hold out, between 0 and 1.
         directory: Directory for the two parts of the file with the cut, named train and valid with
             the extension .txt, .jsonl, .csv or .parquet.
-        stages: Record of the stages, to which the parts are added.
+        stages: Record of the finished stages.
 
     Returns:
         The training corpus and the validation corpus.
@@ -236,9 +236,9 @@ class _DividedFile:
 
 
 def cut_near(file: IO[bytes], window: Window, size: int) -> int | None:
-    """Return an offset in the window, or after it in a text of few words, to cut a text at.
+    """Return an offset within the window where a text can be cut, or None if there is none.
 
-    Returns None if there is no such offset.
+    In a text of few words, the offset may be after the window.
     """
     # The first pattern never splits, so only the ends of end-of-text tokens are cuts. The second
     # cuts between words, and never inside such a token.

@@ -16,12 +16,11 @@ _BLOCK = 1 << 20
 def hold_out_tokens(
     files: Sequence[TokenFile], fraction: float, separator: int
 ) -> tuple[JoinedTokens, JoinedTokens]:
-    """Split token files into training ids and validation ids, their last documents.
+    """Split token files into training ids and the validation ids of their last documents.
 
-    The cut is at the document boundary that holds out closest to `fraction` of the ids, if it holds
-    out between half and twice `fraction`. Otherwise it is between any two ids. A document boundary
-    is the start of a file, a document start, or, in a file without document starts, the position
-    after a separator.
+    The cut is at the nearest document boundary that holds out between half and twice `fraction` of
+    the ids, or between any two ids if there is none. A document boundary is the start of a file, a
+    document start, or, in a file without document starts, the position after a separator.
 
     Args:
         files: The token files.

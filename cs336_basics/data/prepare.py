@@ -113,7 +113,7 @@ class _Preparing:
     def texts(self) -> tuple[Source, Source | None]:
         """Return the training source and the validation source.
 
-        The validation source is None to hold out the end of the token files.
+        The validation source is None if the end of the token files is to be held out.
         """
         train, valid = self.given.train, self.given.valid
         data, directory = self.preparation.data, self.run.data

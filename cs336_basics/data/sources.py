@@ -112,8 +112,7 @@ def _find(key: str, paths: str | tuple[str, ...] | None, data: DataConfig) -> So
         )
     if data.tokenizer is None:
         raise ValueError(
-            f"{key} is a token file, {tokens[0]}; set data.tokenizer to the tokenizer it was "
-            "encoded with"
+            f"{key} is the token file {tokens[0]}; set data.tokenizer to its tokenizer"
         )
     return TokenFiles(files)
 

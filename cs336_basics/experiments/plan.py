@@ -131,14 +131,14 @@ def plan(scale: Scale, config: TrainConfig) -> list[Group]:
         Group(
             "learning-rate",
             "Learning rate",
-            "How fast does it learn, where does it become unstable, and where does it diverge?",
+            "How fast does the model learn, and at which rates is training unstable or divergent?",
             tuple(_learning_rates(scale, baseline)),
         ),
         Group(
             "batch-size",
             "Batch size",
-            "Do fewer, larger steps on the same number of tokens learn as much? The learning rate "
-            "is proportional to the square root of the batch size.",
+            "How does the batch size affect the loss after the same number of tokens? The learning "
+            "rate is proportional to the square root of the batch size.",
             tuple(_batch_sizes(scale, baseline, config)),
         ),
         Group(

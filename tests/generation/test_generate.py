@@ -128,7 +128,7 @@ def test_a_batch_equals_generating_each_prompt_alone(model, prompts, count, eos_
     assert together == alone
 
 
-def test_a_batch_refuses_bad_arguments(model):
+def test_a_batch_rejects_bad_arguments(model):
     with pytest.raises(ValueError, match=r"generators .* 2, got 1"):
         generate_batch(model, [[1], [2]], 3, generators=[seeded()])
     with pytest.raises(ValueError, match="prompt_ids"):
@@ -179,7 +179,7 @@ def test_gradients_are_off_only_in_the_model():
         (([1], 3), {"eos_id": 99}, "99"),
     ],
 )
-def test_arguments_out_of_range_are_refused_at_the_call(model, arguments, options, named):
+def test_arguments_out_of_range_are_rejected_at_the_call(model, arguments, options, named):
     with pytest.raises(ValueError, match=named):
         generate(model, *arguments, **options)  # raised before the first `next`
 
@@ -191,7 +191,7 @@ def test_arguments_out_of_range_are_refused_at_the_call(model, arguments, option
         ([1], 3, {"eos_id": True}), ([1], 3, {"allowed_ids": [1.5]}), ("a", 3, {}),
     ],
 )  # fmt: skip
-def test_arguments_that_are_not_integers_are_refused_at_the_call(model, prompt, count, options):
+def test_arguments_that_are_not_integers_are_rejected_at_the_call(model, prompt, count, options):
     with pytest.raises(TypeError, match=r"max_new_tokens|token id"):
         generate(model, prompt, count, **options)
     with pytest.raises(TypeError, match=r"max_new_tokens|token id"):

@@ -40,12 +40,12 @@ def seeded(seed=0):
         ("top_k", 2.5),
     ],
 )
-def test_bad_values_are_refused(name, value):
+def test_bad_values_are_rejected(name, value):
     with pytest.raises(ValueError, match=f"{name} .*{value}"):
         Sampling(**{name: value})
 
 
-def test_logits_that_are_not_finite_are_refused():
+def test_logits_that_are_not_finite_are_rejected():
     with pytest.raises(ValueError, match="finite"):
         Sampling().draw(torch.tensor([0.0, math.nan]))
 
@@ -176,7 +176,7 @@ def test_extreme_temperatures_stay_finite(temperature):
         assert token == 1
 
 
-def test_logits_of_several_texts_are_refused():
+def test_logits_of_several_texts_are_rejected():
     with pytest.raises(ValueError, match=r"\(2, 3\)"):
         Sampling(0).draw(torch.ones(2, 3))
 

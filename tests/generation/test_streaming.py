@@ -43,7 +43,7 @@ def test_nothing_is_read_after_the_stop_string():
     assert "".join(stop_at(texts(), ["b"])) == "a"
 
 
-def test_an_empty_stop_string_is_refused_at_the_call():
+def test_an_empty_stop_string_is_rejected_at_the_call():
     with pytest.raises(ValueError, match=r"stop .* ''"):
         stop_at(["a"], ["x", ""])
 
@@ -84,14 +84,14 @@ def test_generated_text_equals_the_text_of_the_generated_ids(model, tokenizer, p
     assert "".join(stopped_there) == text[: text.index(stop)]
 
 
-def test_bad_arguments_of_generate_text_are_refused_at_the_call(model, tokenizer):
+def test_bad_arguments_of_generate_text_are_rejected_at_the_call(model, tokenizer):
     with pytest.raises(ValueError, match=r"max_new_tokens .*-1"):
         generate_text(model, tokenizer, "a", -1)
     with pytest.raises(ValueError, match="special token"):
         generate_text(model, Tokenizer({97: b"a"}, []), "a", 1)
 
 
-def test_a_single_stop_string_is_refused():
+def test_a_single_stop_string_is_rejected():
     with pytest.raises(TypeError, match=r"stop .* 'The end'"):
         stop_at(["text"], "The end")
 

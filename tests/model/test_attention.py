@@ -177,13 +177,13 @@ def test_rope_has_float32_tables_that_are_not_saved():
     assert_close(rope(x), rope(x.float()).bfloat16(), atol=0, rtol=0)
 
 
-def test_rope_refuses_an_odd_number_of_features():
+def test_rope_rejects_an_odd_number_of_features():
     with pytest.raises(ValueError, match="7"):
         RotaryPositionalEmbedding(10_000.0, 7, 16)
 
 
 @pytest.mark.parametrize("theta", [0, -1, math.nan, math.inf])
-def test_a_theta_that_is_not_positive_is_refused(theta):
+def test_a_theta_that_is_not_positive_is_rejected(theta):
     with pytest.raises(ValueError, match=f"theta .* {theta}"):
         RotaryPositionalEmbedding(theta, 8, 16)
 
@@ -272,7 +272,7 @@ def test_multihead_passes_positions_to_rope():
     assert_close(out[2], layer(x[2], torch.arange(6) * 3))
 
 
-def test_multihead_refuses_bad_arguments():
+def test_multihead_rejects_bad_arguments():
     for num_heads in (3, 0, -2):
         with pytest.raises(ValueError, match=f"num_heads .* {num_heads}"):
             MultiHeadSelfAttention(16, num_heads)

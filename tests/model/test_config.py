@@ -21,7 +21,7 @@ def test_the_defaults_are_the_tinystories_model():
     assert config.num_parameters() == 22_696_448
 
 
-REFUSED = {
+REJECTED = {
     **dict.fromkeys(
         ("vocab_size", "context_length", "d_model", "num_layers", "num_heads", "d_ff"),
         (0, -3, 2.5, "24", True, None, 2**63),
@@ -36,14 +36,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [(name, value) for name, values in REFUSED.items() for value in values]
+    ("name", "value"), [(name, value) for name, values in REJECTED.items() for value in values]
 )
-def test_an_invalid_value_is_refused_by_name(name, value):
+def test_an_invalid_value_is_rejected_by_name(name, value):
     with pytest.raises(ValueError, match=name):
         ModelConfig(**{name: value})
 
 
-def test_heads_that_do_not_divide_the_width_are_refused():
+def test_heads_that_do_not_divide_the_width_are_rejected():
     with pytest.raises(ValueError, match=r"512.* 7"):
         ModelConfig(num_heads=7)
     with pytest.raises(ValueError, match="6 / 2 = 3"):
@@ -51,7 +51,7 @@ def test_heads_that_do_not_divide_the_width_are_refused():
     assert ModelConfig(d_model=6, num_heads=2, position="none").d_head == 3
 
 
-def test_a_misspelt_name_is_refused():
+def test_a_misspelt_name_is_rejected():
     with pytest.raises(TypeError, match="d_modle"):
         ModelConfig(d_modle=8)
 

@@ -114,7 +114,7 @@ def test_the_cache_has_the_requested_dtype():
         assert model.float()(ids, KVCache(SMALL)).isfinite().all()
 
 
-def test_bad_batches_lengths_and_sizes_are_refused(model):
+def test_bad_batches_lengths_and_sizes_are_rejected(model):
     cache = KVCache(SMALL, 2, dtype=torch.float64)
     with pytest.raises((RuntimeError, IndexError)):
         model(torch.zeros(3, 1, dtype=torch.long), cache)

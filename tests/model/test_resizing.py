@@ -100,7 +100,7 @@ def test_the_same_size_changes_nothing():
         (10**18, {}, ValueError, "vocab_size .* ?1000000000000000000"),
     ],
 )
-def test_bad_sizes_are_refused(size, parts, error, message):
+def test_bad_sizes_are_rejected(size, parts, error, message):
     with pytest.raises(error, match=message):
         resize_embeddings(small_model(), size, parts)
 
@@ -116,13 +116,13 @@ def test_bad_sizes_are_refused(size, parts, error, message):
         ([0, 1] + [-2] * 8, ValueError, "id_map"),
     ],
 )
-def test_bad_maps_are_refused(id_map, error, message):
+def test_bad_maps_are_rejected(id_map, error, message):
     model = small_model()
     with pytest.raises(error, match=message):
         select_embeddings(model, np.array(id_map))
     assert model.config.vocab_size == 10
 
 
-def test_wrapped_models_are_refused():
+def test_wrapped_models_are_rejected():
     with pytest.raises(TypeError, match="DataParallel"):
         resize_embeddings(torch.nn.DataParallel(small_model()), 12)

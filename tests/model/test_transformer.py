@@ -285,7 +285,7 @@ def test_gradients_equal_finite_differences(attention):
     assert torch.autograd.gradcheck(logits, weights)
 
 
-def test_model_refuses_long_sequences_and_unknown_ids():
+def test_model_rejects_long_sequences_and_unknown_ids():
     model = TransformerLM(SMALL)
     for each in (model, no_rope()):
         with pytest.raises(ValueError, match=r"12 .* 13"):

@@ -114,7 +114,7 @@ def test_a_norm_that_is_not_finite_is_reported_and_changes_nothing(bad):
 
 @pytest.mark.parametrize("clip", [clip_gradients, clip_gradients_foreach])
 @pytest.mark.parametrize("bad", [0, -1.0, math.nan])
-def test_a_bound_that_is_not_positive_is_refused(clip, bad):
+def test_a_bound_that_is_not_positive_is_rejected(clip, bad):
     with pytest.raises(ValueError, match=f"max_l2_norm .*{bad}"):
         clip(parameters_with_gradients(), bad)
 

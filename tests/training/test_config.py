@@ -12,7 +12,7 @@ import pytest
 from cs336_basics.data.data_config import DataConfig
 from cs336_basics.training.config import OptimizerConfig, ScheduleConfig, TrainConfig
 
-REFUSED = [
+REJECTED = [
     (TrainConfig, "name", "a/b"),
     (TrainConfig, "name", 5),
     (TrainConfig, "seed", -1),
@@ -74,8 +74,8 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("make", "name", "value"), REFUSED)
-def test_an_invalid_value_is_refused_by_name(make, name, value):
+@pytest.mark.parametrize(("make", "name", "value"), REJECTED)
+def test_an_invalid_value_is_rejected_by_name(make, name, value):
     with pytest.raises(ValueError, match=name):
         make(**{name: value})
 

@@ -207,7 +207,7 @@ def test_speedrun_is_tinystories_with_every_switch_on():
     assert exportable == dataclasses.replace(fast, name="speedrun-exportable", model=model)
 
 
-def test_a_missing_file_or_unknown_name_is_refused(tmp_path):
+def test_a_missing_file_or_unknown_name_is_rejected(tmp_path):
     with pytest.raises(ValueError, match=r"sample.*nowhere"):
         find_config("nowhere")
     with pytest.raises(ValueError, match="nowhere"):

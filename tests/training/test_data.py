@@ -96,12 +96,12 @@ def test_the_generator_determines_the_batch():
 
 
 @pytest.mark.parametrize("length", [0, 1, 4, 5])
-def test_a_dataset_that_is_too_short_is_refused(length):
+def test_a_dataset_that_is_too_short_is_rejected(length):
     with pytest.raises(ValueError, match=rf"context_length \(5\), got {length} "):
         get_batch(np.arange(length), 3, 5, "cpu")
 
 
-def test_bad_datasets_and_sizes_are_refused():
+def test_bad_datasets_and_sizes_are_rejected():
     with pytest.raises(ValueError, match=r"\(5, 5\)"):
         get_batch(np.zeros((5, 5), dtype=int), 1, 2, "cpu")
     for dtype in (float, bool, object):
@@ -187,7 +187,7 @@ def test_releasing_pages_keeps_changes_of_a_copy_on_write_map(tmp_path):
 
 
 @pytest.mark.parametrize("dataset", [[1, 2, 3, 4], torch.arange(4)])
-def test_a_dataset_that_is_not_an_array_is_refused(dataset):
+def test_a_dataset_that_is_not_an_array_is_rejected(dataset):
     with pytest.raises(TypeError, match=type(dataset).__name__):
         get_batch(dataset, 1, 2, "cpu")
 
@@ -275,7 +275,7 @@ def test_documents_need_document_starts(tmp_path):
         TokenDocuments(tmp_path / "a.npy")
 
 
-def test_files_that_do_not_fit_are_refused(files):
+def test_files_that_do_not_fit_are_rejected(files):
     assert len(TokenWindows(files, 8, vocab_size=257, tokenizer_hash=TOKENIZER.hash())) > 0
     with pytest.raises(ValueError, match="100"):
         TokenWindows(files, 8, vocab_size=100)
@@ -386,12 +386,12 @@ def test_without_replacement_an_epoch_has_every_item_once():
         ({"batch_size": 11, "replacement": False}, r"num_items \(10\) .*11"),
     ],
 )
-def test_bad_numbers_are_refused(options, message):
+def test_bad_numbers_are_rejected(options, message):
     with pytest.raises(ValueError, match=message):
         StepBatches(**{"num_items": 10, "batch_size": 4, **options})
 
 
-def test_a_state_saved_for_different_batches_is_refused(files):
+def test_a_state_saved_for_different_batches_is_rejected(files):
     windows = TokenWindows(files, 4)
     state = StepLoader(windows, StepBatches(len(windows), 4, seed=1)).state_dict()
     with pytest.raises(ValueError, match=r"seed .*1 .*got 2"):

@@ -26,7 +26,7 @@ def test_a_cpu_without_a_compiler_cannot_compile(monkeypatch):
     assert not can_compile(torch.device("cpu"))
 
 
-def test_bfloat16_is_refused_if_the_cpu_would_emulate_it(monkeypatch):
+def test_bfloat16_is_rejected_if_the_cpu_would_emulate_it(monkeypatch):
     cpu = torch.device("cpu")
     monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: False)
     check_precision("float32", cpu)

@@ -113,7 +113,7 @@ def test_a_validation_loss_that_is_not_finite_stops_the_run(tmp_path):
         ("é", Tokenizer({0: b"a", 1: b"<|endoftext|>"}, [], ["<|endoftext|>"])),
     ],
 )
-def test_texts_that_cannot_be_sampled_are_refused_before_training(tmp_path, prompt, tokenizer):
+def test_texts_that_cannot_be_sampled_are_rejected_before_training(tmp_path, prompt, tokenizer):
     config = changed(sample_prompt=prompt)
     with pytest.raises(ValueError, match=r"sample_prompt .*sample_tokens"):
         make(tmp_path, config, tokenizer=tokenizer)

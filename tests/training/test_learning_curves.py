@@ -103,7 +103,7 @@ def test_ymax_sets_the_lower_limit_from_the_visible_losses(runs, monkeypatch, ym
 
 
 @pytest.mark.parametrize("make", ["nothing", "directory", "empty"])
-def test_a_run_without_metrics_is_refused(runs, capsys, make):
+def test_a_run_without_metrics_is_rejected(runs, capsys, make):
     if make != "nothing":
         (runs / "other").mkdir()
     if make == "empty":
@@ -115,7 +115,7 @@ def test_a_run_without_metrics_is_refused(runs, capsys, make):
     assert not (runs / "runs.png").exists()
 
 
-def test_a_row_without_tokens_is_refused(runs, capsys):
+def test_a_row_without_tokens_is_rejected(runs, capsys):
     metrics = RunDirectory(runs / "plain").metrics
     metrics.write_text(metrics.read_text() + '{"step": 11}\n')
     assert plot(["plain"]) == 2

@@ -73,11 +73,11 @@ def test_the_command_generate_has_the_same_defaults():
         ("d_ff", 10**15),
     ],
 )
-def test_a_model_larger_than_its_checkpoint_is_refused(run, name, value):
+def test_a_model_larger_than_its_checkpoint_is_rejected(run, name, value):
     with pytest.raises(ValueError, match=r"bytes are too few for the model in .*config\.yaml"):
         load_run(with_config(run, **{name: value}))
 
 
-def test_a_checkpoint_of_a_different_shape_is_refused(run):
+def test_a_checkpoint_of_a_different_shape_is_rejected(run):
     with pytest.raises(ValueError, match=r"ffn\.w1"):
         load_run(with_config(run, d_ff=33))

@@ -103,12 +103,12 @@ def test_cross_entropy_compiles_into_one_graph():
 
 
 @pytest.mark.parametrize("bad", [-1, -100, 7])
-def test_a_target_out_of_range_is_refused(bad):
+def test_a_target_out_of_range_is_rejected(bad):
     with pytest.raises(RuntimeError, match=str(bad)):
         cross_entropy(torch.randn(2, 7), torch.tensor([3, bad]))
 
 
-def test_cross_entropy_refuses_bad_shapes_and_dtypes():
+def test_cross_entropy_rejects_bad_shapes_and_dtypes():
     with pytest.raises(ValueError, match=r"targets .*\(2,\), .*got \(3,\)"):
         cross_entropy(torch.randn(2, 7), torch.tensor([0, 1, 2]))
     with pytest.raises(ValueError, match=r"targets .*\(2,\), .*got \(\)"):

@@ -205,7 +205,7 @@ def test_the_interface_of_an_optimizer(optimizer_class):
         (Muon, {"precision": "float64"}, "precision .*'float64'"),
     ],
 )
-def test_bad_settings_are_refused(optimizer_class, settings, named):
+def test_bad_settings_are_rejected(optimizer_class, settings, named):
     parameter = torch.zeros(2, 2, requires_grad=True)
     with pytest.raises(ValueError, match=named):
         optimizer_class([parameter], **settings)
@@ -408,7 +408,7 @@ def test_muon_learns(precision):
     assert losses[-1] < 0.5 * losses[0]
 
 
-def test_muon_refuses_parameters_that_are_not_matrices():
+def test_muon_rejects_parameters_that_are_not_matrices():
     matrix, vector = torch.zeros(2, 2, requires_grad=True), torch.zeros(3, requires_grad=True)
     with pytest.raises(ValueError, match=r"shape \(3,\)"):
         Muon([{"params": [matrix, vector], "muon": True}])

@@ -99,7 +99,7 @@ def test_a_configuration_chooses_its_schedule():
         (linear_schedule, (0, 1.0, 0.1, 2, 4, 10), [(3, -1), (4, -3), (3, 7)]),
     ],
 )
-def test_bad_values_are_refused(schedule, good, bad):
+def test_bad_values_are_rejected(schedule, good, bad):
     schedule(*good)
     everywhere = [(0, -1), (0, math.nan), (1, math.inf), (1, math.nan), (1, 0.05), (2, -0.1)]
     for position, value in [*everywhere, (2, math.nan), *bad]:
@@ -137,7 +137,7 @@ def test_the_end_of_the_schedule_of_a_resumed_run(cycle, steps, how, end, is_sai
             assert scheduled_learning_rate(step, new, steps) == before
 
 
-def test_added_steps_with_a_learning_rate_of_zero_are_refused():
+def test_added_steps_with_a_learning_rate_of_zero_are_rejected():
     schedule = ScheduleConfig(min_learning_rate=0)
     with pytest.raises(ValueError, match=r"max_steps .*700"):
         resumed_schedule(TrainConfig(max_steps=700, schedule=schedule), 600, "continue")

@@ -134,7 +134,7 @@ def test_a_directory_locked_by_another_run_is_not_changed(tmp_path):
 
 
 @pytest.mark.parametrize("key", ["train_path", "valid_path"])
-def test_a_text_that_is_too_short_is_refused_by_check_start(tmp_path, text, key):
+def test_a_text_that_is_too_short_is_rejected_by_check_start(tmp_path, text, key):
     short = tmp_path / "short.txt"
     short.write_bytes(b"cat sat")
     data = dataclasses.replace(config_for(text).data, **{key: str(short)})
@@ -146,7 +146,7 @@ def test_a_text_that_is_too_short_is_refused_by_check_start(tmp_path, text, key)
 @pytest.mark.parametrize(
     "values", [{"num_layers": 10**9}, {"d_ff": 10**15}, {"context_length": 10**12}]
 )
-def test_resuming_with_a_model_larger_than_its_checkpoint_is_refused(tmp_path, text, values):
+def test_resuming_with_a_model_larger_than_its_checkpoint_is_rejected(tmp_path, text, values):
     config = config_for(text)
     start(config, tmp_path / "run")
     run = RunDirectory(tmp_path / "run")
@@ -265,7 +265,7 @@ def test_a_complete_run_continues_with_a_larger_max_steps(tmp_path):
     assert [row["step"] for row in rows if "val_loss" in row] == [4, 6]
 
 
-def test_max_steps_below_the_step_of_the_checkpoint_is_refused(tmp_path):
+def test_max_steps_below_the_step_of_the_checkpoint_is_rejected(tmp_path):
     make(tmp_path, changed(max_steps=4)).fit()
     with pytest.raises(ValueError, match=r"max_steps .*at least 4, .*got 3"):
         resume_run(make(tmp_path, changed(max_steps=3)))
@@ -279,7 +279,7 @@ class TestDamagedCheckpoint:
         file.write_bytes(file.read_bytes()[:-4])
         return make(tmp_path)
 
-    def test_a_damaged_checkpoint_is_refused_by_default(self, trainer):
+    def test_a_damaged_checkpoint_is_rejected_by_default(self, trainer):
         with pytest.raises(ValueError, match=r"step_00000020.*--resume-from .*step_00000016"):
             resume_run(trainer)
         assert trainer.run.steps_saved() == [15, 16, 20]
@@ -351,7 +351,7 @@ def test_a_checkpoint_of_another_run_replaces_the_one_of_the_same_step(tmp_path)
     assert (again.run.checkpoints / "step_00000016.safetensors.unused").is_file()
 
 
-def test_a_checkpoint_of_a_different_model_is_refused(tmp_path):
+def test_a_checkpoint_of_a_different_model_is_rejected(tmp_path):
     make(tmp_path, changed(max_steps=2)).fit()
     wider = dataclasses.replace(CONFIG.model, d_ff=64)
     with pytest.raises(ValueError, match="step_00000002") as error:

@@ -173,7 +173,7 @@ def test_infinite_gradients_stop_the_run(tmp_path):
         (np.zeros(0, np.uint16), "0 tokens"),
     ],
 )
-def test_tokens_that_do_not_fit_are_refused(tmp_path, split, tokens, named):
+def test_tokens_that_do_not_fit_are_rejected(tmp_path, split, tokens, named):
     name = {"train": "training", "valid": "validation"}[split]
     with pytest.raises(ValueError, match=named) as error:
         make(tmp_path, **{split: tokens})
@@ -181,7 +181,7 @@ def test_tokens_that_do_not_fit_are_refused(tmp_path, split, tokens, named):
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:99", "meta"])
-def test_a_missing_device_is_refused(tmp_path, device):
+def test_a_missing_device_is_rejected(tmp_path, device):
     with pytest.raises(ValueError, match=device):
         make(tmp_path, changed(device=device))
 

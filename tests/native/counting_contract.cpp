@@ -14,14 +14,14 @@
 #include <thread>
 #include <vector>
 
-#include "check.hpp"
-#include "scanning/block_reader.hpp"
-#include "counting/flat_words.hpp"
 #include "base/hashing.hpp"
-#include "merging/pair_table.hpp"
-#include "counting/shared_words.hpp"
 #include "base/thread_pool.hpp"
+#include "check.hpp"
+#include "counting/flat_words.hpp"
+#include "counting/shared_words.hpp"
 #include "counting/word_table.hpp"
+#include "merging/pair_table.hpp"
+#include "scanning/block_reader.hpp"
 
 namespace {
 

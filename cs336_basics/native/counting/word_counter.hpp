@@ -21,16 +21,16 @@
 #include <utility>
 #include <vector>
 
-#include "scanning/block_reader.hpp"
 #include "base/failure.hpp"
-#include "counting/flat_words.hpp"
 #include "base/memory.hpp"
-#include "scanning/scanner.hpp"
-#include "counting/shared_words.hpp"
-#include "scanning/special_tokens.hpp"
 #include "base/thread_pool.hpp"
-#include "unicode/utf8.hpp"
+#include "counting/flat_words.hpp"
+#include "counting/shared_words.hpp"
 #include "counting/word_table.hpp"
+#include "scanning/block_reader.hpp"
+#include "scanning/scanner.hpp"
+#include "scanning/special_tokens.hpp"
+#include "unicode/utf8.hpp"
 
 namespace cs336 {
 

@@ -11,11 +11,11 @@
 #include <mutex>
 #include <vector>
 
-#include "encoding/encoder.hpp"
 #include "base/failure.hpp"
-#include "unicode/text_view.hpp"
 #include "base/thread_pool.hpp"
+#include "encoding/encoder.hpp"
 #include "encoding/word_merger.hpp"
+#include "unicode/text_view.hpp"
 
 namespace cs336 {
 

@@ -21,15 +21,15 @@
 #include "base/failure.hpp"
 #include "base/hashing.hpp"
 #include "base/memory.hpp"
+#include "counting/word_table.hpp"
 #include "encoding/merge_table.hpp"
-#include "scanning/scanner.hpp"
 #include "encoding/segment_cutter.hpp"
-#include "scanning/special_tokens.hpp"
 #include "encoding/whole_words.hpp"
 #include "encoding/word_cache.hpp"
 #include "encoding/word_group_merger.hpp"
 #include "encoding/word_merger.hpp"
-#include "counting/word_table.hpp"
+#include "scanning/scanner.hpp"
+#include "scanning/special_tokens.hpp"
 
 namespace cs336 {
 

@@ -10,13 +10,13 @@
 #include <mutex>
 #include <vector>
 
-#include "encoding/batch_encoder.hpp"
-#include "scanning/block_reader.hpp"
-#include "encoding/encoder.hpp"
 #include "base/failure.hpp"
 #include "base/memory.hpp"
-#include "unicode/text_view.hpp"
 #include "base/thread_pool.hpp"
+#include "encoding/batch_encoder.hpp"
+#include "encoding/encoder.hpp"
+#include "scanning/block_reader.hpp"
+#include "unicode/text_view.hpp"
 #include "unicode/utf8.hpp"
 
 namespace cs336 {

@@ -28,16 +28,16 @@
 #include <memory>
 #include <vector>
 
-#include "merging/byte_pairs.hpp"
 #include "base/clock.hpp"
 #include "base/compiler.hpp"
 #include "base/interrupt.hpp"
 #include "base/memory.hpp"
+#include "base/run_parts.hpp"
+#include "merging/byte_pairs.hpp"
 #include "merging/merge_loop.hpp"
 #include "merging/pair_heap.hpp"
 #include "merging/pair_table.hpp"
 #include "merging/postings.hpp"
-#include "base/run_parts.hpp"
 #include "merging/starting_merges.hpp"
 #include "merging/token_bytes.hpp"
 #include "merging/word_cells.hpp"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "encoding/merge_table.hpp"
-#include "scanning/simd/dispatch.hpp"
 #include "encoding/word_merger.hpp"
+#include "scanning/simd/dispatch.hpp"
 
 namespace cs336 {
 

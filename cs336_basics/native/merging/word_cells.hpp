@@ -20,12 +20,12 @@
 #include <stdexcept>
 #include <vector>
 
-#include "merging/byte_pairs.hpp"
 #include "base/compiler.hpp"
 #include "base/interrupt.hpp"
 #include "base/memory.hpp"
-#include "merging/postings.hpp"
 #include "base/run_parts.hpp"
+#include "merging/byte_pairs.hpp"
+#include "merging/postings.hpp"
 #include "merging/token_bytes.hpp"
 
 namespace cs336 {

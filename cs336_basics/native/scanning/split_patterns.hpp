@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "unicode/characters.hpp"
 #include "base/compiler.hpp"
+#include "unicode/characters.hpp"
 
 namespace cs336 {
 

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "unicode/characters.hpp"
 #include "base/compiler.hpp"
+#include "unicode/characters.hpp"
 #include "unicode/utf8.hpp"
 
 namespace cs336 {

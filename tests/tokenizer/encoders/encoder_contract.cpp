@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "../../native/check.hpp"
+#include "base/hashing.hpp"
 #include "encoding/batch_encoder.hpp"
 #include "encoding/decoder.hpp"
-#include "base/hashing.hpp"
 #include "encoding/text_cutter.hpp"
 #include "unicode/text_view.hpp"
 

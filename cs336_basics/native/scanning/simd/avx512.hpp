@@ -6,9 +6,9 @@
 #include <cstdint>
 
 #include "base/compiler.hpp"
-#include "unicode/unicode_tables.hpp"
 #include "scanning/simd/masks.hpp"
 #include "scanning/simd/target.hpp"
+#include "unicode/unicode_tables.hpp"
 
 #if defined(CS336_X86)
 

@@ -11,9 +11,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "unicode/characters.hpp"
 #include "base/compiler.hpp"
 #include "scanning/simd/scalar.hpp"
+#include "unicode/characters.hpp"
 
 namespace cs336 {
 

@@ -8,10 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "unicode/characters.hpp"
 #include "base/compiler.hpp"
-#include "scanning/split_patterns.hpp"
 #include "scanning/simd/masks.hpp"
+#include "scanning/split_patterns.hpp"
+#include "unicode/characters.hpp"
 
 namespace cs336 {
 

@@ -11,10 +11,10 @@ from benchmarks.report import pages, terminal
 DEFAULT_BYTES = 12_000_000
 DEFAULT_SECONDS = 10.0
 LEGEND = """\
-Time: from the file to the result, median, words counted as in the stage's time. read: reading and
-counting words, set up: setting up words, count: counting pairs, find: finding the maximum, update:
-updating, build: building the vocabulary, in shares of the time. ≈: extrapolated from the first
---max-seconds of a run. pytest-benchmark's own table: --benchmark-verbose."""
+Time: median from the file to the result, with words counted as in the stage's time. Shares of the
+time: reading and counting words (read), setting up words (set up), counting pairs (count), finding
+the maximum (find), updating (update), building the vocabulary (build). ≈: extrapolated from the
+first --max-seconds of a run. --benchmark-verbose shows pytest-benchmark's own table."""
 
 
 def pytest_addoption(parser):
@@ -29,15 +29,14 @@ def pytest_addoption(parser):
         "--corpus",
         type=Path,
         metavar="FILE",
-        help="measure on this text, whose documents end with <|endoftext|>, instead of TinyStories "
-        "and OpenWebText",
+        help="measure this text instead of TinyStories and OpenWebText; <|endoftext|> ends its "
+        "documents",
     )
     group.addoption(
         "--max-seconds",
         type=float,
         default=DEFAULT_SECONDS,
-        help="a trainer that needs longer is measured for this long, and its time extrapolated "
-        "(default: %(default)s)",
+        help="stop slower trainers after this time and extrapolate (default: %(default)s)",
     )
 
 
@@ -46,13 +45,13 @@ def pytest_configure(config):
         raise pytest.UsageError(BUILD_FIRST)
     path = config.getoption("--corpus")
     if path is not None and not path.is_file():
-        raise pytest.UsageError(f"--corpus {path} is not a file")
+        raise pytest.UsageError(f"--corpus must be a file, got {str(path)!r}")
     config.corpora = None
     options = config.option
     wants_table = (
         options.benchmark_verbose or options.benchmark_compare or options.benchmark_histogram
     )
-    if not wants_table:  # the tables of the stages are printed instead
+    if not wants_table:  # pytest_terminal_summary prints the tables of the stages
         options.benchmark_quiet = True
 
 

@@ -1,7 +1,7 @@
-"""The texts to measure on: the embedded sample, and other corpora if they are found.
+"""Find the texts to measure: TinyStories, OpenWebText, or the embedded sample.
 
-The directory is `CS336_DATA`, else `data/`; it may hold the course's files, or extracts of the same
-corpora under shorter names. Names include the size, because speeds depend on it.
+The directory is `CS336_DATA`, or `data/` if that is not set. It may contain the course's files or
+extracts of them under shorter names. A corpus is shown with its size, on which speeds depend.
 """
 
 import hashlib
@@ -21,8 +21,8 @@ FILES = {
     "tinystories": ["TinyStoriesV2-GPT4-train.txt", "tinystories_train.txt"],
     "owt": ["owt_train.txt", "owt_sample.txt"],
 }
-# A text with which every trainer runs to its end: for a vocabulary of this size, `naive` takes
-# about a minute on this many bytes of each corpus.
+# A task that every trainer completes: `naive` takes about a minute for a vocabulary of this size on
+# this many bytes of each corpus.
 COMMON_VOCAB_SIZE = 2_000
 COMMON_BYTES = {"tinystories": 10_000_000, "owt": 500_000, "sample": 5_000_000}
 SAMPLE_BYTES = 10_000_000
@@ -44,7 +44,7 @@ class Corpus:
 
     @cached_property
     def text(self):
-        """The first characters, as many as an encoder needs to show its speed."""
+        """The first MOST_CHARACTERS, enough to measure an encoder."""
         with open(self.path, encoding="utf-8", newline="") as file:
             return file.read(MOST_CHARACTERS)
 
@@ -58,9 +58,9 @@ def data_directory():
 
 
 def find_corpora(max_bytes, path=None):
-    """Return the corpora that exist, each cut to at most `max_bytes` (0 = not cut).
+    """Return the corpora that exist, each cut to at most `max_bytes` (0 means all).
 
-    Where none is found, the embedded sample is used instead. With `path`, this file is the only
+    If there is none, return the embedded sample. With `path`, this file is the only
     corpus.
     """
     if path is not None:
@@ -70,7 +70,7 @@ def find_corpora(max_bytes, path=None):
 
 
 def common_corpora(path=None):
-    """Return the texts with which every trainer runs to its end, or the start of `path`."""
+    """Return the texts that every trainer can complete, or the start of `path`."""
     if path is not None:
         return [Corpus(path.stem, head_of(path, COMMON_BYTES["owt"]))]
     found = [
@@ -80,19 +80,19 @@ def common_corpora(path=None):
 
 
 def corpus_paths():
-    """Return corpus -> file for those that exist."""
+    """Return corpus -> file for the corpora that exist."""
     found = {}
     for name, files in FILES.items():
         paths = [data_directory() / file for file in files if (data_directory() / file).exists()]
         if paths:
             found[name] = paths[0]
         else:
-            print(f"corpus {name} is skipped: none of {files} in {data_directory()}")
+            print(f"skipped corpus {name}: {data_directory()} has none of {', '.join(files)}")
     return found
 
 
 def sample_file(num_bytes):
-    """Return a file of the embedded sample."""
+    """Write the embedded sample to a file, unless it exists; return the path."""
     CACHE.mkdir(exist_ok=True)
     path = CACHE / f"sample-{num_bytes}.txt"
     if not path.exists():
@@ -101,7 +101,7 @@ def sample_file(num_bytes):
 
 
 def head_of(path, max_bytes):
-    """Return a file with the first documents of `path`, at most `max_bytes` in all."""
+    """Return a file with the first documents of `path`, at most `max_bytes` in total."""
     if not max_bytes or path.stat().st_size <= max_bytes:
         return path
     CACHE.mkdir(exist_ok=True)

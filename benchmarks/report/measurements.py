@@ -1,28 +1,27 @@
 """The measurements behind every table and plot: `benchmarks/results/measurements.json`.
 
-A measurement is one stage at one task: a row of a table. Its key is (comparison, corpus, bytes,
-vocab_size, stage); recording a measurement replaces the one with the same key and leaves all
-others.
+A measurement is a row of a table: one stage on one task. Its key is (comparison, corpus, bytes,
+vocab_size, stage). Recording a measurement replaces the measurement with the same key.
 
 | field | meaning |
 |---|---|
 | `comparison` | a name in COMPARISONS |
 | `corpus`, `bytes` | the text, such as `owt`, and its size |
-| `vocab_size` | of the vocabulary; None where there is none (counting) |
+| `vocab_size` | size of the vocabulary; None for counting |
 | `stage` | `heap`, `native, 1 thread, avx2`, `tokenizers` ... |
-| `seconds` | a list of the seconds of each round, in order |
-| `work`, `unit` | what one round did: a number of `MB` (10^6 bytes of text), `merges`, ... |
-| `phases` | phase -> list of seconds, one for each round; the phases are those of `BPE_Trainer` |
-| `peak_memory` | of a process that does nothing else, in bytes; None: not measured |
-| `words` | distinct words of the text |
-| `measured` | None: run to the end. Else the work after which the run was stopped; `seconds` and |
-| | `phases` are then extrapolated (see `extrapolation.py`), and tables mark them with `≈` |
-| `checkpoints` | of one run, ascending: `[merges, {phase: seconds so far}, {unit: work so far}]` |
-| `is_peer` | another library; plots show it as a line |
-| `note` | what a reader of the row must know, such as how results were compared; may be empty |
-| `machine`, `date`, `command` | where, when and how it was measured; filled in by `record` |
+| `seconds` | list of the seconds of each round, in order |
+| `work`, `unit` | work of one round: a number of `MB` (10^6 bytes of text) or `merges` |
+| `phases` | phase of `BPE_Trainer.timings` -> list of the seconds of each round |
+| `peak_memory` | in bytes, of a process that does nothing else; None: not measured |
+| `words` | number of distinct words in the text |
+| `measured` | None for a completed run. Otherwise the work after which the run was stopped; then |
+| | `seconds` and `phases` are extrapolated (`extrapolation.py`), and tables mark them with `≈` |
+| `checkpoints` | `[merges, {phase: seconds so far}, {unit: work so far}]` of one run, ascending |
+| `is_peer` | True for another library, whose bar is grey in plots |
+| `note` | a remark for the reader, such as how results were compared; may be empty |
+| `machine`, `date`, `command` | where, when and how it was measured; set by `record` |
 
-Rates, not seconds, are compared: `rate` is the median of work / seconds. Recording ablations:
+Compare rates (work / median seconds), not seconds. To record ablations:
 
     record([Measurement("ablations", "owt", path.stat().st_size, 32_000, "native, no prefetching",
                         seconds=[0.41, 0.40, 0.43], work=31_743, unit="merges",
@@ -56,7 +55,7 @@ UNITS = ("MB", "merges")
 
 @dataclass
 class Measurement:
-    """One row; the fields are described at the top of the file."""
+    """A row. The docstring of the module describes the fields."""
 
     comparison: str
     corpus: str
@@ -80,7 +79,7 @@ class Measurement:
     def __post_init__(self):
         rounds = {len(seconds) for seconds in (self.seconds, *self.phases.values())}
         if self.comparison not in COMPARISONS or self.unit not in UNITS or len(rounds) > 1:
-            raise ValueError(f"{self}: the comparison, the unit or a number of rounds is wrong")
+            raise ValueError(f"{self}: unknown comparison or unit, or unequal numbers of rounds")
 
     @property
     def key(self):
@@ -92,7 +91,7 @@ class Measurement:
 
     @property
     def rate(self):
-        """Units of work in a second."""
+        """Units of work per second."""
         return self.work / self.median
 
     @property
@@ -101,26 +100,26 @@ class Measurement:
 
 
 def faster(measurement, than):
-    """Return how many times as fast one measurement is as another: the ratio of their rates."""
+    """Return the ratio of the rates of two measurements."""
     if measurement.unit != than.unit:
         raise ValueError(
-            f"{measurement.key} is in {measurement.unit}/s and {than.key} in {than.unit}/s: "
-            "only rates of the same work can be compared"
+            f"rates must have the same unit, got {measurement.unit}/s for {measurement.key} and "
+            f"{than.unit}/s for {than.key}"
         )
     return measurement.rate / than.rate
 
 
 def read(path=FILE):
-    """Return all measurements, in the order in which they were recorded first."""
+    """Return all measurements, in the order of their first recording."""
     if not path.exists():
         return []
     return [Measurement(**row) for row in json.loads(path.read_text(encoding="utf-8"))]
 
 
 def record(measurements, command, path=FILE):
-    """Write measurements to the file; those with other keys stay as they are.
+    """Write measurements to the file; measurements with other keys do not change.
 
-    An extrapolated row does not replace one that was measured further on the same machine.
+    An extrapolated row does not replace a row that was measured further on the same machine.
     """
     machine = machine_name()
     today = datetime.date.today().isoformat()
@@ -134,20 +133,20 @@ def record(measurements, command, path=FILE):
 
 
 def supersedes(new, old):
-    """Tell whether a row replaces another of its key: not by one that was measured less far."""
+    """Tell whether a row replaces another with its key, which may have been measured further."""
     if old is None or not new.is_extrapolated or new.machine != old.machine:
         return True
     return old.is_extrapolated and new.measured >= old.measured
 
 
 def attach(benchmark, *measurements):
-    """Add rows to a benchmark of pytest-benchmark, for `pages.py` to record."""
+    """Add rows to a benchmark of pytest-benchmark, which `pages.py` records."""
     rows = [asdict(row) for row in measurements]
     benchmark.extra_info.setdefault("measurements", []).extend(rows)
 
 
 def write(measurements, path=FILE):
-    """Replace the file: a line for each row, numbers to six digits, no default values."""
+    """Replace the file: one line per row, numbers with six digits, without default values."""
     lines = [
         json.dumps(
             {key: rounded(value) for key, value in asdict(row).items() if value != DEFAULTS[key]},

@@ -1,14 +1,13 @@
-"""Markdown tables of measurements, and the documents that hold them.
+"""Make Markdown tables from measurements, and fill the blocks of documents with them.
 
-A document has blocks, and `fill` replaces what is inside them:
+A block looks like this:
 
     <!-- table: merging -->
     ...
     <!-- /table -->
 
-The names are those in TABLES, and `stage: NAME` for each trainer. Every ratio in a table divides
-rates of equal work (see `measurements.faster`); `≈` marks figures that were extrapolated. A table
-without measurements says so.
+Its name is a key of TABLES, or `stage: NAME` for a trainer. Every ratio in a table divides rates of
+equal work (`measurements.faster`). `≈` marks extrapolated figures.
 """
 
 import re
@@ -33,17 +32,17 @@ PHASES = {
     "updating": "update",
     "building the vocabulary": "build",
 }
-"""Phase -> its name in a table."""
+"""Phase -> its column in a table."""
 LOOP_PHASES = tuple(PHASES)[1:]
 TEXTS = {"tinystories": "TinyStories", "owt": "OpenWebText", "sample": "embedded sample"}
 WHOLE_SIZES = (10_000, 32_000)
 SHARES = (1 / 32, 1 / 4)
-"""The beginnings from which whole runs are predicted, to check the method."""
+"""Shares of the merges from which whole runs are predicted, to check extrapolation."""
 STAGE_NAMES = {
     STAGES[0]: f"{STAGES[0]}, the definition in Python",
     STAGES[-1]: f"**{STAGES[-1]}, the default**",
 }
-"""In the summary, where the others have their own names."""
+"""Longer names of stages in the summary."""
 SERIES = {
     "tinystories": (("everything counted again at every merge", "2,187 s"),),
     "owt": (
@@ -56,9 +55,9 @@ SERIES = {
         ("C++ with a heap", "206 - 258 s"),
     ),
 }
-"""What the public series measured on the whole corpora, on 64 cores."""
+"""Times of the public series on the whole corpora, on 64 cores."""
 PYTHON_STAGES = ("naive", "incremental", "heap")
-NOTHING = ["*Not measured yet: `make stages` measures it.*"]
+NOTHING = ["*Not measured yet; run `make stages`.*"]
 BLOCK = re.compile(r"(<!-- table: ([^>]+?) -->\n).*?(<!-- /table -->)", re.DOTALL)
 
 
@@ -66,7 +65,7 @@ def fill(document, rows):
     """Return a document with its blocks filled.
 
     Raises:
-        ValueError: a block has a name that is not in TABLES.
+        ValueError: If the name of a block is unknown.
     """
 
     def filled(match):
@@ -77,12 +76,12 @@ def fill(document, rows):
 
 
 def lines_of(name, rows):
-    """Return the lines of the table with a name."""
+    """Return the lines of a table, by its name."""
     if name.startswith("stage: "):
         return stage_table(rows, name.removeprefix("stage: ")) or NOTHING
     if name not in TABLES:
         known = ", ".join([*TABLES, *(f"stage: {stage}" for stage in STAGES)])
-        raise ValueError(f"table {name!r} is unknown: it must be one of {known}")
+        raise ValueError(f"table must be one of {known}, got {name!r}")
     return TABLES[name](rows) or NOTHING
 
 
@@ -90,14 +89,14 @@ def lines_of(name, rows):
 
 
 def time_text(seconds):
-    """Return seconds in the unit in which they are read best, with three digits."""
+    """Return seconds with three digits, in a suitable unit."""
     for limit, factor, unit in (
         (1e-3, 1e6, "µs"), (1, 1e3, "ms"), (120, 1, "s"), (7_200, 1 / 60, "min"),
         (172_800, 1 / 3_600, "h"), (float("inf"), 1 / 86_400, "days"),
     ):  # fmt: skip
         if seconds < limit:
             return f"{three_digits(seconds * factor)} {unit}"
-    raise ValueError(f"{seconds} is not a number of seconds")
+    raise ValueError(f"seconds must be a finite number, got {seconds}")
 
 
 def three_digits(value):
@@ -112,7 +111,7 @@ def three_digits(value):
 
 
 def seconds_text(seconds, is_extrapolated=False):
-    """Return the median of several rounds, with the smallest and the largest."""
+    """Return the median of the rounds, with the smallest and the largest time."""
     text = ("≈ " if is_extrapolated else "") + time_text(statistics.median(seconds))
     if len(seconds) == 1:
         return f"{text} (1 round)"
@@ -120,19 +119,19 @@ def seconds_text(seconds, is_extrapolated=False):
 
 
 def median_text(row):
-    """Return the median alone."""
+    """Return the median time of a row."""
     return ("≈ " if row.is_extrapolated else "") + time_text(row.median)
 
 
 def shares_texts(row, phases):
-    """Return the share of each phase in the time of all of them."""
+    """Return the share of each phase in the total time."""
     medians = {phase: statistics.median(seconds) for phase, seconds in row.phases.items()}
     total = sum(medians.values())
     return [f"{medians[phase] / total:.0%}" if phase in medians else "" for phase in phases]
 
 
 def times_text(row, than):
-    """Return how many times as fast a row is as another, or nothing if there is no other."""
+    """Return the ratio of two rates, such as `×12`, or an empty text without a second row."""
     if than is None:
         return ""
     mark = "≈ " if row.is_extrapolated or than.is_extrapolated else ""
@@ -158,7 +157,7 @@ def markdown(header, body):
 
 
 def plain(header, body):
-    """Return the lines of a table for a terminal, with aligned columns."""
+    """Return the lines of a table with aligned columns, for a terminal."""
     lines = [header, *body]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return [
@@ -187,10 +186,10 @@ def tasks(rows):
 
 
 def at(rows, task):
-    """Return stage -> row of a task: our stages in their order, then peers, slowest first."""
+    """Return stage -> row of a task: stages in their order, then other libraries, slowest first."""
     found = [row for row in rows if (row.corpus, row.bytes, row.vocab_size) == task]
     ours = [row for row in found if not row.is_peer]
-    for order in (STAGES, COUNTING_STAGES):  # rows are in the order in which they were recorded
+    for order in (STAGES, COUNTING_STAGES):  # rows are in the order of recording
         if all(row.stage in order for row in ours):
             ours.sort(key=lambda row: order.index(row.stage))
     peers = sorted((row for row in found if row.is_peer), key=lambda row: row.rate)
@@ -198,14 +197,14 @@ def at(rows, task):
 
 
 def whole_tasks(rows):
-    """Return the tasks with the whole corpora and the vocabularies of WHOLE_SIZES."""
+    """Return the tasks of the largest texts with the vocabulary sizes WHOLE_SIZES."""
     candidates = [t for t in tasks(rows) if t[2] in WHOLE_SIZES]
     most = {corpus: max(t[1] for t in candidates if t[0] == corpus) for corpus, _, _ in candidates}
     return [t for t in candidates if t[1] == most[t[0]]]
 
 
 def common_tasks(rows):
-    """Return for each corpus the task at which every stage runs to its end."""
+    """Return the task of each corpus that every stage completes."""
     candidates = [t for t in tasks(rows) if t[2] == COMMON_VOCAB_SIZE]
     return [
         min((t for t in candidates if t[0] == corpus), key=lambda t: abs(t[1] - wanted))
@@ -215,7 +214,7 @@ def common_tasks(rows):
 
 
 def before(found, stage):
-    """Return the row of the stage before, None if there is none."""
+    """Return the row of the previous stage, or None."""
     ours = [name for name, row in found.items() if not row.is_peer]
     index = ours.index(stage) if stage in ours else 0
     return found[ours[index - 1]] if index else None
@@ -225,11 +224,11 @@ def before(found, stage):
 
 
 def pivot(rows, wanted, value):
-    """Return a table with a line for each stage and a column for each task."""
+    """Return a table with a line per stage and a column per task."""
     if not wanted:
         return []
     columns = [at(rows, task) for task in wanted]
-    # Tasks with different stages (other CPUs have other SIMD levels) show all stages.
+    # Show the stages of all tasks: CPUs differ in their SIMD levels.
     stages = list(dict.fromkeys(stage for column in columns for stage in column))
     peers = {s for column in columns for s, row in column.items() if row.is_peer}
     stages.sort(key=lambda stage: stage in peers)
@@ -259,7 +258,7 @@ def rate_and_gain(row, previous):
 
 
 def phase_tables(rows, wanted, line="stage"):
-    """Return a table for each task: time, rate, gains, phases and peak memory of each stage."""
+    """Return a table per task: time, rate, gains, phases and peak memory of each stage."""
     lines = []
     for task in wanted:
         corpus, num_bytes, vocab_size = task
@@ -269,11 +268,11 @@ def phase_tables(rows, wanted, line="stage"):
 
 
 def phase_table(found, line):
-    """Return the header and the lines of a table of one task.
+    """Return the header and the lines of the table of a task.
 
     Args:
         found: Stage -> row.
-        line: "stage" or "variant", which has a note.
+        line: "stage", or "variant" to add a column with notes.
     """
     first = next(iter(found.values()))
     phases = [p for p in PHASES if any(any(row.phases.get(p, [])) for row in found.values())]
@@ -296,7 +295,7 @@ def phase_table(found, line):
 
 
 def end_to_end(rows):
-    """From the file to the vocabulary: counted as in the stage's time, and as shipped."""
+    """Times from the file to the vocabulary, counted as in the stage's time and as shipped."""
     counted, shipped = of_comparison(rows, "end-to-end"), of_comparison(rows, "shipped")
     wanted = whole_tasks(counted)
     lines = []
@@ -319,7 +318,7 @@ def end_to_end(rows):
 
 
 def summary(rows):
-    """Every stage and other libraries: training run to its end, and encoding, first and last."""
+    """Training and encoding, with other libraries: the first and the last completed task."""
     columns = []
     for comparison, wanted in (("end-to-end", completed_tasks), ("encoding", largest_tasks)):
         found = of_comparison(rows, comparison)
@@ -343,7 +342,7 @@ def summary(rows):
 
 
 def completed_tasks(found):
-    """Return the whole corpora and vocabularies for which no stage was extrapolated."""
+    """Return the tasks of whole_tasks that every stage completed."""
     return [
         task for task in whole_tasks(found)
         if not any(row.is_extrapolated for row in at(found, task).values())
@@ -351,7 +350,7 @@ def completed_tasks(found):
 
 
 def short_text(row):
-    """Return the seconds of a training, or the rate of an encoding."""
+    """Return the time of training, or the rate of encoding."""
     if row is None:
         return ""
     if row.unit == "MB" and row.comparison == "encoding":
@@ -367,7 +366,7 @@ def largest_tasks(rows):
 
 
 def growth(rows):
-    """The exponents with which the time of each stage grows, and its memory."""
+    """Exponents of the growth in time, and memory, of each stage."""
     found = of_comparison(rows, "merging")
     body = []
     for corpus in dict.fromkeys(t[0] for t in tasks(found)):
@@ -390,7 +389,7 @@ def growth(rows):
 
 
 def growth_series(rows, corpus, stage):
-    """Return (bytes, seconds), (words, seconds), (merges, seconds) of a stage, ascending."""
+    """Return three ascending lists: (bytes, seconds), (words, seconds) and (merges, seconds)."""
     own = [row for row in rows if (row.corpus, row.stage) == (corpus, stage)]
     sized = sorted(
         (r for r in own if r.vocab_size == COMMON_VOCAB_SIZE and not r.is_extrapolated),
@@ -401,7 +400,7 @@ def growth_series(rows, corpus, stage):
     for row in own:
         if row.bytes != whole:
             continue
-        for merges, phases, _ in row.checkpoints:  # of one run, so that the curve never falls
+        for merges, phases, _ in row.checkpoints:  # from one run, so that the curve never falls
             by_merges.setdefault(merges, sum(phases.values()))
         if not row.checkpoints and not row.is_extrapolated:
             by_merges[row.work] = row.median
@@ -413,7 +412,7 @@ def growth_series(rows, corpus, stage):
 
 
 def exponent_text(name, points):
-    """Return the fitted power of the last half of the points in a log-log plot."""
+    """Return the fitted power, such as `bytes^0.43`."""
     if name == "merges":  # the first merges are not typical
         points = [p for p in points if p[0] >= points[-1][0] / 32]
     if len(points) < 3:
@@ -422,10 +421,10 @@ def exponent_text(name, points):
 
 
 def checked_extrapolations(rows):
-    """Yield the runs that went to their end, each with a beginning and what is predicted from it.
+    """Predict completed runs from their start.
 
-    Yields (row, share, checkpoint, seconds): the checkpoint is the last one within this share of
-    the merges, and the seconds are the run's time, extrapolated from there.
+    Yields (row, share, checkpoint, seconds): the last checkpoint within this share of the merges,
+    and the time of the run as extrapolated from there.
     """
     longest = {}
     for row in of_comparison(rows, "merging"):
@@ -442,7 +441,7 @@ def checked_extrapolations(rows):
 
 
 def extrapolated(rows):
-    """How close extrapolated figures come, stage by stage."""
+    """Errors of extrapolated times, by stage."""
     errors = {}
     for row, share, _, predicted in checked_extrapolations(rows):
         errors.setdefault((row.stage, share), []).append(predicted / row.median - 1)
@@ -458,7 +457,7 @@ def extrapolated(rows):
 
 
 def full_size(rows):
-    """What the public series measured on 64 cores beside what our stages take here."""
+    """Times of the public series on 64 cores, beside the stages on this machine."""
     lines = []
     rows = of_comparison(rows, "full-size")
     for task in tasks(rows):
@@ -473,9 +472,9 @@ def full_size(rows):
 
 
 def stage_table(rows, stage):
-    """One stage: its cost per merge, the shares of its phases, and its gain."""
+    """The cost per merge of a stage, the shares of its phases, and its gain."""
     if stage not in STAGES:
-        raise ValueError(f"stage is {stage!r}: it must be one of {', '.join(STAGES)}")
+        raise ValueError(f"stage must be one of {', '.join(STAGES)}, got {stage!r}")
     found = of_comparison(rows, "merging")
     body = []
     for task in whole_tasks(found):
@@ -494,7 +493,7 @@ def stage_table(rows, stage):
 
 
 def machine(rows):
-    """When, where and how the rows were measured."""
+    """When, where and by which commands the rows were measured."""
     lines = []
     for name in dict.fromkeys(row.machine for row in rows):
         own = [row for row in rows if row.machine == name]
@@ -502,8 +501,8 @@ def machine(rows):
         when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
         commands = ", ".join(f"`{command}`" for command in dict.fromkeys(r.command for r in own))
         lines += [
-            f"Measured {when} on {name}, by {commands}; medians, with the range of the "
-            "rounds where there were several. `≈`: extrapolated from the beginning of a run.",
+            f"Measured {when} on {name}, by {commands}. Times are medians; a range shows the "
+            "fastest and the slowest round. `≈` marks times extrapolated from the start of a run.",
             "",
         ]
     return lines

@@ -1,4 +1,4 @@
-"""What `pytest benchmarks --benchmark-only` prints after its run: the tables of the stages."""
+"""Tables that `pytest benchmarks --benchmark-only` prints after its run."""
 
 import textwrap
 
@@ -9,7 +9,7 @@ WIDTH = 100
 
 
 def lines_of(rows):
-    """Return the lines of the tables of all rows, each at most WIDTH characters long."""
+    """Return the lines of all tables, each at most WIDTH characters long."""
     lines = []
     trained = of_comparison(rows, "end-to-end")
     for task in tables.tasks(trained):
@@ -34,7 +34,7 @@ def section(title):
 
 
 def training(found, merging, shipped):
-    """Return the lines of one task: times, rates, gains, phases and memory; peers last.
+    """Return the lines of a task: times, rates, gains, phases and memory; other libraries last.
 
     Args:
         found: Stage -> row from the file to the vocabulary, counted as in the stage's time.
@@ -64,7 +64,7 @@ def training(found, merging, shipped):
 
 
 def rates(found):
-    """Return the lines of one task: times, rates and gains; peers last."""
+    """Return the lines of a task: times, rates and gains; other libraries last."""
     first = next(iter(found.values()))
     body = []
     for stage, row in found.items():
@@ -78,5 +78,5 @@ def rates(found):
 
 
 def wrapped(text):
-    """Return the lines of a text, broken at blanks."""
+    """Return the lines of a text, broken at spaces."""
     return textwrap.wrap(text, WIDTH)

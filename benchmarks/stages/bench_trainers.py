@@ -1,13 +1,11 @@
-"""The stages compared, from the file to the vocabulary, beside other libraries.
+"""Benchmark the trainers, from the file to the vocabulary, beside other libraries.
 
-Every round is a process of its own, `trainer_run.py`, which also measures its peak memory. The
-times are those that the process measures itself, without its start. The merges are compared with
-those of another trainer before a time is kept.
+Every round is a new process, `trainer_run.py`, which measures its own time (without its start) and
+peak memory. A time is kept only if the merges equal those of another trainer.
 
-- `test_all_stages_to_their_end`: a text and a vocabulary that all stages can finish.
-- `test_whole_corpus`: 10,000 and 32,000 tokens. A stage that needs more than `--max-seconds` is
-  measured for that long and its time extrapolated, which tables mark with `≈`; `make stages`
-  measures longer.
+- `test_all_stages_to_their_end`: a text and a vocabulary size that all stages complete.
+- `test_whole_corpus`: 10,000 and 32,000 tokens. A stage is stopped after `--max-seconds` and its
+  time extrapolated, which tables mark with `≈`. `make stages` measures longer.
 """
 
 import os
@@ -31,7 +29,7 @@ _now = 0.0
 
 
 def measured_clock():
-    """A clock that `replay` advances by the seconds that other processes measured."""
+    """Return the time of a clock that `replay` advances by the seconds of other processes."""
     return _now
 
 
@@ -39,7 +37,7 @@ pytestmark = pytest.mark.benchmark(timer=measured_clock)
 
 
 def replay(benchmark, seconds):
-    """Hand the seconds of rounds that were run already to pytest-benchmark."""
+    """Report the seconds of rounds that were run before to pytest-benchmark."""
     left = iter(seconds)
 
     def advance():
@@ -51,7 +49,7 @@ def replay(benchmark, seconds):
 
 @cache
 def answers_of(stage, path, targets, max_seconds):
-    """Run a stage up to the last of some numbers of merges; return the checked answers."""
+    """Run a stage up to the last target, a number of merges; return the checked answers."""
     request = training_rows.request(stage, path, targets, max_seconds=max_seconds)
     rounds = ROUNDS if stage in trainer_run.UNSTOPPABLE else 1
     answers = [trainer_run.run(request) for _ in range(rounds)]
@@ -60,7 +58,7 @@ def answers_of(stage, path, targets, max_seconds):
 
 
 def measure(benchmark, stage, corpus, vocab_size, vocab_sizes, max_seconds=1e9):
-    # A run in Python has a checkpoint at each size; a compiled loop has none on its way.
+    # A run in Python has a checkpoint at each size; a compiled loop only at its end.
     sizes = [vocab_size] if stage in trainer_run.UNSTOPPABLE else vocab_sizes
     targets = tuple(size - training_rows.FIRST_MERGE for size in sizes)
     answers = answers_of(stage, corpus.path, targets, max_seconds)

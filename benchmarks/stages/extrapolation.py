@@ -1,20 +1,20 @@
-"""The time of a run that was stopped, extrapolated: its cost per unit of work, times the work left.
+"""Extrapolate the time of a stopped run: its cost per unit of work, times the remaining work.
 
-The cost of a merge changes as training goes on: words become shorter, so `naive` counts less, pairs
-become rarer, so an update touches less, and the number of pairs grows and falls again, which
-`incremental` searches. A trend of seconds alone does not show that. But how much work each later
-merge is, is counted exactly in a fast run (`work_profile`), and the cost of a unit of work hardly
-changes. It is measured, for each phase, over the last half of the merges that were run.
+The cost of a merge changes as training goes on. Words become shorter, so `naive` counts less. Pairs
+become rarer, so an update touches less. The number of pairs, which `incremental` searches, grows
+and falls again. A trend of seconds alone does not show this. But a fast run (`work_profile`) counts
+the work of each later merge exactly, and the cost of a unit of work hardly changes. The cost is
+measured, for each phase, over the last half of the merges that were run.
 
 A checkpoint is `[merges, {phase: seconds so far}, {unit: work so far}]`; checkpoints ascend.
 
 Work is counted in these units, as sums from the first merge on:
 
-- `symbols`: those of all words. `naive` counts their pairs at every merge.
-- `words`: those symbols and the words, which have a cost of their own. `naive` writes all anew.
-- `pairs`: distinct pairs. `naive` and `incremental` compare them all to find the maximum.
-- `entries`: heap entries popped and pushed, which is how `heap` finds the maximum.
-- `touched`: symbols of the words that hold the pair. `incremental` and `heap` update these.
+- `symbols`: symbols of all words, whose pairs `naive` counts for every merge.
+- `words`: these symbols plus the number of words. `naive` rebuilds every word.
+- `pairs`: distinct pairs, which `naive` and `incremental` compare to find the maximum.
+- `entries`: heap entries popped and pushed, by which `heap` finds the maximum.
+- `touched`: symbols of the words that contain the pair, which `incremental` and `heap` update.
 """
 
 import warnings
@@ -27,7 +27,7 @@ from cs336_basics import TRAINERS
 CHECKPOINTS_PER_DOUBLING = 4
 UNITS = ("symbols", "words", "pairs", "entries", "touched")
 
-# stage -> phase -> the unit of its work; a phase that is over before the first merge has none.
+# stage -> phase -> unit of its work; a phase that ends before the first merge has none.
 WORK = {
     "naive": {
         "counting pairs": "symbols", "finding the maximum": "pairs", "updating": "words"
@@ -38,13 +38,13 @@ WORK = {
 
 
 def work_profile(word_counts, wanted):
-    """Return `[merges, {unit: work so far}]` for numbers of merges, and for the last one."""
+    """Return `[merges, {unit: work so far}]` for the wanted numbers of merges and the last one."""
     profile = []
     wanted = set(wanted)
     words = [word for word in word_counts if len(word) > 1]
     size = sum(map(len, words))
     total = dict.fromkeys(UNITS, 0)
-    num_pairs = []  # by merge
+    num_pairs = []  # at each merge
 
     class Profiled(TRAINERS["heap"]):
         def merge(self, words, best, pair_counts):
@@ -79,7 +79,7 @@ def checkpoint_merges(targets):
 
 
 def work_at(profile, num_merges):
-    """Return unit -> work up to a number of merges, between the numbers of a profile if need be."""
+    """Return unit -> work up to a number of merges, interpolated between those of a profile."""
     merges = [0, *(number for number, _ in profile)]
     return {
         unit: float(np.interp(num_merges, merges, [0, *(work[unit] for _, work in profile)]))
@@ -91,9 +91,9 @@ def extrapolated(stage, checkpoints, work):
     """Return phase -> seconds after more merges than were measured.
 
     Args:
-        stage: a name in WORK.
-        checkpoints: of the run, up to where it was stopped.
-        work: unit -> work from the first merge to the last one.
+        stage: A key of WORK.
+        checkpoints: Checkpoints of the run, up to its stop.
+        work: Unit -> work of all merges.
     """
     last, seconds, done = checkpoints[-1]
     earlier = [c for c in checkpoints if c[0] <= last / 2]
@@ -107,5 +107,5 @@ def extrapolated(stage, checkpoints, work):
 
 
 def exponent(sizes, seconds):
-    """Return the power of the size that the seconds follow: the slope in a log-log plot."""
+    """Return the slope in a log-log plot: the power of the size that the seconds follow."""
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])

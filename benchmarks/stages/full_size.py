@@ -1,10 +1,10 @@
-"""Training on texts with the size of whole corpora: measured where possible, else extrapolated.
+"""Measure training on texts with the size of whole corpora, or extrapolate it.
 
-The texts are those of `generated_text.py`. On the text like TinyStories, every stage is measured,
-as far as `max_seconds` allows. The text like OpenWebText has too many distinct words for the stages
-in Python: `native` is measured from the start, `memoryview` in its merge loop. For the others, the
-merge loop on the whole sample of web text is scaled by the number of distinct words to the power
-that its time follows (the table `growth`). How far off this is, `memoryview` and `native` show.
+`generated_text.py` writes the texts. On the text like TinyStories, every stage is measured, for at
+most `max_seconds`. The text like OpenWebText has too many distinct words for the stages in Python:
+there, only `native` and the merge loop of `memoryview` are measured. For the other stages, the time
+of the merge loop on the sample of OpenWebText is scaled by the number of distinct words, to the
+power in the table `growth`. `memoryview` and `native` show the error of this fit.
 
 Counting in Python is measured on the first part of the text and extrapolated at that rate.
 """
@@ -18,13 +18,13 @@ from benchmarks.stages import trainer_run, training_rows
 from benchmarks.stages.extrapolation import exponent, extrapolated, work_at
 
 VOCAB_SIZES = {"tinystories": 10_000, "owt": 32_000}
-"""Corpus -> the size of its vocabulary in the course."""
+"""Corpus -> vocabulary size in the course."""
 
 MEASURED = {
     "tinystories": ("naive", "incremental", "heap", "memoryview", "native"),
     "owt": ("memoryview", "native"),
 }
-"""Corpus -> the stages whose merge loop is run."""
+"""Corpus -> stages whose merge loop is run."""
 
 COUNTED_BYTES = 100_000_000
 ROUNDS = 3  # of `native`; the first run on a new file takes up to 1.5 times as long
@@ -34,7 +34,7 @@ def measure(path, corpus, max_seconds):
     """Return stage -> answers of its rounds, for the stages in MEASURED, and "rates".
 
     Raises:
-        AssertionError: Two stages learn different merges.
+        AssertionError: If two stages learn different merges.
     """
     target = VOCAB_SIZES[corpus] - training_rows.FIRST_MERGE
     found, rates = {}, {}
@@ -59,9 +59,9 @@ def rows(measured, corpus, num_bytes, merging):
     """Return the rows of all stages.
 
     Args:
-        measured: What `measure` returned.
+        measured: Result of `measure`.
         num_bytes: Size of the text.
-        merging: Rows of this comparison, to extrapolate from.
+        merging: Rows of the comparison `merging`, from which to extrapolate.
     """
     found = []
     num_words = measured["native"][0]["words"]
@@ -80,11 +80,11 @@ def rows(measured, corpus, num_bytes, merging):
                 notes[0] += f", extrapolated from {stopped:,} merges"
             if fits[stage] and not stopped:
                 factor = tables.three_digits(statistics.median(seconds) / fits[stage])
-                notes.append(f"{factor} times what the growth fit says")
+                notes.append(f"{factor} times the growth fit")
         else:
             most = tables.time_text(seconds[0] * max(low))
             notes.append(
-                f"merge loop by the growth fit; {most} if it is as far off as for the others"
+                f"merge loop by the growth fit; {most} if the fit is as far off as for the others"
             )
         if stage in measured["rates"]:
             counting = [num_bytes / measured["rates"][stage]]
@@ -103,7 +103,7 @@ def rows(measured, corpus, num_bytes, merging):
 
 
 def loop_seconds(measured, stage, corpus):
-    """Return the seconds of each round of a merge loop, and where it was stopped, if it was."""
+    """Return the seconds of each round of a merge loop, and the merge of its stop or None."""
     target = VOCAB_SIZES[corpus] - training_rows.FIRST_MERGE
     seconds, stopped = [], None
     for answer in measured[stage]:
@@ -117,7 +117,7 @@ def loop_seconds(measured, stage, corpus):
 
 
 def merge_loop_fit(merging, stage, corpus, num_words):
-    """Return the seconds of a merge loop on so many words, None if too little was measured."""
+    """Return the predicted seconds of a merge loop, or None if too little was measured."""
     own = [row for row in merging if (row.corpus, row.stage) == (corpus, stage)]
     largest = [row for row in own if row.vocab_size == VOCAB_SIZES[corpus]]
     _, by_words, _ = tables.growth_series(own, corpus, stage)

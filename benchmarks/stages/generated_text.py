@@ -3,10 +3,10 @@
     python -m benchmarks.stages.generated_text owt_sized.txt
     python -m benchmarks.stages.generated_text tinystories_sized.txt --like tinystories
 
-The words are drawn letter by letter from English stories; for web text they are also joined,
-capitalized and numbered. Their frequencies fall as those of the corpus do. They are in random
-order, with commas, full stops and line ends, and a `<|endoftext|>` after every document. The same
-seed gives the same file with the same NumPy.
+Words are drawn letter by letter, like those of English stories. For web text, some are joined,
+capitalized or replaced by numbers. Their counts fall as in the corpus. They are in random order,
+with commas, full stops and line ends, and `<|endoftext|>` after every document. With the same
+version of NumPy, the same seed gives the same file.
 """
 
 import argparse
@@ -26,7 +26,7 @@ LONGEST = 24
 
 
 def web_counts(num_words):
-    """Return counts that fall as those of web text, descending.
+    """Return counts, descending, that fall as in web text.
 
     Zipf's law, 1 / rank, for ten thousand words, and faster after them, so that about half of the
     words occur once (Zipf 1949; the two regimes: Ferrer i Cancho and Sole 2001).
@@ -38,10 +38,10 @@ def web_counts(num_words):
 
 
 def story_counts(num_words):
-    """Return counts that fall as those of TinyStories, descending.
+    """Return counts, descending, that fall as in TinyStories.
 
-    Between the ranks below, the logarithm of a word's share is interpolated. The first shares are
-    those of 10.7 MB of TinyStories; the last word occurs once.
+    The logarithm of a word's share is interpolated between the ranks below. The shares come from
+    10.7 MB of TinyStories; the last word occurs once.
     """
     ranks = (1, 10, 100, 1_000, 3_000, 10_000, num_words)
     shares = (0.077, 0.0092, 0.0016, 7.4e-5, 1.2e-5, 4e-7, 2e-9)
@@ -74,8 +74,8 @@ PROFILES = {
 def drawn_words(profile, seed=0):
     """Return distinct words, as rows of bytes padded with zeros, and their counts, descending.
 
-    Letters follow each other as in the embedded sample (two letters decide the next one), so that
-    there is something to merge.
+    Each letter depends on the two letters before it, as in the embedded sample, so that there is
+    something to merge.
     """
     num_words = profile.num_words
     rng = np.random.default_rng(seed)
@@ -97,7 +97,7 @@ def drawn_words(profile, seed=0):
 
 @cache
 def next_letters():
-    """[letter before, letter, random byte] -> next letter; 1-26, and 0 for the edge of a word."""
+    """Return a table: [letter before, letter, random byte] -> next letter, 0 for a word's edge."""
     seen = np.zeros((27, 27, 27)) + 0.02
     documents = sample_documents(seed=0)
     for _, document in zip(range(300), documents, strict=False):
@@ -123,7 +123,7 @@ def draw_words(rng, number, profile):
     for column in range(1, LONGEST):
         following = table[before, letter, rng.integers(0, 256, number, np.uint8)]
         again = (following == 0) & joined & ~ended
-        following[again] = 5  # "e" glues
+        following[again] = 5  # an "e" joins the words
         joined &= ~again
         ended |= following == 0
         rows[:, column] = np.where(ended, 0, following + 96)

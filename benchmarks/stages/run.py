@@ -3,13 +3,12 @@
     CS336_DATA=/directory/with/corpora make stages
     python -m benchmarks.stages.run [--max-seconds 1800] [--full-bytes N]
 
-In this order: the stages in Python, as many at once as there are cores, the slowest first; then,
-alone, the compiled stages, counting, encoding, other libraries (peers/peers.txt), ablations, and
-generated texts with the sizes of TinyStories and OpenWebText. All merges are compared with those of
-another trainer before a time is kept. A stage is stopped after `--max-seconds`, and its time
-extrapolated (`extrapolation.py`). If the command is interrupted, the same command resumes where it
-stopped. Without corpora it measures on the embedded sample. Other libraries are those that are
-installed.
+First it runs the stages in Python, one per core, the slowest first. Then it runs, one at a time,
+the compiled stages, counting, encoding, the other libraries that are installed (peers/peers.txt),
+ablations, and generated texts with the sizes of TinyStories and OpenWebText. A time is kept only if
+the merges equal those of another trainer. A stage is stopped after `--max-seconds`, and its time
+extrapolated (`extrapolation.py`). If the command is interrupted, run it again to resume. Without
+corpora, it measures the embedded sample.
 
 One run of a Python stage on a text serves several rows: it records its time at checkpoints, so the
 run to 32,000 tokens contains those to 2,000 and 10,000.
@@ -47,12 +46,12 @@ DEFAULT_CORPUS_BYTES = 2_300_000_000
 VOCAB_SIZES = (COMMON_VOCAB_SIZE, 10_000, 32_000)
 GROWTH_STEPS = 5  # sizes, each half of the one before
 COMPILED_VOCAB_SIZES = (1_000, 2_000, 4_000, 10_000, 16_000, 32_000)
-# Of a larger text the compiled stages have one round, and Python counts only this much.
+# On a larger text, the compiled stages have one round, and Python counts only this much.
 LARGE_BYTES = 100_000_000
 PROGRAMS = ("stages.ablations", "stages.traces", "stages.page")
 
-# To predict how long a run takes: seconds of a merge for each byte of distinct words, over whole
-# runs, on an Intel Xeon; and the seconds of everything but the trainers.
+# To predict the time of a run: seconds per merge and byte of distinct words on an Intel Xeon, and
+# the seconds of everything but the trainers.
 COST = {"naive": 2e-7, "incremental": 2e-8, "heap": 1e-9, "memoryview": 5e-11, "native": 2e-11}
 FULL_SECONDS_PER_BYTE = 3e-8  # writing a text with the size of a whole corpus, training on it
 OTHER_SECONDS = 900  # counting, encoding, other libraries, ablations, traces
@@ -67,7 +66,7 @@ class Job:
     path: Path
     targets: tuple
     rounds: int
-    count: bool  # whether the counting is timed; without targets, there is nothing else
+    count: bool  # whether counting is timed; without targets, the job only counts
 
     @property
     def name(self):
@@ -77,7 +76,7 @@ class Job:
 
 
 class Finished(dict):
-    """Job name -> result, kept in a file, so that an interrupted run goes on."""
+    """Job name -> result, stored in a file so that an interrupted run can resume."""
 
     def __init__(self, path, settings):
         self.path, self.settings = path, settings
@@ -114,21 +113,21 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--max-seconds", type=float, default=1800, metavar="SECONDS",
-        help="stop a run after this time, and extrapolate (default: %(default)s)",
+        help="stop a run after this time and extrapolate (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--corpus-bytes", type=int, default=DEFAULT_CORPUS_BYTES, metavar="N",
-        help="use at most this many bytes of a corpus, 0 = all (default: %(default)s, as many as "
-        "TinyStories has; the trainers in Python need about 4 GB of memory for as much web text)",
+        help="use at most this many bytes of a corpus, 0 = all (default: %(default)s, the size of "
+        "TinyStories; the trainers in Python need about 4 GB of memory for as much web text)",
     )  # fmt: skip
     parser.add_argument(
         "--full-bytes", type=int, metavar="N",
-        help="bytes of each text with the size of a whole corpus, 0 = none (default: as many as "
-        "the corpus has where the disk has room for it)",
+        help="bytes of each generated text, 0 = none (default: the size of the corpus, if the disk "
+        "has room for it)",
     )  # fmt: skip
     parser.add_argument(
         "--full-directory", type=Path, default=Path(tempfile.gettempdir()),
-        help="where these texts are written, and deleted (default: %(default)s)",
+        help="where the generated texts are written and deleted (default: %(default)s)",
     )  # fmt: skip
     return parser.parse_args()
 
@@ -138,7 +137,7 @@ def say(text):
 
 
 def settings_of(options, corpora):
-    """Return what must be the same for an interrupted run to resume."""
+    """Return the settings that must not change for an interrupted run to resume."""
     return {
         "machine": measurements.machine_name(), "corpora": [str(corpus) for corpus in corpora],
         "max_seconds": options.max_seconds,
@@ -153,7 +152,7 @@ def merges_to(*vocab_sizes):
 
 
 def growth_paths(corpus):
-    """Return the corpus cut to several sizes, the whole and that of common_corpora among them."""
+    """Return the corpus cut to several sizes, including the size of common_corpora."""
     common = COMMON_BYTES[corpus.name]
     sizes = {common * 2**step for step in range(GROWTH_STEPS)}
     sizes |= {common // 2**step for step in range(GROWTH_STEPS)}
@@ -164,7 +163,7 @@ def growth_paths(corpus):
 
 
 def plan(corpora):
-    """Return the jobs: in Python, several at once; compiled, alone; the counting of the first."""
+    """Return three lists of jobs: stages in Python, compiled stages, counting in Python."""
     slow, fast, counted = [], [], []
     common = {corpus.name: corpus.path for corpus in common_corpora()}
     for corpus in corpora:
@@ -194,7 +193,7 @@ def plan(corpora):
 
 
 def sizes_of_full_texts(options, corpora):
-    """Return corpus -> bytes of the text like the whole corpus, if the disk has room for it."""
+    """Return corpus -> bytes of its generated text, if the disk has room for it."""
     sizes = {}
     free = shutil.disk_usage(options.full_directory).free
     for corpus in corpora:
@@ -205,8 +204,8 @@ def sizes_of_full_texts(options, corpora):
             size = min(size, options.full_bytes)
         if free < 2 * size:
             say(
-                f"{options.full_directory} has {free / 1e9:.0f} GB free: no text with the size of "
-                f"{corpus.name} is written (--full-directory names another disk)"
+                f"{options.full_directory} has only {free / 1e9:.0f} GB free; skipped the text "
+                f"like {corpus.name} (pass --full-directory to use another disk)"
             )
         elif size:
             sizes[corpus.name] = size
@@ -214,7 +213,7 @@ def sizes_of_full_texts(options, corpora):
 
 
 def say_plan(slow, alone, finished, options, corpora, full_bytes):
-    """Say about how long everything takes; sort the slow jobs, longest first."""
+    """Print how long the run will take; sort the slow jobs, longest first."""
     symbols = {path: sum(map(len, trainer_run.words_of(path)))
                for path in {job.path for job in slow + alone}}  # fmt: skip
 
@@ -228,8 +227,8 @@ def say_plan(slow, alone, finished, options, corpora, full_bytes):
     total = max(sum(todo[0]) / CORES, *todo[0], 0) + sum(todo[1])
     total += OTHER_SECONDS + full_bytes * FULL_SECONDS_PER_BYTE
     say(f"corpora: {', '.join(map(str, corpora))}; {CORES} cores")
-    say(f"{len(slow) + len(alone)} runs, {len(finished)} of them finished; all of it will take "
-        f"about {total / 60:,.0f} minutes, until "
+    say(f"{len(slow) + len(alone)} runs, {len(finished)} of them finished; the rest takes about "
+        f"{total / 60:,.0f} minutes, until "
         f"{time.strftime('%H:%M', time.localtime(time.time() + total))}")  # fmt: skip
 
 
@@ -237,9 +236,9 @@ def say_plan(slow, alone, finished, options, corpora, full_bytes):
 
 
 def run_all(jobs, num_at_once, finished, options):
-    """Run jobs, several at once, in the order given; finished ones are kept."""
+    """Run the jobs that are not finished, several at once, in the order given."""
     todo = [job for job in jobs if job.name not in finished]
-    for job in todo:  # first what results are compared with and extrapolated from
+    for job in todo:  # first the references for comparison and extrapolation
         if job.targets:
             training_rows.expected_merges(job.path)
             training_rows.profile_of(job.path)
@@ -254,7 +253,7 @@ def run_all(jobs, num_at_once, finished, options):
 
 
 def run_job(job, options):
-    """Run a job; return the answers, without the merges, which are checked."""
+    """Run a job and check its merges; return the answers without the merges."""
     request = training_rows.request(
         job.stage, job.path, job.targets, count=job.count, max_seconds=options.max_seconds
     )
@@ -265,7 +264,7 @@ def run_job(job, options):
 
 
 def result_of(answers):
-    """Return the least time of several rounds, to show."""
+    """Return a text with the fastest round."""
     if not answers[0]["checkpoints"]:
         return f"counted in {min(a['counting'] for a in answers):,.2f} s"
     seconds = min(sum(a["checkpoints"][-1][1].values()) for a in answers)
@@ -273,7 +272,7 @@ def result_of(answers):
 
 
 def record_training(slow, fast, counted, finished):
-    """Record the rows of the comparisons `merging` and `end-to-end`; return their keys."""
+    """Record the rows of `merging`, `end-to-end` and `shipped`; return their keys."""
     rows = []
     for job in slow + fast:
         head = head_of(job.path, LARGE_BYTES)
@@ -326,7 +325,7 @@ def run_peers(corpora, finished):
                 found = peers.compare(corpus.path, vocab_size, CORES, 3, list(peers.LIBRARIES))
                 for row in found:
                     if "error" in row:
-                        say(f"{row['trainer']} is left out: {row['error']}")
+                        say(f"{row['trainer']} skipped: {row['error']}")
                 finished[name] = list(map(list, record([
                     Measurement(
                         "end-to-end", corpus.name, corpus.num_bytes, vocab_size, row["trainer"],
@@ -341,14 +340,14 @@ def run_peers(corpora, finished):
 
 
 def run_programs(finished):
-    """Run the programs that measure or draw something else for docs/stages.md."""
+    """Run PROGRAMS, which measure or draw other parts of the pages."""
     for name in PROGRAMS:
         if name in finished:
             continue
         say(f"{name} ...")
         command = [sys.executable, "-m", f"benchmarks.{name}"]
         if subprocess.run(command, check=False, cwd=ROOT).returncode:
-            say(f"{name} failed: what it makes stays as it is")
+            say(f"{name} failed; its results do not change")
         else:
             finished[name] = True
 
@@ -359,11 +358,11 @@ def run_full_size(sizes, finished, options):
     for corpus, size in sizes.items():
         name = f"text like {corpus}, {size:,} bytes"
         if name not in finished:
-            say(f"{name}: writing it ...")
+            say(f"{name}: writing ...")
             with tempfile.TemporaryDirectory(dir=options.full_directory) as directory:
                 path = Path(directory) / "text.txt"
                 write_text(path, replace(PROFILES[corpus], num_bytes=size))
-                say("training on it ...")
+                say(f"{name}: training ...")
                 finished[name] = full_size.measure(path, corpus, options.max_seconds)
         merging = tables.of_comparison(measurements.read(), "merging")
         keys |= record(full_size.rows(finished[name], corpus, size, merging))
@@ -371,7 +370,7 @@ def run_full_size(sizes, finished, options):
 
 
 def keep_only(recorded):
-    """Drop the rows of earlier runs from the comparisons that were measured here."""
+    """Drop the rows of earlier runs from the comparisons that this run measured."""
     measured = {key[0] for key in recorded}
     measurements.write([
         row for row in measurements.read()

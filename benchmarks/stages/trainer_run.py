@@ -1,16 +1,15 @@
-"""One run of one stage on one text, in a process of its own: its time, phases and peak memory.
+"""Run one stage on one text in a new process, and measure its time, phases and peak memory.
 
-The parent starts `python trainer_run.py` with a request as JSON and receives the answer as JSON:
+The parent starts `python trainer_run.py` with a request and receives an answer, both as JSON:
 
     request: stage, path, targets (numbers of merges, ascending; none: only count), count (whether
              the counting is timed), work (the profile of the text), max_seconds, omit (parts of the
              native loop), merges (the file for the merges)
     answer:  counting, shipped, checkpoints, learned, words, peak_memory
 
-The words are counted twice: as in the stage's time (`COUNTING`), which takes `counting` seconds,
-and natively, as every trainer of the library does by default, which takes `shipped` seconds. Then
-the merge loop starts from the counts. It stops after the last target, or after `max_seconds`; see
-`extrapolation.py`.
+The words are counted twice: as in the stage's time (`COUNTING`), in `counting` seconds, and
+natively, as every trainer does by default, in `shipped` seconds. The merge loop then starts from
+the counts and stops after the last target or after `max_seconds` (see `extrapolation.py`).
 """
 
 import contextlib
@@ -30,7 +29,7 @@ from cs336_basics.bpe.recorder import PHASES
 from cs336_basics.pretokenization import Splitter, WordCounts, count_words
 
 LOOP_PHASES = PHASES[1:-1]
-"""All phases but counting the words; the last key of the timings is the total."""
+"""All phases but the counting of words. The last key of the timings is the total."""
 
 COUNTING = {
     "naive": "regex",
@@ -39,24 +38,24 @@ COUNTING = {
     "memoryview": "processes",
     "native": "native, threads",
 }
-"""Stage -> the stage of counting that belongs to its time."""
+"""Stage -> the stage of counting from its time."""
 
 SHIPPED = "native, threads"
-"""The stage of counting of every trainer, unless `counting` names another."""
+"""The default stage of counting, for every trainer."""
 
 UNSTOPPABLE = ("memoryview", "native")
-"""Stages whose merge loop is compiled: it shows its progress in steps, and runs to the end."""
+"""Stages whose compiled merge loop cannot be stopped."""
 
 FEWEST_MERGES = 16
-"""Merges that a run is not stopped before: fewer show no trend."""
+"""A run is not stopped before this merge, because fewer show no trend."""
 
 
 class Stop(Exception):
-    """Ends a merge loop before its last merge."""
+    """Raised to end a merge loop before its last merge."""
 
 
 class Watch:
-    """Records checkpoints of a merge loop, and ends it when it has taken long enough."""
+    """Records checkpoints of a merge loop, and stops it after `max_seconds`."""
 
     def __init__(self, targets, work, max_seconds):
         self.work, self.max_seconds = work, max_seconds
@@ -82,7 +81,7 @@ class Watch:
 
 
 def watched(stage, watch):
-    """Return a trainer of a stage that shows every merge to the watch."""
+    """Return a trainer that reports every merge to the watch."""
 
     class Watched(TRAINERS[stage]):
         def learn_merges(self, word_counts, num_merges, recorder):
@@ -100,8 +99,7 @@ def watched(stage, watch):
 def learn(stage, word_counts, targets, work, max_seconds=1e9, omit=()):
     """Run a merge loop; return its checkpoints and the merges.
 
-    The last checkpoint is the end of the run. A compiled loop has no other, and learns as many
-    merges as the last target says.
+    The last checkpoint is the end of the run. A compiled loop has only this one.
     """
     vocab_size = 257 + targets[-1]
     if stage in UNSTOPPABLE:
@@ -120,12 +118,12 @@ def learn(stage, word_counts, targets, work, max_seconds=1e9, omit=()):
 
 
 def words_of(path):
-    """Return the counted words of a file as a dict."""
+    """Return the word counts of a file as a dict."""
     return dict(count_words(path, Splitter(special_tokens=[EOT])))
 
 
 def warm_up(stage):
-    """Import what is imported on demand, so that it is not timed."""
+    """Run a small text, so that late imports are not timed."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "text.txt"
         path.write_text("low lower newest widest " * 20)
@@ -135,7 +133,7 @@ def warm_up(stage):
 
 
 def counted(name, path):
-    """Return the words of a file, as a trainer takes them, and the seconds of counting them."""
+    """Return the word counts of a file and the seconds of counting."""
     start = time.perf_counter()
     word_counts = WordCounts.from_mapping(STAGES[name](path))
     return word_counts, time.perf_counter() - start

@@ -1,6 +1,6 @@
-"""Rows of `merging`, `end-to-end` and `shipped`, made of the answers of `trainer_run.py`.
+"""Make rows of `merging`, `end-to-end` and `shipped` from the answers of `trainer_run.py`.
 
-Before a time is kept, the merges are compared with those of another trainer.
+A time is kept only if the merges equal those of another trainer.
 """
 
 import statistics
@@ -17,13 +17,13 @@ from benchmarks.stages.extrapolation import (
 )
 
 FIRST_MERGE = 257
-"""Tokens of a vocabulary before the first merge: 256 bytes and one special token."""
+"""Number of tokens before the first merge: 256 bytes and one special token."""
 
 MOST_MERGES = 32_000 - FIRST_MERGE
 
 
 def request(stage, path, targets, *, count=True, max_seconds=1e9, omit=()):
-    """Return a request for `trainer_run.run`; `targets` are numbers of merges."""
+    """Return a request for `trainer_run.run`. The targets are numbers of merges."""
     return {
         "stage": stage, "path": str(path), "targets": sorted(targets), "count": count,
         "max_seconds": max_seconds, "omit": omit,
@@ -39,19 +39,19 @@ def profile_of(path):
 
 @cache
 def expected_merges(path):
-    """Return the merges of a text: learned by `native`, and the same as those of `memoryview`."""
+    """Return the merges of a text, which `native` and `memoryview` must agree on."""
     native = trainer_run.run(request("native", path, [MOST_MERGES]))["merges"]
     memoryview = trainer_run.run(request("memoryview", path, [MOST_MERGES], count=False))["merges"]
     if native != memoryview:
-        raise AssertionError(f"native and memoryview learn different merges of {path}")
+        raise AssertionError(f"{path}: native and memoryview learn different merges")
     return native
 
 
 def check(stage, path, answers):
-    """Refuse answers whose merges are not those of the other trainers.
+    """Compare the merges of answers with those of other trainers.
 
     Raises:
-        AssertionError: they differ.
+        AssertionError: If they differ.
     """
     expected = expected_merges(path)
     for answer in answers:
@@ -59,7 +59,7 @@ def check(stage, path, answers):
         if merges != expected[: len(merges)]:
             same = sum(a == b for a, b in zip(merges, expected, strict=False))
             raise AssertionError(
-                f"{stage} learns other merges of {path}: {same:,} of {len(merges):,} are the same"
+                f"{path}: {stage} learns different merges; {same:,} of {len(merges):,} are the same"
             )
 
 
@@ -67,10 +67,10 @@ def rows(stage, corpus, path, answers, target, counted=()):
     """Return the rows of a target: the merge loop alone, and from the start if counting was timed.
 
     Args:
-        corpus: the name of the text.
-        answers: one for each round; checked already.
-        target: a number of merges; fewer if the text has no more pairs.
-        counted: answers with the seconds of the counting, if `answers` have none.
+        corpus: Name of the text.
+        answers: One checked answer per round.
+        target: Number of merges, more than the text has if its pairs end before.
+        counted: Answers with the seconds of counting, if `answers` have none.
     """
     work = len(expected_merges(path)[:target])
     num_bytes = path.stat().st_size
@@ -86,7 +86,7 @@ def rows(stage, corpus, path, answers, target, counted=()):
         "peak_memory": max(answer["peak_memory"] for answer in answers),
         "note": "" if work == target else f"the text has only {work:,} merges",
     }  # fmt: skip
-    # Kept once, with the last target that was reached.
+    # Stored once, in the row of the last target that was reached.
     units = set(WORK.get(stage, {}).values())
     checkpoints = [[number, phases, {unit: w for unit, w in done.items() if unit in units}]
                    for number, phases, done in answers[0]["checkpoints"]]  # fmt: skip
@@ -113,7 +113,7 @@ def rows(stage, corpus, path, answers, target, counted=()):
 
 
 def phases_at(stage, path, checkpoints, num_merges):
-    """Return the seconds of each phase up to a number of merges, extrapolated if need be."""
+    """Return the seconds of each phase up to a number of merges, possibly extrapolated."""
     for merges, phases, _ in checkpoints:
         if merges == num_merges:
             return phases

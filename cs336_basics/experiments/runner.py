@@ -56,7 +56,7 @@ def run_experiments(
     sources = check_start(config)
     kept = {key: value for key, value in common.items() if key not in _MACHINE_VALUES}
     _check_same_request(out, [scale.config, *as_options(kept)])
-    common |= prepare_shared_data(sources, out / "data", report)
+    common |= _prepare_shared_data(sources, out / "data", report)
     for key in ("data.field", "data.column"):  # the runs read token files, which have neither
         common.pop(key, None)
 
@@ -72,11 +72,7 @@ def run_experiments(
 
 
 def _check_same_request(out: Path, request: list[str]) -> None:
-    """Check that the directory has no runs of another request.
-
-    Raises:
-        ValueError: If the directory was started with different values.
-    """
+    """Raise a ValueError if the directory has runs of another request."""
     record = out / "command.json"
     if record.exists():
         with open_regular(record) as file:
@@ -88,17 +84,10 @@ def _check_same_request(out: Path, request: list[str]) -> None:
     write_json(record, request)
 
 
-def prepare_shared_data(
-    sources: Sources, directory: Path, report: Callable[[str], None] = print
+def _prepare_shared_data(
+    sources: Sources, directory: Path, report: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Make the tokenizer and the token files that all runs share.
-
-    Returns:
-        The configuration values that select them, by dotted name.
-
-    Raises:
-        ValueError, OSError: If the text cannot be used.
-    """
+    """Make the tokenizer and token files that all runs share; return their configuration."""
     run = RunDirectory(directory)
     run.path.mkdir(parents=True, exist_ok=True)
     run.remove_temporary_files()
@@ -122,7 +111,7 @@ def run_one(directory: Path, config: TrainConfig) -> None:
         TrainingInterrupted: After Ctrl-C or SIGTERM. The run has been saved.
     """
     run = RunDirectory(directory)
-    if diverged_file(directory).exists() or is_finished(run):
+    if diverged_file(directory).exists() or _is_finished(run):
         return
     resume = None
     if run.config.is_file():
@@ -151,7 +140,7 @@ def run_one(directory: Path, config: TrainConfig) -> None:
         run.unlock()
 
 
-def is_finished(run: RunDirectory) -> bool:
+def _is_finished(run: RunDirectory) -> bool:
     """Return whether the last step of a run was completed and evaluated."""
     if not run.config.is_file():
         return False

@@ -227,13 +227,6 @@ def test_metrics_are_also_sent_to_a_logger(tiny, monkeypatch):
     assert rows == RunDirectory("run").read_metrics()
 
 
-def test_a_missing_logger_is_an_error_before_the_run(tiny, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "trackio", None)
-    assert main(["--config", tiny, "--run-dir", "run", "--log-to", "trackio"]) == 2
-    assert "pip install 'cs336-basics[trackio]'" in capsys.readouterr().err
-    assert not Path("run").exists()
-
-
 def test_the_fast_path_depends_on_the_number_of_processes(tmp_path, monkeypatch, capsys):
     seen = []
 

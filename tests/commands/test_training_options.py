@@ -129,6 +129,8 @@ def test_resume_uses_the_configuration_of_the_run(run_dir):
     assert command.config == expected
     assert command.origins["schedule.cycle_steps"] == "--schedule continue"
     assert COMMAND.read(["--resume", run_dir]).config == TrainConfig(seed=9)
+    moved = COMMAND.read(["--resume", run_dir, "--data.train-path", "moved.txt"])
+    assert moved.config.data.train_path == "moved.txt"
 
 
 @pytest.mark.parametrize(

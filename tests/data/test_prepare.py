@@ -110,14 +110,6 @@ class TestOwnText:
         assert main(["--config", tiny, *words]) == 2
         assert "<|endoftext|>" in capsys.readouterr().err
 
-    def test_changed_text_is_rejected_on_resume(self, tiny, text, capsys):
-        words = ["--data.train-path", text, "--max-steps", "2", "--run-dir", "run"]
-        assert main(["--config", tiny, *words]) == 0
-        with open(text, "a") as file:
-            file.write("One more story.")
-        assert main(["--resume", "run", "--max-steps", "4"]) == 2
-        assert "start a new run" in capsys.readouterr().err
-
 
 def prepare(run, vocab_size=300, **data):
     """Prepare the data of a run."""

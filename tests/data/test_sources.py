@@ -17,7 +17,7 @@ from cs336_basics.data.sources import absolute_path, check_length, find_sources
 from cs336_basics.pretokenization import Corpus
 from cs336_basics.tokenizer import Tokenizer, encode_file
 from cs336_basics.tokenizer.files.token_files import open_token_file
-from tests.commands.small_run import assert_equal_runs, command
+from tests.commands.small_run import command
 from tests.data.test_hold_out import write_rows
 
 main = command("train")
@@ -118,40 +118,12 @@ def test_the_end_of_the_token_files_is_held_out(tiny, token_files, paths, capsys
     assert main(["--resume", "run", "--max-steps", "3"]) == 0
 
 
-def test_a_changed_token_file_is_detected(tiny, token_files, capsys):
-    assert train(tiny, "--data.train-path", "a.npy", "b.npy", *token_files) == 0
-    with open("b.npy", "r+b") as file:
-        file.seek(128)  # the first id
-        file.write(b"\7\0")
-    assert main(["--resume", "run", "--max-steps", "3"]) == 2
-    assert "start a new run" in capsys.readouterr().err
-
-
 def test_a_new_file_that_matches_the_glob_is_detected(tiny, rows, capsys):
     write_rows(Path("."), "a.jsonl", rows)
     assert train(tiny, "--data.train-path", "*.jsonl", "--data.field", "text") == 0
     write_rows(Path("."), "b.jsonl", rows[:100])
     assert main(["--resume", "run", "--max-steps", "3"]) == 2
     assert "start a new run" in capsys.readouterr().err
-
-
-def test_a_run_interrupted_during_encoding_can_be_resumed(tiny, rows, monkeypatch, capsys):
-    write_rows(Path("."), "a.jsonl.gz", rows)
-    words = ["--data.train-path", "a.jsonl.gz", "--data.field", "text"]
-
-    def stop(*_, **__):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as early:
-        early.setattr("cs336_basics.data.prepare.encode_file", stop)
-        assert train(tiny, *words) == 130
-    assert main(["--resume", "run"]) == 0
-    out = capsys.readouterr().out
-    assert "text: unchanged" in out
-    assert "tokenizer: unchanged" in out
-    assert "train tokens: done" in out
-    assert train(tiny, *words, run="whole") == 0
-    assert_equal_runs("run", "whole")
 
 
 @pytest.mark.parametrize(

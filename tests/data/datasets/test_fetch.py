@@ -85,18 +85,6 @@ def test_a_broken_download_continues(server, tmp_path, has_ranges):
     assert server.ranges == expected
 
 
-def test_a_later_call_continues_a_failed_download(server, tmp_path):
-    server.offer("owt_valid.txt.gz", PACKED)
-    server.breaks = [40_000, 0]
-    with pytest.raises(DownloadError, match="owt_valid"):
-        fetch_split("owt", "valid", tmp_path, source=server.url)
-    part = tmp_path / "owt_valid.txt.gz.part"
-    assert part.read_bytes() == PACKED[:40_000]
-    assert fetch_split("owt", "valid", tmp_path, source=server.url)[0].read_bytes() == TEXT
-    assert server.ranges[2:] == ["bytes=40000-"]
-    assert names_in(tmp_path) == ["owt_valid.txt"]
-
-
 def test_a_complete_download_is_not_fetched_again(server, tmp_path):
     (tmp_path / "owt_valid.txt.gz.part").write_bytes(PACKED)
     server.offer("owt_valid.txt.gz", PACKED)
@@ -263,12 +251,6 @@ def test_a_wrong_text_in_a_directory_is_rejected(server, tmp_path):
 def test_a_directory_without_the_file_is_rejected(server, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"owt_valid\.txt"):
         fetch_split("owt", "valid", tmp_path / "data", source=tmp_path)
-
-
-def test_the_source_can_be_the_data_directory(server, tmp_path):
-    (tmp_path / "owt_valid.txt.gz").write_bytes(PACKED)
-    path, _ = fetch_split("owt", "valid", tmp_path, source=tmp_path)
-    assert path.read_bytes() == TEXT
 
 
 @pytest.mark.parametrize("source", ["mirror.example/x", "ftp://mirror.example/x", ""])

@@ -55,21 +55,13 @@ _IMPLEMENTED = {expression: name for name, expression in PATTERNS.items()}
 
 
 def scanned_pattern(pattern):
-    """Return the name of a pattern that has its own scanner, or None for any other pattern.
-
-    Args:
-        pattern: Name in PATTERNS or regular expression.
-    """
+    """Return the name of a pattern that has its own scanner, or None for any other pattern."""
     name = _IMPLEMENTED.get(PATTERNS.get(pattern, pattern))
     return name if name in _WITHOUT_PROGRAM else None
 
 
 def masked_pattern(pattern):
-    """Return the name of a pattern in MASKED_PATTERNS, or None if it is not there.
-
-    Args:
-        pattern: Name in PATTERNS, regular expression, or SplitProgram. A SplitProgram has no name.
-    """
+    """Return the name of a pattern in MASKED_PATTERNS, or None if it is not there."""
     if not isinstance(pattern, str):
         return None
     name = _IMPLEMENTED.get(PATTERNS.get(pattern, pattern))
@@ -78,9 +70,6 @@ def masked_pattern(pattern):
 
 def program_of(pattern):
     """Return the SplitProgram of a pattern, or None if the pattern has its own scanner.
-
-    Args:
-        pattern: Name in PATTERNS, regular expression, or SplitProgram, which is returned.
 
     Raises:
         ValueError: If the pattern cannot be compiled.
@@ -120,13 +109,7 @@ cdef SimdLevel simd_level_named(name) except *:
 
 
 cdef class PreTokens:
-    """An iterator over the pre-tokens of a text. It finds them in batches.
-
-    Args:
-        data: Valid UTF-8.
-        pattern, simd_level: See `pretokenize_bytes`.
-        as_text: Whether to yield str instead of bytes.
-    """
+    """An iterator over the pre-tokens of valid UTF-8, as str or bytes. It finds them in batches."""
 
     cdef bytes data
     cdef bint as_text
@@ -197,14 +180,9 @@ cdef class PreTokens:
 
 
 def pretokenize_text(text, pattern="gpt2", simd_level=None):
-    """Return an iterator over the pre-tokens of a str, as str.
-
-    Args:
-        text: Text without special tokens.
-        pattern, simd_level: See `pretokenize_bytes`.
+    """Return an iterator over the pre-tokens of a str, as str; see `pretokenize_bytes`.
 
     Raises:
-        ValueError: If the pattern cannot be compiled, or the SIMD level is not available.
         UnicodeEncodeError: If the text contains a lone surrogate.
     """
     return PreTokens(text.encode(), pattern, simd_level, True)
@@ -258,11 +236,9 @@ def num_pretokens(bytes data not None, pattern="gpt2", simd_level=None):
 
 
 def first_invalid(data, vectors=True):
-    """Return the offset of the first byte that is not valid UTF-8, or None if all bytes are valid.
+    """Return the offset of the first invalid byte, or None if all bytes are valid UTF-8.
 
-    Args:
-        data: Bytes to check.
-        vectors: Whether to use the vector instructions of this CPU.
+    `vectors` selects the vector instructions of this CPU.
     """
     cdef bytes text = data
     cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(text)

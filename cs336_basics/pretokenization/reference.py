@@ -21,7 +21,7 @@ def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
         pattern: Name in PATTERNS or regular expression.
 
     Raises:
-        ValueError: If `resolve_pattern` refuses the pattern.
+        ValueError: If `resolve_pattern` rejects the pattern.
     """
     for match in compile_pattern(resolve_pattern(pattern)).finditer(text):
         if match.group():

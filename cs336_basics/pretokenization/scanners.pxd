@@ -82,10 +82,7 @@ cdef inline SimdLevel simd_level_of(name) except *:
 
 
 cdef inline Scanner make_scanner(pattern, SimdLevel simd_level) except *:
-    """Return the scanner of a pattern.
-
-    Args:
-        pattern: Name in PATTERNS, regular expression, or SplitProgram.
+    """Return the scanner of a pattern (name, regular expression, or SplitProgram).
 
     Raises:
         ValueError: If the pattern cannot be compiled or does not match all text.

@@ -147,7 +147,7 @@ def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
         pattern: Name in PATTERNS or regular expression.
 
     Raises:
-        ValueError: If `resolve_pattern` refuses the pattern or, during iteration, if a search takes
+        ValueError: If `resolve_pattern` rejects the pattern or, during iteration, if a search takes
             too long.
         TypeError: If `text` is not a str.
     """

@@ -1,4 +1,4 @@
-"""The two sides of a safe cut are split like the text as one piece."""
+"""Splitting both sides of a safe cut gives the same result as splitting the whole text."""
 
 import pytest
 from hypothesis import given

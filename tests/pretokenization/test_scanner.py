@@ -103,7 +103,7 @@ CONTEXTS = ("{}", "a{}a", " {} ", "1{}1", "!{}!", "'{}", "\n{}\n ", "  {}{}ab")
 
 @pytest.mark.skipif(OTHER_UNICODE, reason="the installed regex has a different Unicode version")
 @pytest.mark.parametrize("context", CONTEXTS)
-def test_scalar_values_are_split_in_every_context_as_by_regex(context):
+def test_scalar_values_are_split_in_every_context_as_regex_does(context):
     # All characters of common scripts and some of the rest. The slow test checks all characters.
     codes = [*range(0x600), *range(0x2000, 0x2070), *range(0x3000, 0x3100)]
     codes += SCALAR_VALUES[0x600::41]
@@ -113,7 +113,7 @@ def test_scalar_values_are_split_in_every_context_as_by_regex(context):
 @pytest.mark.slow
 @pytest.mark.skipif(OTHER_UNICODE, reason="the installed regex has a different Unicode version")
 @pytest.mark.parametrize("context", CONTEXTS)
-def test_every_scalar_value_is_split_in_every_context_as_by_regex(context):
+def test_every_scalar_value_is_split_in_every_context_as_regex_does(context):
     for start in range(0, len(SCALAR_VALUES), 100_000):
         codes = SCALAR_VALUES[start : start + 100_000]
         check("".join(context.replace("{}", chr(code)) for code in codes))
@@ -151,25 +151,25 @@ def test_examples_at_every_offset_in_a_window(text):
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from(SAMPLES) | st.characters(codec="utf-8"), max_size=80).map("".join))
-def test_any_text_is_split_as_by_regex(text):
+def test_any_text_is_split_as_regex_does(text):
     if not OTHER_UNICODE:
         check(text)
 
 
-def test_random_texts_are_split_as_by_regex():
+def test_random_texts_are_split_as_regex_does():
     rng = random.Random(1)
     for _ in range(4000):
         check(random_text(rng))
 
 
 @pytest.mark.slow
-def test_a_million_random_texts_are_split_as_by_regex():
+def test_a_million_random_texts_are_split_as_regex_does():
     rng = random.Random(2)
     for _ in range(1_000_000):
         check(random_text(rng))
 
 
-def test_natural_and_hostile_texts_are_split_as_by_regex():
+def test_natural_and_hostile_texts_are_split_as_regex_does():
     for text in TEXTS.values():
         check(text)
     check(long_text(0, 60_000))
@@ -179,7 +179,7 @@ CORPORA = sorted(Path(os.environ.get("CS336_DATA", "/nonexistent")).glob("*.txt"
 
 
 @pytest.mark.skipif(not CORPORA, reason="CS336_DATA is not a folder with corpora (*.txt)")
-def test_the_starts_of_corpora_are_split_as_by_regex():
+def test_the_starts_of_corpora_are_split_as_regex_does():
     for path in CORPORA:
         with open(path, "rb") as file:
             check(file.read(60_000).decode("utf-8", "replace"))
@@ -188,7 +188,7 @@ def test_the_starts_of_corpora_are_split_as_by_regex():
 @pytest.mark.slow
 @pytest.mark.skipif(not CORPORA, reason="CS336_DATA is not a folder with corpora (*.txt)")
 @pytest.mark.parametrize("path", CORPORA, ids=lambda path: path.stem)
-def test_whole_corpora_are_split_as_by_regex(path):
+def test_whole_corpora_are_split_as_regex_does(path):
     check(path.read_bytes().decode("utf-8", "replace"))
 
 

@@ -43,7 +43,7 @@ def test_special_tokens_are_cut_out(text, special_tokens, segments):
         (5, TypeError, "special_tokens must be .*got 5"),
     ],
 )
-def test_messages_name_bad_special_tokens(special_tokens, error, message):
+def test_messages_include_bad_special_tokens(special_tokens, error, message):
     with pytest.raises(error, match=message):
         check_special_tokens(special_tokens)
 

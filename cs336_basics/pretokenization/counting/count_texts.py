@@ -122,16 +122,10 @@ def _record(
     start: int,
     row: str | int | None,
 ) -> None:
-    """Add the changes that reading made to a text.
+    """Add the changes between a text and the bytes that were counted.
 
-    Args:
-        changes: Receives the changes.
-        text: Text as it was read.
-        data: Bytes that were counted.
-        num_replaced: Number of invalid sequences that the counter replaced.
-        name: File that contains the text, or "".
-        start: Offset of the text in the file.
-        row: Location of the row or index of the text. None for a block of a plain text file.
+    `name` is the file, and `row` the location of the row or the index of the text (None for a block
+    of a plain text file).
     """
     if num_replaced:
         if start == 0:

@@ -48,8 +48,7 @@ def map_ordered(
         num_workers: Number of processes.
 
     Raises:
-        RuntimeError: If a worker process was killed or ran out of memory. There is no time-out to
-            wait for.
+        RuntimeError: If a worker process was killed or ran out of memory. Raised immediately.
         Exception: If `function` raises it.
     """
     if num_workers == 1:

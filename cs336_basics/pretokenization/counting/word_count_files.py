@@ -65,7 +65,7 @@ def read_counts(path: str | os.PathLike[str], make: Callable[..., Made]) -> Made
 
     Raises:
         FileNotFoundError: If the file does not exist.
-        ValueError: If the file is damaged or has another format or version, or `make` refuses its
+        ValueError: If the file is damaged or has another format or version, or `make` rejects its
             content.
     """
     with open_regular(path) as file:

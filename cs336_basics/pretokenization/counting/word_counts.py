@@ -108,7 +108,7 @@ class WordCounts(Mapping[bytes, int]):
 
     @property
     def offsets(self) -> npt.NDArray[np.int64]:
-        """Offsets in `data` where words start, and at last its length. Read-only."""
+        """Offsets in `data` where words start, followed by its length. Read-only."""
         return _view(self.buffers[1], np.int64)
 
     @property
@@ -363,7 +363,7 @@ def _first_repeated(counts: WordCounts) -> int:
 def _checked(
     data: npt.NDArray[Any], offsets: npt.NDArray[Any], counts: npt.NDArray[Any]
 ) -> tuple[Buffer, Buffer, Buffer]:
-    """Check the arrays and return them read-only with their dtypes. Raises as `WordCounts`."""
+    """Check the arrays as `WordCounts` describes. Return them read-only, with its dtypes."""
     data = _read_only("data", data, np.uint8)
     offsets = _read_only("offsets", offsets, np.int64)
     counts = _read_only("counts", counts, np.int64)

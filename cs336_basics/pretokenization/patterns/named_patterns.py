@@ -61,7 +61,7 @@ O200K = (
 # at runs of Chinese characters and kana, and then each part with
 #   [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+
 #   | ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
-# keeping the text that this does not match. The expression below does all of it at once. Lookaheads
+# keeping the text that this does not match. The expression below combines these steps. Lookaheads
 # keep each alternative inside or outside of a run, numbers and runs end the text for `(?!\S)`, and
 # the last two alternatives keep unmatched text.
 _KANA = "\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff"

@@ -248,7 +248,7 @@ class _Parser:
         return CharSet.of(both | set(_FOLDED.get(character, "")))
 
     def escape(self, flags: _Flags, *, in_class: bool) -> tuple[CharSet, str | None]:
-        """Read what follows a backslash; return its set, and its character if it is only one."""
+        """Read the escape after a backslash. Return its set, and its character if there is one."""
         letter = self.peek()
         if letter in _HEX_LENGTH:
             length = _HEX_LENGTH[letter]

@@ -134,7 +134,7 @@ def find_program(pattern: str) -> SplitProgram | None:
         pattern: Name in PATTERNS or regular expression.
 
     Raises:
-        ValueError, TypeError: If `resolve_pattern` refuses the pattern.
+        ValueError, TypeError: If `resolve_pattern` rejects the pattern.
     """
     try:
         return compile_program(resolve_pattern(pattern))

@@ -19,11 +19,7 @@ _FILE_MAGIC = b"ARROW1"
 
 
 def import_pyarrow(what: str) -> Any:
-    """Import pyarrow and return the module.
-
-    Raises:
-        ImportError: If it is not installed. The message includes the command that installs it.
-    """
+    """Import pyarrow and return the module. The error explains how to install it."""
     try:
         import pyarrow
         import pyarrow.ipc
@@ -70,7 +66,7 @@ def open_arrow(file: IO[bytes], path: str) -> Any:
 
 
 class _BoundedFile:
-    """A file whose `read` limits sizes to the file, as damaged files request huge buffers."""
+    """A file that limits each `read` to its remaining bytes. Damaged files may request more."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -138,13 +134,7 @@ def array_texts(array: Any) -> list[bytes | None]:
 
 
 def batches_of_file(file: IO[bytes], path: str, kind: str, column: str) -> Iterator[Any]:
-    """Yield one column of an open file as record batches.
-
-    Args:
-        file: Open file.
-        path: Name of the file, for messages.
-        kind: `"parquet"` or `"arrow"`.
-        column: Name of an existing column.
+    """Yield one column of an open Parquet or Arrow file as record batches.
 
     Raises:
         ValueError: If the file is damaged.
@@ -156,14 +146,10 @@ def batches_of_file(file: IO[bytes], path: str, kind: str, column: str) -> Itera
 
 
 def batches_of(reader: Any, path: str, column: str, groups: range | None) -> Iterator[Any]:
-    """Yield one column as record batches.
+    """Yield one column of a reader from `open_parquet` or `open_arrow` as record batches.
 
-    Args:
-        reader: Result of `open_parquet` or `open_arrow`.
-        path: Name of the file, for messages.
-        column: Name of an existing column.
-        groups: Indices of row groups (Parquet) or record batches (Arrow file format). Ignored for
-            Arrow streams. None reads all row groups.
+    `groups` are indices of row groups (Parquet; None reads all) or record batches (Arrow file
+    format). Arrow streams ignore them.
 
     Raises:
         ValueError: If the file is damaged.

@@ -82,12 +82,7 @@ def safe_blocks(
 ) -> Iterator[bytes]:
     """Regroup the blocks of a text so that they start and end at safe cuts.
 
-    Args:
-        blocks: Blocks of the text.
-        cuts: Finds safe cuts.
-        offset: Offset of the text in its file, for messages.
-        path: Name of the file, for messages.
-        max_bytes: Maximum number of bytes to buffer.
+    `offset` and `path` are the position of the text in its file, for messages.
 
     Raises:
         ValueError: If there is no safe cut within `max_bytes`.

@@ -154,9 +154,9 @@ class Corpus:
 
     Args:
         paths: File, directory, glob such as `"data/*.txt"`, URL that fsspec opens, or several of
-            these, in order. Files of a glob are sorted. A directory stands for its files, and those
-            of its subdirectories, that end in `.txt`, `.md`, `.jsonl`, `.py` or another ending in
-            `kinds.py`, sorted. Hidden files are skipped.
+            these, in order. A directory is searched recursively for files that end in `.txt`,
+            `.md`, `.jsonl`, `.py` or another ending in `kinds.py`. Hidden files are skipped. The
+            files of a glob or directory are sorted.
         field: Field of JSON lines that contains the text.
         column: Column of CSV, Parquet and Arrow files that contains the text.
         errors: `"replace"` reads invalid UTF-8 as U+FFFD, as `bytes.decode` does. `"strict"`

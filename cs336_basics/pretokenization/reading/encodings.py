@@ -46,12 +46,8 @@ BEGINNING = 1 << 10
 def check_file(data: bytes, name: str) -> None:
     """Reject UTF-16 and UTF-32 text, archives, arrays and other formats by their first bytes.
 
-    Valid UTF-8 without NUL is always accepted.
-
-    Args:
-        data: First BEGINNING bytes of the file, decompressed if its name has the ending of a
-            compressed file.
-        name: Name of the file, for the message.
+    Valid UTF-8 without NUL is always accepted. `data` is the first BEGINNING bytes of the file,
+    decompressed if its name ends in .gz or .zst.
 
     Raises:
         ValueError: If the file is not UTF-8 text.
@@ -73,11 +69,7 @@ def _may_be_text(data: bytes) -> bool:
 def check_beginning(data: bytes, name: str) -> None:
     """Reject a text that starts with the byte order mark of UTF-16 or UTF-32.
 
-    The marks are not valid UTF-8, so UTF-8 text is never rejected.
-
-    Args:
-        data: First bytes of a text, at least four if the text has as many.
-        name: Name of the text, for the message.
+    The marks are not valid UTF-8, so UTF-8 text is never rejected. Four bytes of the text suffice.
 
     Raises:
         ValueError: If the text starts with such a mark.
@@ -93,10 +85,8 @@ def check_beginning(data: bytes, name: str) -> None:
 def wide_encoding(data: bytes) -> str | None:
     """Return the encoding of UTF-16 or UTF-32 text without a byte order mark, or None.
 
-    The encoding is recognized by the NUL bytes of ASCII letters. Such text is also valid UTF-8.
-
-    Args:
-        data: Part of the text from an even offset, or from a multiple of four for UTF-32.
+    The encoding is recognized by the NUL bytes of ASCII letters. Such text is also valid UTF-8. The
+    data must start at an even offset, or at a multiple of four for UTF-32.
     """
     if len(data) < 16:
         return None
@@ -106,11 +96,7 @@ def wide_encoding(data: bytes) -> str | None:
 
 
 def guess_encoding(sample: bytes) -> str | None:
-    """Describe the likely encoding of text that is not UTF-8. Return None if there is no guess.
-
-    Args:
-        sample: Part of the text, from any offset.
-    """
+    """Describe the likely encoding of text that is not UTF-8. Return None if there is no guess."""
     wide = wide_encoding(sample) or wide_encoding(sample[1:])
     if wide is not None:
         return _remark(wide)

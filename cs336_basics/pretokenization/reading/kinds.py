@@ -64,11 +64,7 @@ def _ending(path: str | os.PathLike[str]) -> str:
 
 
 def kind_of_json(head: bytes, path: str) -> str:
-    """Return the kind of a file with the ending .json.
-
-    Args:
-        head: First HEAD bytes of the file, decompressed.
-        path: Name of the file, for the message.
+    """Return the kind of a .json file. `head` is its first HEAD bytes, decompressed.
 
     Raises:
         ValueError: If the file is a single JSON value instead of one object per line.
@@ -84,15 +80,10 @@ def kind_of_json(head: bytes, path: str) -> str:
 
 
 def check_is_text(head: bytes, path: str, *, may_be_binary: bool) -> None:
-    """Reject a file that is evidently not plain text.
-
-    Args:
-        head: First HEAD bytes of the file, decompressed.
-        path: Name of the file, for the message.
-        may_be_binary: Whether to accept binary files.
+    """Reject a file that is evidently not plain text. `head` is its first HEAD bytes, decompressed.
 
     Raises:
-        ValueError: If the file contains JSON lines or CSV, or is binary.
+        ValueError: If the file contains JSON lines or CSV, or is binary without `may_be_binary`.
     """
     as_text = 'or format="text" to read it as plain text'
     if _is_json_lines(head):
@@ -127,7 +118,7 @@ def _is_object(line: str) -> bool:
 def _is_csv(head: bytes) -> bool:
     """Return whether there is a line of names followed by rows with the same number of fields.
 
-    A field must also need its quotes, or a column must contain only numbers.
+    In addition, a field must require its quotes, or a column must contain only numbers.
     """
     text = head.decode("utf-8", "replace").removeprefix("\ufeff")
     names = text.partition("\n")[0].rstrip("\r").split(",")

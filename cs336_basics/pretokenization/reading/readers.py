@@ -92,7 +92,7 @@ def read_texts(
                 file=file,
                 origin=file if is_block else f"{file}, {location}",
                 offset=location if isinstance(location, int) else None,
-                # The sizes of Parquet row groups are those before compression.
+                # Parquet reports the sizes of row groups before compression.
                 bytes_read=(done + num_read) * size // total,
             )
         done += chunk.num_bytes

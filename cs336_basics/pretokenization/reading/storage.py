@@ -22,7 +22,7 @@ def is_url(path: str) -> bool:
 
 
 def is_compressed(path: str) -> bool:
-    """Return whether the ending of a path is that of a compressed file."""
+    """Return whether a path ends in .gz or .zst."""
     return path.lower().endswith(COMPRESSED_ENDINGS)
 
 

@@ -81,12 +81,7 @@ class TextChanges:
             self.add_replaced(name, Replaced(sequences, num_bytes, first))
 
     def warn(self, pattern: str, done: str) -> None:
-        """Warn if the text was changed.
-
-        Args:
-            pattern: Split pattern.
-            done: Operation that skipped the dropped text, as a participle such as "counted".
-        """
+        """Warn if the text was changed. `done` is the operation in the past tense, as "counted"."""
         if self.replaced:
             warn(self._replaced_message())
         if self.num_dropped:
@@ -121,10 +116,7 @@ def dropped_message(pattern: str, num_dropped: int, num_bytes: int, done: str) -
 def replaced_in(data: bytes, start: int = 0, row: str | None = None) -> Replaced:
     """Return the sequences that `data.decode(errors="replace")` replaces.
 
-    Args:
-        data: Text.
-        start: Offset of the text in its file.
-        row: Location of the row. None for part of a plain text file.
+    `start` is the offset of the data in its file, and `row` the location of its row, if any.
     """
     sequences, num_bytes, offset = count_invalid(data)
     if not sequences:

@@ -9,12 +9,9 @@ from cs336_basics.pretokenization.reading.utf8 import count_invalid, is_valid_ut
 
 
 def invalid_utf8_error(where: str | os.PathLike[str] | None, byte: int, offset: int) -> ValueError:
-    """Return the error for text that is not valid UTF-8, with errors="strict".
+    """Return the error for the first invalid byte of a file or text, with errors="strict".
 
-    Args:
-        where: File or description of the text. None for text in memory.
-        byte: First byte of the first invalid sequence.
-        offset: Offset of that byte from the start of the file or text.
+    `where` is None for text in memory.
     """
     prefix = "" if where is None else f"{os.fspath(where)}: "
     return ValueError(

@@ -23,7 +23,7 @@ def test_texts_in_memory_are_counted():
     assert count_texts(numpy.array([b"abc"])) == {b"abc": 1}
 
 
-def test_bad_texts_are_refused_with_their_index():
+def test_bad_texts_are_rejected_with_their_index():
     with pytest.raises(TypeError, match="texts must be a list of texts"):
         count_texts("text")
     with pytest.raises(TypeError, match="text 1 must be str or bytes, not int"):

@@ -33,7 +33,7 @@ def test_text_without_special_tokens_is_counted_in_chunks(tmp_path, pattern):
         assert count_words(path, Splitter(pattern), num_workers=1, chunk_size=chunk_size) == whole
 
 
-def test_bad_numbers_are_refused(tmp_path):
+def test_bad_numbers_are_rejected(tmp_path):
     good = tmp_path / "good.txt"
     good.write_text("text")
     with pytest.raises(ValueError, match=r"num_workers.* 0"):

@@ -182,7 +182,7 @@ def test_missing_and_shortened_files_raise(tmp_path):
     assert WordCounts.of_buffers(counts) == {b"word": 1, b" word": 1, b" ": 1}
 
 
-def test_bad_arguments_are_refused(hostile_file):
+def test_bad_arguments_are_rejected(hostile_file):
     with pytest.raises(ValueError, match="has no scanner"):
         count_natively(hostile_file, Splitter(r"\w+"))
     with pytest.raises(ValueError, match="'magic'"):
@@ -358,7 +358,7 @@ def test_arrays_that_another_thread_changes_do_not_crash():
 
 @pytest.mark.parametrize("backend", LOCAL_BACKENDS)
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k", r"(?s:.+)"])
-def test_text_without_a_safe_cut_is_refused_beyond_the_limit(tmp_path, backend, pattern):
+def test_text_without_a_safe_cut_is_rejected_beyond_the_limit(tmp_path, backend, pattern):
     path = tmp_path / "a.txt"
     path.write_bytes(b"a word" + b"x" * 300_000 + b" and more")
     splitter = Splitter(pattern, ["<|x|>"])

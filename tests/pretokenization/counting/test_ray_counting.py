@@ -41,7 +41,7 @@ def text_file(tmp_path):
 
 
 @pytest.mark.parametrize("chunk_size", [pytest.param(500, marks=pytest.mark.slow), 3000, None])
-def test_same_counts_as_one_process(local_ray, text_file, chunk_size):
+def test_counts_equal_those_of_one_process(local_ray, text_file, chunk_size):
     counts = count_words_ray(text_file, SPLITTER, chunk_size=chunk_size)
     assert counts == count_words(text_file, SPLITTER, backend="serial")
 
@@ -71,7 +71,7 @@ def test_errors_of_tasks_reach_the_caller(local_ray, text_file, times):
     )
 
 
-def test_missing_and_empty_files_are_refused(local_ray, tmp_path):
+def test_missing_and_empty_files_are_rejected(local_ray, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"missing\.txt"):
         count_words_ray(tmp_path / "missing.txt")
     (tmp_path / "empty.txt").touch()
@@ -108,7 +108,7 @@ def test_a_killed_worker_costs_a_retry(local_ray, tmp_path):
     assert counts == expected
 
 
-def test_without_ray_the_error_names_the_command_that_installs_it():
+def test_the_error_without_ray_includes_the_install_command():
     code = """
 import sys
 sys.modules["ray"] = None

@@ -1,4 +1,4 @@
-"""Loading refuses damaged word count files, using memory in proportion to their size."""
+"""Loading rejects damaged word count files, using memory in proportion to their size."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def write_counts(path, header=None, save=np.savez, **changes):
     save(path, **arrays)
 
 
-def refused(path):
-    """Check that loading refuses a file with little memory, and return the message."""
+def rejected(path):
+    """Check that loading rejects a file with little memory, and return the message."""
     tracemalloc.start()
     try:
         with pytest.raises(
@@ -73,15 +73,15 @@ def test_unchanged_file_is_loaded(tmp_path):
         (b"[" * 10**5, "nested too deeply"),
     ],
 )
-def test_bad_headers_are_refused(tmp_path, header, message):
+def test_bad_headers_are_rejected(tmp_path, header, message):
     write_counts(tmp_path / "c.npz", header)
-    assert re.search(message, refused(tmp_path / "c.npz"))
+    assert re.search(message, rejected(tmp_path / "c.npz"))
 
 
-def test_compressed_arrays_are_refused(tmp_path):
+def test_compressed_arrays_are_rejected(tmp_path):
     path = tmp_path / "c.npz"
     write_counts(path, save=np.savez_compressed, data=np.zeros(50_000_000, np.uint8))
-    assert "header.npy is compressed" in refused(path)
+    assert "header.npy is compressed" in rejected(path)
 
 
 @pytest.mark.parametrize(
@@ -96,13 +96,13 @@ def test_compressed_arrays_are_refused(tmp_path):
         {"counts": np.array([5, -6])},
     ],
 )
-def test_bad_arrays_are_refused(tmp_path, changes):
+def test_bad_arrays_are_rejected(tmp_path, changes):
     write_counts(tmp_path / "c.npz", **changes)
-    refused(tmp_path / "c.npz")
+    rejected(tmp_path / "c.npz")
 
 
 @pytest.mark.parametrize("shape", ["(10000000000000,)", "(-1,)", "(" * 90, "(3,"])
-def test_wrong_array_shapes_are_refused(tmp_path, shape):
+def test_wrong_array_shapes_are_rejected(tmp_path, shape):
     path = tmp_path / "c.npz"
     write_counts(path)
     with zipfile.ZipFile(path) as archive:
@@ -113,11 +113,11 @@ def test_wrong_array_shapes_are_refused(tmp_path, shape):
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in members.items():
             archive.writestr(name, content)
-    assert "data.npy is not a complete .npy file" in refused(path)
+    assert "data.npy is not a complete .npy file" in rejected(path)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs POSIX FIFOs")
-def test_a_fifo_is_refused(tmp_path):
+def test_a_fifo_is_rejected(tmp_path):
     os.mkfifo(tmp_path / "c.npz")
     with pytest.raises(ValueError, match=r"c\.npz is a FIFO"):
         WordCounts.load(tmp_path / "c.npz")

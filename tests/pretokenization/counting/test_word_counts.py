@@ -148,7 +148,7 @@ def test_inconsistent_arrays_raise():
         ([97, 98], np.array([2**63 + 5], np.uint64), f"counts must .* got {2**63 + 5}"),
     ],
 )
-def test_numbers_out_of_range_are_refused(data, counts, named):
+def test_numbers_out_of_range_are_rejected(data, counts, named):
     with pytest.raises(ValueError, match=named):
         WordCounts(np.array(data), np.array([0, 2]), np.array(counts))
 
@@ -175,7 +175,7 @@ def test_num_bytes_is_exact():
 
 @pytest.mark.parametrize("word", [b"a", b"a much longer word than that", b""])
 @pytest.mark.parametrize("compiled", [True, False])
-def test_a_repeated_word_is_refused(tmp_path, monkeypatch, word, compiled):
+def test_a_repeated_word_is_rejected(tmp_path, monkeypatch, word, compiled):
     if not compiled:
         monkeypatch.setitem(sys.modules, "cs336_basics.pretokenization.counting._counting", None)
     words = [b"x", word, b"another long word that is different", word]

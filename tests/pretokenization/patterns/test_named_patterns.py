@@ -116,7 +116,7 @@ def test_pattern_name_accepts_names_and_expressions():
 
 
 @pytest.mark.parametrize("pattern", ["(unclosed", "a*", r"\s*|\w+", r"(?r)\w+"])
-def test_messages_name_the_bad_pattern(pattern):
+def test_messages_include_the_bad_pattern(pattern):
     with pytest.raises(ValueError, match="pattern") as error:
         resolve_pattern(pattern)
     assert repr(pattern) in str(error.value)

@@ -188,7 +188,7 @@ def test_messages_locate_the_unsupported_part(expression, reason):
         (r"(?i:ab)|[^\s\p{Lu}]", "xS aB", ["x", "aB"]),
     ],
 )
-def test_the_bug_of_regex_in_searching_first_characters_is_avoided(expression, text, words):
+def test_the_regex_bug_with_first_characters_is_avoided(expression, text, words):
     assert list(reference.pretokenize(text, expression)) == words
     assert list(pretokenize(text, expression)) == words
     assert find_program(expression) is not None

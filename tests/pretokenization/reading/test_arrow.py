@@ -39,7 +39,7 @@ def test_parquet_is_counted(tmp_path, kind):
     assert count([path], column="body") == expected(DOCUMENTS)
 
 
-def test_bad_parquet_files_are_refused(tmp_path):
+def test_bad_parquet_files_are_rejected(tmp_path):
     path = tmp_path / "rows.parquet"
     parquet.write_table(pyarrow.table({"text": ["a"], "n": [1]}), path)
     with pytest.raises(
@@ -70,7 +70,7 @@ def test_arrow_files_are_counted(tmp_path, make, name):
     assert count_words(corpus, SPLITTER, num_workers=2) == expected(DOCUMENTS)
 
 
-def test_bad_arrow_files_are_refused(tmp_path):
+def test_bad_arrow_files_are_rejected(tmp_path):
     path = tmp_path / "a.arrow"
     write_arrow(path, ["a", "b"], pyarrow.ipc.new_file)
     with pytest.raises(MissingFieldError, match=r"a\.arrow: .* columns are id, text"):
@@ -107,7 +107,7 @@ def test_errors_of_damaged_tables_include_the_file(tmp_path, ending):
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])
-def test_invalid_utf8_in_tables_is_replaced_or_refused(tmp_path, ending):
+def test_invalid_utf8_in_tables_is_replaced_or_rejected(tmp_path, ending):
     path = tmp_path / f"a.{ending}"
     table = pyarrow.table({"text": pyarrow.array([b"ab", b"c\xffd"]).view(pyarrow.string())})
     if ending == "parquet":
@@ -145,7 +145,7 @@ def test_rows_that_exceed_memory_raise_memory_error(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
-def test_rows_beyond_the_limit_are_refused(tmp_path, name):
+def test_rows_beyond_the_limit_are_rejected(tmp_path, name):
     rows = ["a b", "c" * 5000]
     if name == "a.arrow":
         write_arrow(tmp_path / name, rows, pyarrow.ipc.new_stream)

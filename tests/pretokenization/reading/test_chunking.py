@@ -85,7 +85,7 @@ class Shrinking(io.BytesIO):
 
 
 @pytest.mark.parametrize("left", [0, 150_000, 250_000])
-def test_truncated_files_are_refused(left):
+def test_truncated_files_are_rejected(left):
     with pytest.raises(ValueError, match=f"{left:,}"):
         next_cut(Shrinking(300_000, left), 100_000, SPLITTER.safe_cuts)
 

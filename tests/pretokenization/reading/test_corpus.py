@@ -66,14 +66,14 @@ def test_urls_are_read_through_fsspec(folder):
         ("c.jsonl", {"column": "x"}, MissingFieldError, "JSON lines need"),
     ],
 )
-def test_the_constructor_refuses_bad_paths_and_options(folder, paths, options, error, message):
+def test_the_constructor_rejects_bad_paths_and_options(folder, paths, options, error, message):
     os.mkfifo(folder / "fifo")
     with pytest.raises(error, match=message):
         Corpus([folder / paths], **options)
 
 
 @pytest.mark.parametrize("name", ["x.tar", "x.tar.gz", "x.tgz"])
-def test_archives_are_refused(folder, name):
+def test_archives_are_rejected(folder, name):
     with tarfile.open(folder / name, "w" if name == "x.tar" else "w:gz") as archive:
         archive.add(folder / "b.txt")
     kind = "a gzip file" if name == "x.tgz" else "a tar archive"
@@ -82,7 +82,7 @@ def test_archives_are_refused(folder, name):
     assert Corpus(folder / name, errors="bytes").num_bytes > 0
 
 
-def test_archives_at_urls_are_refused_when_read(folder):
+def test_archives_at_urls_are_rejected_when_read(folder):
     pytest.importorskip("fsspec")
     with tarfile.open(folder / "x.tar", "w") as archive:
         archive.add(folder / "b.txt")
@@ -90,7 +90,7 @@ def test_archives_at_urls_are_refused_when_read(folder):
         count_words(Corpus(f"file://{folder / 'x.tar'}"), Splitter(), num_workers=1)
 
 
-def test_other_types_than_paths_are_refused():
+def test_other_types_than_paths_are_rejected():
     for paths in (5, b"a.txt", [b"a.txt"], [None]):
         with pytest.raises(TypeError, match="path"):
             Corpus(paths)
@@ -130,7 +130,7 @@ def test_fitting_ignores_options_that_no_file_needs(folder):
         ),
     ],
 )
-def test_an_option_that_no_corpus_uses_is_refused(folder, option, message):
+def test_an_option_that_no_corpus_uses_is_rejected(folder, option, message):
     given = {"field": None, "column": None, option: "x"}
     corpora = [Corpus.fitting(folder / name, **given) for name in ("a.txt", "b.txt")]
     with pytest.raises(ValueError, match=f"^{re.escape(message)};"):

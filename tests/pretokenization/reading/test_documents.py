@@ -123,7 +123,7 @@ def test_a_huge_document_is_cut_and_needs_little_memory(tmp_path):
     assert peak < 16 << 20
 
 
-def test_invalid_utf8_is_replaced_with_a_warning_or_refused(tmp_path):
+def test_invalid_utf8_is_replaced_with_a_warning_or_rejected(tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes(b"a\xff" + END_OF_TEXT.encode() + b"b")
     with pytest.warns(UserWarning, match="1 of the sampled documents are not valid UTF-8"):
@@ -139,7 +139,7 @@ def test_lone_surrogates_in_json_are_replaced(tmp_path):
         assert sample_documents(Corpus(path, field="text"), 1).spaced == ["a\ufffd\ufffd\ufffd"]
 
 
-def test_a_corpus_without_documents_is_refused(tmp_path):
+def test_a_corpus_without_documents_is_rejected(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(ValueError, match="no document, only white space"):

@@ -21,7 +21,7 @@ KOREAN = "고양이가 매트 위에 앉아 있었고 개가 그것을 바라보
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
 @pytest.mark.parametrize("order", ["le", "be"])
 @pytest.mark.parametrize("text", ["", "a", KOREAN])
-def test_byte_order_marks_are_refused_with_the_conversion(encoding, order, text):
+def test_byte_order_marks_are_rejected_with_the_conversion(encoding, order, text):
     data = f"\ufeff{text}".encode(f"{encoding}-{order}")
     advice = rf"^x starts with .* {encoding.upper()}; .*`iconv -f {encoding.upper()} -t UTF-8`$"
     with pytest.raises(ValueError, match=advice):
@@ -50,7 +50,7 @@ OTHER_FORMATS = {
 
 
 @pytest.mark.parametrize("kind", OTHER_FORMATS)
-def test_files_of_other_formats_are_refused_with_advice(kind):
+def test_files_of_other_formats_are_rejected_with_advice(kind):
     with pytest.raises(
         ValueError, match=f"^x is {kind}, not text; (unpack|decompress|rename|pass) "
     ):
@@ -64,7 +64,7 @@ def test_text_may_start_like_another_format(text):
     check_file((text + KOREAN).encode()[:1024], "x")
 
 
-def test_no_utf_8_text_starts_with_a_refused_mark():
+def test_no_utf_8_text_starts_with_a_rejected_mark():
     for code in range(0x110000):
         if not 0xD800 <= code < 0xE000:
             check_beginning((chr(code) + "a").encode(), "x")

@@ -110,7 +110,7 @@ def test_this_repository_is_text():
         ("score,word\n1,a\n-2.5,b\n", "csv"),
     ],
 )
-def test_json_lines_and_csv_are_refused_as_text(data, format):
+def test_json_lines_and_csv_are_rejected_as_text(data, format):
     head = data.encode()[:HEAD]
     with pytest.raises(ValueError, match=f'^x .*format="{format}".*format="text"'):
         check_is_text(head, "x", may_be_binary=True)

@@ -171,7 +171,7 @@ def test_a_line_longer_than_several_chunks_is_read_once(tmp_path):
 
 
 @pytest.mark.parametrize("lines_left", [0, 1, 5])
-def test_truncated_json_lines_are_refused(tmp_path, lines_left):
+def test_truncated_json_lines_are_rejected(tmp_path, lines_left):
     path = tmp_path / "rows.jsonl"
     line = b'{"text": "abc"}\n'
     path.write_bytes(line * 8)

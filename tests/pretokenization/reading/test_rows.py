@@ -124,7 +124,7 @@ def test_rows_are_read_lazily():
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_missing_fields_are_refused(form):
+def test_missing_fields_are_rejected(form):
     with pytest.raises(ValueError, match="no field 'txt'"):
         list(texts_of_rows(every_form()[form], "txt"))
 
@@ -135,7 +135,7 @@ def test_tables_need_a_field(form):
         list(texts_of_rows(every_form()[form]))
 
 
-def test_bad_rows_are_refused():
+def test_bad_rows_are_rejected():
     with pytest.raises(ValueError, match="row 1 must be a dict with field 'text', got str"):
         list(texts_of_rows([{"text": "a"}, "b"], "text"))
     with pytest.raises(ValueError, match="column 'id' must contain strings, got int64"):
@@ -157,7 +157,7 @@ def test_bad_rows_are_refused():
         list(texts_of_rows(twice, "text"))
 
 
-def test_a_table_without_an_arrow_stream_is_refused():
+def test_a_table_without_an_arrow_stream_is_rejected():
     class Table(list):
         columns = ("text",)
 
@@ -171,13 +171,13 @@ def test_rows_train_a_tokenizer():
     assert trainer.train_from_iterator(table(), 270, ["<|endoftext|>"], field="text") == expected
 
 
-def test_train_bpe_refuses_rows_and_suggests_a_method():
+def test_train_bpe_rejects_rows_and_suggests_a_method():
     endless = ({"text": f"row {number}"} for number in itertools.count())
     with pytest.raises(TypeError, match=r"must contain str or Path.* train_from_iterator"):
         train_bpe(endless, 270, [])
 
 
-def test_invalid_utf8_is_replaced_or_refused():
+def test_invalid_utf8_is_replaced_or_rejected():
     broken = pyarrow.array([b"ab", b"c\xff"]).view(pyarrow.string())
     rows = pyarrow.table({"text": broken})
     with pytest.warns(UserWarning, match="text 1"):

@@ -48,7 +48,7 @@ def test_disk_errors_propagate(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("ending", ["txt.gz", "txt.zst", "jsonl.gz", "jsonl.zst"])
 @pytest.mark.parametrize("damage", ["truncated", "flipped"])
-def test_damaged_compressed_files_are_refused(tmp_path, ending, damage):
+def test_damaged_compressed_files_are_rejected(tmp_path, ending, damage):
     # Random letters compress badly, so the damage is in the middle of the data.
     documents = ["".join(RNG.choices("abcdefghijklmnop ", k=20_000)) for _ in range(20)]
     data = (json_lines(documents) if "jsonl" in ending else "\n".join(documents)).encode()
@@ -76,7 +76,7 @@ def test_deleted_files_are_reported(tmp_path):
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstd.compress])
 @pytest.mark.parametrize("name", ["bomb.txt", "bomb.jsonl", "bomb.csv"])
-def test_bombs_are_refused_before_they_are_decompressed(tmp_path, monkeypatch, name, compress):
+def test_bombs_are_rejected_before_they_are_decompressed(tmp_path, monkeypatch, name, compress):
     ending = ".gz" if compress is gzip.compress else ".zst"
     before = {"txt": "", "jsonl": '{"text": "', "csv": 'text\n"'}[name.split(".")[1]]
     path = tmp_path / (name + ending)

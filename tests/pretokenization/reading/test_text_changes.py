@@ -138,7 +138,7 @@ def test_warnings_for_texts_in_memory_include_the_index():
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_utf_16_is_refused_before_reading(tmp_path, suffix):
+def test_utf_16_is_rejected_before_reading(tmp_path, suffix):
     (tmp_path / "good.txt").write_text("good")
     for name, text in (("a.txt", "hello"), ("a.jsonl", '{"text": "hello"}\n')):
         data = text.encode("utf-16")
@@ -149,7 +149,7 @@ def test_utf_16_is_refused_before_reading(tmp_path, suffix):
             Corpus([tmp_path / "good.txt", path], field=field)
 
 
-def test_utf_16_in_memory_is_refused():
+def test_utf_16_in_memory_is_rejected():
     data = "hello".encode("utf-16")
     with pytest.raises(ValueError, match="the text starts with the byte order mark of UTF-16"):
         byte_tokenizer().encode_array(data)
@@ -164,7 +164,7 @@ def test_utf_16_without_a_byte_order_mark_is_reported(tmp_path):
     assert "looks like UTF-16LE but is read as UTF-8" in message
 
 
-# Patterns that do not match all of a text.
+# Patterns that do not match all text.
 
 TEXT = "Hello, world! 123<s>é 4"
 DROPPED = len(", ! 123 4")

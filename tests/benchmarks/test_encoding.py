@@ -1,4 +1,4 @@
-"""Encoding compared with other libraries: every mode gives the ids of the same text."""
+"""Runs of the comparison with other libraries: every mode returns the same ids."""
 
 import argparse
 import hashlib

@@ -1,4 +1,4 @@
-"""The tables and plots of the benchmarks: what they divide, and what a partial run replaces."""
+"""Tables and plots: ratios, extrapolated figures, and rows that a partial run replaces."""
 
 import re
 
@@ -27,7 +27,7 @@ def encoding(stage, seconds, megabytes, **options):
 
 
 def cell(lines, stage):
-    """The cells of the line of a stage."""
+    """Return the cells of the line of a stage."""
     return next(line for line in lines if line.startswith(f"| {stage} |")).split(" | ")
 
 
@@ -65,7 +65,7 @@ def test_extrapolated_figures_are_marked(table):
 
 
 def test_the_error_of_an_extrapolation_is_shown():
-    """A run of which the last half of the merges cost twice as much as the first."""
+    """The second half of the merges costs twice as much as the first."""
     checkpoints = []
     for merges in (32, 256, 512, 1_024):
         share = (merges + max(0, merges - 512)) / 1_536
@@ -73,7 +73,7 @@ def test_the_error_of_an_extrapolation_is_shown():
         checkpoints.append([merges, phases, dict.fromkeys(UNITS, merges)])
     row = merging("naive", [15.0], work=1_024, checkpoints=checkpoints)
     for _, _, _, predicted in tables.checked_extrapolations([row]):
-        assert predicted == pytest.approx(10.0)  # 1,024 merges at the cost of the first ones
+        assert predicted == pytest.approx(10.0)  # 1,024 merges at the cost of the first 512
     lines = tables.lines_of("extrapolated", [row])
     assert cell(lines, "naive")[1:4] == ["1 in 32", "1", "-33%"]
 

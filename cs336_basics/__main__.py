@@ -1,4 +1,4 @@
-"""`python -m cs336_basics COMMAND`, or `cs336 COMMAND`; alone, it lists the commands."""
+"""`python -m cs336_basics COMMAND`, or `cs336 COMMAND`. Without a command, list the commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from cs336_basics.commands._cli import guarded, say
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command that the first argument names and return its exit status."""
+    """Run a command line and return its exit status.
+
+    Args:
+        arguments: The command and its options. Defaults to the arguments of the process.
+    """
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
@@ -23,16 +27,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(name: str, words: list[str]) -> int:
-    """Run a command: a module of `commands` with its name."""
     module = importlib.import_module(f"cs336_basics.commands.{name.replace('-', '_')}")
     return int(module.COMMAND.run(words))
 
 
 def _answer(word: str) -> int:
-    """Answer a command line without a command.
+    """Handle a command line that starts with an option.
 
     Raises:
-        ValueError: the word is neither a command nor an option.
+        ValueError: If the word is not a known option.
     """
     if word in ("-h", "--help"):
         say(list_of_commands())
@@ -46,7 +49,7 @@ def _answer(word: str) -> int:
 
 
 def _build() -> str:
-    """Return whether the extensions are built; without them everything works, but slowly."""
+    """Return the kind of build, for the version. Without extensions, everything works slowly."""
     from cs336_basics.bpe import TRAINERS
     from cs336_basics.bpe.unbuilt import is_built
 
@@ -56,7 +59,7 @@ def _build() -> str:
 
 
 def list_of_commands() -> str:
-    """Return the commands, each with a line that says what it does."""
+    """Return the help page that lists all commands."""
     width = max(map(len, COMMANDS))
     return "\n".join(
         [

@@ -161,7 +161,7 @@ class Command:
         Raises:
             UsageError: If an option is unknown or its value is missing.
         """
-        end = words.index("--") if "--" in words else len(words)  # what follows is not an option
+        end = words.index("--") if "--" in words else len(words)  # options end at --
         written = [*map(_with_dashes, words[:end]), *words[end:]]
         try:
             found, rest = self.parser().parse_known_args(written)

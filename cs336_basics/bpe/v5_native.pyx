@@ -21,9 +21,6 @@ from cs336_basics.bpe.reference import NUM_BYTES
 from cs336_basics.bpe.trace import Work
 from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
 
-cdef extern from "base/clock.hpp" namespace "cs336" nogil:
-    double seconds_now()
-
 cdef extern from "merging/flat_merge_loop.hpp" namespace "cs336" nogil:
     cdef struct MergeOptions:
         int64_t num_merges

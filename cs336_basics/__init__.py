@@ -1,6 +1,6 @@
 """Stanford CS336 assignment 1 as a library: raw text in, a trained language model out.
 
-The public names load on first use, so that `import cs336_basics` is quick and never imports torch.
+The public names load on first use, so `import cs336_basics` is fast and does not import torch.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Atomic files and directories: written under a temporary name, synced to the disk, renamed.
+"""Atomic files and directories: write under a temporary name, sync, then rename.
 
-A crash or a kill at any moment leaves what was there before or what is complete. The temporary
-name, `.NAME.PID-RANDOM.tmp` in the same directory, tells the process that writes: the next writer
-of NAME removes the files of processes that no longer run. (Of two machines or containers that write
-one name in a shared directory at the same time, one may therefore fail: its file is gone.)
+After a crash at any moment, the path has its old content or the complete new content. The temporary
+name is `.NAME.PID-RANDOM.tmp` in the same directory. The next writer of NAME removes the temporary
+files of processes that no longer run. If two machines or containers write the same name in a shared
+directory at the same time, one may therefore remove the other's file, and that writer fails.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from typing import IO, Any
 
 _BLOCK = 1 << 20
 _LONGEST_NAME = 200
-"""Bytes of a name that its temporary name repeats; most systems allow 255."""
+"""Longest name, in bytes, that a temporary name repeats. Most systems allow 255."""
 NO_SPACE = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
-"""Errors of a disk that is full, or of a limit of the user's."""
+"""Error numbers for a full disk, a file size limit and a quota."""
 
 _being_written: set[str] = set()
-"""Temporary names of this process: its number may be that of a process that was killed."""
+"""Temporary names in use by this process. Its PID may be that of an earlier, killed process."""
 
 
 @contextlib.contextmanager
@@ -35,15 +35,16 @@ def atomic_writer(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO
     """Open a temporary file that becomes `path` when the block ends without an exception.
 
     Args:
-        path: the final name; its directory is created if it is missing. A link stays, and its
-            target is replaced. A file that is replaced keeps its permissions.
-        mode: `"wb"`, `"w+b"`, or `"w"` (UTF-8 with LF line ends on every platform).
+        path: Final name. A missing parent directory is created. If `path` is a link, its target is
+            replaced. An existing file keeps its permissions.
+        mode: `"wb"`, `"w+b"`, or `"w"` for UTF-8 with LF line endings on every platform.
 
     Raises:
-        IsADirectoryError: `path` is a directory.
-        NotADirectoryError: what should be a directory of `path` is a file.
-        ValueError: it is a device, a FIFO or a socket, which cannot be replaced as a whole.
-        OSError: it cannot be written; names `path`, and where the disk is full the space.
+        IsADirectoryError: If `path` is a directory.
+        NotADirectoryError: If a parent of `path` is a file.
+        ValueError: If `path` is a device, a FIFO or a socket.
+        OSError: If `path` cannot be written. If the disk is full, the message says how much space
+            is free.
     """
     encoding, newline = (None, None) if "b" in mode else ("utf-8", "\n")
     with (
@@ -55,14 +56,14 @@ def atomic_writer(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO
 
 @contextlib.contextmanager
 def atomic_path(path: str | os.PathLike[str], size: int | None = None) -> Iterator[Path]:
-    """Yield the name of an empty temporary file that becomes `path`, as `atomic_writer` does.
+    """Yield the name of an empty temporary file that becomes `path`; see `atomic_writer`.
 
-    For libraries that open the file themselves, or put another in its place. They must close it
-    before the block ends.
+    Use it for libraries that open or replace the file themselves. Close the file before the block
+    ends.
 
     Args:
-        path: the final name.
-        size: bytes that it will have, where that is known, for the message of a full disk.
+        path: Final name.
+        size: Final size in bytes, if known, for the error message when the disk is full.
     """
     target = replaced_file(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -73,7 +74,7 @@ def atomic_path(path: str | os.PathLike[str], size: int | None = None) -> Iterat
             mode = temporary.stat().st_mode & 0o777
         yield temporary
         sync(temporary)
-        if temporary.stat().st_mode & 0o777 != mode:  # safetensors makes files for the owner alone
+        if temporary.stat().st_mode & 0o777 != mode:  # safetensors creates private files
             os.chmod(temporary, mode)
         os.replace(temporary, target)
         sync(target.parent)
@@ -84,17 +85,20 @@ def new_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary directory that becomes `path` when the block ends without an exception.
 
     Raises:
-        FileExistsError: `path` exists and is not an empty directory, or is the current one.
-        NotADirectoryError: what should be a directory of `path` is a file.
-        OSError: it cannot be written; names `path`, and where the disk is full the space.
+        FileExistsError: If `path` is the current directory, or exists and is not an empty one.
+        NotADirectoryError: If a parent of `path` is a file.
+        OSError: If `path` cannot be written. If the disk is full, the message says how much space
+            is free.
     """
     target = Path(os.path.realpath(path))
     _check_is_in_directory(path)
     if os.path.lexists(target):
         if not target.is_dir() or any(target.iterdir()):
-            raise FileExistsError(f"{os.fspath(path)} exists and is not empty: name a new one")
-        if target == Path.cwd():  # its processes would stay in the one that is replaced
-            raise FileExistsError(f"{os.fspath(path)} is the current directory: name a new one")
+            raise FileExistsError(
+                f"{os.fspath(path)} exists and is not empty; choose a new directory"
+            )
+        if target == Path.cwd():  # this process would stay in the replaced directory
+            raise FileExistsError(f"{os.fspath(path)} is the current directory; choose a new one")
     target.parent.mkdir(parents=True, exist_ok=True)
     with _temporary_name(target) as temporary:
         temporary.mkdir()
@@ -116,52 +120,50 @@ def write_json(path: str | os.PathLike[str], content: Any) -> None:
 
 
 def json_text(content: Any) -> str:
-    """Return `content` as indented JSON, as `write_json` writes it."""
+    """Return `content` as indented JSON with a final newline."""
     return json.dumps(content, ensure_ascii=False, indent=2) + "\n"
 
 
 def check_is_regular(path: str | os.PathLike[str], mode: int) -> None:
-    """Check that a file whose mode `os.stat` has returned is a regular one.
+    """Check that `path` is a regular file, given its mode from `os.stat`.
 
     Raises:
-        ValueError: it is a directory, a device, a FIFO or a socket.
+        ValueError: If it is a directory, a device, a FIFO or a socket.
     """
     if not stat.S_ISREG(mode):
         kinds = {stat.S_IFDIR: "directory", stat.S_IFIFO: "FIFO", stat.S_IFSOCK: "socket"}
         kind = kinds.get(stat.S_IFMT(mode), "device")
-        raise ValueError(f"{os.fspath(path)} is a {kind}: name a regular file")
+        raise ValueError(f"{os.fspath(path)} is a {kind}; use a regular file")
 
 
 def replaced_file(path: str | os.PathLike[str]) -> Path:
-    """Return the file that is replaced when `path` is written: `path`, or the target of a link."""
+    """Return the file that a write to `path` replaces: `path` or the target of a link."""
     _check_is_in_directory(path)
-    # Renaming a file over /dev/stdout would lose the output of the file that it stands for.
+    # Renaming a file over /dev/stdout would lose what was written to standard output.
     parent = os.path.realpath(os.path.dirname(os.path.abspath(path)))
     if parent == "/dev" or parent.startswith("/proc/"):
-        raise ValueError(f"{os.fspath(path)} is a device: name a regular file")
-    with contextlib.suppress(FileNotFoundError):  # or a link to a file that does not exist yet
+        raise ValueError(f"{os.fspath(path)} is a device; use a regular file")
+    with contextlib.suppress(FileNotFoundError):  # a new file, or a dangling link
         mode = os.stat(path).st_mode
         if stat.S_ISDIR(mode):
-            raise IsADirectoryError(f"{os.fspath(path)} is a directory: name a file to write to")
+            raise IsADirectoryError(f"{os.fspath(path)} is a directory; use a file name")
         check_is_regular(path, mode)
     return Path(os.path.realpath(path))
 
 
 def _check_is_in_directory(path: str | os.PathLike[str]) -> None:
-    """Refuse a path through a file, of which the system says no more than "Not a directory"."""
+    """Raise an error that names the parent of `path` that is not a directory."""
     for parent in Path(path).parents:
         if parent.is_dir():
             return
         if os.path.lexists(parent):
             kind = "a file" if os.path.exists(parent) else "a dangling or circular link"
-            raise NotADirectoryError(
-                f"{parent} is {kind}, so {os.fspath(path)} cannot be written: name a directory"
-            )
+            raise NotADirectoryError(f"{parent} is {kind}, so {os.fspath(path)} cannot be written")
 
 
 @contextlib.contextmanager
 def _temporary_name(target: Path, size: int | None = None) -> Iterator[Path]:
-    """Yield a name beside `target` that no other writer uses; what is left there is removed."""
+    """Yield a unique name next to `target`, and remove what is left there afterwards."""
     name = target.name
     if len(os.fsencode(name)) > _LONGEST_NAME:
         name = hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
@@ -178,7 +180,7 @@ def _temporary_name(target: Path, size: int | None = None) -> Iterator[Path]:
             raise OSError(error.errno, error.strerror, own) from error
         raise
     finally:
-        with contextlib.suppress(OSError):  # which must not hide the first error
+        with contextlib.suppress(OSError):  # do not hide the first error
             remove(temporary)
         _being_written.discard(temporary.name)
 
@@ -187,12 +189,12 @@ def _temporary_name(target: Path, size: int | None = None) -> Iterator[Path]:
 def full_disk_names(
     target: Path, size: int | None = None, free: Callable[[], None] | None = None
 ) -> Iterator[None]:
-    """Name a file, and the space that is missing, in the error of a disk that is full.
+    """Name the file and the required space in a "disk full" error from this block.
 
     Args:
-        target: the file that is written within this block.
-        size: its bytes, where that is known.
-        free: removes what was written of it, which then counts as free space.
+        target: File that the block writes.
+        size: Final size in bytes, if known.
+        free: Removes the partial file, so that its bytes count as free space.
     """
     try:
         yield
@@ -200,7 +202,7 @@ def full_disk_names(
         number, reason = error.errno, error.strerror or ""
         if re.fullmatch(r"\d+ requested and \d+ written", str(error)):  # NumPy drops the reason
             number, reason = errno.ENOSPC, os.strerror(errno.ENOSPC)
-        # What opens a file has named it, and lacked an entry in a directory, not bytes.
+        # open() names the file itself. It failed for a directory entry, not for bytes.
         if error.filename is not None or number not in NO_SPACE:
             raise
         with contextlib.suppress(OSError):
@@ -208,23 +210,23 @@ def full_disk_names(
                 free()
             left = shutil.disk_usage(target.parent).free
             if number == errno.ENOSPC and size is None:
-                reason += f": more than the {left:,} bytes that are free are needed"
-            elif number == errno.ENOSPC and left < (size or 0):  # or there is a quota
+                reason += f": more than the {left:,} free bytes are needed"
+            elif number == errno.ENOSPC and left < (size or 0):  # otherwise a quota is exceeded
                 reason += f": {size:,} bytes are needed and {left:,} are free"
         raise OSError(number, reason, os.fspath(target)) from error
 
 
 def _remove_leftovers(directory: Path, pattern: re.Pattern[str]) -> None:
-    """Remove the temporary files with names like these whose processes no longer run."""
+    """Remove temporary files that match `pattern` and whose processes no longer run."""
     for name in os.listdir(directory):
         match = pattern.fullmatch(name)
         if match and name not in _being_written and not _runs(int(match[1])):
-            with contextlib.suppress(OSError):  # another writer removes it, too
+            with contextlib.suppress(OSError):  # another writer may have removed it
                 remove(directory / name)
 
 
 def _runs(pid: int) -> bool:
-    """Return whether another process with this number runs; always on Windows, which cannot say."""
+    """Return whether another process has this PID. On Windows, which cannot tell, return True."""
     if os.name == "nt":
         return True
     try:
@@ -237,7 +239,7 @@ def _runs(pid: int) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a whole directory, if there is one."""
+    """Remove a file or a directory tree if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -245,8 +247,8 @@ def remove(path: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file, or the names in a directory, are on the disk."""
-    if path.is_dir() and os.name == "nt":  # which cannot open one
+    """Wait until the content of a file or directory is on disk."""
+    if path.is_dir() and os.name == "nt":  # Windows cannot open a directory
         return
     handle = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
     try:
@@ -259,18 +261,18 @@ def sync(path: Path) -> None:
 
 
 def check_is_no_input(output: str | os.PathLike[str], inputs: Iterable[str]) -> None:
-    """Refuse to replace a file that is read, whatever name it has here. Inputs may be URLs.
+    """Check that `output` is not an input under the same or another name. Inputs may be URLs.
 
     Raises:
-        ValueError: `output` is one of the inputs.
+        ValueError: If `output` is one of the inputs.
     """
     identity = _identity(output)
     if identity is not None and identity in map(_identity, inputs):
-        raise ValueError(f"{output} would replace a file that is read: choose another name")
+        raise ValueError(f"{output} is also an input; choose another output name")
 
 
 def _identity(path: str | os.PathLike[str]) -> tuple[int, int] | None:
-    """Return what identifies a file under all its names, None where there is none."""
+    """Return the device and inode of a file, or None if it does not exist."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -279,12 +281,12 @@ def _identity(path: str | os.PathLike[str]) -> tuple[int, int] | None:
 
 
 def printable_path(path: str | os.PathLike[str]) -> str:
-    """Return a path as text that UTF-8 can encode; a file name need not be valid Unicode."""
+    """Return a path as text that UTF-8 can encode, even if its name is not valid Unicode."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def sha256_file(path: str | os.PathLike[str]) -> str:
-    """Return the SHA-256 of a file's bytes as 64 hexadecimal digits, reading it in blocks."""
+    """Return the SHA-256 of a file as 64 hexadecimal digits."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while block := file.read(_BLOCK):

@@ -1,8 +1,7 @@
 """Names and modules that load on first use.
 
-A configuration can then be read, and a help page printed, without importing torch, which takes
-seconds and need not be installed; and a vocabulary is trained natively without importing NumPy,
-which can take longer than the training.
+Reading a configuration or printing a help page does not import torch, which takes seconds and may
+not be installed. The native trainer does not import NumPy, which can take longer than training.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from typing import Any
 
 
 class LazyModule:
-    """Stands for a module that is imported when one of its names is first used.
+    """A module that is imported on the first access to one of its names.
 
-    Type checkers need the ordinary import, under `if TYPE_CHECKING`.
+    Type checkers need an ordinary import under `if TYPE_CHECKING`.
     """
 
     def __init__(self, name: str) -> None:
@@ -23,18 +22,18 @@ class LazyModule:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(importlib.import_module(self._module_name), name)
-        setattr(self, name, value)  # found there from now on, as fast as in a module
+        setattr(self, name, value)  # later accesses do not come here
         return value
 
 
 def lazy_names(
     package: str, modules: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of a package (PEP 562).
+    """Return `__getattr__` and `__dir__` for a package (PEP 562).
 
     Args:
-        package: its name.
-        modules: module -> the public names that it holds, separated by spaces.
+        package: Name of the package.
+        modules: Module -> its public names, separated by spaces.
     """
     module_of = {name: module for module, names in modules.items() for name in names.split()}
 

@@ -1,4 +1,4 @@
-"""What a process holds, for the message where memory does not suffice."""
+"""Peak memory, and MemoryErrors that say what was in memory."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator
 
 @contextlib.contextmanager
 def holding(describe: Callable[[], str]) -> Iterator[None]:
-    """Within this block, a MemoryError says what was being held; the innermost block counts.
+    """Add a description of the data in memory to a MemoryError from this block.
+
+    In nested blocks, the innermost description is used.
 
     Args:
-        describe: returns what, and how large it is; called only after such an error.
+        describe: Returns the description, such as "5 words". Called only after a MemoryError.
     """
     try:
         yield
@@ -25,14 +27,14 @@ def holding(describe: Callable[[], str]) -> Iterator[None]:
 
 
 class _DescribedError(MemoryError):
-    """Says what was being held."""
+    """A MemoryError that has a description."""
 
 
 def peak_memory() -> int | None:
-    """Return the most bytes that this process has held in memory; None where it is not known."""
+    """Return the peak memory of this process in bytes, or None on Windows."""
     try:
         import resource
-    except ImportError:  # on Windows
+    except ImportError:
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

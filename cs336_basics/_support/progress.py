@@ -1,4 +1,4 @@
-"""Progress bars that cost nothing unless they are shown."""
+"""Progress bars that cost nothing when hidden."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 class HiddenBar:
     """A progress bar that is never shown.
 
-    (A disabled `tqdm` still makes its lock, for which it imports `multiprocessing`: 5 to 8 ms of
-    the first call.)
+    A disabled `tqdm` still imports `multiprocessing` for its lock, which takes 5 to 8 ms.
     """
 
     disable = True
@@ -31,7 +30,7 @@ class HiddenBar:
 
 
 def progress_bar(show: bool, **options: Any) -> tqdm[Any] | HiddenBar:
-    """Return a `tqdm` bar with these options, shown on a terminal only; hidden unless `show`."""
+    """Return a `tqdm` bar that appears only on a terminal, or a hidden bar unless `show`."""
     if not show:
         return HiddenBar()
     from tqdm import tqdm
@@ -45,5 +44,5 @@ def byte_bar(show: bool, total: int, desc: str) -> tqdm[Any] | HiddenBar:
 
 
 def title_of(files: Sequence[str]) -> str:
-    """Return what a bar shows of files: the name of one, or the number of several."""
+    """Return the title of a bar: the name of a single file, or the number of files."""
     return os.path.basename(files[0]) if len(files) == 1 else f"{len(files):,} files"

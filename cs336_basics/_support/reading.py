@@ -1,4 +1,4 @@
-"""Reading files that may hold anything: errors are ValueErrors of one line that name the file."""
+"""Readers for untrusted files. Errors are one-line ValueErrors that name the file."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ else:
 
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a regular file for reading. Nothing else: opening a FIFO waits until it has a writer.
+    """Open a regular file for reading.
+
+    Opening does not block on a FIFO without a writer.
 
     Raises:
-        ValueError: it is a device, a FIFO or a socket.
-        OSError: it cannot be read.
+        ValueError: If it is a device, a FIFO or a socket.
+        OSError: If it cannot be read.
     """
 
     def open_without_waiting(name: str, flags: int) -> int:
@@ -39,127 +41,125 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def decoded(content: bytes, path: str | os.PathLike[str]) -> str:
-    """Return the content of a file as text; a byte order mark at its beginning is omitted.
+    """Return the content of a file as text without a byte order mark.
 
     Raises:
-        ValueError: it is not UTF-8; names the byte.
+        ValueError: If it is not UTF-8. The message names the byte offset.
     """
     try:
         # "-sig": some Windows editors write a byte order mark.
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 at byte {error.start}: {error.reason}") from error
+        raise ValueError(f"{path}: invalid UTF-8 at byte {error.start}: {error.reason}") from error
 
 
 def parse_json(content: bytes, path: str | os.PathLike[str], object_pairs_hook: Any = None) -> Any:
-    """Return what the content of a file means as JSON.
+    """Return the JSON value in the content of a file.
 
     Raises:
-        ValueError: it is not JSON, or has a string that is not valid Unicode; names the file, and
-            the line where that is known.
+        ValueError: If it is not JSON, or a string in it is not valid Unicode. The message names the
+            file and, if known, the line.
     """
     text = decoded(content, path)
     try:
         found = json.loads(text, object_pairs_hook=object_pairs_hook)
-        if "\\ud" in text or "\\uD" in text:  # half of a surrogate pair cannot be written again
+        if "\\ud" in text or "\\uD" in text:  # half a surrogate pair cannot be encoded
             json.dumps(found, ensure_ascii=False).encode()
         return found
     except UnicodeEncodeError as error:
         half = error.object[error.start]
-        raise ValueError(f"{path} has the escape {half!a} alone: it is not valid Unicode") from None
+        raise ValueError(f"{path}: invalid Unicode: unpaired surrogate {half!a}") from None
     except json.JSONDecodeError as error:
         raise ValueError(
             f"{path}, line {error.lineno}, column {error.colno}: not JSON: {error.msg}"
         ) from error
     except RecursionError as error:
-        raise ValueError(f"{path} is nested too deeply") from error
+        raise ValueError(f"{path}: nested too deeply") from error
     except ValueError as error:
         raise ValueError(f"{path}: {short_reason(error)}") from error
 
 
 def unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the items of a JSON object; as a hook of `parse_json`, it refuses repeated keys.
-
-    A dict would silently keep the last of two equal keys.
+    """Return the items of a JSON object as a dict. Use it as `object_pairs_hook`.
 
     Raises:
-        ValueError: a key occurs twice; names it.
+        ValueError: If a key occurs twice. JSON parsers silently keep the last one.
     """
     content = dict(items)
     if len(content) < len(items):
         seen: set[str] = set()
         for key, _ in items:
             if key in seen:
-                raise ValueError(f"the key {short_repr(key)} occurs twice: remove one")
+                raise ValueError(f"key {short_repr(key)} occurs twice; remove one")
             seen.add(key)
     return content
 
 
 def read_json_object(path: Path, longest: int) -> dict[str, Any]:
-    """Return the object in a small file of JSON.
+    """Return the object in a small JSON file.
 
     Args:
-        path: the file.
-        longest: bytes that such a file can have.
+        path: JSON file.
+        longest: Maximum file size in bytes.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is longer, or does not hold an object.
+        FileNotFoundError: If the file does not exist.
+        ValueError: If the file is too long or does not contain an object.
     """
     with open_regular(path) as file:
         content = file.read(longest + 1)
     if len(content) > longest:
-        raise ValueError(f"{path} is longer than {longest:,} bytes")
+        raise ValueError(f"{path}: longer than {longest:,} bytes")
     found = parse_json(content, path)
     if not isinstance(found, dict):
-        raise ValueError(f"{path} holds a value of type {type(found).__name__}, not an object")
+        raise ValueError(f"{path}: must contain a JSON object, got {type(found).__name__}")
     return found
 
 
 def read_array_header(
     file: BinaryIO, path: str | os.PathLike[str], size: int, dtypes: Sequence[str]
 ) -> tuple[np.dtype[Any], int]:
-    """Read the header of a .npy array of one dimension; the elements follow in the file.
+    """Read the header of a one-dimensional .npy array.
 
-    `np.load` is not used: some headers make it end the process (items without a size), or raise
-    what the Python parser raises.
+    `np.load` is unsafe for untrusted files: some headers (items of size 0) end the process, and
+    others raise errors of the Python parser.
 
     Args:
-        file: at the beginning of the array.
-        path: its name, for messages.
-        size: bytes from there to the end of the array.
-        dtypes: the types that its elements may have, little-endian.
+        file: File at the start of the array.
+        path: Name of the file in messages.
+        size: Size of the array with its header, in bytes.
+        dtypes: Permitted element types, little-endian.
 
     Returns:
-        the type and the number of the elements.
+        The type and the number of elements. They follow in the file.
 
     Raises:
-        ValueError: it is not such an array.
+        ValueError: If the file does not contain such an array.
     """
     start = file.tell()
     try:
         dtype, shape = _parse_array_header(file)
-    except Exception as error:  # also a MemoryError of the parser; a header has 10,000 bytes
-        raise ValueError(f"{path} is not a complete .npy file: {short_reason(error)}") from error
+    except Exception as error:  # including a MemoryError of the parser
+        raise ValueError(f"{path}: not a complete .npy file: {short_reason(error)}") from error
     if dtype not in [np.dtype(name).newbyteorder("<") for name in dtypes] or len(shape) != 1:
         raise ValueError(
-            f"{path} holds {str(dtype)[:80]} of shape {str(shape)[:80]}: it must hold "
-            f"{' or '.join(dtypes)} of one dimension"
+            f"{path}: must contain one-dimensional {' or '.join(dtypes)}, got {str(dtype)[:80]} of "
+            f"shape {str(shape)[:80]}"
         )
     num_bytes, found = shape[0] * dtype.itemsize, size - (file.tell() - start)
     if shape[0] < 0 or num_bytes != found:
         raise ValueError(
-            f"{path} is not a complete .npy file: its header says {num_bytes:,} bytes of array and "
-            f"{found:,} follow it"
+            f"{path}: not a complete .npy file: the header announces {num_bytes:,} bytes, got "
+            f"{found:,}"
         )
     return dtype, shape[0]
 
 
 def _parse_array_header(file: BinaryIO) -> tuple[np.dtype[Any], tuple[int, ...]]:
     version = np.lib.format.read_magic(file)
-    if version != (1, 0):  # the others are for headers of more than 65,535 bytes and records
-        raise ValueError(f"its format has the version {version[0]}.{version[1]}")
+    if version != (1, 0):  # others have longer headers or records
+        raise ValueError(f"unsupported format version {version[0]}.{version[1]}")
     shape, _, dtype = np.lib.format.read_array_header_1_0(file)
     if not all(type(length) is int for length in shape):
-        raise ValueError(f"its shape is {short_repr(shape)}")
+        raise ValueError(f"invalid shape {short_repr(shape)}")
     return dtype, shape

@@ -1,4 +1,4 @@
-"""Constants of text that every part of the package shares."""
+"""Text constants that the whole package shares."""
 
 END_OF_TEXT = "<|endoftext|>"
-"""The special token that ends a document (Radford et al. 2019)."""
+"""Special token after each document (Radford et al. 2019)."""

@@ -1,4 +1,4 @@
-"""Every public function refuses arguments of the wrong kind with one line that names them."""
+"""Public functions reject wrong arguments with one-line messages that name them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cs336_basics.pretokenization import (
 )
 from cs336_basics.tokenizer import encode_file
 
-HUGE = 10**5000  # Python refuses to print it
+HUGE = 10**5000  # too long for int-to-str conversion
 BYTES = {byte: bytes([byte]) for byte in range(256)}
 TOKENIZER = Tokenizer(BYTES, [], ["<s>"])
 
@@ -39,13 +39,13 @@ def test_integers_of_python_and_numpy_are_accepted():
 
 
 @pytest.mark.parametrize("value", [True, np.True_, 1.0, 1.5, math.nan, "1", None, [1], np.ones(1)])
-def test_something_else_than_an_integer_is_refused(value):
+def test_non_integers_are_rejected(value):
     with pytest.raises(TypeError, match="n must be an int, got "):
         checked_integer("n", value, 0)
 
 
 @pytest.mark.parametrize("value", [0, -HUGE, 4, 2**64, HUGE], ids=range(5))
-def test_an_integer_out_of_its_limits_is_refused_in_one_short_line(value):
+def test_integers_out_of_range_are_rejected_in_one_short_line(value):
     limit = "most 3" if value > 3 else "least 1"
     with pytest.raises(ValueError, match=f"n must be at {limit}, got ") as error:
         checked_integer("n", value, 1, 3)
@@ -87,7 +87,7 @@ def test_no_integer_overflows(path, name, value):
     if argument in ("num_workers", "cache_size", "vocab_size"):
         with pytest.raises(ValueError, match=rf"^{argument} must be at most \d+"):
             INTEGERS[name](path, value)
-    else:  # all at once, or no limit
+    else:  # no upper limit
         INTEGERS[name](path, value)
 
 
@@ -127,7 +127,7 @@ SEVERAL = {
 
 @pytest.mark.parametrize("name", SEVERAL)
 @pytest.mark.parametrize("value", ["abc", b"abc", 5])
-def test_a_single_text_is_not_a_list_of_texts(name, value):
+def test_a_string_is_not_a_list_of_strings(name, value):
     with pytest.raises((TypeError, ValueError), match=rf"^{name.split()[0]}\b"):
         SEVERAL[name](value)
 
@@ -140,12 +140,12 @@ def test_a_single_text_is_not_a_list_of_texts(name, value):
         lambda special: Splitter("gpt2", special),
     ],
 )
-def test_special_tokens_with_ids_are_refused(make):
+def test_a_dict_of_special_tokens_is_rejected(make):
     with pytest.raises(TypeError, match=r"^special_tokens .*999"):
         make({"<|endoftext|>": 999})
 
 
-def test_an_open_file_is_no_path(path):
+def test_an_open_file_is_not_a_path(path):
     with (
         open(path, encoding="utf-8") as file,
         pytest.raises(TypeError, match=r"^paths must .* got <_io"),
@@ -153,7 +153,7 @@ def test_an_open_file_is_no_path(path):
         train_bpe(file, 300, [])
 
 
-def test_other_arguments_are_named(path):
+def test_messages_name_the_argument(path):
     train = TRAINERS["heap"]().train_from_counts
     for call, message in (
         (lambda: Tokenizer("abc", []), r"^vocab is 'abc': pass a dict"),
@@ -171,7 +171,7 @@ def test_other_arguments_are_named(path):
             call()
 
 
-def test_a_message_does_not_repeat_a_huge_argument(path):
+def test_messages_shorten_huge_arguments(path):
     huge = "x" * 10**6
     for call in (
         lambda: Splitter(huge),

@@ -1,11 +1,11 @@
-"""What is said where memory does not suffice."""
+"""MemoryErrors that say what was in memory, and peak memory."""
 
 import pytest
 
 from cs336_basics._support.memory import holding, peak_memory
 
 
-def test_the_innermost_block_says_what_was_held():
+def test_the_innermost_description_is_used():
     with (
         pytest.raises(MemoryError, match=r"holding 5 words$"),
         holding(lambda: "a corpus"),
@@ -15,17 +15,17 @@ def test_the_innermost_block_says_what_was_held():
 
 
 def test_other_errors_pass_unchanged():
-    with pytest.raises(ValueError, match="x"), holding(lambda: pytest.fail("is not asked")):
+    with pytest.raises(ValueError, match="x"), holding(lambda: pytest.fail("called")):
         raise ValueError("x")
 
 
-def test_the_peak_grows_with_what_is_held():
+def test_the_peak_grows_with_an_allocation():
     pytest.importorskip("resource")
     before = peak_memory()
     block = bytearray(b"x") * (2 * before)
     assert peak_memory() > before + len(block) // 4
 
 
-def test_the_place_where_memory_ended_is_kept():
+def test_the_reason_is_kept():
     with pytest.raises(MemoryError, match=r"holding 5 words: row 7$"), holding(lambda: "5 words"):
         raise MemoryError("row 7")

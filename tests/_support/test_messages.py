@@ -1,4 +1,4 @@
-"""Values in messages: short, whatever they are."""
+"""Values are short in messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cs336_basics._support.messages import nearest, short_reason, short_repr
 
 
 @pytest.mark.parametrize("value", ["a b", b"\xff", 7, None, [1, "x"], {"a": (1, 2)}, 2.5, True])
-def test_a_short_value_is_shown_as_it_is(value):
+def test_a_short_value_is_unchanged(value):
     assert short_repr(value) == repr(value)
 
 
@@ -27,12 +27,12 @@ def test_a_long_value_is_cut(value):
     assert "\n" not in text
 
 
-def test_an_array_is_shown_in_one_line():
+def test_an_array_is_one_line():
     assert short_repr(np.zeros((2, 2))) == "array([[0., 0.], [0., 0.]])"
     assert "\n" not in short_repr(np.linspace(0, 1, 100))
 
 
-def test_lists_that_share_their_elements_take_no_time():
+def test_nested_lists_with_shared_elements_take_no_time():
     value = ["x"]
     for _ in range(200):
         value = [value, value, value]
@@ -56,5 +56,5 @@ def test_a_reason_is_one_short_line():
         ("qqqq", ""),
     ],
 )
-def test_the_nearest_name_is_found_with_and_without_its_section(name, found):
+def test_the_nearest_name_is_suggested(name, found):
     assert nearest(name, ["model.d_model", "--d-model", "schedule.max_learning_rate"]) == found

@@ -1,4 +1,4 @@
-"""Checked dataclasses: values by dotted name, text or not, and messages of one line."""
+"""Checked dataclasses: values by dotted name, conversion of text, and one-line messages."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Outer(Checked):
     inner: Inner = dataclasses.field(default_factory=Inner)
 
 
-def test_the_names_of_sections_are_dotted():
+def test_fields_have_dotted_names():
     names = ["name", "folder", "paths", "kind", "trainer", "switch", "rest"]
     assert list(dict(fields_of(Outer))) == [*names, "inner.width", "inner.rate"]
     fields = dict(fields_of(Outer))
@@ -64,7 +64,7 @@ def test_words_are_converted():
     assert build(Outer, {"paths": [Path("a")]}).paths == "a"
 
 
-def test_null_is_none_only_where_none_is_possible():
+def test_null_is_none_only_if_the_field_may_be_none():
     names = ("inner.rate", "folder", "name")
     found = build(Outer, dict.fromkeys(names, Word("null")))
     assert (found.inner.rate, found.folder, found.name) == (None, None, "null")
@@ -93,13 +93,13 @@ def test_null_is_none_only_where_none_is_possible():
         ({"name": "x" * 9, "rest": "y", "kind": "c"}, "rest must be an integer, got 'y'"),
     ],
 )
-def test_what_is_wrong_is_one_line(values, message):
+def test_errors_are_one_line(values, message):
     with pytest.raises(ValueError, match=r"\S") as error:
         build(Outer, values)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 
-def test_names_are_shown_as_the_caller_wishes():
+def test_the_caller_may_format_names():
     with pytest.raises(ValueError, match=r"--inner\.width must be at least 1, got 0"):
         build(Outer, {"inner.width": 0}, lambda name: f"--{name}")

@@ -1,4 +1,4 @@
-"""Warnings name the line of the program that called the library, however deep they arise."""
+"""Warnings name the line of the program that called the library."""
 
 import json
 import warnings
@@ -58,7 +58,7 @@ def text_file(tmp_path):
         lambda: count_texts([NOT_UTF8], Splitter()),
     ],
 )
-def test_a_text_in_memory_is_warned_of_at_the_line_of_the_call(call):
+def test_warnings_about_texts_name_the_call(call):
     check_lines(call)
 
 
@@ -79,11 +79,11 @@ def test_a_text_in_memory_is_warned_of_at_the_line_of_the_call(call):
         lambda path: sample_documents(Corpus(path), 1),
     ],
 )
-def test_a_file_is_warned_of_at_the_line_of_the_call(call, text_file):
+def test_warnings_about_files_name_the_call(call, text_file):
     check_lines(lambda: call(text_file))
 
 
-def test_a_corpus_is_warned_of_at_the_line_that_makes_it(tmp_path):
+def test_warnings_about_a_corpus_name_the_line_that_creates_it(tmp_path):
     path = tmp_path / "wide.txt"
     path.write_bytes("some text in UTF-16 ".encode("utf-16-le") * 50)
     check_lines(lambda: Corpus(path))
@@ -91,12 +91,12 @@ def test_a_corpus_is_warned_of_at_the_line_that_makes_it(tmp_path):
     check_lines(lambda: count_words(path))
 
 
-def test_merges_that_exist_are_warned_of_at_the_line_that_trains():
+def test_warnings_about_existing_merges_name_the_training_line():
     vocab = {**BYTES, 256: b"aa"}
     check_lines(lambda: trainer(continue_from=(vocab, [])).train_from_counts({b"aa": 5}, 258, []))
 
 
-def test_a_logger_that_fails_is_warned_of_at_the_line_of_its_first_row():
+def test_warnings_about_a_failing_logger_name_its_first_row():
     def full(row, step):
         raise OSError("disk full")
 
@@ -105,7 +105,7 @@ def test_a_logger_that_fails_is_warned_of_at_the_line_of_its_first_row():
 
 
 def check_lines(call):
-    """Check that a call warns, and that every warning names a line of this file."""
+    """Check that a call warns and that every warning names a line of this file."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         call()

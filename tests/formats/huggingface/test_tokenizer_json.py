@@ -665,7 +665,7 @@ def test_added_tokens_that_compete_differently_are_refused():
 def test_repeated_keys_are_refused(tmp_path):
     path = tmp_path / "tokenizer.json"
     path.write_text('{"model": {"vocab": {"a": 1, "a": 2}}}')
-    with pytest.raises(ValueError, match="the key 'a' occurs twice"):
+    with pytest.raises(ValueError, match="key 'a' occurs twice"):
         Tokenizer.from_huggingface(path)
 
 

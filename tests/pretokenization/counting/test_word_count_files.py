@@ -113,7 +113,7 @@ def test_wrong_array_shapes_are_rejected(tmp_path, shape):
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in members.items():
             archive.writestr(name, content)
-    assert "data.npy is not a complete .npy file" in rejected(path)
+    assert "data.npy: not a complete .npy file" in rejected(path)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs POSIX FIFOs")

@@ -14,6 +14,7 @@ PAGES = (
     ROOT / "README.md",
     ROOT / "docs" / "benchmarks.md",
     ROOT / "docs" / "counting-and-encoding.md",
+    ROOT / "docs" / "profiling.md",
     ROOT / "docs" / "stages.md",
 )
 """Pages with generated blocks: tables, lines of the source, and the worked example."""

@@ -17,6 +17,7 @@ from benchmarks.corpora import COMMON_BYTES, COMMON_VOCAB_SIZE
 from benchmarks.report.measurements import faster
 from benchmarks.stages import extrapolation
 from cs336_basics import TRAINERS
+from cs336_basics.commands.train_bpe import phase_lines
 
 STAGES = tuple(TRAINERS)
 SIMD_LEVELS = ("scalar", "portable", "neon", "avx2", "avx512")
@@ -294,6 +295,18 @@ def phase_table(found, line):
     return header, body
 
 
+def printed_phases(rows):
+    """What `train-bpe --trainer heap` printed: the phases, on the smallest text of the web."""
+    found = [r for r in of_comparison(rows, "shipped") if (r.corpus, r.stage) == ("owt", "heap")]
+    found = [row for row in found if row.vocab_size == COMMON_VOCAB_SIZE]
+    if not found:
+        return []
+    row = min(found, key=lambda row: abs(row.bytes - COMMON_BYTES["owt"]))
+    timings = {phase: statistics.median(seconds) for phase, seconds in row.phases.items()}
+    timings["total"] = sum(timings.values())
+    return ["```text", "trainer: heap", *phase_lines(timings), "```"]
+
+
 def end_to_end(rows):
     """Times from the file to the vocabulary, counted as in the stage's time and as shipped."""
     counted, shipped = of_comparison(rows, "end-to-end"), of_comparison(rows, "shipped")
@@ -531,6 +544,7 @@ TABLES = {
     "merging": pivoted("merging", whole_tasks, seconds_and_gain),
     "merging-phases": by_phase("merging", whole_tasks),
     "end-to-end": end_to_end,
+    "phases of heap": printed_phases,
     "end-to-end-phases": by_phase("end-to-end", whole_tasks),
     "counting": pivoted("counting", largest_tasks, rate_and_gain),
     "encoding": pivoted("encoding", largest_tasks, rate_and_gain),

@@ -50,13 +50,18 @@ def draw(traces, corpus):
         2, 1, figsize=(6.4, 8.4), sharex=True, layout="constrained"
     )
     for name, trace in traces.items():
-        for axes, values in (
-            (upper, [merge.work.positions for merge in trace]),
-            (lower, [merge.seconds * 1e6 for merge in trace]),
+        # The first and the last merge include the time before and after the merges.
+        for axes, values, first in (
+            (upper, [merge.work.positions for merge in trace], 1),
+            (lower, [merge.seconds * 1e6 for merge in trace[1:-1]], 2),
         ):
             style = STYLES.get(name, "solid")
             axes.plot(
-                *binned(values), color=plots.COLOURS[name], linestyle=style, label=name, linewidth=2
+                *binned(values, first),
+                color=plots.COLOURS[name],
+                linestyle=style,
+                label=name,
+                linewidth=2,
             )
     for axes, label in ((upper, "symbols read by a merge"), (lower, "microseconds of a merge")):
         axes.set_xscale("log")
@@ -69,13 +74,18 @@ def draw(traces, corpus):
     plots.save(plt, figure, PLOT)
 
 
-def binned(values):
-    """Return the position and the median of each bin. Bins grow by a constant factor."""
-    edges = np.unique(np.geomspace(1, len(values) + 1, POINTS).astype(int))
+def binned(values, first):
+    """Return the position and the median of each bin. Bins grow by a constant factor.
+
+    Args:
+        values: One value for each merge.
+        first: Number of the first merge.
+    """
+    edges = np.unique(np.geomspace(first, first + len(values), POINTS).astype(int))
     bins = list(itertools.pairwise(edges))
     return (
-        [np.sqrt(first * (last - 1)) for first, last in bins],
-        [np.median(values[first - 1 : last - 1]) for first, last in bins],
+        [np.sqrt(start * (end - 1)) for start, end in bins],
+        [np.median(values[start - first : end - first]) for start, end in bins],
     )
 
 

@@ -51,8 +51,8 @@ class BPE_Trainer:
             limit. (Hugging Face's limit of n gives tokens of at most max(2, n - 1) bytes.)
         tie_break: which of equally frequent pairs is merged first. `"lexicographic"`: the greatest
             `(bytes, bytes)`, the rule of CS336; `"huggingface"`: the one that `tokenizers` takes.
-        trace: called with a MergeTrace after each merge, or, by compiled versions, for several
-            merges at a time; see `trace_file`. Not timed.
+        trace: Called with a MergeTrace for each merge, in order, once the next one is found or the
+            training ends; see `trace_file`. Its time is in no phase.
         continue_from: `(vocab, merges)` of an existing vocabulary, trained or imported, from which
             training goes on: the words are first merged by these merges. The split pattern, and
             for the same result as one training the tie rule, must be those of that vocabulary.

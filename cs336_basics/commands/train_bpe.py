@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -143,10 +143,9 @@ def train_bpe(options: Options) -> None:
             ray=options.ray,
             overwrite=options.overwrite,
         )
-    total = trainer.timings["total"] or 1.0
     say(f"trainer: {trainer.name}")
-    for phase, seconds in trainer.timings.items():
-        say(f"{phase:<22}{seconds:>10.3f} s{seconds / total:>8.1%}")
+    for line in phase_lines(trainer.timings):
+        say(line)
     _warn_of_end_of_text(vocab, special_tokens)
     longest = longest_tokens(vocab, special_tokens)[0]
     if continue_from:
@@ -155,6 +154,12 @@ def train_bpe(options: Options) -> None:
     say(f"written to {options.output}: tokenizer.json, training.json")
     if options.trace:
         say(f"trace written to {options.trace}: {len(merges):,} merges")
+
+
+def phase_lines(timings: Mapping[str, float]) -> list[str]:
+    """Return a line for each phase of a training: its seconds and its share of the total."""
+    total = timings["total"] or 1.0
+    return [f"{p:<24}{seconds:>9.4f} s{seconds / total:>8.1%}" for p, seconds in timings.items()]
 
 
 def _warn_of_end_of_text(vocab: dict[int, bytes], special_tokens: Sequence[str]) -> None:

@@ -104,10 +104,10 @@ def _precision(_: TrainConfig, device: torch.device) -> Decision:
 
 
 def _compile(config: TrainConfig, device: torch.device) -> Decision:
-    if training_flops(config) < _WORTH_COMPILING.get(device.type, float("inf")):
-        return False, "the run is too short for a minute of compilation"
     if not can_compile(device):
         return False, f"not on {device.type}" if device.type != "cpu" else "no C++ compiler found"
+    if training_flops(config) < _WORTH_COMPILING[device.type]:
+        return False, "the run is too short for a minute of compilation"
     return True, "the run is long enough for a minute of compilation"
 
 

@@ -33,7 +33,7 @@ def pyplot():
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    # Text as curves would be most of the file.
+    # Text drawn as curves would be most of the file.
     plt.rcParams.update({
         "svg.hashsalt": "cs336_basics", "svg.fonttype": "none", "font.size": 12,
         "font.sans-serif": ["DejaVu Sans"], "hatch.linewidth": 0.6,

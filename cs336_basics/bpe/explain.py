@@ -224,7 +224,7 @@ def _draw_native(word_counts: Mapping[bytes, int], num_merges: int) -> str:
     kept = f"threshold: {threshold}"
     if threshold == _NO_COUNT_YET:
         kept = "threshold: none yet; pairs are counted when the first maximum is searched for"
-    listed = _table([("pair", "count", "postings (* holds no longer)"), *rows])
+    listed = _table([("pair", "count", "postings (* stale)"), *rows])
     return f"{drawn}\n\n{listed}\n\n{kept}"
 
 

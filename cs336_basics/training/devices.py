@@ -151,8 +151,8 @@ def peak_flops(name: str, precision: str) -> float | None:
 def exact_arithmetic(device: torch.device, deterministic: bool = False) -> Iterator[None]:
     """Context manager that makes results independent of the timing of threads.
 
-    It always applies on a CPU, and on a GPU if `deterministic` is set. By default, the order
-    in which the gradient of the embedding sums the rows of repeated tokens depends on the timing of
+    It always applies on a CPU, and on a GPU if `deterministic` is set. By default, the order in
+    which the gradient of the embedding sums the rows of repeated tokens depends on the timing of
     threads, and the compiler times GPU kernels to select one, which may differ between processes.
     """
     if device.type != "cpu" and not deterministic:
@@ -164,16 +164,11 @@ def exact_arithmetic(device: torch.device, deterministic: bool = False) -> Itera
     enabled = torch.are_deterministic_algorithms_enabled()
     only_warns = torch.is_deterministic_algorithms_warn_only_enabled()
     fills = settings.fill_uninitialized_memory
-    compiler: Any = contextlib.nullcontext()
-    if hasattr(inductor_config, "deterministic"):
-        # The outermost context, because `use_deterministic_algorithms` also changes this setting.
-        compiler = inductor_config.patch(
-            deterministic=deterministic or inductor_config.deterministic
-        )
     if deterministic:
         # cuBLAS reads this at its first matrix product.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    with compiler:
+    # The outermost context, because `use_deterministic_algorithms` also changes this setting.
+    with inductor_config.patch(deterministic=deterministic or inductor_config.deterministic):
         try:
             torch.use_deterministic_algorithms(True)
             # Also filling new memory with NaN to expose bugs would slow every operation.

@@ -8,6 +8,7 @@ import os
 
 import pytest
 import torch
+import torch._inductor.config as inductor_config
 
 import cs336_basics.training.devices as devices
 from cs336_basics.model import ModelConfig, TransformerLM
@@ -78,10 +79,6 @@ def test_peaks_by_name(name, precision, peak):
     ("device", "deterministic"), [("cpu", False), ("cuda", True), ("cuda", False)]
 )
 def test_exact_arithmetic_restores_the_settings_of_the_caller(device, deterministic):
-    import torch._inductor.config as inductor_config
-
-    if not hasattr(inductor_config, "deterministic"):
-        pytest.skip("this torch has no such switch")
     settings = torch.utils.deterministic
     before = settings.fill_uninitialized_memory
     try:
@@ -109,10 +106,6 @@ def test_exact_arithmetic_restores_the_settings_of_the_caller(device, determinis
 
 
 def test_deterministic_arithmetic_does_not_select_kernels_by_timing(monkeypatch):
-    import torch._inductor.config as inductor_config
-
-    if not hasattr(inductor_config, "deterministic"):
-        pytest.skip("this torch has no such switch")
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     with exact_arithmetic(torch.device("cuda"), True):
         assert inductor_config.deterministic

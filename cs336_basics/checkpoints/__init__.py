@@ -1,1 +1,1 @@
-"""What a training run keeps on the disk: its directory, checkpoints and metrics."""
+"""The files of a training run: its directory, checkpoints and metrics."""

@@ -1,14 +1,14 @@
-"""A run's checkpoints: one safetensors file each, complete or absent, verified when it is read.
+"""The checkpoints of a run. Each is one safetensors file, written atomically, verified when read.
 
-The tensors are `model.NAME` and `optimizer.NAME.KEY`, with the plain names of the parameters. The
-header's metadata has one entry, "checkpoint", which is JSON:
+The tensors are named `model.NAME` and `optimizer.NAME.KEY`, where NAME is the plain name of a
+parameter. The metadata in the header has one entry, "checkpoint", which is JSON:
 
-    iteration   the number of steps taken
-    optimizer   the name of its algorithm; its settings are those of the run's configuration
-    crc32       of the tensors of "model" and of "optimizer", each after the rest of this JSON
+    iteration   number of steps taken
+    optimizer   name of the algorithm; its settings are in the configuration of the run
+    crc32       two checksums, "model" and "optimizer", over the rest of this JSON and the tensors
 
-There is no pickle, so a checkpoint cannot contain code; and no state of a random generator: all
-randomness of a step follows from the seed and the number of the step.
+A checkpoint contains no pickle, so it cannot run code. It contains no random state either: the seed
+and the number of a step determine all randomness of the step.
 """
 
 from __future__ import annotations
@@ -44,14 +44,15 @@ _ENTRY = "checkpoint"
 def write_checkpoint(
     path: str | os.PathLike[str], model: Module, optimizer: Optimizer, iteration: int
 ) -> None:
-    """Write the states of model and optimizer, and `iteration`, to a file.
+    """Write a model, its optimizer and the iteration to a file.
 
-    All processes of a job call this, and the first one writes; a sharded model (FSDP2) is gathered.
+    In distributed training every process must call this. The first process writes the file, and a
+    sharded model (FSDP2) is gathered.
 
     Raises:
-        TypeError: the optimizer's state has a value that is neither a tensor nor a number.
-        ValueError: the optimizer has a parameter that is not the model's.
-        OSError: the file cannot be written.
+        TypeError: If the optimizer's state has a value that is neither a tensor nor a number.
+        ValueError: If the optimizer has a parameter that the model does not have.
+        OSError: If the file cannot be written.
     """
     from safetensors import SafetensorError
     from safetensors.torch import save_file
@@ -71,22 +72,23 @@ def write_checkpoint(
             save_file(tensors, temporary, {_ENTRY: json.dumps(content)})
         except SafetensorError as error:
             number = re.search(r"\(os error (\d+)\)", str(error))
-            if number is None or os.name == "nt":  # whose numbers are others
-                raise OSError(f"{os.fspath(path)} was not written: {error}") from error
+            if number is None or os.name == "nt":  # Windows has its own error numbers
+                raise OSError(f"{os.fspath(path)}: cannot write: {error}") from error
             raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
 
 
 def read_checkpoint(
     path: str | os.PathLike[str], model: Module, optimizer: Optimizer | None
 ) -> int:
-    """Restore model and optimizer in place from a file; return its iteration.
+    """Restore a model and its optimizer in place from a file, and return the iteration.
 
-    A file that is damaged or does not fit changes nothing. The model may be compiled or sharded,
-    whichever was saved, and the optimizer another implementation of the same algorithm. `optimizer`
-    None: the weights alone.
+    The model may be compiled or sharded even if the saved one was not, and vice versa. The
+    optimizer may be another implementation of the same algorithm. If it is None, only the weights
+    are restored.
 
     Raises:
-        ValueError: the file is no checkpoint, is damaged, or is of another model or optimizer.
+        ValueError: If the file is not a checkpoint, is damaged, or was saved from a different model
+            or optimizer. Nothing is changed then.
     """
     content, parts = _read(path, ["model"] if optimizer is None else ["model", "optimizer"])
     source = os.fspath(path)
@@ -96,7 +98,7 @@ def read_checkpoint(
         state = checked_state(optimizer, saved, content["optimizer"], source)
         optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
     own = model.state_dict()
-    model.load_state_dict({name: _shared_like(v, own[name]) for name, v in weights.items()})
+    model.load_state_dict({name: _sharded_like(v, own[name]) for name, v in weights.items()})
     iteration: int = content["iteration"]
     return iteration
 
@@ -105,7 +107,7 @@ def verify_checkpoint(path: str | os.PathLike[str]) -> None:
     """Read a checkpoint and compare its checksums.
 
     Raises:
-        ValueError: it is no checkpoint, or it is damaged.
+        ValueError: If the file is not a checkpoint or is damaged.
     """
     _read(path, ["model", "optimizer"])
 
@@ -114,7 +116,7 @@ def verify_checkpoint(path: str | os.PathLike[str]) -> None:
 
 
 def _optimizer_tensors(model: Module, optimizer: Optimizer) -> dict[str, Tensor]:
-    """Return what the optimizer keeps for each parameter: NAME.KEY -> tensor."""
+    """Return the optimizer's state as tensors named NAME.KEY."""
     names = _parameter_names(model, optimizer)
     tensors = {}
     for index, values in optimizer.state_dict()["state"].items():
@@ -126,7 +128,9 @@ def _optimizer_tensors(model: Module, optimizer: Optimizer) -> dict[str, Tensor]
             if isinstance(value, Tensor):
                 tensors[f"{names[index]}.{key}"] = value
             elif value is not None:
-                raise TypeError(f"the optimizer's {key} is of type {type(value).__name__}")
+                raise TypeError(
+                    f"the optimizer's {key} must be a tensor or a number, got {short_repr(value)}"
+                )
     return tensors
 
 
@@ -135,12 +139,12 @@ def _parameter_names(model: Module, optimizer: Optimizer) -> list[str]:
     names = {id(value): plain_name(name) for name, value in model.named_parameters()}
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     if not all(id(parameter) in names for parameter in parameters):
-        raise ValueError("the optimizer has a parameter that is not the model's")
+        raise ValueError("the optimizer has a parameter that the model does not have")
     return [names[id(parameter)] for parameter in parameters]
 
 
 def _gathered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return whole tensors on the CPU, each with its own memory; in the first process only."""
+    """Return whole tensors on the CPU, each with its own memory; nothing on ranks above 0."""
     first = not _is_distributed() or dist.get_rank() == 0
     gathered: dict[str, Tensor] = {}
     seen: set[int] = set()
@@ -149,14 +153,14 @@ def _gathered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         if first:
             value = value.detach().cpu().contiguous()
             memory = value.untyped_storage().data_ptr()
-            # Tied weights are one tensor under two names, which the format cannot express.
+            # safetensors cannot store tied weights, which are one tensor under two names.
             gathered[name] = value.clone() if value.numel() and memory in seen else value
             seen.add(memory)
     return gathered
 
 
 def _checksum(content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> int:
-    """Return the CRC-32 of the rest of the JSON and of tensors: names, types, shapes and bytes."""
+    """Return the CRC-32 of the rest of the JSON, and of tensors' names, dtypes, shapes, bytes."""
     rest = {key: value for key, value in content.items() if key != "crc32"}
     crc = zlib.crc32(json.dumps(rest).encode())
     for name, value in sorted(tensors.items()):
@@ -171,10 +175,10 @@ def _checksum(content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> int:
 def _read(
     path: str | os.PathLike[str], wanted: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, dict[str, Tensor]]]:
-    """Return the JSON of a checkpoint, and the tensors of its wanted parts, verified.
+    """Return the JSON of a checkpoint and the tensors of the wanted parts, verified.
 
-    safetensors refuses a header that does not describe the whole file exactly, so that the tensors
-    take no more memory than the file has bytes.
+    safetensors refuses a header that does not match the size of the file, so the tensors never take
+    more memory than the file.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -199,7 +203,7 @@ def _read(
         ):
             pass
         case _:
-            raise ValueError(f"{path} is not a checkpoint: its header has no whole {_ENTRY!r}")
+            raise ValueError(f"{path} is not a checkpoint: its header has no valid {_ENTRY!r}")
     for part, tensors in parts.items():
         if _checksum(content, tensors) != sums.get(part):
             raise ValueError(f"{path} is damaged: the checksum of {part} is wrong")
@@ -209,18 +213,20 @@ def _read(
 def _state_of(
     model: Module, optimizer: Optimizer, tensors: Mapping[str, Tensor], source: str
 ) -> dict[int, dict[str, Any]]:
-    """Return what the optimizer keeps for each parameter, by its number, from NAME.KEY: tensor."""
+    """Return the optimizer's state by parameter index, from tensors named NAME.KEY."""
     names = _parameter_names(model, optimizer)
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     state: dict[int, dict[str, Any]] = {}
     for full_name, value in tensors.items():
         name, _, key = full_name.rpartition(".")
         if name not in names:
-            raise ValueError(f"{source} is of another optimizer: it has {short_repr(full_name)}")
+            raise ValueError(
+                f"{source} was saved by a different optimizer: unexpected {short_repr(full_name)}"
+            )
         index = names.index(name)
         own = parameters[index]
-        # A moment is sharded as its parameter is.
-        kept = _shared_like(value, own) if value.shape == own.shape else value
+        # A moment is sharded like its parameter.
+        kept = _sharded_like(value, own) if value.shape == own.shape else value
         is_step = key == "step" and value.dtype == torch.int64 and value.numel() == 1
         state.setdefault(index, {})[key] = int(value) if is_step else kept
     return state
@@ -234,7 +240,7 @@ def _is_distributed() -> bool:
 
 
 def _is_shard(tensor: Tensor) -> bool:
-    # This import is slow; torch has made it already when something is distributed.
+    # This import is slow, except in distributed training, where torch has already done it.
     if not _is_distributed():
         return False
     from torch.distributed.tensor import DTensor
@@ -242,8 +248,8 @@ def _is_shard(tensor: Tensor) -> bool:
     return isinstance(tensor, DTensor)
 
 
-def _shared_like(value: Tensor, own: Tensor) -> Tensor:
-    """Return this process's shard of a whole tensor where its own one is a shard."""
+def _sharded_like(value: Tensor, own: Tensor) -> Tensor:
+    """Return this process's shard of a whole tensor if `own` is a shard, or else the tensor."""
     if not _is_shard(own):
         return value
     from torch.distributed.tensor import DTensor, distribute_tensor

@@ -1,11 +1,11 @@
-"""The directory of a run: the names of its files, and how each is written.
+"""The directory of a run.
 
 config.yaml     the resolved configuration
-data/           text, token files, and a record of what they were made from
+data/           text, token files and a record of their inputs
 tokenizer/      tokenizer.json, training.json
-metrics.jsonl   one JSON object per line: the same bytes when the run is repeated
-timings.jsonl   times, a line for each line of metrics.jsonl and each checkpoint: never the same
-loss.png        the curves in metrics.jsonl
+metrics.jsonl   one JSON object per line; a repeated run writes the same bytes
+timings.jsonl   wall-clock times: one line per line of metrics.jsonl and per checkpoint
+loss.png        the loss curves in metrics.jsonl
 checkpoints/    step_00000500.safetensors, ...
 samples/        step_00000500.txt, ...
 """
@@ -30,7 +30,7 @@ class RunDirectory:
     """The files of one run.
 
     Args:
-        path: the directory; `create` makes a new one.
+        path: Directory of the run. It need not exist before `create`.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -44,77 +44,73 @@ class RunDirectory:
         self.checkpoints = self.path / "checkpoints"
         self.samples = self.path / "samples"
         self._lock: int | None = None
-        self._is_new = False  # made by `create`
+        self._is_new = False  # whether `create` made it
 
     @property
     def name(self) -> str:
-        """The name of the run: the last component of its path, even if that is given as `.`."""
+        """The last component of the absolute path, even if the path is `.`."""
         return os.path.basename(os.path.abspath(self.path))
 
     def create(self) -> None:
-        """Make the directory and lock it; nothing is written into it before it is locked.
+        """Make the directory and lock it. Nothing is written to it before it is locked.
 
         Raises:
-            FileExistsError: it exists and is not empty, or it is a file.
-            ValueError: another process has the lock.
+            FileExistsError: If it exists and is not empty, or is a file.
+            ValueError: If another process has the lock.
         """
         self._check_is_free()
         try:
             self.lock()
         except OSError as error:
             raise type(error)(
-                f"cannot make the directory {self.path}: {error.strerror}: name another with "
-                "--run-dir"
+                f"{self.path}: cannot make the directory: {error.strerror}; pass another --run-dir"
             ) from error
         try:
-            self._check_is_free()  # another process may have had the lock meanwhile
+            self._check_is_free()  # another process may have had the lock in between
         except BaseException:
             self.unlock()
             raise
         self._is_new = True
 
     def _check_is_free(self) -> None:
-        """Check that there is nothing in the directory, unless another process has the lock."""
         if self.path.is_file():
-            raise FileExistsError(f"{self.path} is a file: name a directory with --run-dir")
-        # A process that was killed before it wrote a configuration left nothing to continue.
+            raise FileExistsError(f"{self.path} is a file; pass a directory as --run-dir")
+        # A process that was killed before it wrote a configuration leaves only such files.
         nothing = re.compile(r"\.lock|\..*\.tmp")
         if self.path.is_dir() and not all(map(nothing.fullmatch, os.listdir(self.path))):
             raise FileExistsError(
-                f"{self.path} is not empty: to continue the run in it, --resume "
-                f"{shlex.quote(str(self.path))}; "
-                "for a new run, name another --run-dir or remove this one"
+                f"{self.path} is not empty; pass --resume {shlex.quote(str(self.path))} to "
+                "continue its run, or remove it or pass another --run-dir for a new run"
             )
 
     def discard(self) -> None:
-        """Remove what a start that failed has made, so that the next one can use the directory.
+        """Remove the files of a failed start, so that the next start can use the directory.
 
-        Does nothing unless `create` of this object made the run, nor once the run has metrics or a
-        checkpoint.
+        Does nothing if `create` did not make the run, or if the run has metrics or a checkpoint.
         """
         if not self._is_new or self.metrics.exists() or self.steps_saved():
             return
         for entry in self.path.iterdir():
-            with contextlib.suppress(OSError):  # something else is writing into it
+            with contextlib.suppress(OSError):  # another program is writing to it
                 remove(entry)
         with contextlib.suppress(OSError):
             self.path.rmdir()
 
     def remove_temporary_files(self) -> None:
-        """Remove the files that a killed process left half written."""
+        """Remove the incomplete files of a killed process."""
         for left in [*self.path.rglob(".*.tmp"), *self.checkpoints.glob(".tmp*")]:  # safetensors'
             remove(left)
 
     def checkpoint(self, step: int) -> Path:
-        """Return the file of the checkpoint taken after `step` optimizer steps."""
+        """Return the path of the checkpoint saved after `step` optimizer steps."""
         return self.checkpoints / f"step_{step:08d}.safetensors"
 
     def sample(self, step: int) -> Path:
-        """Return the file of the text sampled after `step` optimizer steps."""
+        """Return the path of the text sampled after `step` optimizer steps."""
         return self.samples / f"step_{step:08d}.txt"
 
     def steps_saved(self) -> list[int]:
-        """Return the steps of the checkpoints in the directory, in order."""
+        """Return the steps of all saved checkpoints in ascending order."""
         steps = (step_of(file) for file in self.checkpoints.glob("*"))
         return sorted(step for step in steps if step is not None)
 
@@ -124,9 +120,12 @@ class RunDirectory:
         return self.checkpoint(steps[-1]) if steps else None
 
     def keep_checkpoints(self, newest: int, is_regular: Callable[[int], bool], best: int) -> None:
-        """Remove all checkpoints but the last, the `newest` last regular ones, and that of `best`.
+        """Remove all checkpoints except the last one, the best one and the newest regular ones.
 
-        `is_regular` tells whether a run that is not stopped saves a checkpoint at a step.
+        Args:
+            newest: Number of regular checkpoints to keep.
+            is_regular: Whether an uninterrupted run saves a checkpoint at a step.
+            best: Step of the best checkpoint.
         """
         saved = self.steps_saved()
         kept = {*saved[-1:], *list(filter(is_regular, saved))[-newest:], best}
@@ -135,7 +134,7 @@ class RunDirectory:
                 remove(self.checkpoint(step))
 
     def best(self) -> tuple[float, int]:
-        """Return the lowest validation loss in the metrics, and its step; infinite and 0: none."""
+        """Return the lowest validation loss and its step, or (inf, 0) if there is no such loss."""
         rows = (row for row in self.read_metrics() if "val_loss" in row)
         return min(((row["val_loss"], row["step"]) for row in rows), default=(math.inf, 0))
 
@@ -143,8 +142,8 @@ class RunDirectory:
         """Lock the run against other processes, until `unlock` or the end of this process.
 
         Raises:
-            ValueError: another process has the lock.
-            OSError: `.lock` cannot be written, or is a link.
+            ValueError: If another process has the lock.
+            OSError: If `.lock` cannot be written or is a symbolic link.
         """
         if self._lock is not None:
             return
@@ -158,32 +157,29 @@ class RunDirectory:
         handle = os.open(file, flags, 0o666)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # A process that discarded its run may have removed the file before it was locked here.
+            # Another process that discarded its run may have just removed the file.
             if not os.path.samestat(os.stat(file), os.fstat(handle)):
                 raise FileNotFoundError
         except (BlockingIOError, FileNotFoundError):
             os.close(handle)
-            raise ValueError(f"{self.path} is in use by another process: wait for it") from None
+            raise ValueError(f"{self.path} is in use by another process; wait for it") from None
         except OSError:  # a file system without locks
             pass
         self._lock = handle
 
     def unlock(self) -> None:
-        """Unlock the run."""
+        """Release the lock."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     def set_aside_after(self, step: int, source: Path | None = None) -> list[Path]:
-        """Rename the checkpoints of later steps to NAME.unused.
+        """Rename the checkpoints of later steps to NAME.unused, and return their old paths.
 
-        A run that continues from an earlier checkpoint takes another course. If the later ones
-        kept their names, the next `--resume` would load the newest of them and mix the two. The
-        same holds for the run's own checkpoint of this step if the run continues from another one,
-        `source`.
-
-        Returns:
-            the checkpoints under their old names.
+        A run that continues from an earlier checkpoint makes new checkpoints of these steps. If the
+        old ones kept their names, the next `--resume` could load one of them and mix the two runs.
+        For the same reason, this run's own checkpoint of `step` is renamed if the run continues
+        from a different checkpoint, `source`.
         """
         first = step + 1
         own = self.checkpoint(step)
@@ -195,22 +191,22 @@ class RunDirectory:
         return later
 
     def append_metrics(self, row: dict[str, Any], timing: dict[str, Any]) -> None:
-        """Append a line to metrics.jsonl, and its times to timings.jsonl.
+        """Append a line to metrics.jsonl and a line to timings.jsonl.
 
         Args:
-            row: what a repeated run computes again: losses and the like.
-            timing: what differs each time: seconds, tokens per second.
+            row: Values that a repeated run computes again, such as losses.
+            timing: Values that differ between runs, such as seconds and tokens per second.
         """
         kind = "evaluation" if "val_loss" in row else "training"
         _append_line(self.timings, {"step": row["step"], "kind": kind, **timing})
         _append_line(self.metrics, row)
 
     def append_checkpoint_time(self, step: int, seconds: float) -> None:
-        """Append to timings.jsonl when, in seconds of the run, a checkpoint was saved."""
+        """Append a line to timings.jsonl: a checkpoint was saved `seconds` after the start."""
         _append_line(self.timings, {"step": step, "kind": "checkpoint", "seconds": seconds})
 
     def seconds(self) -> float:
-        """Return the wall-clock time up to the last line of timings.jsonl, without pauses."""
+        """Return the wall-clock seconds at the last line of timings.jsonl, without pauses."""
         return max((line.get("seconds", 0.0) for line in _read_lines(self.timings)), default=0.0)
 
     def sync_metrics(self) -> None:
@@ -220,17 +216,17 @@ class RunDirectory:
                 sync(file)
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """Return the rows of metrics.jsonl, each with its line of timings.jsonl, if there is one.
+        """Return the rows of metrics.jsonl, each merged with its line of timings.jsonl, if any.
 
-        A last line that is cut off is omitted.
+        An incomplete last line is omitted.
 
         Raises:
-            ValueError: a line before the last is not JSON.
+            ValueError: If another line is not JSON or has values of other types.
         """
         timings = {}
         for line in _read_lines(self.timings):
             step, kind = line.pop("step"), line.pop("kind")
-            timings[step, kind] = line  # if a killed run wrote it twice, the last one counts
+            timings[step, kind] = line  # a resumed run may have written it again
         return [
             {
                 **row,
@@ -240,7 +236,7 @@ class RunDirectory:
         ]
 
     def truncate_metrics(self, step: int) -> None:
-        """Remove the rows after `step`, which a run that continues from there writes again."""
+        """Remove the rows after `step`, because a run that continues from it writes them again."""
         for file in (self.metrics, self.timings):
             rows = [row for row in _read_lines(file) if row["step"] <= step]
             with atomic_writer(file, "w") as out:
@@ -248,8 +244,8 @@ class RunDirectory:
 
 
 def step_of(checkpoint: str | os.PathLike[str]) -> int | None:
-    """Return the step in the name of a checkpoint, None if it has another name."""
-    # At least eight digits, as in `RunDirectory.checkpoint`: step_99 belongs to the user.
+    """Return the step in the name of a checkpoint, or None for any other name."""
+    # `RunDirectory.checkpoint` writes at least eight digits. A file step_99 belongs to the user.
     name = re.fullmatch(r"step_(\d{8,})\.safetensors", Path(checkpoint).name)
     return None if name is None else int(name[1])
 
@@ -260,12 +256,7 @@ def _append_line(file: Path, row: dict[str, Any]) -> None:
 
 
 def _read_lines(file: Path) -> list[dict[str, Any]]:
-    """Return the objects in a file of JSON lines; a last line that is cut off is omitted.
-
-    Raises:
-        ValueError: another line is not JSON, or is not a step and numbers by name; in timings.jsonl
-            each has a "kind" too.
-    """
+    """Return the objects in a file of JSON lines. An incomplete last line is omitted."""
     if not file.exists():
         return []
     with open_regular(file) as opened:
@@ -273,14 +264,15 @@ def _read_lines(file: Path) -> list[dict[str, Any]]:
     rows = []
     for number, line in enumerate(lines, start=1):
         try:
-            # Bytes that are not text are not JSON either.
             row = json.loads(line.decode("utf-8", "replace"))
         except (ValueError, RecursionError):
             if number < len(lines):
-                raise ValueError(f"{file}, line {number} is not JSON: remove it") from None
+                raise ValueError(f"{file}, line {number}: not JSON; remove the line") from None
             break
         if not _is_row(row, has_kind=file.name == "timings.jsonl"):
-            raise ValueError(f"{file}, line {number} is not a step and numbers by name: remove it")
+            raise ValueError(
+                f"{file}, line {number}: not an object with a step and numbers; remove the line"
+            )
         rows.append(row)
     return rows
 

@@ -1,7 +1,8 @@
-"""Whether saved states fit a model and an optimizer, checked before either is changed.
+"""Check that saved states fit a model and an optimizer before either is changed.
 
-PyTorch compares the weights while it copies them, and of an optimizer only the sizes of its groups:
-the state of another algorithm is accepted, and the next step fails or silently goes wrong.
+PyTorch compares the weights only while it copies them. For an optimizer it compares only the sizes
+of the parameter groups, so it accepts the state of a different algorithm. The next step then fails,
+or computes wrong weights without an error.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from cs336_basics._support.messages import short_repr
 
 _ADAM = {"step", "exp_avg", "exp_avg_sq"}
 _ADAM_OF_TORCH = [_ADAM, {*_ADAM, "max_exp_avg_sq"}]
-_KEPT: dict[str, list[set[str]]] = {
+_KEYS: dict[str, list[set[str]]] = {
     "SGD": [{"step"}],
     "MomentumSGD": [{"momentum_buffer"}],
     "AdamW": _ADAM_OF_TORCH,
     "torch.Adam": _ADAM_OF_TORCH,
     "Muon": [{"momentum_buffer"}, _ADAM],
 }
-"""What an algorithm keeps for a parameter that it has updated. Others are not checked."""
+"""The keys in the state of an updated parameter. Other algorithms are not checked."""
 
 
 def plain_name(name: str) -> str:
@@ -35,70 +36,73 @@ def plain_name(name: str) -> str:
 
 
 def kind_of(optimizer: Optimizer) -> str:
-    """Return the name of an optimizer's algorithm; AdamW is the same here and in PyTorch."""
+    """Return the name of an optimizer's algorithm. PyTorch's AdamW has the same name as ours."""
     name = type(optimizer).__name__
     is_torchs = type(optimizer).__module__.startswith("torch.")
     return f"torch.{name}" if is_torchs and name != "AdamW" else name
 
 
 def checked_weights(model: Module, saved: Mapping[str, Any], source: str) -> dict[str, Tensor]:
-    """Return saved weights under the names that they have in this model, compiled or not.
+    """Return saved weights under their names in this model, compiled or not.
 
     Raises:
-        ValueError: `saved` lacks one, has another one, or one has another shape or kind of number.
+        ValueError: If a weight is missing or unexpected, or has a different shape or dtype.
     """
     own = {plain_name(name): (name, value) for name, value in model.state_dict().items()}
     weights = {plain_name(name): value for name, value in saved.items()}
+    different = f"{source} was saved from a different model"
     for name in [*own, *weights]:
-        if name not in weights or name not in own:
-            has = "has" if name in weights else "lacks"
-            raise ValueError(f"{source} is of another model: it {has} {short_repr(name)}")
-        _check_tensor(weights[name], own[name][1], f"{source} is of another model: {name}")
+        if name not in weights:
+            raise ValueError(f"{different}: {name!r} is missing")
+        if name not in own:
+            raise ValueError(f"{different}: unexpected {short_repr(name)}")
+        _check_tensor(weights[name], own[name][1], f"{different}: {name}")
     return {own[name][0]: value for name, value in weights.items()}
 
 
 def checked_state(
     optimizer: Optimizer, saved: Mapping[Any, Any], kind: str | None, source: str
 ) -> dict[int, dict[str, Any]]:
-    """Return a copy of a saved state: what is kept for each parameter, by its number.
+    """Return a copy of a saved state by parameter index.
 
-    `kind` is what `kind_of` returned for the optimizer that was saved; None: not known.
+    `kind` is the `kind_of` the saved optimizer, or None if it is unknown.
 
     Raises:
-        ValueError: it is the state of another algorithm, or of other parameters.
+        ValueError: If a different algorithm saved the state, or it belongs to other parameters.
     """
-    what = f"{source} is of another optimizer than {kind_of(optimizer)}"
-    if kind not in (None, kind_of(optimizer)):
-        raise ValueError(f"{what}: {short_repr(kind)}")
+    own_kind = kind_of(optimizer)
+    different = f"{source} was saved by a different optimizer than {own_kind}"
+    if kind not in (None, own_kind):
+        raise ValueError(f"{different}: {short_repr(kind)}")
     parameters = dict(enumerate(p for group in optimizer.param_groups for p in group["params"]))
-    expected = _KEPT.get(kind_of(optimizer))
     state = {}
     for index, values in saved.items():
         if index not in parameters or not isinstance(values, dict):
-            raise ValueError(f"{what}: it has other parameters")
-        if expected is not None and values and set(values) not in expected:
-            raise ValueError(f"{what}: of a parameter it has {short_repr(list(values))}")
-        for key, value in values.items() if expected is not None else ():
-            if key != "step":
-                _check_tensor(value, parameters[index], f"{source}: the optimizer's {key}")
-            elif not _is_step(value):
-                raise ValueError(f"{source}: the optimizer's step is {short_repr(value)}")
-        # A tensor that was read may lie in the file.
+            raise ValueError(f"{different}: its parameters differ")
+        if own_kind in _KEYS and values:
+            if set(values) not in _KEYS[own_kind]:
+                raise ValueError(f"{different}: unexpected keys {short_repr(list(values))}")
+            for key, value in values.items():
+                _check_value(key, value, parameters[index], f"{source}: the optimizer's {key}")
+        # A tensor that was read may be a view of the file.
         state[index] = {k: v.clone() if isinstance(v, Tensor) else v for k, v in values.items()}
     return state
 
 
-def _is_step(value: Any) -> bool:
-    if isinstance(value, Tensor):
-        value = value.item() if value.numel() == 1 else None
-    return isinstance(value, (int, float)) and 0 <= value < 2**63
+def _check_value(key: str, value: Any, parameter: Tensor, name: str) -> None:
+    if key != "step":
+        _check_tensor(value, parameter, name)
+        return
+    number = value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
+    if not isinstance(number, (int, float)) or not 0 <= number < 2**63:
+        raise ValueError(f"{name} must be a non-negative number, got {short_repr(value)}")
 
 
 def _check_tensor(value: Any, expected: Tensor, name: str) -> None:
-    """Check that a value is a tensor of the same shape and type; types with fractions are alike."""
+    """Check the shape and dtype of a value. All floating-point dtypes are equivalent."""
     if not isinstance(value, Tensor):
-        raise ValueError(f"{name} is {short_repr(value)}")
+        raise ValueError(f"{name} must be a tensor, got {short_repr(value)}")
     is_alike = value.is_floating_point() and expected.is_floating_point()
     if value.shape != expected.shape or not (is_alike or value.dtype == expected.dtype):
-        found, wanted = (f"{t.dtype} of shape {tuple(t.shape)}" for t in (value, expected))
-        raise ValueError(f"{name} is {found}, not {wanted}")
+        wanted, found = (f"{t.dtype} of shape {tuple(t.shape)}" for t in (expected, value))
+        raise ValueError(f"{name} must be {wanted}, got {found}")

@@ -1,4 +1,4 @@
-"""Checkpoints as CS336 defines them, in a file of `torch.save`; a run's are in `checkpoint.py`."""
+"""CS336's checkpoint format, which `torch.save` writes. A run's format is in `checkpoint.py`."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ Source = str | os.PathLike[str] | IO[bytes]
 
 
 def save_checkpoint(model: Module, optimizer: Optimizer, iteration: int, out: Source) -> None:
-    """Write the states of model and optimizer, and `iteration`, to a path or binary file object.
+    """Write a model, its optimizer and the iteration to a path or a binary file object.
 
-    A path is replaced in one step. A model from `torch.compile` is saved under its plain names.
+    A file at the path is replaced atomically. A model from `torch.compile` is saved under its plain
+    names.
     """
     content = {
         "model": {plain_name(name): value for name, value in model.state_dict().items()},
@@ -37,34 +38,35 @@ def save_checkpoint(model: Module, optimizer: Optimizer, iteration: int, out: So
 
 
 def load_checkpoint(src: Source, model: Module, optimizer: Optimizer | None) -> int:
-    """Restore model and optimizer in place; return the iteration.
+    """Restore a model and its optimizer in place, and return the iteration.
 
-    A file object is read from its beginning. `optimizer` None: the weights alone.
+    A file object is read from its start. If `optimizer` is None, only the weights are restored.
 
     Raises:
-        ValueError: `src` is not a checkpoint, is damaged, or is of another model or optimizer; then
-            nothing is changed.
+        ValueError: If `src` is not a checkpoint, is damaged, or was saved from a different model or
+            optimizer. Nothing is changed then.
     """
     source = os.fspath(src) if isinstance(src, (str, os.PathLike)) else "the file object"
     with _opened(src, open_regular) as file:
         content = _read(file, source)
     match content:
         case {
-            "model": dict(model_state),
+            "model": dict(weights),
             "optimizer": {"state": dict(state), "param_groups": list(groups)},
             "iteration": int(iteration),
-        } if type(iteration) is int and iteration >= 0 and all(type(k) is str for k in model_state):
+        } if type(iteration) is int and iteration >= 0 and all(type(k) is str for k in weights):
             pass
         case _:
             raise ValueError(f'{source} is not a checkpoint: no "model", "optimizer", "iteration"')
-    weights = checked_weights(model, model_state, source)
+    weights = checked_weights(model, weights, source)
     if optimizer is not None:
-        kind = content.get("kind")  # other programs do not save it
-        kept = checked_state(optimizer, state, kind, source)
+        state = checked_state(optimizer, state, content.get("kind"), source)
         try:
-            optimizer.load_state_dict({"param_groups": groups, "state": kept})
+            optimizer.load_state_dict({"param_groups": groups, "state": state})
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{source} is of another optimizer: {short_reason(error)}") from error
+            raise ValueError(
+                f"{source} was saved by a different optimizer: {short_reason(error)}"
+            ) from error
     model.load_state_dict(weights)
     return iteration
 
@@ -75,27 +77,26 @@ def _opened(source: Source, opener: Any) -> Any:
 
 
 def _read(file: IO[bytes], source: str) -> Any:
-    """Return the content of a file; only tensors and plain containers are built from it."""
     try:
         # `torch.load` ignores checksums, and unpacks a compressed file to any size.
         with zipfile.ZipFile(file) as archive:
             for member in archive.infolist():
                 if member.compress_type != zipfile.ZIP_STORED or member.external_attr != 0:
-                    raise ValueError(f"{member.filename!a} is no file of torch.save")
+                    raise ValueError(f"torch.save does not write {member.filename!a} like this")
             if (damaged := archive.testzip()) is not None:
                 raise ValueError(f"the checksum of {damaged!a} is wrong")
         file.seek(0)
         return torch.load(file, map_location="cpu", weights_only=True)
     except MemoryError:
         raise
-    except Exception as error:  # a damaged file fails in the zip reader, the unpickler, anywhere
+    except Exception as error:  # damage can fail anywhere in the zip reader and the unpickler
         raise ValueError(
             f"{source} is not a checkpoint, or it is damaged: {short_reason(error)}"
         ) from error
 
 
 def _plain_numbers(value: Any) -> Any:
-    """Return a value with plain numbers for those of NumPy, which `weights_only=True` refuses."""
+    """Convert NumPy scalars, which `weights_only=True` refuses, to Python numbers."""
     if isinstance(value, np.generic):
         return float(value) if isinstance(value, np.floating) else value.item()
     if type(value) is dict:

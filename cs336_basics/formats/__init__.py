@@ -1,7 +1,7 @@
-"""Formats of other libraries: reading, writing and checking, one folder for each format.
+"""Read, write and check the formats of other libraries.
 
-`exports.py` is the table of the formats that can be exported. `gpt2/`, `huggingface/`, `tiktoken/`,
-`gguf/` and `onnx/` each hold one format; the files beside them are what several formats share.
+`exports.py` lists the export formats. Each folder contains one format: `gpt2/`, `huggingface/`,
+`tiktoken/`, `gguf/` and `onnx/`. The other files are shared by several formats.
 """
 
 from typing import TYPE_CHECKING

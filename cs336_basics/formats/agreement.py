@@ -1,4 +1,4 @@
-"""Whether another runtime gives the ids, logits and greedy text of this library."""
+"""Compare the ids, logits and greedy text of another runtime with those of this library."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:  # tokenizers need no torch
 
 @dataclass(frozen=True)
 class Agreement:
-    """What a comparison with another runtime found; one that finds a difference is an error."""
+    """The result of a successful comparison with another runtime. A difference is an error."""
 
     runtime: str
     """The other library and its version."""
     lines: tuple[str, ...]
-    """One line for each thing that was compared."""
+    """One line for each comparison."""
 
 
 def probe_texts(tokenizer: Tokenizer) -> list[str]:
-    """Return texts that show differences between tokenizers: stories, scripts, white space."""
+    """Return texts on which tokenizers often differ: stories, many scripts, white space."""
     stories = itertools.islice(sample_documents(), 20)
     hostile = [
         "It's 12:30; they'll say \"I'D\" --- 1234567 times!\r\n\r\n\tNo.  ",
@@ -43,21 +43,21 @@ def probe_texts(tokenizer: Tokenizer) -> list[str]:
 
 
 def compare_ids(tokenizer: Tokenizer, encode: Callable[[str], Iterable[int]]) -> str:
-    """Compare ids on `probe_texts`; return the line that says so.
+    """Compare ids on `probe_texts`, and return a line about the result.
 
     Args:
-        tokenizer: ours.
-        encode: the other one: text -> ids, special tokens included.
+        tokenizer: Our tokenizer.
+        encode: The other tokenizer: text -> ids. It recognizes special tokens.
 
     Raises:
-        RuntimeError: the ids of a text differ; shows its beginning.
+        RuntimeError: If the ids of a text differ.
     """
     number, texts = 0, probe_texts(tokenizer)
     for text in texts:
         expected = tokenizer.encode(text)
         if [int(token_id) for token_id in encode(text)] != expected:
             raise RuntimeError(
-                f"the exported tokenizer gives different ids for the text {short_repr(text)}: do "
+                f"the exported tokenizer gives different ids for the text {short_repr(text)}; do "
                 "not use it"
             )
         number += len(expected)
@@ -67,11 +67,11 @@ def compare_ids(tokenizer: Tokenizer, encode: Callable[[str], Iterable[int]]) ->
 # --------------------------------------------------------------------- models
 
 NUM_GREEDY = 64
-"""Tokens that are compared with greedy decoding, as far as the context allows."""
+"""Maximum number of tokens compared with greedy decoding."""
 
 
 def random_ids(config: ModelConfig) -> Tensor:
-    """Return ids (1, context_length), int64: the same in every call."""
+    """Return int64 ids of shape (1, context_length), the same in every call."""
     import torch
 
     draw = torch.Generator().manual_seed(0)
@@ -79,15 +79,15 @@ def random_ids(config: ModelConfig) -> Tensor:
 
 
 def compare_logits(model: TransformerLM, logits_of: LogitsOf, limit: float) -> str:
-    """Compare logits and greedy text on random ids; return the line that says how close they are.
+    """Compare logits and greedy text on random ids, and return a line about the result.
 
     Args:
-        model: ours, in float32 on the CPU; it is not changed.
-        logits_of: the other one.
-        limit: the largest difference of a logit that is accepted.
+        model: Our model, in float32 on the CPU. It is not changed.
+        logits_of: The other model.
+        limit: Maximum difference of a logit.
 
     Raises:
-        RuntimeError: the logits differ by more, or the greedy text differs.
+        RuntimeError: If the logits differ by more, or the greedy text differs.
     """
     import torch
 
@@ -96,7 +96,7 @@ def compare_logits(model: TransformerLM, logits_of: LogitsOf, limit: float) -> s
         difference = float((logits_of(ids) - model(ids)).abs().max())
     if not difference <= limit:  # also for NaN
         raise RuntimeError(
-            f"the exported model's logits differ by {difference:.2g}, more than {limit:.0e}: do "
+            f"the exported model's logits differ by {difference:.2g}, more than {limit:.0e}; do "
             "not use it"
         )
     prompt = ids[0, : min(8, (config.context_length + 1) // 2)].tolist()
@@ -106,14 +106,14 @@ def compare_logits(model: TransformerLM, logits_of: LogitsOf, limit: float) -> s
     if ours != theirs:
         index = next(i for i, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a != b)
         raise RuntimeError(
-            f"the exported model's greedy text differs from token {index} on: {theirs[index]} "
-            f"instead of {ours[index]}"
+            f"the exported model's greedy text differs from token {index} on: "
+            f"expected {ours[index]}, got {theirs[index]}"
         )
     return f"logits within {difference:.1e}, {number} greedy tokens equal"
 
 
 def greedy(logits_of: LogitsOf, prompt: Sequence[int], number: int) -> list[int]:
-    """Return `number` ids after a prompt, each the most likely one; without a cache."""
+    """Return `number` ids after a prompt, each the most likely one, without a cache."""
     import torch
 
     ids = list(prompt)

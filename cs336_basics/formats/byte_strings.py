@@ -1,7 +1,7 @@
-"""Bytes as printable text: files of vocabularies hold each byte of a token as one character.
+"""GPT-2's byte alphabet, which writes each byte of a token as one printable character.
 
-Radford et al. 2019, the `encoder.py` of GPT-2's code. GPT-2's pair of files, Hugging Face's
-tokenizer.json and GGUF share this alphabet; special tokens stand there as plain text.
+It comes from `encoder.py` of GPT-2's code (Radford et al. 2019). GPT-2's pair of files, Hugging
+Face's tokenizer.json and GGUF use it. They write special tokens as plain text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cs336_basics.tokenizer.vocabulary import MAX_ID, Pair, TokenizerParts, expl
 
 try:
     from cs336_basics.formats import _byte_strings
-except ImportError:  # it is not built
+except ImportError:  # not built
     _byte_strings = None  # type: ignore[assignment]
 
 NO_BYTE = 0x100
@@ -30,8 +30,8 @@ NO_BYTE = 0x100
 def byte_to_character() -> dict[int, str]:
     """Return GPT-2's map from byte to printable character.
 
-    The printable characters of Latin-1 (33-126, 161-172, 174-255) represent themselves; the other
-    68 bytes, in ascending order, become U+0100, U+0101, ... So a space is U+0120, `Ġ`.
+    The printable characters of Latin-1 (33-126, 161-172, 174-255) represent themselves. The other
+    68 bytes become U+0100, U+0101, ... in ascending order. A space, for example, is U+0120, `Ġ`.
     """
     printable = {*range(33, 127), *range(161, 173), *range(174, 256)}
     others = [byte for byte in range(256) if byte not in printable]
@@ -56,14 +56,14 @@ def string_to_token(string: str) -> bytes:
     """Return the token that a string represents, the inverse of `token_to_string`.
 
     Raises:
-        KeyError: a character that represents no byte.
+        KeyError: If a character does not represent a byte.
     """
     to_byte = character_to_byte()
     return bytes([to_byte[character] for character in string])
 
 
 def strings_to_tokens(strings: list[str]) -> list[bytes | None]:
-    """Return the token of each string, None where a character represents no byte."""
+    """Return the token of each string, or None if a character does not represent a byte."""
     known = character_to_byte().keys()
     return (
         [string_to_token(string) if known >= set(string) else None for string in strings]
@@ -74,9 +74,9 @@ def strings_to_tokens(strings: list[str]) -> list[bytes | None]:
 
 @functools.cache
 def byte_of_code() -> npt.NDArray[np.uint16]:
-    """Return code point -> byte, NO_BYTE for one that represents none, shape (325,).
+    """Return code point -> byte, or NO_BYTE if it does not represent one, shape (325,).
 
-    The last item holds for all greater code points.
+    The last item applies to all higher code points.
     """
     table = np.full(NO_BYTE + 69, NO_BYTE, np.uint16)
     for character, byte in character_to_byte().items():
@@ -91,15 +91,16 @@ def vocab_of_strings(strings: Mapping[str, Any], *, plain_text: bool = False) ->
     """Return id -> token for string -> id, the vocabulary in a JSON file.
 
     Args:
-        strings: valid Unicode -> anything.
-        plain_text: a string with a character outside the alphabet stands for itself; else it is
-            refused.
+        strings: String -> id. The ids are not checked yet.
+        plain_text: Read a string with a character outside the alphabet as plain text. If false, it
+            is refused.
 
     Raises:
-        ValueError: such a string, or an id that is no integer, out of range or given twice.
+        ValueError: If a string is refused, or an id is not an integer, is out of range or occurs
+            twice.
     """
     tokens, ids = strings_to_tokens(list(strings)), list(strings.values())
-    # All at once, then one by one for the message.
+    # The fast path checks all at once. The loop below finds the item for the message.
     in_range = set(map(type, ids)) <= {int} and (not ids or (min(ids) >= 0 and max(ids) <= MAX_ID))
     if in_range and None not in tokens:
         vocab = dict(zip(ids, tokens, strict=True))
@@ -116,13 +117,15 @@ def vocab_of_strings(strings: Mapping[str, Any], *, plain_text: bool = False) ->
 
 
 def add_token(vocab: dict[int, bytes], token_id: Any, token: bytes) -> None:
-    """Add a token of a file to a vocabulary.
+    """Add a token from a file to a vocabulary.
 
     Raises:
-        ValueError: its id is no integer, out of range, or that of another token.
+        ValueError: If its id is not an integer, is out of range, or belongs to another token.
     """
     if type(token_id) is not int:
-        raise ValueError(f"the id of {short_repr(token)} is {short_repr(token_id)}, not an integer")
+        raise ValueError(
+            f"the id of {short_repr(token)} must be an integer, got {short_repr(token_id)}"
+        )
     if not 0 <= token_id <= MAX_ID:
         raise ValueError(explain_bad_id(token_id, token))
     if token_id in vocab:
@@ -134,10 +137,7 @@ def add_token(vocab: dict[int, bytes], token_id: Any, token: bytes) -> None:
 
 @contextlib.contextmanager
 def collection_paused() -> Iterator[None]:
-    """Keep Python's garbage collector from looking at 50,000 new lists again and again.
-
-    It takes a quarter of the time of loading GPT-2's vocabulary, and finds nothing.
-    """
+    """Pause Python's garbage collector, which would take a quarter of the time to load GPT-2."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -148,18 +148,18 @@ def collection_paused() -> Iterator[None]:
 
 
 def merges_of_strings(pairs: list[Any], place: Callable[[int], str]) -> list[Pair]:
-    """Return the merges in a file, each a list of two strings or a string with a space between.
+    """Return the merges in a file, each a list of two strings or two strings around a space.
 
     Args:
-        pairs: anything.
-        place: index -> what an error calls this merge.
+        pairs: Unchecked merges.
+        place: Index -> name of the merge in an error message.
 
     Raises:
-        ValueError: one is neither, or a string does not represent bytes.
+        ValueError: If a merge has another form, or a string does not represent bytes.
     """
     if _byte_strings is not None:
         found: list[Pair] | None = _byte_strings.merges_of_strings(pairs, byte_of_code())
-        if found is not None:  # else the merge that is wrong is looked for
+        if found is not None:  # otherwise, find the invalid merge for the message
             return found
     return [_merge_of_strings(pair, index, place) for index, pair in enumerate(pairs)]
 
@@ -179,10 +179,10 @@ def _merge_of_strings(pair: Any, index: int, place: Callable[[int], str]) -> Pai
         left, right = map(string_to_token, strings if type(strings) is list else ())
         if left and right:
             return left, right
-    except (KeyError, TypeError, ValueError):  # another character, no string, not two of them
+    except (KeyError, TypeError, ValueError):  # an unknown character, not a string, not two
         pass
     raise ValueError(
-        f"{place(index)}: {short_repr(pair)} is not a merge, two tokens in GPT-2's byte alphabet"
+        f"{place(index)} must be two tokens in GPT-2's byte alphabet, got {short_repr(pair)}"
     )
 
 
@@ -190,12 +190,12 @@ def _merge_of_strings(pair: Any, index: int, place: Callable[[int], str]) -> Pai
 
 
 def strings_of_vocab(parts: TokenizerParts) -> dict[str, int]:
-    """Return string -> id: special tokens as they are, the others in the byte alphabet.
+    """Return string -> id: special tokens as plain text, other tokens in the byte alphabet.
 
     Raises:
-        ValueError: other libraries would give other ids or text. A byte is missing, which they
-            drop or fail on; or a special token would be decoded to other text, is written like an
-            ordinary token, or is also a byte or a token of a merge, which is written otherwise.
+        ValueError: If other libraries would give different ids or text: a byte is missing, or a
+            special token would be decoded to other text, is written like an ordinary token, is a
+            single byte, or is also a token of a merge.
     """
     check_has_all_bytes(set(parts.vocab.values()))
     special_bytes = {token.encode(): token for token in parts.special_tokens}
@@ -207,25 +207,25 @@ def strings_of_vocab(parts: TokenizerParts) -> dict[str, int]:
         if string != as_bytes:
             reason = ""
             if token in ordinary or len(token) == 1:
-                reason = "it is also a token of ordinary text, which is written in another way"
+                reason = "it is also an ordinary token, which is written differently"
             elif strings_to_tokens([string]) != [None]:
-                reason = "its characters would be decoded as other bytes"
+                reason = "it would be decoded to other bytes"
             if reason:
                 raise ValueError(f"special token {short_repr(string)} cannot be exported: {reason}")
         if string in strings:
             raise ValueError(
-                f"ids {strings[string]} and {token_id} are both written as {short_repr(string)}: a "
-                "special token may not look like an ordinary token in GPT-2's byte alphabet"
+                f"ids {strings[string]} and {token_id} are both written as {short_repr(string)}; a "
+                "special token must not look like an ordinary token in GPT-2's byte alphabet"
             )
         strings[string] = token_id
     return strings
 
 
 def check_has_all_bytes(tokens: Collection[bytes]) -> None:
-    """Raise ValueError for a vocabulary that lacks a byte; name it."""
+    """Raise ValueError if a vocabulary does not have a token for every byte."""
     for byte in range(256):
         if bytes([byte]) not in tokens:
             raise ValueError(
-                f"there is no token for byte {byte:#04x}: only vocabularies with all 256 bytes can "
-                "be exported, or read as ranks"
+                f"there is no token for byte {byte:#04x}; only vocabularies with all 256 bytes can "
+                "be exported or read as ranks"
             )

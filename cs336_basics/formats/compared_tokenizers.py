@@ -1,13 +1,13 @@
-"""Tokenizers of several libraries behind one interface, to be compared.
+"""Tokenizers of several libraries behind one interface, for comparisons.
 
-| what is named | is read by |
+| name | library |
 |---|---|
-| a directory with `tokenizer.json`, as `save` writes it | this library |
-| the file `tokenizer.json` itself | Hugging Face's tokenizers |
-| a directory with `ranks.tiktoken`, as `export --to tiktoken` writes it | tiktoken |
-| the name of an encoding, such as `gpt2` | tiktoken |
+| a directory with `tokenizer.json`, written by `save` | this library |
+| a file `tokenizer.json` | Hugging Face's tokenizers |
+| a directory with `ranks.tiktoken`, written by `export --to tiktoken` | tiktoken |
+| an encoding, such as `gpt2` | tiktoken |
 
-All read special tokens in a text as ordinary text, except Hugging Face's, which cannot.
+All encode special tokens in a text as ordinary text, except Hugging Face's, which cannot do this.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MAX_SETTINGS = 1 << 24  # bytes
 
 @dataclass(frozen=True)
 class Coder:
-    """A tokenizer with empty caches: text to ids, and back."""
+    """Functions from text to ids and back, with empty caches."""
 
     encode: Callable[[str], list[int]]
     decode: Callable[[list[int]], str]
@@ -45,14 +45,14 @@ class Coder:
 
 @dataclass(frozen=True)
 class ComparedTokenizer:
-    """A tokenizer, as a comparison needs it.
+    """A tokenizer in a comparison.
 
     Attributes:
-        name: how it was named.
-        library: the library that encodes, with its version.
-        tokens: its tokens in the order of their ids, without special tokens.
-        num_tokens: their number, special tokens included.
-        make: makes a Coder, so that none profits from what another has cached.
+        name: Name that the user gave.
+        library: Library that encodes, and its version.
+        tokens: Tokens in the order of their ids, without special tokens.
+        num_tokens: Number of tokens, including special tokens.
+        make: Makes a Coder with its own empty caches.
     """
 
     name: str
@@ -63,13 +63,13 @@ class ComparedTokenizer:
 
 
 def open_tokenizer(name: str | os.PathLike[str]) -> ComparedTokenizer:
-    """Return the tokenizer that a name stands for; see the table above.
+    """Return the tokenizer with a name from the table above.
 
     Raises:
-        FileNotFoundError: there is no such file or directory, and no encoding of that name.
-        ValueError: it cannot be read; says why.
-        ImportError: the library for it is not installed; names the command that installs it.
-        OSError: tiktoken cannot load the encoding, for example without a network.
+        FileNotFoundError: If there is no file, directory or encoding of that name.
+        ValueError: If it cannot be read.
+        ImportError: If its library is not installed.
+        OSError: If tiktoken cannot load the encoding, for example without a network.
     """
     path = Path(name)
     if path.is_dir():
@@ -104,13 +104,11 @@ def _ours(path: Path) -> ComparedTokenizer:
 
 
 def _tiktoken(name: str, load: Callable[[Any], Any]) -> ComparedTokenizer:
-    """Return an encoding of tiktoken, which `load` makes of the module."""
     try:
         import tiktoken
     except ImportError:
         raise ImportError(
-            f"{name} is read by tiktoken, which is not installed: pip install tiktoken, or leave "
-            "it out"
+            f"{name}: tiktoken, which reads it, is not installed; pip install tiktoken, or omit it"
         ) from None
     encoding = load(tiktoken)
     tokens = sorted(encoding.token_byte_values(), key=encoding.encode_single_token)
@@ -137,8 +135,8 @@ def _huggingface(name: str, path: Path) -> ComparedTokenizer:
         import tokenizers
     except ImportError:
         raise ImportError(
-            f"{name} is read by Hugging Face's tokenizers, which is not installed: pip install "
-            "tokenizers, or leave it out"
+            f"{name}: Hugging Face's tokenizers, which reads it, is not installed; pip install "
+            "tokenizers, or omit it"
         ) from None
 
     def load() -> Any:
@@ -165,7 +163,7 @@ def _huggingface(name: str, path: Path) -> ComparedTokenizer:
 
 
 def _tokens_of(tokenizer: Any) -> list[bytes]:
-    """Return the tokens of a tokenizer of Hugging Face, without the special ones."""
+    """Return the tokens of a Hugging Face tokenizer, without the special tokens."""
     decoder = json.loads(tokenizer.to_str()).get("decoder") or {}
     special = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
     vocab = tokenizer.get_vocab(with_added_tokens=False)
@@ -180,12 +178,12 @@ def _tokens_of(tokenizer: Any) -> list[bytes]:
 
 
 def _guarded(path: Path, load: Callable[[], Any]) -> Any:
-    """Return what `load` makes of a file; what another library raises becomes a ValueError."""
+    """Call `load`, and convert any error of another library to a ValueError."""
     try:
         return load()
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
     except BaseException as error:  # a Rust panic is not an Exception
         raise ValueError(
-            f"{short_repr(os.fspath(path))} cannot be read as a tokenizer: {short_reason(error)}"
+            f"{short_repr(os.fspath(path))}: cannot read the tokenizer: {short_reason(error)}"
         ) from error

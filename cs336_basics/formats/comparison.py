@@ -1,9 +1,9 @@
-"""Comparison of tokenizers: bytes per token on each corpus, speed, the longest tokens.
+"""Compare tokenizers by bytes per token, speed and longest tokens.
 
-Bytes per token are measured on documents at equal distances in the corpus, which are also decoded
-and compared with the text. Speed is measured on the first megabyte of documents: each tokenizer
-encodes them one by one, in one thread and with empty caches, in several rounds and in alternating
-order. The median of the CPU times counts, since other programs hardly change CPU time.
+Bytes per token are measured on documents at equal distances in the corpus. These documents are also
+decoded and compared with the text. Speed is measured on the first megabyte of documents. Each
+tokenizer encodes them one by one, in one thread, with empty caches, in several rounds and in
+alternating order. The result is the median CPU time, which other programs hardly change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cs336_basics.pretokenization import Corpus
 from cs336_basics.pretokenization.reading.documents import sample_documents
 
 PILE_GIGABYTES = 825.0
-"""Size of the Pile (Gao et al. 2020), for which the course asks for the hours."""
+"""Size of the Pile (Gao et al. 2020). The course asks how long it takes to encode."""
 
 TIMED_BYTES = 1_000_000
 ROUNDS = 3
@@ -31,17 +31,18 @@ NUM_LONGEST = 10
 
 @dataclass(frozen=True)
 class Result:
-    """One tokenizer on one corpus.
+    """The result of one tokenizer on one corpus.
 
     Attributes:
-        tokenizer, corpus: their names.
-        num_documents: that were taken, of all that there are, `all_documents`.
-        num_bytes, num_tokens: of these documents; the bytes are those of UTF-8.
+        tokenizer, corpus: Names of the tokenizer and the corpus.
+        num_documents: Number of sampled documents.
+        all_documents: Number of documents in the corpus.
+        num_bytes, num_tokens: UTF-8 bytes and tokens of the sampled documents.
         bytes_per_token: num_bytes / num_tokens.
-        changed_documents: how many of the documents decoding does not give back.
-        timed_bytes: size of the text on which the speed was measured.
-        megabytes_per_second: 10^6 bytes per second of CPU time, of one thread.
-        hours: for the size that was asked for, at this speed.
+        changed_documents: Number of sampled documents that decoding does not restore.
+        timed_bytes: UTF-8 bytes of the text on which the speed was measured.
+        megabytes_per_second: 10^6 bytes per second of CPU time in one thread.
+        hours: CPU hours for `gigabytes` of text at this speed.
     """
 
     tokenizer: str
@@ -65,26 +66,26 @@ def compare(
     gigabytes: float = PILE_GIGABYTES,
     separator: str = END_OF_TEXT,
 ) -> list[Result]:
-    """Compare tokenizers on corpora, each of which is read twice.
+    """Compare tokenizers on corpora. Each corpus is read twice.
 
     Args:
-        tokenizers: from `open_tokenizer`.
-        corpora: (name, corpus) of each.
-        documents: taken from each corpus, at equal distances.
-        gigabytes: for which hours are computed, 10^9 bytes each.
-        separator: separates the documents of plain text.
+        tokenizers: Tokenizers from `open_tokenizer`.
+        corpora: Pairs of name and corpus.
+        documents: Number of documents to sample from each corpus, at equal distances.
+        gigabytes: Amount of text for `Result.hours`, in 10^9 bytes.
+        separator: Separator of the documents in plain text.
 
     Returns:
-        A result for each corpus and tokenizer, in this order.
+        One result for each corpus and tokenizer, ordered by corpus.
 
     Raises:
-        ValueError: a tokenizer cannot encode a document, such as one with a byte that it lacks;
-            `gigabytes` is not positive; or as `sample_documents`.
-        FileNotFoundError, OSError, ImportError: as `sample_documents`.
+        ValueError: If a tokenizer cannot encode a document, `gigabytes` is not positive, or
+            `sample_documents` raises it.
+        FileNotFoundError, OSError, ImportError: If `sample_documents` raises them.
     """
     documents = checked_integer("documents", documents, 1)
     if not 0 < gigabytes < float("inf"):
-        raise ValueError(f"gigabytes is {gigabytes}: it must be a finite number above 0")
+        raise ValueError(f"gigabytes must be positive and finite, got {gigabytes}")
     results = []
     for name, corpus in corpora:
         sample = sample_documents(
@@ -117,9 +118,9 @@ def compare(
 
 
 def longest_tokens(tokenizer: ComparedTokenizer, number: int = NUM_LONGEST) -> list[bytes]:
-    """Return the tokens with the most bytes, the longest first, without special tokens.
+    """Return the tokens with the most bytes, longest first, without special tokens.
 
-    Of tokens of one length, those with the lower ids come first.
+    Tokens of equal length are in the order of their ids.
     """
     return heapq.nsmallest(number, tokenizer.tokens, key=lambda token: -len(token))
 
@@ -127,7 +128,7 @@ def longest_tokens(tokenizer: ComparedTokenizer, number: int = NUM_LONGEST) -> l
 def _count_tokens(
     tokenizer: ComparedTokenizer, corpus: str, texts: Sequence[str]
 ) -> tuple[int, int]:
-    """Return the number of tokens of some texts, and how many texts decoding does not give back."""
+    """Return the number of tokens, and the number of texts that decoding does not restore."""
     coder = tokenizer.make()
     num_tokens = changed = 0
     try:
@@ -137,17 +138,17 @@ def _count_tokens(
             changed += coder.decode(ids) != text
     except (KeyboardInterrupt, MemoryError):
         raise
-    except BaseException as error:  # of several libraries; a Rust panic is not an Exception
+    except BaseException as error:  # a Rust panic is not an Exception
         raise ValueError(
-            f"{tokenizer.name} cannot encode a document of {corpus}: {short_reason(error)}"
+            f"{tokenizer.name}: cannot encode a document of {corpus}: {short_reason(error)}"
         ) from error
     if num_tokens == 0:
-        raise ValueError(f"{tokenizer.name} makes no token of the documents of {corpus}")
+        raise ValueError(f"{tokenizer.name}: the documents of {corpus} have no tokens")
     return num_tokens, changed
 
 
 def _time(tokenizers: Sequence[ComparedTokenizer], texts: Sequence[str]) -> list[float]:
-    """Return the median CPU time, in seconds, that each tokenizer takes for the texts."""
+    """Return the median CPU seconds that each tokenizer takes to encode the texts."""
     seconds: list[list[float]] = [[] for _ in tokenizers]
     for number in range(ROUNDS):
         order = list(zip(tokenizers, seconds, strict=True))

@@ -1,11 +1,11 @@
-"""The formats that tokenizers and models can be exported to, by name.
+"""Export tokenizers and models to other formats, and check the exports.
 
-A format of tokenizers is a module with two functions,
+The module of a tokenizer format has two functions:
 
-    contents(parts, **options)              name -> content of each file
-    runtime(directory, special_tokens)      the runtime's name, and its function text -> ids
+    contents(parts, **options)              return file name -> content
+    runtime(directory, special_tokens)      return the runtime's name and its encode function
 
-and one of models, with keyword arguments that only this format has, a module with
+The module of a model format has two functions, whose options may differ between formats:
 
     write(model, tokenizer, output, card, **options)
     check(model, tokenizer, output, **options) -> Agreement
@@ -25,29 +25,29 @@ from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics.formats.model_card import ModelCard
 from cs336_basics.formats.outputs import check_is_free, write_directory
 
-if TYPE_CHECKING:  # the table of formats needs neither
+if TYPE_CHECKING:
     from cs336_basics.formats.agreement import Agreement
     from cs336_basics.model import TransformerLM
     from cs336_basics.tokenizer import Tokenizer
 
 WEIGHT_TYPES = ("f32", "f16", "q8_0")
-"""Types of the matrices in GGUF: float32, float16, and int8 with a float16 scale for every 32
-numbers. The gains of the norms are float32 in all of them."""
+"""Types of the matrices in GGUF: float32, float16, and int8 with one float16 scale per 32 numbers.
+The gains of the norms are always float32."""
 
 ROLES = ("bos_token", "eos_token", "pad_token", "unk_token")
-"""What special tokens can be for in Hugging Face's files: options that take one each."""
+"""Roles of special tokens in Hugging Face's files. Each is an option whose value is a token."""
 
 
 @dataclass(frozen=True)
 class Format:
-    """A format that an export can have."""
+    """An export format."""
 
     module: str
-    """The module below this package, which is imported when it is used: some need torch."""
+    """Name of the module in this package, imported on use because some modules need torch."""
     options: tuple[str, ...] = ()
-    """Keyword arguments that it has besides the common ones."""
+    """Keyword arguments of this format."""
     merges_only: bool = False
-    """Its readers make no token that the merges do not make."""
+    """Whether its readers can make tokens only by merges."""
 
     def load(self) -> Any:
         """Import the module."""
@@ -73,34 +73,33 @@ def export_tokenizer(
     """Write a tokenizer in another library's format.
 
     Args:
-        tokenizer: the tokenizer; it is not changed.
-        to: a key of TOKENIZER_FORMATS.
-        output: the directory to write, which must be new or empty.
-        options: those of the format, see TOKENIZER_FORMATS: `pad_token="<pad>"` and so on.
+        tokenizer: Tokenizer to export. It is not changed.
+        to: A key of TOKENIZER_FORMATS.
+        output: Directory to write. It must be new or empty.
+        options: Options of the format, such as `pad_token="<pad>"`. See TOKENIZER_FORMATS.
 
     Raises:
-        TypeError: `tokenizer` is not a Tokenizer; an option that the format does not have.
-        ValueError: no such format, or one that cannot represent the tokenizer; says why. Nothing
-            is written then.
-        FileExistsError: the output exists.
+        TypeError: If `tokenizer` is not a Tokenizer, or the format does not have an option.
+        ValueError: If the format is unknown or cannot represent the tokenizer. Nothing is written.
+        FileExistsError: If the output exists.
     """
     from cs336_basics.tokenizer.unmerged_tokens import check_merges_suffice
 
     found = _tokenizer_format(tokenizer, to)
     _check_options(to, found, options)
     if found.merges_only:
-        check_merges_suffice(tokenizer, f"a program that reads {to}")
+        check_merges_suffice(tokenizer, f"readers of {to} files")
     write_directory(output, found.load().contents(tokenizer.parts(), **options))
 
 
 def check_tokenizer(tokenizer: Tokenizer, to: str, output: str | os.PathLike[str]) -> Agreement:
-    """Load an exported tokenizer in the runtime that it is for, and compare it.
+    """Load an exported tokenizer in the other library, and compare the ids.
 
     Raises:
-        ImportError: the runtime is not installed.
-        OSError: the output cannot be read.
-        RuntimeError: the two differ, or the output is damaged.
-        TypeError: `tokenizer` is not a Tokenizer.
+        ImportError: If the other library is not installed.
+        OSError: If the output cannot be read.
+        RuntimeError: If the ids differ, or the output is damaged.
+        TypeError: If `tokenizer` is not a Tokenizer.
     """
     from cs336_basics.formats.agreement import Agreement, compare_ids
 
@@ -123,27 +122,27 @@ def export_model(
     """Write a model and its tokenizer in another library's format.
 
     Args:
-        model: the model; it is not changed.
-        tokenizer: its tokenizer.
-        to: a key of MODEL_FORMATS.
-        output: the file or directory to write.
-        card: what is known of the training, for formats with a model card.
-        overwrite: replace a file; a directory must be new or empty.
-        options: those of the format, see MODEL_FORMATS.
+        model: Model to export. It is not changed.
+        tokenizer: Tokenizer of the model.
+        to: A key of MODEL_FORMATS.
+        output: File or directory to write. A directory must be new or empty.
+        card: Facts about the training, for the model card or the metadata.
+        overwrite: Whether an existing file is replaced.
+        options: Options of the format. See MODEL_FORMATS.
 
     Raises:
-        ValueError: no such format; one that cannot represent the model or the tokenizer, with the
-            reason; or a tokenizer with more ids than the model. Nothing is written then.
-        TypeError: `model` is not a TransformerLM, or `tokenizer` not a Tokenizer; an option that
-            the format does not have.
-        FileExistsError: the output exists, and may not be replaced.
-        ImportError: a library that writes the format is not installed.
+        ValueError: If the format is unknown or cannot represent the model or the tokenizer, or the
+            tokenizer has more ids than the model. Nothing is written.
+        TypeError: If `model` is not a TransformerLM, `tokenizer` is not a Tokenizer, or the format
+            does not have an option.
+        FileExistsError: If the output exists and must not be replaced.
+        ImportError: If a library that writes the format is not installed.
     """
     found = _model_format(model, tokenizer, to, options)
     if tokenizer.vocab_size > model.config.vocab_size:
         raise ValueError(
-            f"the tokenizer has {tokenizer.vocab_size:,} ids, and the model's vocab_size is "
-            f"{model.config.vocab_size:,}: export a model with its own tokenizer"
+            f"the tokenizer has {tokenizer.vocab_size:,} ids, but the model's vocab_size is "
+            f"{model.config.vocab_size:,}; export the model with its own tokenizer"
         )
     check_is_free(output, overwrite and not os.path.isdir(output))
     found.load().write(model, tokenizer, Path(output), card or ModelCard(), **options)
@@ -156,14 +155,14 @@ def check_model(
     output: str | os.PathLike[str],
     **options: Any,
 ) -> Agreement:
-    """Load an exported model in the runtime that it is for, and compare ids, logits and text.
+    """Load an exported model in the other library, and compare ids, logits and greedy text.
 
     Raises:
-        ImportError: the runtime is not installed.
-        OSError: the output cannot be read.
-        RuntimeError: something differs, or the output is damaged.
-        TypeError: `model` is not a TransformerLM, or `tokenizer` not a Tokenizer; an option that
-            the format does not have.
+        ImportError: If the other library is not installed.
+        OSError: If the output cannot be read.
+        RuntimeError: If something differs, or the output is damaged.
+        TypeError: If `model` is not a TransformerLM, `tokenizer` is not a Tokenizer, or the format
+            does not have an option.
     """
     found = _model_format(model, tokenizer, to, options)
     with _damage_named(output):
@@ -173,24 +172,23 @@ def check_model(
 
 @contextlib.contextmanager
 def _damage_named(output: str | os.PathLike[str]) -> Iterator[None]:
-    """Raise RuntimeError for what other libraries raise when they read a damaged file: anything."""
+    """Raise RuntimeError for the various errors that other libraries raise for a damaged file."""
     try:
         yield
     except (ImportError, OSError, MemoryError, RuntimeError):
         raise
     except Exception as error:
-        raise RuntimeError(f"{output} cannot be read: {short_reason(error)}") from error
+        raise RuntimeError(f"{output}: cannot read it: {short_reason(error)}") from error
 
 
 def _tokenizer_format(
     tokenizer: object, to: str, formats: Mapping[str, Format] = TOKENIZER_FORMATS
 ) -> Format:
-    """Return the format of that name, after checking the arguments that come with it."""
     from cs336_basics.tokenizer.tokenizer import check_is_tokenizer
 
     check_is_tokenizer(tokenizer)
     if to not in formats:
-        raise ValueError(f"to is {short_repr(to)}: it must be one of {', '.join(formats)}")
+        raise ValueError(f"to must be one of {', '.join(formats)}, got {short_repr(to)}")
     return formats[to]
 
 
@@ -199,7 +197,7 @@ def _model_format(model: object, tokenizer: object, to: str, options: Mapping[st
 
     found = _tokenizer_format(tokenizer, to, MODEL_FORMATS)
     if not isinstance(model, TransformerLM):
-        raise TypeError(f"model is {short_repr(model)}: pass a TransformerLM")
+        raise TypeError(f"model must be a TransformerLM, got {short_repr(model)}")
     _check_options(to, found, options)
     return found
 
@@ -207,4 +205,4 @@ def _model_format(model: object, tokenizer: object, to: str, options: Mapping[st
 def _check_options(to: str, found: Format, options: Mapping[str, Any]) -> None:
     for name in options:
         if name not in found.options:
-            raise TypeError(f"{name} is not an option of the format {to}: omit it")
+            raise TypeError(f"{name} is not an option of format {to}; omit it")

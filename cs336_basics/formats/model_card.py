@@ -1,4 +1,4 @@
-"""The model card of an exported model: its shape, its training text, how to load it."""
+"""The model card of an exported model: shape, training text and how to load it."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class ModelCard:
-    """What is known of a model's training."""
+    """Facts about a model's training."""
 
     data: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Text or token file -> the SHA-256 of its bytes."""
+    """Name of a text or token file -> SHA-256 of its bytes."""
     steps: int | None = None
-    """Optimizer steps."""
+    """Number of optimizer steps."""
     tokens: int | None = None
-    """Tokens that were trained on, with repetition."""
+    """Number of tokens trained on, with repetition."""
     losses: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    """Name, such as "validation loss", -> value in nats per token."""
+    """Name, such as "validation loss" -> value in nats per token."""
 
 
 def card_text(card: ModelCard, config: ModelConfig, name: str, prompt: str) -> str:
     """Return the model card as Markdown, with the metadata block of Hugging Face's hub.
 
-    Its example continues the prompt, such as the token that separates documents. The licence is
-    left to the user: only they know the terms of their data.
+    Its example continues `prompt`. The licence is "unknown", because only the user knows the terms
+    of the data.
     """
     kind = "Qwen3" if config.qk_norm else "Llama"
     lines = [
@@ -80,5 +80,5 @@ def card_text(card: ModelCard, config: ModelConfig, name: str, prompt: str) -> s
 
 
 def _cell(text: str) -> str:
-    """Return a text that cannot end a cell of a table, or its row: a file may have any name."""
+    """Return a text that cannot end the cell or row of a table. File names can be anything."""
     return " ".join(printable_path(text).split()).replace("|", "\\|")

@@ -1,4 +1,4 @@
-"""How an output is written: as a whole, and over an older one only if that is asked for."""
+"""Write the outputs of an export, atomically, and never over existing files without permission."""
 
 from __future__ import annotations
 
@@ -10,30 +10,29 @@ from cs336_basics._support.files import new_directory
 
 
 def check_is_free(output: str | os.PathLike[str], overwrite: bool) -> None:
-    """Refuse an output that exists; an empty directory is free.
+    """Refuse an output that exists. An empty directory is accepted.
 
     Raises:
-        FileExistsError: it exists, and `overwrite` is false.
+        FileExistsError: If the output exists and `overwrite` is false.
     """
     path = Path(output)
     if overwrite or not os.path.lexists(path) or (path.is_dir() and not any(path.iterdir())):
         return
     state = "is not empty" if path.is_dir() else "exists"
     raise FileExistsError(
-        f"{path} {state}: choose another name, or replace what is there with overwrite=True "
-        "(--overwrite)"
+        f"{path} {state}; choose another name, or pass overwrite=True (--overwrite) to replace it"
     )
 
 
 def write_directory(output: str | os.PathLike[str], contents: Mapping[str, str | bytes]) -> None:
-    """Write the files of a new directory, all of them or none.
+    """Write the files of a new directory atomically.
 
     Args:
-        output: must not exist yet, or be an empty directory.
-        contents: name -> content.
+        output: Directory to write. It must be new or empty.
+        contents: File name -> content.
 
     Raises:
-        FileExistsError, OSError: see `new_directory`.
+        FileExistsError, OSError: See `new_directory`.
     """
     with new_directory(output) as directory:
         for name, content in contents.items():

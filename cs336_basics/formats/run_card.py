@@ -1,4 +1,4 @@
-"""What a run directory tells of its training, for the model card."""
+"""The model card of a run directory."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def card_of_run(
     data: DataConfig,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> ModelCard:
-    """Return what a run directory records of its training.
+    """Return the facts about the training in a run directory.
 
     Args:
-        path: the run directory.
-        data: what its configuration says of its texts.
-        checkpoint: the checkpoint that is exported; None: the newest of the run. The steps of one
-            that does not have the name of a step are unknown.
+        path: Run directory.
+        data: Data configuration of the run.
+        checkpoint: Checkpoint to export. Defaults to the newest of the run. If its name does not
+            contain a step, `steps` is None.
 
     Raises:
-        ValueError: metrics.jsonl, or the record of the data, is damaged.
+        ValueError: If metrics.jsonl or the record of the data is damaged.
     """
     run = RunDirectory(path)
     steps = step_of(checkpoint or run.newest_checkpoint() or "")
@@ -47,16 +47,16 @@ def card_of_run(
 
 
 def _hashes(data: DataConfig, records: dict[str, Any]) -> dict[str, str]:
-    """Return the texts of training and validation, and the hashes of their bytes."""
+    """Return the names of the training and validation texts, and their SHA-256."""
     found: dict[str, str] = {}
     for split, role in (("train", "training"), ("valid", "validation")):
         paths = data.train_path if split == "train" else data.valid_path
         if paths is None:
             name = f"{data.dataset}, {split}" if data.train_path is None else f"{split}, held out"
-        else:  # without their directories, which are the user's own
+        else:  # without the directories, which are private
             name = ", ".join(Path(p).name for p in ([paths] if isinstance(paths, str) else paths))
         inputs = records.get(f"{split} tokens", {}).get("inputs", {})
-        # Of one text or token file, or of several together.
+        # The hash of one text or token file, or of several together.
         digests = [inputs.get(key) for key in ("source", "file", "sources", "files")]
         if digest := next((d for d in digests if isinstance(d, str)), None):
             found[f"{role}: {name}"] = digest

@@ -1,4 +1,4 @@
-"""Checkpoints of a run: one safetensors file, complete or absent; damage is refused."""
+"""A run's checkpoint is one safetensors file, written atomically. Damage is refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.training.small_runs import train
 
 @pytest.fixture
 def saved(tmp_path):
-    """A trained run and its checkpoint."""
+    """Return a trained run and the path of its checkpoint."""
     run = new_run(0, steps=3)
     path = tmp_path / "step_3.safetensors"
     write_checkpoint(path, *run, 3)
@@ -49,14 +49,14 @@ def test_a_checkpoint_is_one_safetensors_file_under_plain_names(saved):
     assert (content["iteration"], content["optimizer"]) == (3, "AdamW")
 
 
-@pytest.mark.skipif(os.name != "posix", reason="Windows has no such permissions")
-def test_a_checkpoint_has_the_permissions_of_other_files(saved):
+@pytest.mark.skipif(os.name != "posix", reason="POSIX permissions")
+def test_a_checkpoint_has_the_same_permissions_as_other_files(saved):
     _, path = saved
     (path.parent / "other").touch()
     assert path.stat().st_mode == (path.parent / "other").stat().st_mode
 
 
-def test_a_repeated_run_has_the_same_bytes(saved, tmp_path):
+def test_a_repeated_run_writes_the_same_bytes(saved, tmp_path):
     _, path = saved
     write_checkpoint(tmp_path / "again", *new_run(0, steps=3), 3)
     assert (tmp_path / "again").read_bytes() == path.read_bytes()
@@ -88,7 +88,7 @@ def test_tied_weights_are_restored(tmp_path):
     assert_same(run, other)
 
 
-def test_every_kind_of_tensor_is_saved_and_loaded(tmp_path):
+def test_tensors_of_any_dtype_shape_and_layout_are_saved_and_loaded(tmp_path):
     model = torch.nn.Module()
     tensors = [
         torch.tensor(3), torch.empty(0), torch.ones(2, 3).t(), torch.tensor([True, False]),
@@ -108,19 +108,19 @@ def test_a_state_that_cannot_be_saved_is_refused(tmp_path):
     optimizer.state[model.lm_head.weight]["odd"] = object()
     with pytest.raises(TypeError, match="odd"):
         write_checkpoint(tmp_path / "c", model, optimizer, 1)
-    with pytest.raises(ValueError, match="not the model's"):
+    with pytest.raises(ValueError, match="the model does not have"):
         write_checkpoint(tmp_path / "c", model, AdamW([torch.nn.Parameter(torch.zeros(2))]), 1)
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="has no limits to set")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no resource limits")
 def test_a_full_disk_is_an_os_error_and_leaves_nothing(saved):
     import resource
 
     run, path = saved
     before = path.read_bytes()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, limits[1]))  # bytes of a file
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, limits[1]))  # bytes per file
     try:
         with pytest.raises(OSError, match=r"too large: '.*step_3\.safetensors'$"):
             write_checkpoint(path, *run, 4)
@@ -134,13 +134,13 @@ def test_a_full_disk_is_an_os_error_and_leaves_nothing(saved):
 
 
 def is_refused(path):
-    """Load a damaged file: it is refused and changes nothing, or has the same values."""
+    """Load a damaged file. Return whether it was refused; if not, the values must be the same."""
     run = new_run(1)
     before = state_of(run)
     try:
         assert read_checkpoint(path, *run) == 3
     except ValueError as error:
-        assert "\n" not in str(error)  # noqa: PT017 -- it need not be raised
+        assert "\n" not in str(error)  # noqa: PT017 -- it may not be raised
         assert path.name in str(error)  # noqa: PT017
         assert len(str(error)) < 500 + len(str(path))  # noqa: PT017
         assert_close(state_of(run), before, atol=0, rtol=0)
@@ -203,14 +203,14 @@ HOSTILE = {
     "a shape beyond its bytes": lambda path: write_header(
         path, {"a": {**HUGE, "data_offsets": [0, 4]}}, b"1234"
     ),
-    "an odd type": lambda path: write_header(path, {"a": {**HUGE, "dtype": "PICKLE"}}),
+    "an unknown dtype": lambda path: write_header(path, {"a": {**HUGE, "dtype": "PICKLE"}}),
     "deep nesting": lambda path: write_header(path, b"[" * 100_000),
     "no metadata": lambda path: save_file({"model.weight": torch.ones(2)}, path),
 }
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_a_hostile_file_is_refused_before_memory_is_taken(tmp_path, kind):
+def test_a_hostile_file_is_refused_before_memory_is_allocated(tmp_path, kind):
     path = tmp_path / "c.safetensors"
     HOSTILE[kind](path)
     tracemalloc.start()
@@ -231,7 +231,7 @@ def test_a_hostile_file_is_refused_before_memory_is_taken(tmp_path, kind):
         '{"iteration": 3, "optimizer": "AdamW", "crc32": {"model": NaN}}',
     ],
 )  # fmt: skip
-def test_odd_metadata_is_refused(saved, text):
+def test_invalid_metadata_is_refused(saved, text):
     _, path = saved
     save_file(load_file(path), path, {"checkpoint": text.encode("utf-8", "replace").decode()})
     assert is_refused(path)
@@ -251,7 +251,7 @@ def test_odd_metadata_is_refused(saved, text):
         ("model.other", torch.ones(2, 3)),
     ],
 )
-def test_odd_tensors_with_the_right_checksum_are_refused(tmp_path, monkeypatch, name, value):
+def test_invalid_tensors_with_the_right_checksum_are_refused(tmp_path, monkeypatch, name, value):
     path = tmp_path / "c"
     write_checkpoint(path, *linear_run("AdamW"), 3)
     with safe_open(path, "pt") as file:
@@ -262,12 +262,12 @@ def test_odd_tensors_with_the_right_checksum_are_refused(tmp_path, monkeypatch, 
         "cs336_basics.checkpoints.checkpoint._checksum",
         lambda _, tensors: content["crc32"]["model" if "weight" in tensors else "optimizer"],
     )
-    with pytest.raises(ValueError, match=r"c( is of another|: the optimizer's)"):
+    with pytest.raises(ValueError, match=r"c( was saved |: the optimizer's)"):
         read_checkpoint(path, *linear_run("AdamW"))
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="FIFOs are those of POSIX")
-def test_what_is_no_regular_file_is_refused(tmp_path):
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="POSIX only")
+def test_only_regular_files_are_read(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "directory").mkdir()
     for name in ("fifo", "directory"):

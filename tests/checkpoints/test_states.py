@@ -1,4 +1,4 @@
-"""A state is restored exactly, and only into a model and an optimizer that it fits."""
+"""A state is restored exactly, and only into a matching model and optimizer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_restored_run_equals_an_uninterrupted_one(tmp_path, save, load):
 
 
 @formats
-def test_weights_are_loaded_without_an_optimizer(tmp_path, save, load):
+def test_weights_are_restored_without_an_optimizer(tmp_path, save, load):
     run, (model, _) = new_run(0, steps=3), new_run(1)
     save(tmp_path / "c", *run, 3)
     assert load(tmp_path / "c", model, None) == 3
@@ -51,7 +51,7 @@ def test_weights_are_loaded_without_an_optimizer(tmp_path, save, load):
 @pytest.mark.parametrize("loaded_compiled", [False, True])
 def test_compiled_models_have_plain_names(tmp_path, save, load, saved_compiled, loaded_compiled):
     def maybe_compiled(run, compiled):
-        # Both ways that put `_orig_mod.` into names; nothing is compiled before the first call.
+        # Both add `_orig_mod.` to names. Nothing is compiled before the first call.
         model, optimizer = run
         if compiled:
             model.layers[1] = torch.compile(model.layers[1])
@@ -95,7 +95,7 @@ def test_a_state_is_restored_by_the_same_algorithm_only(tmp_path, save, load, ki
             take_step(*run)
             continue
         before = state_of(run)
-        with pytest.raises(ValueError, match="is of another optimizer than"):
+        with pytest.raises(ValueError, match="saved by a different optimizer than"):
             load(tmp_path / "c", *run)
         assert repr(state_of(run)) == repr(before)
 
@@ -105,51 +105,49 @@ def test_a_state_is_restored_by_the_same_algorithm_only(tmp_path, save, load, ki
     ("saved", "restored"),
     [*((kind, kind) for kind in OPTIMIZERS), ("AdamW", "torch AdamW"), ("fused AdamW", "AdamW")],
 )
-def test_the_next_steps_are_those_of_a_run_that_was_not_stopped(
-    tmp_path, save, load, saved, restored
-):
+def test_the_next_steps_equal_an_uninterrupted_run(tmp_path, save, load, saved, restored):
     run, other = linear_run(saved), linear_run(restored, steps=0)
     save(tmp_path / "c", *run, 3)
     load(tmp_path / "c", *other)
     for _ in range(50):
         take_step(*run)
         take_step(*other)
-    # In float64: a count of steps in float32 would show after seven digits.
+    # A step stored as float32 would change the seventh digit.
     assert_close(other[0].weight, run[0].weight, rtol=1e-12, atol=1e-14)
 
 
 @formats
 @pytest.mark.parametrize(
-    ("model", "named"),
+    ("model", "reason"),
     [
-        (ModelConfig(20, 6, 8, num_layers=3, num_heads=2, d_ff=8), "lacks 'layers.2"),
-        (ModelConfig(20, 6, 8, num_layers=1, num_heads=2, d_ff=8), "has 'layers.1"),
-        (ModelConfig(20, 6, 16, num_layers=2, num_heads=2, d_ff=8), r"shape \(20, 8\), not"),
+        (ModelConfig(20, 6, 8, num_layers=3, num_heads=2, d_ff=8), r"'layers\.2.* is missing"),
+        (ModelConfig(20, 6, 8, num_layers=1, num_heads=2, d_ff=8), r"unexpected 'layers\.1"),
+        (ModelConfig(20, 6, 16, num_layers=2, num_heads=2, d_ff=8), r"of shape \(20, 16\), got"),
     ],
 )
-def test_weights_of_another_model_are_refused(tmp_path, save, load, model, named):
+def test_weights_of_a_different_model_are_refused(tmp_path, save, load, model, reason):
     save(tmp_path / "c.x", *new_run(0), 3)
     other = TransformerLM(model)
     before = copy.deepcopy(other.state_dict())
-    with pytest.raises(ValueError, match=rf"c\.x is of another model: .*{named}"):
+    with pytest.raises(ValueError, match=rf"c\.x was saved from a different model: .*{reason}"):
         load(tmp_path / "c.x", other, None)
     assert_close(other.state_dict(), before, atol=0, rtol=0)
 
 
 @formats
-def test_weights_of_another_kind_of_number_are_refused(tmp_path, save, load):
+def test_weights_of_a_different_dtype_are_refused(tmp_path, save, load):
     model, other = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
     model.weight = torch.nn.Parameter(torch.ones(2, 2, dtype=torch.int64), requires_grad=False)
     save(tmp_path / "c", model, AdamW([model.bias]), 3)
-    with pytest.raises(ValueError, match=r"weight is torch\.int64"):
+    with pytest.raises(ValueError, match=r"weight must be .*got torch\.int64"):
         load(tmp_path / "c", other, None)
 
 
-# States that no optimizer has saved
+# States that no optimizer saves
 
 
 def saved_with(change):
-    """A file of `torch.save` in which an optimizer's state was changed."""
+    """Return a checkpoint as a file object, after a change to the optimizer's state."""
     model, optimizer = linear_run("AdamW")
     content = {"model": model.state_dict(), "optimizer": copy.deepcopy(optimizer.state_dict())}
     change(content["optimizer"])
@@ -159,7 +157,7 @@ def saved_with(change):
 
 
 @pytest.mark.parametrize("indices", [7, [0, 1], [[0]]])
-def test_other_parameters_of_a_group_are_refused(indices):
+def test_invalid_parameter_groups_are_refused(indices):
     file = saved_with(lambda state: state["param_groups"][0].update(params=indices))
     run = linear_run("AdamW", steps=1)
     before = state_of(run)
@@ -176,9 +174,9 @@ def test_other_parameters_of_a_group_are_refused(indices):
         ("exp_avg", torch.ones(2, 3, dtype=torch.int64)),
     ],
 )  # fmt: skip
-def test_an_odd_value_that_is_kept_for_a_parameter_is_refused(key, value):
+def test_an_invalid_value_in_the_state_of_a_parameter_is_refused(key, value):
     file = saved_with(lambda state: state["state"][0].update({key: value}))
-    with pytest.raises(ValueError, match=f"the optimizer's {key} is"):
+    with pytest.raises(ValueError, match=f"the optimizer's {key} must be"):
         load_checkpoint(file, *linear_run("AdamW"))
 
 
@@ -188,10 +186,12 @@ def test_an_odd_value_that_is_kept_for_a_parameter_is_refused(key, value):
      {"param_groups": [{"params": [0]}], "state": 7},
      {"param_groups": [{"params": [0]}], "state": {0: 7}}],
 )  # fmt: skip
-def test_what_is_no_state_of_an_optimizer_is_refused(state):
+def test_an_invalid_state_is_refused(state):
     def replace(saved):
         saved.clear()
         saved.update(state)
 
-    with pytest.raises(ValueError, match=r"the file object is (not a checkpoint|of another)"):
+    with pytest.raises(
+        ValueError, match=r"the file object (is not a checkpoint|was saved by a different)"
+    ):
         load_checkpoint(saved_with(replace), *linear_run("AdamW"))

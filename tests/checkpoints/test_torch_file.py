@@ -1,4 +1,4 @@
-"""Checkpoints as CS336 defines them: paths and file objects; no code runs, damage is refused."""
+"""CS336's checkpoints are paths or file objects. No code in them runs, and damage is refused."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.checkpoints.both_formats import assert_same, linear_run, new_run
 
 @pytest.fixture
 def saved(tmp_path):
-    """A trained run and its checkpoint."""
+    """Return a trained run and the path of its checkpoint."""
     run = new_run(0, steps=3)
     save_checkpoint(*run, 3, tmp_path / "c.pt")
     return run, tmp_path / "c.pt"
 
 
-def test_paths_are_text_too_and_file_objects_are_read_from_their_beginning(saved, tmp_path):
+def test_paths_may_be_strings_and_file_objects_are_read_from_their_start(saved, tmp_path):
     run, path = saved
     save_checkpoint(*run, 7, str(path))
     assert load_checkpoint(str(path), *new_run(1)) == 7
@@ -34,7 +34,7 @@ def test_paths_are_text_too_and_file_objects_are_read_from_their_beginning(saved
         assert load_checkpoint(file, *new_run(1)) == 8
     buffer = io.BytesIO()
     save_checkpoint(*run, 5, buffer)
-    assert load_checkpoint(buffer, *new_run(1)) == 5  # still at its end
+    assert load_checkpoint(buffer, *new_run(1)) == 5  # the buffer is at its end
     assert load_checkpoint(io.BytesIO(path.read_bytes()), *new_run(1)) == 7
 
 
@@ -47,7 +47,7 @@ def test_iteration_may_be_a_numpy_integer_but_not_a_fraction(saved, tmp_path):
     assert not (tmp_path / "b.pt").exists()
 
 
-def test_a_file_of_another_program_is_loaded(saved):
+def test_a_file_from_another_program_is_loaded(saved):
     run, path = saved
     content = torch.load(path, weights_only=True)
     del content["kind"]
@@ -59,7 +59,7 @@ def test_a_file_of_another_program_is_loaded(saved):
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.float32, np.longdouble, np.int64])
-def test_numpy_numbers_of_an_optimizer_are_saved_as_plain_ones(tmp_path, kind):
+def test_numpy_numbers_are_saved_as_python_numbers(tmp_path, kind):
     model = torch.nn.Linear(3, 4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
     optimizer.param_groups[0].update(lr=kind(2), steps=[kind(3), (kind(4), 5)])
@@ -69,7 +69,7 @@ def test_numpy_numbers_of_an_optimizer_are_saved_as_plain_ones(tmp_path, kind):
     group = twin.param_groups[0]
     assert (group["lr"], group["steps"]) == (2, [3, (4, 5)])
     assert type(group["lr"]) is (int if kind is np.int64 else float)
-    assert type(optimizer.param_groups[0]["lr"]) is kind  # the optimizer is as it was
+    assert type(optimizer.param_groups[0]["lr"]) is kind  # the optimizer is unchanged
 
 
 def test_settings_of_parameter_groups_are_restored(tmp_path):
@@ -110,7 +110,7 @@ def test_a_file_truncated_anywhere_is_refused(saved):
 
 
 def flips_are_refused_or_harmless(run, whole, flips):
-    """Flip bits of a checkpoint: it is refused in a line, or has the identical values."""
+    """Flip bits: the checkpoint is refused in one line, or has identical values."""
     refused = 0
     for offset, bit in flips:
         changed = bytearray(whole)
@@ -119,7 +119,7 @@ def flips_are_refused_or_harmless(run, whole, flips):
         try:
             assert load_checkpoint(io.BytesIO(bytes(changed)), *other) == 3
         except ValueError as error:
-            assert "\n" not in str(error)  # noqa: PT017 -- it need not be raised
+            assert "\n" not in str(error)  # noqa: PT017 -- it may not be raised
             assert len(str(error)) < 500  # noqa: PT017
             refused += 1
         else:
@@ -129,14 +129,14 @@ def flips_are_refused_or_harmless(run, whole, flips):
 
 @pytest.fixture
 def small():
-    """A trained run and the bytes of its checkpoint."""
+    """Return a trained run and the bytes of its checkpoint."""
     run, file = linear_run("AdamW"), io.BytesIO()
     save_checkpoint(*run, 3, file)
     return run, file.getvalue()
 
 
 def test_a_flipped_bit_is_refused_or_harmless(small):
-    # In the directory of the archive a bit of the attributes would make torch read other values.
+    # Attributes in the archive's directory could make torch read different values.
     run, whole = small
     with zipfile.ZipFile(io.BytesIO(whole)) as archive:
         entry = archive.start_dir
@@ -173,7 +173,7 @@ def test_code_in_a_file_is_not_run(tmp_path):
     with pytest.raises(ValueError, match=r"evil\.pt is not a checkpoint"):
         load_checkpoint(path, *new_run(0))
     assert not marker.exists()
-    torch.load(path, weights_only=False)  # the effect of the file without the check
+    torch.load(path, weights_only=False)  # without the check, the code runs
     assert marker.exists()
 
 
@@ -187,10 +187,10 @@ def test_a_compressed_archive_is_refused(saved, tmp_path):
         load_checkpoint(packed, *new_run(1))
 
 
-def test_a_small_file_cannot_hold_a_huge_tensor():
+def test_a_small_file_with_a_huge_tensor_is_refused():
     model, optimizer = linear_run("AdamW")
     file = io.BytesIO()
-    huge = torch.zeros(1).expand(1 << 50)  # one element, of which the others are copies
+    huge = torch.zeros(1).expand(1 << 50)  # all elements share the memory of one
     content = {"optimizer": optimizer.state_dict(), "iteration": 3}
     torch.save({"model": {"weight": huge}, **content}, file)
     assert file.tell() < 10_000
@@ -207,7 +207,7 @@ CONTENTS = [
 
 
 @pytest.mark.parametrize("content", CONTENTS, ids=range(len(CONTENTS)))
-def test_other_contents_are_refused(tmp_path, content):
+def test_a_file_with_other_contents_is_refused(tmp_path, content):
     torch.save(content, tmp_path / "x.pt")
     with pytest.raises(ValueError, match=r"x\.pt is not a checkpoint"):
         load_checkpoint(tmp_path / "x.pt", *new_run(0))
@@ -216,7 +216,7 @@ def test_other_contents_are_refused(tmp_path, content):
 @pytest.mark.parametrize(
     "content", [b"once upon a time", b"", pickle.dumps({"model": {}, "iteration": 3})]
 )
-def test_other_files_are_refused(tmp_path, content):
+def test_a_file_that_torch_save_did_not_write_is_refused(tmp_path, content):
     (tmp_path / "x.pt").write_bytes(content)
     with pytest.raises(ValueError, match=r"x\.pt is not a checkpoint"):
         load_checkpoint(tmp_path / "x.pt", *new_run(0))

@@ -1,4 +1,4 @@
-"""Tokenizers, texts and models that the tests of exports share."""
+"""Tokenizers and texts for the tests of exports."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.tokenizer.test_reference import (
 )
 
 SPECIAL = [END, "<|end of text|>", "<|im_start|>", "<|im_end|>", "Ä終»"]
-"""With a space, of chat models, and with characters of more than one byte."""
+"""Special tokens with a space, of chat models, and with characters of several bytes."""
 
 PATTERNS = {
     **{name: name for name in NAMED},
-    # One that matches only some characters.
+    # This pattern does not match all characters.
     "partial": r" ?[A-Za-z]+|\p{N}{1,2}|[^\sA-Za-z\p{N}]+",
 }
 
@@ -36,7 +36,7 @@ CHATS = [
 
 @functools.cache
 def trained(pattern):
-    """A tokenizer of 1,500 ids, trained on texts of our own."""
+    """Return a tokenizer with 1,500 ids, trained on our test texts."""
     with tempfile.TemporaryDirectory() as directory, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         text = Path(directory, "text.txt")
@@ -46,7 +46,7 @@ def trained(pattern):
 
 
 def byte_tokenizer(*special_tokens, merges=(), pattern="gpt2"):
-    """A tokenizer of the 256 bytes, some merges, and special tokens after them."""
+    """Return a tokenizer of the 256 bytes, followed by some merges and special tokens."""
     vocab = {byte: bytes([byte]) for byte in range(256)}
     for left, right in merges:
         vocab[len(vocab)] = left + right
@@ -54,12 +54,12 @@ def byte_tokenizer(*special_tokens, merges=(), pattern="gpt2"):
 
 
 def chosen_texts():
-    """Small texts in which all libraries class all characters alike."""
+    """Return short texts whose characters belong to the same classes in all libraries."""
     return ["", *CHATS, *map(without_differences, [*TEXTS.values(), long_text(5, 5_000)])]
 
 
 def random_texts(seed, number):
-    """Texts of any characters, mostly of those on which tokenizers differ."""
+    """Yield texts of random characters and of fragments on which tokenizers often differ."""
     chooser = random.Random(seed)
     characters = characters_without_differences()
     fragments = [without_differences(fragment) for fragment in FRAGMENTS]

@@ -1,4 +1,4 @@
-"""Twenty configurations of models that Llama or Qwen3 can represent, and random models of them."""
+"""Twenty model configurations that Llama or Qwen3 can represent, and random models."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ assert len(CONFIGURATIONS) == 20
 
 
 def random_model(seed=0, **values):
-    """A model whose gains are not 1, so that a permutation of them shows."""
+    """Return a model whose gains differ from 1 and from each other, so that their order matters."""
     torch.manual_seed(seed)
     model = TransformerLM(ModelConfig(**values))
     for name, parameter in model.named_parameters():

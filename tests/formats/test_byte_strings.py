@@ -1,4 +1,4 @@
-"""Bytes as printable text: compiled as in Python, all at once as one by one."""
+"""The byte alphabet: the compiled code and Python give the same tokens, merges and errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cs336_basics.formats.byte_strings import (
 )
 from cs336_basics.tokenizer.vocabulary import MAX_ID
 
-# Those that represent bytes, and others that are next to them.
+# The alphabet, and its neighbors, which do not represent bytes.
 CHARACTERS = st.sampled_from([*character_to_byte(), *" \r\n\x7f\xa0\xad\u0144\u0145\u4e00😀\ud800"])
 STRINGS = st.text(CHARACTERS, max_size=6)
 
@@ -57,7 +57,7 @@ def one_by_one(string):
 
 @pytest.fixture(params=["built", "not built"])
 def loading(request, monkeypatch):
-    """The compiled loops, and what stands for them where they are not built."""
+    """Test the compiled loops, and the Python code that replaces them."""
     if request.param == "not built":
         monkeypatch.setattr(byte_strings, "_byte_strings", None)
     elif byte_strings._byte_strings is None:
@@ -69,7 +69,7 @@ EITHER_WAY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture
 
 @EITHER_WAY
 @given(st.lists(STRINGS, max_size=8))
-def test_all_at_once_gives_what_one_by_one_gives(loading, strings):
+def test_lists_of_strings_give_the_same_tokens_as_single_strings(loading, strings):
     assert strings_to_tokens(strings) == [one_by_one(string) for string in strings]
 
 
@@ -82,7 +82,7 @@ ITEMS = (
 
 
 def expected_merge(item):
-    """The merge that an item stands for; None if it is not one."""
+    """Return the merge that an item represents, or None."""
     strings = item.split(" ") if isinstance(item, str) else item
     if not isinstance(strings, list) or len(strings) != 2:
         return None
@@ -92,10 +92,10 @@ def expected_merge(item):
 
 @EITHER_WAY
 @given(st.lists(ITEMS, max_size=5) | st.lists(st.tuples(STRINGS, STRINGS).map(list)))
-def test_merges_are_read_whole_or_refused_with_the_first_that_is_wrong(loading, items):
+def test_all_merges_are_read_or_the_first_invalid_one_is_named(loading, items):
     expected = [expected_merge(item) for item in items]
     if None in expected:
-        with pytest.raises(ValueError, match=f"^merge {expected.index(None)}: "):
+        with pytest.raises(ValueError, match=f"^merge {expected.index(None)} must be"):
             merges_of_strings(items, "merge {}".format)
     else:
         assert merges_of_strings(items, "merge {}".format) == expected
@@ -103,12 +103,12 @@ def test_merges_are_read_whole_or_refused_with_the_first_that_is_wrong(loading, 
 
 @EITHER_WAY
 @given(st.lists(STRINGS | st.tuples(STRINGS, STRINGS).map(" ".join), min_size=1, max_size=5))
-def test_merges_of_lines_are_those_of_strings(loading, lines):
+def test_merges_of_lines_equal_merges_of_strings(loading, lines):
     text = "\n".join(lines) or "x"
     try:
         expected = merges_of_strings(text.split("\n"), "merge {}".format)
     except ValueError as error:
-        with pytest.raises(ValueError, match=f"^{str(error).partition(': ')[0]}: "):
+        with pytest.raises(ValueError, match=f"^{str(error).partition(' must')[0]} must"):
             merges_of_lines(text, "merge {}".format)
     else:
         assert merges_of_lines(text, "merge {}".format) == expected
@@ -122,7 +122,7 @@ def test_merges_of_lines_are_those_of_strings(loading, lines):
     ),
     st.booleans(),
 )
-def test_a_vocabulary_is_read_whole_or_refused(strings, plain_text):
+def test_a_vocabulary_is_read_completely_or_refused(strings, plain_text):
     tokens = {string: one_by_one(string) for string in strings}
     ids = list(strings.values())
     good = all(type(i) is int and 0 <= i <= MAX_ID for i in ids) and len(set(ids)) == len(ids)

@@ -1,4 +1,4 @@
-"""Tokenizers of several libraries, compared: equal tokenizers give equal figures."""
+"""The same tokenizer has the same figures in every library."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.tokenizer.examples import END
 
 @pytest.fixture(scope="module")
 def directories(tmp_path_factory):
-    """The same tokenizer as three libraries read it."""
+    """Return a directory with one tokenizer in the formats of three libraries."""
     directory = tmp_path_factory.mktemp("tokenizers")
     tokenizer = trained("gpt2")
     tokenizer.save(directory / "ours")
@@ -37,7 +37,7 @@ def corpus(tmp_path):
     return Corpus(plain(tmp_path, TEXTS))
 
 
-def test_one_tokenizer_gives_the_same_figures_in_every_library(directories, corpus):
+def test_a_tokenizer_has_the_same_figures_in_every_library(directories, corpus):
     pytest.importorskip("tiktoken")
     pytest.importorskip("tokenizers")
     tokenizers = opened(directories, "ours", "tiktoken", "ours/tokenizer.json")
@@ -63,7 +63,7 @@ def test_one_tokenizer_gives_the_same_figures_in_every_library(directories, corp
     assert len({tuple(longest_tokens(tokenizer)) for tokenizer in tokenizers}) == 1
 
 
-def test_the_longest_tokens_are_sorted_and_lack_the_special_ones(directories):
+def test_the_longest_tokens_are_sorted_without_special_tokens(directories):
     (tokenizer,) = opened(directories, "ours")
     longest = longest_tokens(tokenizer)
     assert len(longest) == 10
@@ -75,7 +75,7 @@ def test_the_longest_tokens_are_sorted_and_lack_the_special_ones(directories):
     assert longest_tokens(few) == [b"bc", b"a", b"d"]
 
 
-def test_special_tokens_of_a_text_are_ordinary_text(directories, tmp_path):
+def test_special_tokens_in_a_text_are_encoded_as_ordinary_text(directories, tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps({"text": f"a{END}b"}), encoding="utf-8")
     results = compare(
@@ -85,7 +85,7 @@ def test_special_tokens_of_a_text_are_ordinary_text(directories, tmp_path):
     assert [result.num_tokens for result in results] == [expected, expected]
 
 
-def test_documents_that_are_not_given_back_are_counted(corpus):
+def test_documents_that_decoding_changes_are_counted(corpus):
     coder = Coder(lambda text: [*text.encode()], lambda ids: bytes(ids).decode().replace("ï", "i"))
     lossy = ComparedTokenizer("lossy", "none", [b"a"], 1, lambda: coder)
     (result,) = compare([lossy], [("a", corpus)], documents=25)
@@ -99,20 +99,20 @@ def test_a_tokenizer_that_cannot_encode_is_named(corpus):
 
     coder = Coder(fail, str)
     bad = ComparedTokenizer("bad", "none", [b"a"], 1, lambda: coder)
-    with pytest.raises(ValueError, match="bad cannot encode a document of a: 'no token'"):
+    with pytest.raises(ValueError, match="bad: cannot encode a document of a: 'no token'"):
         compare([bad], [("a", corpus)])
     empty = dataclasses.replace(bad, name="empty", make=lambda: Coder(lambda text: [], str))
-    with pytest.raises(ValueError, match="empty makes no token"):
+    with pytest.raises(ValueError, match="empty: the documents of a have no tokens"):
         compare([empty], [("a", corpus)])
 
 
 @pytest.mark.parametrize("gigabytes", [0, -1, float("nan"), float("inf")])
-def test_the_size_is_a_positive_number(directories, corpus, gigabytes):
-    with pytest.raises(ValueError, match="gigabytes is"):
+def test_gigabytes_must_be_positive_and_finite(directories, corpus, gigabytes):
+    with pytest.raises(ValueError, match="gigabytes must be"):
         compare(opened(directories, "ours"), [("a", corpus)], gigabytes=gigabytes)
 
 
-# ------------------------------------------------------------------ what is not a tokenizer
+# ------------------------------------------------------------------ invalid tokenizers
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"model": {"type": "BPE"}}', "\ud800"])
@@ -120,7 +120,7 @@ def test_a_damaged_tokenizer_json_is_a_value_error(tmp_path, content):
     pytest.importorskip("tokenizers")
     path = tmp_path / "tokenizer.json"
     path.write_text(content, "utf-8", "surrogatepass")
-    with pytest.raises(ValueError, match=r"tokenizer\.json' cannot be read as a tok") as caught:
+    with pytest.raises(ValueError, match=r"tokenizer\.json': cannot read") as caught:
         open_tokenizer(path)
     assert "\n" not in str(caught.value)
 
@@ -157,7 +157,7 @@ def test_an_unknown_name_is_refused(tmp_path, monkeypatch, name, message):
 @pytest.mark.parametrize(
     ("library", "name"), [("tiktoken", "tiktoken"), ("tokenizers", "ours/tokenizer.json")]
 )
-def test_a_missing_library_is_one_sentence(directories, tmp_path, library, name):
+def test_a_missing_library_is_named_in_one_line(directories, tmp_path, library, name):
     code = (
         f"import sys; sys.modules[{library!r}] = None\n"
         "from cs336_basics.__main__ import main\n"
@@ -167,4 +167,4 @@ def test_a_missing_library_is_one_sentence(directories, tmp_path, library, name)
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode == 2
     assert run.stderr.count("\n") == 1
-    assert f"not installed: pip install {library}, or leave it out" in run.stderr
+    assert f"not installed; pip install {library}, or omit it" in run.stderr

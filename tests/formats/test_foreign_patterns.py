@@ -1,4 +1,4 @@
-"""Split patterns of other libraries: what passes means the same there, and nothing takes long."""
+"""Split patterns are translated only if they mean the same in the other library."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PLAIN = [
 
 
 @pytest.mark.parametrize("pattern", PLAIN)
-def test_plain_patterns_find_the_same_in_all_three_libraries(pattern):
+def test_plain_patterns_have_the_same_matches_in_all_three_libraries(pattern):
     assert to_fancy_regex(pattern) == pattern
     ranks = {bytes([byte]): byte for byte in range(256)}
     dropping = tiktoken.Encoding("", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
@@ -55,15 +55,15 @@ def test_plain_patterns_find_the_same_in_all_three_libraries(pattern):
 @pytest.mark.parametrize(
     "pattern",
     [
-        r"\w+|\W",  # other letters and marks in each library
-        r"a$|\S+",  # also before a line feed, in Oniguruma
+        r"\w+|\W",  # differs in letters and marks
+        r"a$|\S+",  # in Oniguruma, also before a line feed
         r"^a|\S+",
         r"\p{N}{1,3}+",  # possessive, or a repetition of a repetition
         r"\p{N}{2}?|x",
-        r"[a&&b]|c",  # an intersection, or `a`, `&` and `b`
+        r"[a&&b]|c",  # an intersection, or the characters `a`, `&` and `b`
         r"[a~~b]|c",
         r"[[a]]|c",
-        r"(?i:ss)|x",  # also `ß`, in Oniguruma
+        r"(?i:ss)|x",  # in Oniguruma, also `ß`
         r"(?i)a|b",
         r"(?<=a)b|c",
         r"(?<name>a)|b",
@@ -81,7 +81,7 @@ def test_plain_patterns_find_the_same_in_all_three_libraries(pattern):
         r"\x41|b",
     ],
 )
-def test_syntax_with_other_meanings_is_refused_in_both_directions(pattern):
+def test_ambiguous_syntax_is_refused_in_both_directions(pattern):
     regex.compile(pattern)
     for translate in (
         to_oniguruma, to_fancy_regex, from_fancy_regex, lambda p: from_oniguruma(p, keeps_rest=True)
@@ -113,7 +113,7 @@ def test_the_patterns_of_tiktoken_are_known():
     assert from_fancy_regex(cl100k) == "cl100k"
 
 
-def test_what_lies_between_the_matches_is_kept_if_it_is_a_pre_token_there():
+def test_text_between_matches_is_kept_if_it_is_a_pre_token_in_the_other_library():
     pattern = r"[a-z]+|\p{N}"
     kept = compile_pattern(from_oniguruma(pattern, keeps_rest=True))
     dropped = compile_pattern(from_oniguruma(pattern, keeps_rest=False))
@@ -123,24 +123,23 @@ def test_what_lies_between_the_matches_is_kept_if_it_is_a_pre_token_there():
     assert [match.group() for match in kept.finditer(text)] == expected
     assert expected == ["ab", "  ", "1", "2", "!?\n\n", "cd", "-"]
     assert [match.group() for match in dropped.finditer(text)] == ["ab", "1", "2", "cd"]
-    # ... and it can be exported again
     again = from_oniguruma(pattern, keeps_rest=True)
     assert from_oniguruma(to_oniguruma(again), keeps_rest=False) == again
 
 
-def test_a_pattern_that_leaves_out_nothing_is_imported_as_it_is():
+def test_a_pattern_that_matches_everything_is_imported_unchanged():
     pattern = r" ?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+|\s+"
-    assert from_oniguruma(pattern, keeps_rest=True) == pattern  # and so is compiled
+    assert from_oniguruma(pattern, keeps_rest=True) == pattern  # so it is compiled
 
 
 @pytest.mark.parametrize("pattern", [r"[a-z&&[^aeiou]]+|[\s\S]", r"\b\w+|\W"])
-def test_a_given_pattern_that_may_mean_something_else_in_tiktoken_is_named(pattern):
+def test_a_callers_pattern_with_ambiguous_syntax_has_a_warning(pattern):
     with pytest.warns(UserWarning, match="may mean something else in tiktoken"):
         assert from_given_fancy_regex(pattern) == pattern
 
 
 @pytest.mark.parametrize("pattern", [r"\p{L}+|[\s\S]", r"(?:a+)+|\s", *PATTERNS.values()])
-def test_a_given_pattern_of_shared_syntax_has_no_warning(pattern):
+def test_a_callers_pattern_in_shared_syntax_has_no_warning(pattern):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert PATTERNS.get(found := from_given_fancy_regex(pattern), found) == pattern
@@ -158,12 +157,12 @@ def test_a_given_pattern_of_shared_syntax_has_no_warning(pattern):
         r"[^b]*[^c]*[^d]*[^e]*z|x",
     ],
 )
-def test_a_slow_pattern_of_a_file_ends(monkeypatch, pattern):
+def test_a_slow_pattern_from_a_file_is_stopped(monkeypatch, pattern):
     monkeypatch.setattr(splitter, "SEARCH_TIMEOUT", 0.5)
     assert from_oniguruma(pattern, keeps_rest=False) == pattern
     for text in ("a" * 3000, " " * 3000, "ab" * 1500):
         start = time.perf_counter()
-        with contextlib.suppress(ValueError):  # it took too long
+        with contextlib.suppress(ValueError):  # the time limit
             list(splitter.pretokenize(text, from_fancy_regex(pattern)))
         assert time.perf_counter() - start < 5
 

@@ -1,4 +1,4 @@
-"""The model card: valid metadata, and only what is known."""
+"""The model card has valid metadata and omits unknown facts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cs336_basics.model import ModelConfig
 CONFIG = ModelConfig(vocab_size=1000, context_length=64, d_model=32, num_layers=2, num_heads=2)
 
 
-def test_the_metadata_is_yaml_with_a_licence_to_fill():
+def test_the_metadata_is_yaml_with_an_unknown_licence():
     text = card_text(ModelCard(), CONFIG, "my-model", "<s>")
     _, metadata, body = text.split("---\n", 2)
     assert yaml.safe_load(metadata) == {
@@ -26,7 +26,7 @@ def test_the_metadata_is_yaml_with_a_licence_to_fill():
     assert body.startswith("\n# my-model\n")
 
 
-def test_what_is_unknown_is_omitted():
+def test_unknown_facts_are_omitted():
     text = card_text(ModelCard(), CONFIG, "my-model", "<s>")
     for absent in ("optimizer steps", "tokens trained on", "loss", "Trained on", "None"):
         assert absent not in text

@@ -1,4 +1,4 @@
-"""A directory is written whole or not at all."""
+"""A directory is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import pytest
 from cs336_basics.formats.outputs import check_is_free, write_directory
 
 
-def test_the_files_are_written_with_their_bytes(tmp_path):
+def test_files_are_written_without_newline_translation(tmp_path):
     write_directory(tmp_path / "new" / "folder", {"a.bin": b"\r\n", "b.txt": "é\n"})
     assert (tmp_path / "new" / "folder" / "a.bin").read_bytes() == b"\r\n"
     assert (tmp_path / "new" / "folder" / "b.txt").read_bytes() == "é\n".encode()
 
 
-def test_after_a_failure_there_is_no_directory(tmp_path):
+def test_a_failure_leaves_no_directory(tmp_path):
     with pytest.raises(TypeError):
         write_directory(tmp_path / "out", {"a": "text", "b": None})
     assert os.listdir(tmp_path) == []
 
 
-def test_an_output_that_exists_is_free_only_if_it_may_be_replaced(tmp_path):
+def test_an_existing_output_is_refused_unless_it_may_be_replaced(tmp_path):
     check_is_free(tmp_path, False)  # an empty directory
     check_is_free(tmp_path / "file", False)
     (tmp_path / "file").write_text("")

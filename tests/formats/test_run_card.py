@@ -1,4 +1,4 @@
-"""What the model card of a run says, for every way in which a run gets its text."""
+"""The model card of a run, for every source of its text."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def run(tmp_path):
 
 
 def record(run, **inputs):
-    """Write the record of the data: what each split was made from."""
+    """Write the record of the data: the inputs of each split."""
     stages = {f"{split} tokens": {"inputs": value} for split, value in inputs.items()}
     (run.data / "stages.json").write_text(json.dumps(stages))
 
 
 @pytest.mark.parametrize("key", ["source", "file", "sources", "files"])
-def test_the_hash_of_one_or_several_files_is_named(run, key):
+def test_the_card_has_the_hash_of_one_or_several_files(run, key):
     data = DataConfig(train_path="/secret/a.txt", valid_path="/secret/b.txt")
     record(run, train={key: "1" * 64, "tokenizer": "3" * 64}, valid={key: "2" * 64})
     assert card_of_run(run.path, data).data == {
@@ -35,7 +35,7 @@ def test_the_hash_of_one_or_several_files_is_named(run, key):
     }
 
 
-def test_a_dataset_and_a_held_out_share_are_named(run):
+def test_the_card_names_a_dataset_or_a_held_out_share(run):
     record(run, train={"source": "1" * 64}, valid={"source": "2" * 64})
     data = DataConfig(dataset="tinystories")
     assert list(card_of_run(run.path, data).data) == [
@@ -47,13 +47,13 @@ def test_a_dataset_and_a_held_out_share_are_named(run):
     assert list(card_of_run(run.path, data).data) == names
 
 
-def test_without_a_hash_nothing_is_claimed(run):
+def test_a_text_without_a_hash_is_omitted(run):
     record(run, train={"source": None})
     card = card_of_run(run.path, DataConfig())
     assert (card.data, card.steps, card.tokens, card.losses) == ({}, None, None, {})
 
 
-def test_losses_are_those_of_the_checkpoint_or_the_last_before_it(run):
+def test_the_losses_are_the_last_ones_up_to_the_checkpoint(run):
     record(run)
     for step in (10, 20, 30):
         run.append_metrics({"step": step, "tokens": 100 * step, "train_loss": 5.0 - step / 10}, {})
@@ -75,7 +75,7 @@ def test_a_run_without_a_record_of_its_data_has_a_card(run):
     assert card_of_run(run.path, DataConfig()).data == {}
 
 
-def test_a_damaged_record_is_named(run):
+def test_a_damaged_record_is_refused(run):
     (run.data / "stages.json").write_text("[]")
     with pytest.raises(ValueError, match=r"stages\.json is damaged"):
         card_of_run(run.path, DataConfig())

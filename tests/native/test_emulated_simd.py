@@ -57,20 +57,13 @@ def levels_program(tmp_path_factory):
     return program
 
 
-def check(levels_program, texts, folder):
-    write_texts(texts, folder / "texts")
+@pytest.mark.parametrize(
+    "num_texts", [5_000, pytest.param(200_000, marks=pytest.mark.slow)], ids="{:,}".format
+)
+def test_all_levels_split_random_texts_in_the_same_way(levels_program, tmp_path, num_texts):
+    rng = random.Random(num_texts)
+    write_texts([random_text(rng) for _ in range(num_texts)], tmp_path / "texts")
     for name in PATTERNS:
-        write_tables(name, folder / name)
-    run = subprocess.run([levels_program, folder], capture_output=True, text=True, check=False)
-    assert (run.returncode, run.stdout) == (0, f"{len(PATTERNS) * NUM_LEVELS * len(texts)}\n")
-
-
-def test_all_levels_split_random_texts_in_the_same_way(levels_program, tmp_path):
-    rng = random.Random(4)
-    check(levels_program, [random_text(rng) for _ in range(5_000)], tmp_path)
-
-
-@pytest.mark.slow
-def test_all_levels_split_200_000_random_texts_in_the_same_way(levels_program, tmp_path):
-    rng = random.Random(5)
-    check(levels_program, [random_text(rng) for _ in range(200_000)], tmp_path)
+        write_tables(name, tmp_path / name)
+    run = subprocess.run([levels_program, tmp_path], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (0, f"{len(PATTERNS) * NUM_LEVELS * num_texts}\n")

@@ -150,8 +150,8 @@ class BatchEncoder {
         write_finished();
     }
 
-    // Copy the remaining ids to `out`, which already contains the others, and free them. Threads do
-    // the copying, because the memory is touched for the first time.
+    // Copy the remaining ids to `out`, which already contains the others, and free them. Several
+    // threads copy, because the first use of memory is slow.
     void gather(uint8_t* out) {
         const size_t first = num_written_;
         std::vector<uint8_t*> outs;

@@ -478,6 +478,8 @@ def full_size(rows):
         body = [[name, seconds, "", "", ""] for name, seconds in SERIES.get(corpus, ())]
         for stage, row in at(rows, task).items():
             seconds = seconds_text(row.seconds, row.is_extrapolated)
+            if len(row.seconds) == 2:  # a range
+                seconds = f"≈ {time_text(min(row.seconds))} to {time_text(max(row.seconds))}"
             body.append([f"**{stage}**", "", seconds, megabytes(row), row.note])
         header = ["", "public series, 64 cores", f"here, {vocab_size:,} tokens", "peak MB", ""]
         lines += [f"**Like {text_name(corpus, num_bytes)}**", "", *markdown(header, body)]

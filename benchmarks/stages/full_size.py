@@ -67,27 +67,29 @@ def rows(measured, corpus, num_bytes, merging):
     num_words = measured["native"][0]["words"]
     loops = {stage: loop_seconds(measured, stage, corpus) for stage in MEASURED[corpus]}
     fits = {stage: merge_loop_fit(merging, stage, corpus, num_words) for stage in tables.STAGES}
-    low = [min(loops[s][0]) / fits[s] for s in loops if fits[s] and s not in tables.PYTHON_STAGES]
+    # How far the truth is from the fit where it is known: the fits of other stages are as far off.
+    factors = [
+        loops[stage][0][0] / fits[stage]
+        for stage in loops
+        if fits[stage] and stage not in tables.PYTHON_STAGES
+    ]
     for stage in tables.STAGES:
-        seconds, stopped = loops.get(stage, ([fits[stage]], None))
-        if seconds == [None]:
-            continue
+        seconds, stopped = loops.get(stage, (None, None))
         notes = []
-        if stage in loops:
-            loop = tables.time_text(statistics.median(seconds))
-            notes.append(f"merge loop {loop}")
+        if seconds is None:
+            if fits[stage] is None or not factors:
+                continue
+            seconds = [fits[stage] * factor for factor in (1, max(factors))]
+            notes.append("merge loop by the growth fit, from what it says to the largest error")
+        else:
+            notes.append(f"merge loop {tables.time_text(statistics.median(seconds))}")
             if stopped:
                 notes[0] += f", extrapolated from {stopped:,} merges"
-            if fits[stage] and not stopped:
-                factor = tables.three_digits(statistics.median(seconds) / fits[stage])
-                notes.append(f"{factor} times the growth fit")
-        else:
-            most = tables.time_text(seconds[0] * max(low))
-            notes.append(
-                f"merge loop by the growth fit; {most} if the fit is as far off as for the others"
-            )
+            elif fits[stage] and stage not in tables.PYTHON_STAGES:
+                factor = statistics.median(seconds) / fits[stage]
+                notes.append(f"{tables.three_digits(factor)} times what the growth fit says")
         if stage in measured["rates"]:
-            counting = [num_bytes / measured["rates"][stage]]
+            counting = [num_bytes / measured["rates"][stage]] * len(seconds)
             notes.append("counting at the rate of the first 100 MB")
         else:
             counting = [answer["counting"] for answer in measured[stage]]

@@ -243,9 +243,9 @@ def small_disk(tmp_path):
 @pytest.mark.parametrize(
     ("options", "file", "space"),
     [
-        ("size=48k", r"data/sample_train\.txt", r"\d bytes"),
-        ("size=220k", r"checkpoints/step_00000004\.safetensors", r"[\d,]+ bytes are needed"),
-        ("size=400k", r"checkpoints/step_\d+\.safetensors", r"[\d,]+ bytes are needed"),
+        ("size=48k", r"data/sample_train\.txt", r"\d.* bytes"),
+        ("size=220k", r"checkpoints/step_00000004\.safetensors", r"\d.* bytes"),
+        ("size=400k", r"checkpoints/step_\d+\.safetensors", r"\d.* bytes"),
         # No inodes left
         ("size=8m,nr_inodes=5", r"data/sample_train\.txt", ""),
         ("size=8m,nr_inodes=17", r"checkpoints/step_00000004\.safetensors", ""),
@@ -279,7 +279,7 @@ def test_the_error_for_a_checkpoint_without_space_has_its_size(tiny, capsys, mon
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(9, 2, 7_000))
     assert main(["--config", tiny, "--run-dir", "run"]) == 1
     error = capsys.readouterr().err
-    assert re.search(r"step_00000004\.safetensors: .*[\d,]+ bytes are needed and 7,000", error)
+    assert re.search(r"step_00000004\.safetensors: .*\d bytes.* 7,000", error)
     assert "--resume run" in error
 
 

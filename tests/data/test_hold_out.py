@@ -208,7 +208,7 @@ def test_a_damaged_file_leaves_no_output(tmp_path):
     options = write_rows(tmp_path, "a.jsonl.gz", ROWS)
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(ValueError, match=r"a\.jsonl\.gz is damaged"):
+    with pytest.raises(ValueError, match=r"a\.jsonl\.gz.*damaged"):
         divide(Corpus(path, **options), tmp_path)
     assert not list(tmp_path.glob("data/*"))
 

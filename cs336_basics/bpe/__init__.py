@@ -1,7 +1,7 @@
-"""Counted words to merges: one interface, several versions of the trainer.
+"""BPE training: one interface, five versions of the trainer.
 
-`TRAINERS` holds the versions in reading order. All learn the same merges; each is faster than the
-one before.
+`TRAINERS` contains the versions in reading order. All learn the same merges, and each is faster
+than the one before.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = [
 
 
 class _Trainers(dict[str, type[BPE_Trainer]]):
-    """A dict whose KeyError names the nearest key."""
+    """A dict whose KeyError suggests the nearest key."""
 
     def __missing__(self, name: object) -> type[BPE_Trainer]:
         raise KeyError(_unknown(name))
@@ -64,19 +64,19 @@ TRAINERS: dict[str, type[BPE_Trainer]] = _Trainers(
         NativeTrainer,
     )
 )
-"""name -> class, in reading order."""
+"""Name -> class, in reading order."""
 
 DEFAULT_TRAINER = next(
     name for name in ("native", "memoryview", "heap") if is_built(TRAINERS[name])
 )
-"""The fastest version that is built; `"heap"` is pure Python."""
+"""Name of the fastest version that is built. `"heap"` is pure Python."""
 
 
 def get_trainer(name: str) -> type[BPE_Trainer]:
-    """Return the trainer class of a name in TRAINERS.
+    """Return the trainer class with a name in TRAINERS.
 
     Raises:
-        ValueError: no trainer has this name.
+        ValueError: If no trainer has this name.
     """
     if not isinstance(name, str) or name not in TRAINERS:
         raise ValueError(_unknown(name))
@@ -107,21 +107,25 @@ def train_bpe(
 ) -> tuple[dict[int, bytes], list[Pair]]:
     """Train a byte-level BPE vocabulary on one or several files.
 
-    For texts in memory there is `BPE_Trainer.train_from_iterator`, for words that are counted
-    already `BPE_Trainer.train_from_counts`.
+    To train on texts in memory, use `BPE_Trainer.train_from_iterator`. To train on counted words,
+    use `BPE_Trainer.train_from_counts`.
 
     Args:
-        input_path: a file, a glob such as `"data/*.txt"`, or several of both, or a Corpus, which
-            also says which field or column has the text: UTF-8 text, JSON lines, Parquet,
-            compressed or not.
-        vocab_size: 256 bytes + special tokens + merges.
-        special_tokens: cut out of the text before anything is counted.
-        trainer: a name in TRAINERS; all learn the same merges.
+        input_path: File, glob such as `"data/*.txt"`, list of these, or Corpus, which names the
+            field or column of the text. Text may be UTF-8, JSON lines or Parquet, compressed or
+            not.
+        vocab_size: Number of bytes (256), special tokens and merges together.
+        special_tokens: Tokens to cut out of the text before counting.
+        trainer: A name in TRAINERS. All learn the same merges. Defaults to the fastest that is
+            built.
         pattern, counting, num_workers, progress, min_frequency, max_token_length, tie_break, trace,
-            continue_from: those of `BPE_Trainer`.
+            continue_from: See `BPE_Trainer`.
 
     Returns:
-        `(vocab, merges)`; see `BPE_Trainer.train`, also for what is raised.
+        `(vocab, merges)`; see `BPE_Trainer.train`.
+
+    Raises:
+        ValueError, TypeError, OSError: See `BPE_Trainer.train`.
     """
     made = get_trainer(trainer)(
         pattern=pattern,

@@ -1,9 +1,9 @@
-"""BPE_Trainer: everything that the versions of the trainer share.
+"""BPE_Trainer: the code that all versions of the trainer share.
 
-Byte-pair encoding (Sennrich et al. 2016; over bytes: Radford et al. 2019): begin with words as
-sequences of single bytes; again and again find the most frequent pair of adjacent tokens, and merge
-it everywhere into a new token. The tie rule of CS336: of equally frequent pairs the greatest one
-wins, compared as `(bytes, bytes)`.
+Byte-pair encoding (Sennrich et al. 2016; over bytes: Radford et al. 2019) starts with words as
+sequences of single bytes. Each step finds the most frequent pair of adjacent tokens and merges it
+everywhere into a new token. The tie rule of CS336: of equally frequent pairs, the largest is merged
+first, compared as `(bytes, bytes)`.
 """
 
 from __future__ import annotations
@@ -35,44 +35,44 @@ from cs336_basics.pretokenization.splitter import Splitter, check_special_tokens
 class BPE_Trainer:
     """Learns a byte-level BPE vocabulary from text.
 
-    This class checks the arguments, counts the words and builds the vocabulary. A version in Python
-    has `learn`, the algorithm, in three steps, `count_pairs`, `find_best` and `merge`, which are
-    measured from outside (`recorder.py`). A compiled version replaces `learn_merges`.
+    This base class checks the arguments, counts the words and builds the vocabulary. A Python
+    version implements the algorithm in `learn`, with the steps `count_pairs`, `find_best` and
+    `merge`, which the `Recorder` measures. A compiled version overrides `learn_merges`.
 
     Args:
-        pattern: split pattern, a name in PATTERNS or a regular expression.
-        counting: How `train` counts the words of files, a name in BACKENDS of `count_words`. All
-            give the same counts. Defaults to the fastest that is built and knows the pattern.
-        num_workers: Number of threads or processes that count words (and, in the native version,
-            set them up for merging). Defaults to one for each core.
-        progress: show progress bars on a terminal.
-        min_frequency: pairs with a smaller count are not merged; training stops before the first.
-        max_token_length: in bytes; a pair is not merged if the token would be longer. None: no
-            limit. (Hugging Face's limit of n gives tokens of at most max(2, n - 1) bytes.)
-        tie_break: which of equally frequent pairs is merged first. `"lexicographic"`: the greatest
-            `(bytes, bytes)`, the rule of CS336; `"huggingface"`: the one that `tokenizers` takes.
-        trace: Called with a MergeTrace for each merge, in order, once the next one is found or the
-            training ends; see `trace_file`. Its time is in no phase.
-        continue_from: `(vocab, merges)` of an existing vocabulary, trained or imported, from which
-            training goes on: the words are first merged by these merges. The split pattern, and
-            for the same result as one training the tie rule, must be those of that vocabulary.
+        pattern: Split pattern: a name in PATTERNS or a regular expression.
+        counting: Backend that `train` uses to count words, a name in BACKENDS of `count_words`.
+            Defaults to the fastest one that is built and supports the pattern.
+        num_workers: Number of threads or processes for counting words. The native version also sets
+            up words with them. Defaults to all cores.
+        progress: Whether to show progress bars on a terminal.
+        min_frequency: Minimum count of a merged pair. Training stops below it.
+        max_token_length: Maximum length of a new token in bytes. Defaults to no limit. Hugging
+            Face's limit of n allows tokens of max(2, n - 1) bytes.
+        tie_break: Order of equally frequent pairs. `"lexicographic"` merges the largest
+            `(bytes, bytes)` first, as in CS336, and `"huggingface"` follows `tokenizers`.
+        trace: Callback invoked in order with a MergeTrace for each merge, after the next merge is
+            found or the training ends; see `trace_file`. Its time is not measured.
+        continue_from: `(vocab, merges)` of a trained or imported vocabulary to continue. Its merges
+            are applied to the words first. Use its split pattern. With its tie rule as well, the
+            result equals that of a single training.
 
     Raises:
-        ValueError, TypeError: an option has none of these values; see also `StartingVocabulary`.
+        ValueError, TypeError: If an option has an invalid value; see also `StartingVocabulary`.
 
     Attributes:
-        start: the `StartingVocabulary` of `continue_from`.
-        timings: after training, phase -> seconds; the phases are PHASES.
+        start: `StartingVocabulary` for `continue_from`.
+        timings: Seconds by phase after training. The phases are PHASES.
     """
 
     name: ClassVar[str]
-    """The key of the class in TRAINERS."""
+    """Key of the class in TRAINERS."""
 
     pairs: Callable[[Symbols], Iterable[Pair]] = staticmethod(pairwise)
-    """Returns the adjacent pairs of a word, those that may be merged."""
+    """Returns the adjacent pairs of a word that may be merged."""
 
     counts: list[int]
-    """How often each word occurs."""
+    """Number of occurrences of each word."""
 
     @names_the_nearest
     def __init__(
@@ -89,7 +89,7 @@ class BPE_Trainer:
         continue_from: tuple[Mapping[int, bytes], Iterable[Pair]] | None = None,
     ) -> None:
         if type(self) is BPE_Trainer:
-            raise TypeError("BPE_Trainer has no algorithm; use a class in TRAINERS, such as heap")
+            raise TypeError("BPE_Trainer is abstract; use a class in TRAINERS")
         resolve_pattern(pattern)
         check_backend(counting, "counting")
         resolve_num_workers(num_workers)
@@ -119,24 +119,24 @@ class BPE_Trainer:
         """Train on one or several files.
 
         Args:
-            input_path: a file, a glob such as `"data/*.txt"`, or several of both, or a Corpus:
-                UTF-8 text, JSON lines, Parquet, compressed or not.
-            vocab_size: size of the vocabulary: 256 bytes, the special tokens, the merges; where one
-                is continued, the greatest id plus one.
-            special_tokens: cut out of the text first, so that they add nothing to any count and no
-                merge crosses them. Where a vocabulary is continued, name those that it has, too.
+            input_path: File, glob such as `"data/*.txt"`, list of these, or Corpus. Text may be
+                UTF-8, JSON lines or Parquet, compressed or not.
+            vocab_size: Number of bytes (256), special tokens and merges together. For a continued
+                vocabulary, the highest id plus one.
+            special_tokens: Tokens to cut out of the text. They are not counted, and no merge
+                crosses them. Include the special tokens of a continued vocabulary.
 
         Returns:
-            vocab: id -> bytes. Ids 0-255 are the bytes, then come the special tokens in the order
-                given, then the merged tokens in the order of the merges. No two are equal. Where a
-                vocabulary is continued, its ids stay, and new tokens follow in this order.
-            merges: the merged pairs, in order, with those that were continued. If no pair is
-                left before `vocab_size` is reached, training stops early, with a warning.
+            vocab: Id -> bytes. Ids 0-255 are the bytes. The special tokens follow in the given
+                order, then the merged tokens in the order of the merges. All tokens are distinct. A
+                continued vocabulary keeps its ids, and new tokens follow in this order.
+            merges: Merged pairs in order, after those of a continued vocabulary. If no pair is left
+                to merge, training stops early with a warning.
 
         Raises:
-            ValueError: `vocab_size` is too small for the bytes and special tokens; a special token
-                is empty, repeated, or a single byte; what `count_words` raises.
-            FileNotFoundError: there is no such file.
+            ValueError: If `vocab_size` is too small, or a special token is empty, repeated or a
+                single byte; see also `count_words`.
+            FileNotFoundError: If an input file does not exist.
         """
         count = functools.partial(self.count_words, input_path)
         return self._train(count, vocab_size, special_tokens)
@@ -153,13 +153,13 @@ class BPE_Trainer:
         """Train on texts in memory, such as the rows of a dataset; see `train`.
 
         Args:
-            texts: strings or UTF-8 bytes, each a separate document; read one by one. With `field`,
-                rows: dicts, a Hugging Face `datasets.Dataset`, an Arrow table or stream.
-            errors: what to do about bytes that are not UTF-8; see `Corpus`.
-            field: the field or column of the rows that has the text.
+            texts: Documents as strings or UTF-8 bytes, read one at a time. With `field`, rows:
+                dicts, a Hugging Face `datasets.Dataset`, or an Arrow table or stream.
+            errors: How to handle invalid UTF-8; see `Corpus`.
+            field: Field or column that contains the text.
 
         Raises:
-            TypeError, ValueError: as `train` and `count_texts`.
+            TypeError, ValueError: See `train` and `count_texts`.
         """
         count = functools.partial(count_texts, texts, errors=errors, field=field)
         return self._train(count, vocab_size, special_tokens)
@@ -167,22 +167,29 @@ class BPE_Trainer:
     def train_from_counts(
         self, word_counts: Mapping[bytes, int], vocab_size: int, special_tokens: Iterable[str] = ()
     ) -> tuple[dict[int, bytes], list[Pair]]:
-        """Train on words that are counted already; see `train`.
+        """Train on counted words; see `train`.
 
         Args:
-            word_counts: pre-token (bytes) -> number of occurrences, at least zero.
+            word_counts: Pre-token (bytes) -> number of occurrences.
 
         Raises:
-            ValueError: as `train`; the counts were made with another pattern or other special
-                tokens (a WordCounts records them); a count is negative; the counts together exceed
-                64 bits; a special token was not cut out of the words, and the merges make it again.
-            TypeError, OverflowError: as `WordCounts.from_mapping`.
+            ValueError: If a count is negative, the counted bytes exceed 64 bits, a WordCounts was
+                made with another pattern or other special tokens, or the merges make a special
+                token that is part of a word; see also `train`.
+            TypeError, OverflowError: See `WordCounts.from_mapping`.
         """
-        checked = _checked_counts(word_counts)
-        return self._train(lambda splitter: checked, vocab_size, special_tokens)
+        if not isinstance(word_counts, Mapping):
+            raise TypeError(f"word_counts must be a dict, got {short_repr(word_counts)}")
+        counts = WordCounts.from_mapping(word_counts)
+        if counts.num_bytes > MAX_INT64:
+            raise ValueError(
+                f"word_counts must count at most 2^63 - 1 bytes, got {counts.num_bytes:,}; "
+                "divide all counts by a common factor"
+            )
+        return self._train(lambda splitter: counts, vocab_size, special_tokens)
 
     def count_words(self, corpus: Corpus | PathsLike, splitter: Splitter) -> Mapping[bytes, int]:
-        """Count the words of files as `counting` says; see `count_words`."""
+        """Count the words of files with the options of the trainer; see `count_words`."""
         workers, progress = self.num_workers, self.progress
         return count_words(
             corpus, splitter, backend=self.counting, num_workers=workers, progress=progress
@@ -191,7 +198,7 @@ class BPE_Trainer:
     def check_request(
         self, vocab_size: int, special_tokens: Iterable[str]
     ) -> tuple[list[str], int]:
-        """Return the special tokens and the room for merges; raises as `train` if there is none."""
+        """Return the checked special tokens and the number of merges to learn; see `train`."""
         tokens = check_special_tokens(special_tokens)
         return tokens, self.start.num_merges(vocab_size, tokens)
 
@@ -214,27 +221,21 @@ class BPE_Trainer:
         recorder.finish()
         if len(merges) < num_merges:
             warn(
-                f"no pair was left after {len(merges):,} of {num_merges:,} merges (distinct words="
-                f"{len(word_counts):,}, pattern={short_repr(self.pattern)}, min_frequency="
-                f"{short_repr(self.min_frequency)}, max_token_length="
-                f"{short_repr(self.max_token_length)}): the vocabulary has {max(vocab) + 1:,} "
-                f"tokens instead of {vocab_size:,}; a larger text would fill it"
+                f"no pair was left after {len(merges):,} of {num_merges:,} merges, so the "
+                f"vocabulary has {max(vocab) + 1:,} tokens instead of {vocab_size:,}; use more "
+                "text, a lower min_frequency or a higher max_token_length"
             )
         return vocab, all_merges
-
-    # --- the part of a version -------------------------------------------------------------------
 
     def learn_merges(
         self, word_counts: WordCounts, num_merges: int, recorder: Recorder
     ) -> list[Pair]:
-        """Return up to `num_merges` merges, fewer only if no pair is left.
+        """Return up to `num_merges` merges, or fewer if no pair is left.
 
-        A compiled version replaces this. It then ends its phases by `recorder.lap`, calls
-        `recorder.advance(n)` after every n merges and, if `recorder.trace` is not None,
-        `recorder.traced` for each of them, and obeys `min_frequency`, `max_token_length` and
-        `tie_break`.
+        A compiled version overrides this method. It must apply `min_frequency`, `max_token_length`
+        and `tie_break`, and report to `recorder` with `lap`, `advance` and `traced`.
         """
-        loop: Any = copy.copy(self)  # its steps are changed; what it keeps is freed with it
+        loop: Any = copy.copy(self)  # a copy, because its steps are replaced
         loop.counts = word_counts.counts.tolist()
         apply_options(loop)
         recorder.measure(loop)
@@ -244,20 +245,5 @@ class BPE_Trainer:
         return merges
 
     def tie(self, pair: Pair) -> Any:
-        """Return the key of a pair among equally frequent ones: the greatest is merged first."""
+        """Return the sort key for equally frequent pairs. The largest is merged first."""
         return pair
-
-
-def _checked_counts(word_counts: Mapping[bytes, int]) -> WordCounts:
-    """Return the word counts of a caller, checked; see `BPE_Trainer.train_from_counts`."""
-    if not isinstance(word_counts, Mapping):
-        raise TypeError(
-            f"word_counts is {short_repr(word_counts)}: pass a dict of bytes -> int, or WordCounts"
-        )
-    checked = WordCounts.from_mapping(word_counts)
-    if checked.num_bytes > MAX_INT64:
-        raise ValueError(
-            f"the words have {checked.num_bytes:,} bytes, counted with repetition: more than "
-            "64 bits can hold; divide all counts by a common factor"
-        )
-    return checked

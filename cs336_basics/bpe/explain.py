@@ -1,7 +1,7 @@
-"""Draws what each trainer holds before a merge, for any few words.
+"""Text drawings of the state of each trainer before a merge, for a few words.
 
-`python -m cs336_basics explain` prints these drawings, and docs/stages.md has those of the course's
-example.
+`python -m cs336_basics explain` prints these drawings. docs/stages.md shows those for the example
+of the course.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from cs336_basics.bpe.v3_heap import Entry
 from cs336_basics.pretokenization.counting.word_counts import WordCounts
 
 MOST_BYTES = 500
-"""The most bytes of distinct words that are drawn; the compiled trainers have a column for each."""
+"""Maximum length of the distinct words in bytes. Compiled trainers have a column for each byte."""
 
 _LINE = 110
-"""Characters of a line that is divided by columns."""
+"""Maximum line length of a table with a column for each position."""
 _NO_COUNT_YET = 2**63 - 1
-"""The threshold of the native loop before it has counted pairs."""
+"""Threshold of the native loop before it counts pairs."""
 
 
 def explain(words: Iterable[bytes], num_merges: int = 2, stage: str | None = None) -> str:
-    """Return the merges, then the drawing of a trainer, or of each that is built.
+    """Return the merges, followed by the drawings of one or all trainers.
 
     Args:
-        words: as they occur in a text, with repetitions.
-        num_merges: merges before the moment that is drawn; fewer if no pair is left.
-        stage: a name in TRAINERS.
+        words: Words of a text, with repetitions.
+        num_merges: Number of merges before the drawing. Fewer are made if no pair is left.
+        stage: A name in TRAINERS. Defaults to all trainers that are built.
 
     Raises:
-        ValueError: no word, or too many bytes; no trainer has this name.
-        ImportError: the trainer is not built.
+        ValueError: If there are no words or too many bytes, or no trainer has this name.
+        ImportError: If the trainer is not built.
     """
     word_counts = Counter(words)
     merges, *_, best = _moment("naive", word_counts, num_merges)
@@ -50,16 +50,12 @@ def explain(words: Iterable[bytes], num_merges: int = 2, stage: str | None = Non
 
 
 def draw(stage: str, word_counts: Mapping[bytes, int], num_merges: int) -> str:
-    """Return what a trainer holds after some merges, before the next, as text.
+    """Return the drawing of a trainer after some merges; see `explain`.
 
     Args:
-        stage: a name in TRAINERS.
-        word_counts: word -> number of occurrences, of at most MOST_BYTES bytes together.
-        num_merges: fewer if no pair is left.
-
-    Raises:
-        ValueError: no word, or too many bytes; no trainer has this name.
-        ImportError: the trainer is not built.
+        stage: A name in TRAINERS.
+        word_counts: Word -> number of occurrences. The words have at most MOST_BYTES bytes.
+        num_merges: Number of merges before the drawing.
     """
     get_trainer(stage)()
     if stage == "memoryview":
@@ -72,7 +68,7 @@ def draw(stage: str, word_counts: Mapping[bytes, int], num_merges: int) -> str:
 
 
 class _Moment(NamedTuple):
-    """What a trainer in Python holds before a merge, and which pair it merges."""
+    """State of a Python trainer before a merge, and the pair that it merges next."""
 
     merges: list[Pair]
     words: list[Symbols]
@@ -83,20 +79,20 @@ class _Moment(NamedTuple):
     best: Pair | None
 
     def pairs(self) -> list[tuple[Pair, int]]:
-        """Return the pairs with their counts, the next maximum first."""
+        """Return the pairs and their counts, the next pair to merge first."""
         return sorted(self.pair_counts.items(), key=lambda item: (item[1], item[0]), reverse=True)
 
 
 def _moment(stage: str, word_counts: Mapping[bytes, int], num_merges: int) -> _Moment:
-    """Run a trainer in Python up to the search that follows some merges."""
+    """Run a Python trainer until it has found the pair after `num_merges` merges."""
     num_bytes = sum(map(len, word_counts))
     if not num_bytes:
-        raise ValueError("there are no words to draw: give some, such as 'low lower widest'")
+        raise ValueError("words must not be empty; try 'low lower widest'")
     if num_bytes > MOST_BYTES:
         longest = _symbol(max(word_counts, key=len)[:20])
         raise ValueError(
-            f"the distinct words have {num_bytes:,} bytes together (the longest begins with "
-            f"{longest}): a drawing holds at most {MOST_BYTES}; give fewer or shorter words"
+            f"the distinct words must have at most {MOST_BYTES} bytes in total, got {num_bytes:,} "
+            f"(the longest word starts with {longest})"
         )
     trainer: Any = get_trainer(stage)()
     trainer.counts = list(word_counts.values())
@@ -107,18 +103,18 @@ def _moment(stage: str, word_counts: Mapping[bytes, int], num_merges: int) -> _M
 
     def watched_count(now: list[Symbols]) -> Any:
         nonlocal words
-        words = now  # v2 and v3 change this list; v1 counts every new one
+        words = now  # v2 and v3 change this list; v1 passes a new one
         return count_pairs(now)
 
     def watched_find(pair_counts: dict[Pair, int]) -> Pair | None:
-        heap = sorted(getattr(trainer, "heap", ()))  # before the search pops entries
+        heap = sorted(getattr(trainer, "heap", ()))  # copied before the search pops entries
         best: Pair | None = find_best(pair_counts)
         if best is not None and len(merges) < num_merges:
             merges.append(best)
             return best
         held = trainer.counts, pair_counts, getattr(trainer, "pair_words", {}), heap
         moments.append(_Moment(merges, words, *held, best))
-        return None  # ends the training
+        return None  # end the training
 
     trainer.count_pairs, trainer.find_best = watched_count, watched_find
     trainer.learn([split_bytes(word) for word in word_counts], num_merges + 1)
@@ -142,7 +138,7 @@ def _draw_incremental(moment: _Moment) -> str:
     if moment.best:
         *others, last = map(str, sorted(moment.pair_words[moment.best]))
         touched = f"s {', '.join(others)} and {last} are" if others else f" {last} is"
-        found += f", so only word{touched} read"
+        found += f", so only word{touched} visited"
     return f"{_words(moment)}\n\n{_table([('pair', 'count', 'words'), *pairs])}\n\n{found}"
 
 
@@ -150,7 +146,7 @@ def _draw_heap(moment: _Moment) -> str:
     rows = []
     for entry in moment.heap:
         count = moment.pair_counts.get(entry.pair, 0)
-        note = "" if count == entry.count else "out of date"
+        note = "" if count == entry.count else "stale"
         rows.append((_pair(entry.pair), entry.count, count, note))
     return _table([("pair", "in the heap", "now", ""), *rows])
 
@@ -200,7 +196,7 @@ def _draw_memoryview(word_counts: Mapping[bytes, int], num_merges: int) -> str:
     )
     heap = [(names[loop.heap_pair[i]], loop.heap_count[i]) for i in range(loop.heap_size)]
     return (
-        f"{arrays}\n\n{_table([('pair', 'count', 'occurrences, linked'), *pairs])}\n\n"
+        f"{arrays}\n\n{_table([('pair', 'count', 'linked occurrences'), *pairs])}\n\n"
         f"{_table([('heap', 'count when pushed'), *heap])}"
     )
 
@@ -214,7 +210,7 @@ def _draw_native(word_counts: Mapping[bytes, int], num_merges: int) -> str:
     rows = []
     for left, right, count, postings in sorted(pairs, key=lambda pair: -pair[2]):
         width = len(tokens[left])
-        # A posting holds where the two tokens of its pair still are beside each other.
+        # A posting is current if the two tokens of its pair are still adjacent there.
         marked = [
             str(p) if cells[p] == left and cells[p + width] == right else f"{p}*" for p in postings
         ]
@@ -223,7 +219,7 @@ def _draw_native(word_counts: Mapping[bytes, int], num_merges: int) -> str:
     drawn = _bands([["position", *map(str, range(len(cells)))], ["cell", *names]])
     kept = f"threshold: {threshold}"
     if threshold == _NO_COUNT_YET:
-        kept = "threshold: none yet; pairs are counted when the first maximum is searched for"
+        kept = "threshold: not set; pairs are counted in the first search for the maximum"
     listed = _table([("pair", "count", "postings (* stale)"), *rows])
     return f"{drawn}\n\n{listed}\n\n{kept}"
 
@@ -246,9 +242,9 @@ def _maximum(moment: _Moment) -> str:
 
 
 def _symbol(symbol: bytes) -> str:
-    r"""Return a symbol as characters; what is not printable, or not UTF-8, as \x07, \u200b.
+    r"""Return a symbol as text, with escapes such as \x07 or \u200b where it is not printable.
 
-    A point and a dash, which mean something else in the drawings, have quotation marks.
+    A point and a dash are quoted, because they have a meaning in the drawings.
     """
     text = symbol.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
     text = "".join(c if c.isprintable() else _escaped(ord(c)) for c in text)
@@ -266,12 +262,12 @@ def _pair(pair: Pair) -> str:
 
 
 def _width(text: str) -> int:
-    """Return how many columns a text takes on a terminal."""
+    """Return the width of a text on a terminal."""
     return len(text) + sum(east_asian_width(character) in "WF" for character in text)
 
 
 def _table(rows: Iterable[Iterable[object]]) -> str:
-    """Return rows as text, in columns that are aligned to the left."""
+    """Return rows as text in left-aligned columns."""
     cells = [[str(cell) for cell in row] for row in rows]
     widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]
     padded = [
@@ -282,7 +278,7 @@ def _table(rows: Iterable[Iterable[object]]) -> str:
 
 
 def _bands(rows: list[list[str]]) -> str:
-    """Return a table with a column for each position, cut into parts that fit a line."""
+    """Return a table with a column for each position, split into tables that fit a line."""
     names, *columns = zip(*rows, strict=True)
     bands: list[list[tuple[str, ...]]] = []
     width = _LINE

@@ -1,6 +1,7 @@
-"""min_frequency, max_token_length and tie_break, put around the steps of a trainer in Python.
+"""min_frequency, max_token_length and tie_break for Python trainers.
 
-The versions themselves state the algorithm alone; compiled ones obey these options in their loop.
+The trainers contain only the algorithm. These functions wrap its steps. Compiled trainers implement
+the options in their loop.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ TIE_BREAKS = ("lexicographic", "huggingface")
 
 
 def apply_options(loop: Any) -> None:
-    """Change the steps of a trainer, a copy that learns once, as its options say."""
+    """Apply the options of a trainer to its steps. The trainer is a copy that learns once."""
     if loop.max_token_length is not None:
         loop.pairs = functools.partial(_short_pairs, loop.max_token_length)
     if loop.min_frequency > 1:
@@ -28,26 +29,26 @@ def apply_options(loop: Any) -> None:
 
 
 def _short_pairs(limit: int, symbols: Symbols) -> Iterator[Pair]:
-    """Return the adjacent pairs of a word that make a token of at most `limit` bytes."""
+    """Return the adjacent pairs of a word whose merged token has at most `limit` bytes."""
     return (pair for pair in pairwise(symbols) if len(pair[0]) + len(pair[1]) <= limit)
 
 
 def _frequent(
     find_best: Callable[[dict[Pair, int]], Pair | None], least: int, pair_counts: dict[Pair, int]
 ) -> Pair | None:
-    """Return the best pair if it occurs `least` times."""
+    """Return the best pair if it occurs at least `least` times."""
     best = find_best(pair_counts)
     return best if best is not None and pair_counts[best] >= least else None
 
 
 class HuggingFaceIds:
-    """The tie rule of `tokenizers`: of equally frequent pairs the smallest (left id, right id).
+    """The tie rule of `tokenizers`: merge the pair with the smallest (left id, right id) first.
 
-    Ids are numbered as there, with the ByteLevel alphabet as the initial one: first the bytes, in
-    the order of `huggingface_byte_ranks`, then the merges.
+    Ids are those of `tokenizers` with the ByteLevel alphabet: first the bytes in the order of
+    `huggingface_byte_ranks`, then the merges.
 
     Args:
-        symbols: the tokens before the first merge: the bytes, then those that are continued.
+        symbols: Tokens before the first merge: the bytes, then those of a continued vocabulary.
     """
 
     def __init__(self, symbols: list[bytes]) -> None:
@@ -56,21 +57,21 @@ class HuggingFaceIds:
         self._next_id = len(symbols)
 
     def tie(self, pair: Pair) -> tuple[int, int]:
-        """Return the key by which pairs are compared: the greatest is merged first."""
+        """Return the sort key of a pair. The pair with the largest key is merged first."""
         return -self._id[pair[0]], -self._id[pair[1]]
 
     def merge(self, step: Callable[..., Any], words: Any, best: Pair, *state: Any) -> Any:
-        """Give the token of a merge the next id, also where it was made before; then merge."""
+        """Give the merged token the next id, even if it has one already; then merge."""
         self._id[best[0] + best[1]] = self._next_id
         self._next_id += 1
         return step(words, best, *state)
 
 
 def huggingface_byte_ranks() -> list[int]:
-    """Return for each byte its rank in the sorted byte alphabet of GPT-2 (Radford et al. 2019).
+    """Return the rank of each byte in GPT-2's sorted byte alphabet (Radford et al. 2019).
 
-    There, a printable character of Latin-1 represents its own byte, and the characters from U+0100
-    on represent the other bytes, in order.
+    Printable Latin-1 characters represent their own bytes. The characters from U+0100 on represent
+    the other bytes in order.
     """
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = sorted(set(range(NUM_BYTES)) - set(printable))

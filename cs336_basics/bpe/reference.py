@@ -1,4 +1,4 @@
-"""Byte-pair encoding on one word, written down: merging a pair, and merging by rank.
+"""Reference for byte-pair encoding of one word: merging a pair, and merging by rank.
 
 Sennrich, Haddow and Birch 2016; over bytes and by rank: Radford et al. 2019. Trainers and encoders
 are tested against these functions.
@@ -12,13 +12,13 @@ from itertools import pairwise
 Pair = tuple[bytes, bytes]
 
 Symbols = tuple[bytes, ...]
-"""The tokens that a word consists of."""
+"""Tokens of a word."""
 
 NUM_BYTES = 256
 
 
 def split_bytes(word: bytes) -> Symbols:
-    """Return a word as single bytes, as it is before the first merge."""
+    """Return the single bytes of a word."""
     return tuple(bytes([byte]) for byte in word)
 
 
@@ -41,7 +41,7 @@ def merge_pair(symbols: Symbols, pair: Pair) -> Symbols:
 
 
 def merge_by_rank(symbols: Symbols, ranks: Mapping[Pair, int]) -> Symbols:
-    """Merge the pair of the lowest rank, of equal ones the leftmost, until no pair has a rank."""
+    """Merge the leftmost pair with the lowest rank until no pair has a rank."""
     while known := [(ranks[pair], i) for i, pair in enumerate(pairwise(symbols)) if pair in ranks]:
         _, i = min(known)
         symbols = (*symbols[:i], symbols[i] + symbols[i + 1], *symbols[i + 2 :])

@@ -1,11 +1,11 @@
-"""StartingVocabulary: what training begins with, the bytes alone or a vocabulary that is continued.
+"""StartingVocabulary: the vocabulary before training, either the bytes or an existing vocabulary.
 
-A vocabulary is continued as follows. The words of the new text are merged by its merges, as its
-tokenizer would encode them; then the merge loop counts the pairs of these symbols and goes on.
-Where the text is the one of the first training, the result is that of one training: the merges are
-chosen by the counts alone, and the counts are those that the first training had when it stopped.
-(That holds for merges that a trainer learned from the bytes. With edited ones, of which several may
-make one token or one may precede those that make its parts, two steps may differ from one.)
+To continue a vocabulary, its merges are applied to the words of the new text, as its tokenizer
+would. The merge loop then counts the pairs of the resulting symbols. On the text of the first
+training, both trainings together give the same merges as a single one, because the second training
+starts with the counts at which the first one stopped. This is true for learned merges. Edited
+merges may give another result, for example if two merges make the same token or a merge comes
+before the merges that make its parts.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ BYTES = [bytes([byte]) for byte in range(NUM_BYTES)]
 
 
 class StartingVocabulary:
-    """A vocabulary and its merges, made ready for a trainer.
+    """A vocabulary and its merges, prepared for a trainer.
 
     Args:
-        continued: `(vocab, merges)`. The vocabulary, id -> token, must hold all 256 single bytes;
-            ids may come in any order and have gaps. The merges are pairs of tokens in the order in
-            which they were learned. None: the bytes alone.
+        continued: `(vocab, merges)`. The vocabulary maps ids to tokens and must contain all 256
+            single bytes. Ids may be in any order and have gaps. Merges are pairs of tokens in the
+            order in which they were learned. Defaults to the bytes without merges.
 
     Attributes:
-        tokens: id -> token (a copy).
-        merges: list of pairs, as given.
-        symbols: the distinct tokens of which words can consist: the 256 bytes in order, then the
-            tokens of the merges in order.
-        num_ids: the greatest id plus one; new tokens get the ids from there on.
+        tokens: Id -> token.
+        merges: List of pairs.
+        symbols: Distinct tokens that words can consist of: the 256 bytes in order, then the tokens
+            of the merges in order.
+        num_ids: Highest id plus one. New tokens get the ids from there on.
 
     Raises:
-        TypeError: `continued` is something else, an id is not an int, a token is not bytes.
-        ValueError: a negative id, an empty token, two ids with the same bytes, an absent byte, a
-            merge that is given twice or whose tokens or result the vocabulary lacks.
+        TypeError: If `continued` is not such a tuple, an id is not an int, or a token is not bytes.
+        ValueError: If an id is negative, a token is empty or repeated, a byte is missing, or a
+            merge is repeated or has a token or a result that is not in the vocabulary.
     """
 
     def __init__(self, continued: tuple[Mapping[int, bytes], Iterable[Pair]] | None = None) -> None:
@@ -59,15 +59,16 @@ class StartingVocabulary:
         self.num_ids = max(self.tokens) + 1
 
     def split(self, word: bytes) -> Symbols:
-        """Return a word as the symbols of which it consists before the first new merge."""
+        """Return the symbols of a word before the first new merge."""
         symbols = split_bytes(word)
         return merge_by_rank(symbols, self._ranks) if self._ranks else symbols
 
     def merge_ids(self) -> npt.NDArray[np.uint32]:
-        """Return the merges for compiled code, by rank.
+        """Return the merges by rank for compiled code.
 
-        Shape (num_merges, 3), uint32: left, right, merged, as indices into `symbols`. Merges of
-        tokens that nothing makes are left out: they can never be applied.
+        Returns:
+            Array of shape (num_merges, 3) and dtype uint32: left, right and merged token, as
+            indices into `symbols`. Merges of a token that no merge makes are omitted.
         """
         index = {symbol: i for i, symbol in enumerate(self.symbols)}
         rows = [
@@ -78,28 +79,28 @@ class StartingVocabulary:
         return np.array(rows, np.uint32).reshape(len(rows), 3)
 
     def symbol_bytes(self) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-        """Return the bytes of all `symbols`, and the offsets where they begin, with their end."""
+        """Return the bytes of all `symbols`, and the offsets of their starts and of the end."""
         offsets = np.zeros(len(self.symbols) + 1, np.int64)
         np.cumsum([len(symbol) for symbol in self.symbols], out=offsets[1:])
         return np.frombuffer(b"".join(self.symbols), np.uint8), offsets
 
     def warn_of_unmade_tokens(self, special_tokens: Iterable[str]) -> None:
-        """Warn of tokens that no merge makes and that are not special: they are never learned."""
+        """Warn about tokens that are not special and that no merge makes."""
         made = {*self.symbols, *map(str.encode, special_tokens)}
         unmade = [token for token in self.tokens.values() if token not in made]
         if unmade:
             warn(
-                f"no merge makes {len(unmade):,} of the tokens that are continued, such as "
-                f"{short_repr(unmade[0])}, and special_tokens lacks them: their text is split and "
-                "trained on as any other; pass those that are special"
+                f"no merge makes {len(unmade):,} tokens of the continued vocabulary, such as "
+                f"{short_repr(unmade[0])}, so their text is split like any other; add special "
+                "tokens to special_tokens"
             )
 
     def num_merges(self, vocab_size: int, special_tokens: Iterable[str]) -> int:
-        """Return for how many new merges a vocabulary of this size has room.
+        """Return the number of new merges in a vocabulary of this size.
 
         Raises:
-            TypeError: the size is not an int.
-            ValueError: it is too small; or a special token is a single byte.
+            TypeError: If the size is not an int.
+            ValueError: If the size is too small, or a special token is a single byte.
         """
         vocab_size = checked_integer("vocab_size", vocab_size, -MAX_INT64, MAX_INT64)
         known = set(self.tokens.values())
@@ -107,8 +108,8 @@ class StartingVocabulary:
         for token in special_tokens:
             if len(token.encode()) == 1:
                 raise ValueError(
-                    f"special token {token!r} is a single byte, which every vocabulary has "
-                    "already: two ids would have the same bytes; choose a longer one"
+                    f"special token {token!r} is a single byte, which every vocabulary already "
+                    "contains; choose a longer one"
                 )
             num_new += token.encode() not in known
         smallest = self.num_ids + num_new
@@ -122,36 +123,34 @@ class StartingVocabulary:
     def extended(
         self, special_tokens: Iterable[str], merges: Sequence[Pair]
     ) -> tuple[dict[int, bytes], list[Pair]]:
-        """Return the vocabulary and merges that training has made of these.
+        """Return the vocabulary and merges after training.
 
-        New special tokens get the next ids, then the tokens of the new merges. These are distinct:
-        a merge is applied wherever its pair occurs, so equal bytes between the same two boundaries
-        are always split into the same tokens, and two pairs never make the same bytes, whatever
-        the options. A merge that the vocabulary has already, and that only now can be reached,
-        keeps its rank.
+        New special tokens get the next ids, followed by the tokens of the new merges. These tokens
+        are distinct: a merge is applied wherever its pair occurs, so equal bytes between two token
+        boundaries are always split in the same way, and two pairs never make the same bytes. An
+        existing merge that could not be applied before keeps its rank.
 
         Raises:
-            ValueError: a merge makes a special token.
+            ValueError: If a merge makes a special token.
 
         Warns:
-            UserWarning: a merge makes a token that the vocabulary has, but that its own merges do
-                not make of these bytes. The token keeps its id.
+            UserWarning: If a merge makes an existing token from other parts than the existing
+                merges do. The token keeps its id.
         """
         special = {token.encode(): token for token in special_tokens}
         known = set(self.tokens.values())
         made = list(map(b"".join, merges))
         for token in special.keys() & set(made):
-            # This cannot happen where the special tokens were cut out of the counted text.
+            # Only possible if the special tokens were not cut out of the counted text.
             raise ValueError(
-                f"the words hold the special token {special[token]!r}, and the merges made it "
-                "again: count the words with the same special_tokens"
+                f"the merges make the special token {special[token]!r}, which is part of a word; "
+                "count the words with the same special_tokens"
             )
         again = [token for token in made if token in known]
         if again:
             warn(
-                f"{len(again):,} of the new merges make tokens that the vocabulary had already, "
-                f"such as {short_repr(again[0])}; they keep their ids, and the vocabulary has that "
-                "many fewer tokens"
+                f"{len(again):,} new merges make tokens that the vocabulary already contains, such "
+                f"as {short_repr(again[0])}; they keep their ids, so there are fewer new tokens"
             )
         if self._ranks:
             merges = [merge for merge in merges if merge not in self._ranks]
@@ -162,41 +161,41 @@ class StartingVocabulary:
 
 
 def _checked(continued: Any) -> tuple[dict[int, bytes], list[Pair]]:
-    """Return copies of a vocabulary and its merges; see `StartingVocabulary` for what is raised."""
+    """Return checked copies of a vocabulary and its merges; see `StartingVocabulary`."""
     try:
         vocab, merges = continued
         tokens, merges = dict(vocab), list(merges)
     except (TypeError, ValueError):
         raise TypeError(
-            f"continue_from is {short_repr(continued)}: pass (vocab, merges), such as "
-            "(tokenizer.vocab, tokenizer.merges)"
+            "continue_from must be (vocab, merges), such as (tokenizer.vocab, tokenizer.merges), "
+            f"got {short_repr(continued)}"
         ) from None
     known: set[bytes] = set()
     for token_id, token in tokens.items():
         if type(token_id) is not int or not isinstance(token, bytes):
             raise TypeError(
-                f"vocab: {short_repr(token_id)} -> {short_repr(token)} is not an int -> bytes"
+                f"vocab must map int to bytes, got {short_repr(token_id)}: {short_repr(token)}"
             )
         if token_id < 0 or not token or token in known:
             raise ValueError(
-                f"vocab: {short_repr(token_id)} -> {short_repr(token)}: the id is negative, or the "
-                "token is empty or repeated"
+                "vocab must map non-negative ids to distinct non-empty tokens, got "
+                f"{short_repr(token_id)}: {short_repr(token)}"
             )
         known.add(token)
     for byte in BYTES:
         if byte not in known:
-            raise ValueError(f"vocab: the byte {byte!r} has no id: training needs all 256; add it")
+            raise ValueError(f"vocab must contain all 256 bytes, but {byte!r} is missing")
     seen: set[Pair] = set()
     for rank, merge in enumerate(merges):
         if not isinstance(merge, tuple) or list(map(type, merge)) != [bytes, bytes]:
-            raise TypeError(f"merge {rank} is {short_repr(merge)}, not a pair of bytes")
+            raise TypeError(f"merge {rank} must be a pair of bytes, got {short_repr(merge)}")
         for token in (*merge, b"".join(merge)):
             if token not in known:
                 raise ValueError(
-                    f"merge {rank} is {short_repr(merge)}, but the vocabulary has no token "
-                    f"{short_repr(token)}"
+                    f"merge {rank}, {short_repr(merge)}, needs the token {short_repr(token)}, "
+                    "which is missing from vocab"
                 )
         if merge in seen:
-            raise ValueError(f"merge {rank} is {short_repr(merge)}, which is repeated: remove one")
+            raise ValueError(f"merge {rank}, {short_repr(merge)}, is repeated; remove one")
         seen.add(merge)
     return tokens, merges

@@ -1,8 +1,8 @@
-"""Traces: what each merge of a training took, and what it read and changed.
+"""Traces: the time and the work of each merge of a training.
 
-A trainer calls `BPE_Trainer.trace` with a MergeTrace after each merge; `trace_file` writes them to
-a file. All stages fill the same columns, so that they can be compared. What a stage does not have
-is 0: `naive` has no heap, `native` does not know which word a position belongs to.
+A trainer calls `BPE_Trainer.trace` with a MergeTrace for each merge. `trace_file` writes them to a
+file. All stages have the same columns, so you can compare them. Columns that do not apply to a
+stage are 0: `naive` has no heap, and `native` does not know the word of a position.
 """
 
 from __future__ import annotations
@@ -14,35 +14,33 @@ from typing import NamedTuple
 
 
 class Work(NamedTuple):
-    """What one merge read and changed."""
+    """Amount of data that a merge reads and changes."""
 
     occurrences: int = 0
-    """Occurrences of the pair that were merged, without repetition of words; the same in all
-    stages."""
+    """Merged occurrences of the pair in the distinct words. All stages give the same number."""
     words: int = 0
-    """Words read; 0 in `native`."""
+    """Words read. 0 in `native`."""
     positions: int = 0
-    """Symbols of these words; in `memoryview` and `native`, entries of the list of occurrences
-    (`native` also reads entries that no longer hold)."""
+    """Symbols of these words. In `memoryview` and `native`, entries read from the list of
+    occurrences, which in `native` includes stale ones."""
     pairs_searched: int = 0
-    """Pairs compared to find the maximum; 0 in stages with a heap."""
+    """Pairs compared to find the maximum. 0 in stages with a heap."""
     pairs_updated: int = 0
-    """Additions to the count of a pair, and subtractions from it."""
+    """Additions to and subtractions from pair counts."""
     heap_entries: int = 0
-    """Heap entries popped to find the pair, and entries pushed for new pairs; 0 without a heap."""
+    """Heap entries popped to find the pair or pushed for new pairs. 0 without a heap."""
 
 
 class MergeTrace(NamedTuple):
     """One merge of a training.
 
-    The seconds are by phase, as in `BPE_Trainer.timings`. The first merge includes the time before
-    it: setting up the words and counting their pairs. The last one includes building the
-    vocabulary. Later seconds of counting occur in `naive`, which counts all pairs for every merge,
-    and in `native`, when it counts them again below a lower threshold.
+    Seconds are split by phase, as in `BPE_Trainer.timings`. The first merge includes setting up and
+    counting. The last merge includes building the vocabulary. `naive` counts pairs for every merge,
+    and `native` counts them again when it lowers its threshold.
     """
 
     merge: int
-    """Index of the merge, its rank."""
+    """Rank of the merge."""
     left: bytes
     right: bytes
     pair_count: int
@@ -69,33 +67,33 @@ class MergeTrace(NamedTuple):
 Trace = Callable[[MergeTrace], object]
 
 COLUMNS = (*MergeTrace._fields[:-1], *Work._fields)
-"""The columns of a trace file, in order."""
+"""Columns of a trace file in order."""
 
 
 @contextlib.contextmanager
 def trace_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Trace]:
-    """Return a function that writes each MergeTrace to a CSV file; pass it to a trainer as `trace`.
+    """Yield a `trace` callback that writes each MergeTrace to a CSV file.
 
-    The first line names the columns, COLUMNS. The tokens `left` and `right` are Python literals
-    such as `b' the'`, which `ast.literal_eval` reads. The file appears, complete, when the block
-    ends without an exception.
+    The first line contains the COLUMNS. The tokens `left` and `right` are Python literals such as
+    `b' the'`, which `ast.literal_eval` reads. The complete file appears when the block ends without
+    an exception.
 
     Args:
-        path: the file to write.
-        overwrite: replace a file that exists.
+        path: CSV file.
+        overwrite: Whether to replace an existing file.
 
     Raises:
-        FileExistsError: the file exists, and `overwrite` is False.
-        OSError: it cannot be written.
+        FileExistsError: If the file exists and `overwrite` is False.
+        OSError: If the file cannot be written.
     """
-    # (Most trainings are not traced, and do without these imports.)
+    # Most trainings are not traced and do not need these imports.
     import csv
 
     from cs336_basics._support.files import atomic_writer
 
     if os.path.exists(path) and not overwrite:
         raise FileExistsError(
-            f"{os.fspath(path)} exists: name another file for the trace, or pass overwrite=True"
+            f"{os.fspath(path)} already exists; choose another file or pass overwrite=True"
         )
     with atomic_writer(path, "w") as file:
         rows = csv.writer(file, lineterminator="\n")

@@ -1,4 +1,4 @@
-"""Stand-ins for the compiled trainers where the extensions were not built."""
+"""Stand-ins for compiled trainers whose extensions are not built."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from cs336_basics.bpe.base import BPE_Trainer
 
 
 class UnbuiltTrainer(BPE_Trainer):
-    """A trainer that is listed in TRAINERS, but whose extension is not built."""
+    """A trainer in TRAINERS whose extension is not built."""
 
     def __init__(self, **options: Any) -> None:
         raise ImportError(
-            f"the {self.name!r} trainer is compiled code that is not built: with a C++ compiler, "
-            "run `python setup.py build_ext --inplace` in the checkout or install the package "
-            "again; or choose trainer='heap', which needs none"
+            f"the {self.name!r} trainer is not built; with a C++ compiler, run `python setup.py "
+            "build_ext --inplace` in the checkout or reinstall the package, or pass trainer='heap'"
         )
 
 
 def unbuilt_trainer(name: str) -> type[BPE_Trainer]:
-    """Return a stand-in with the name of a trainer; making an instance raises the error."""
+    """Return a class with this trainer name that raises ImportError when called."""
     return type("UnbuiltTrainer", (UnbuiltTrainer,), {"name": name})
 
 

@@ -1,10 +1,10 @@
-"""Version 2, incremental: count pairs once, then only correct what a merge changes.
+"""Version 2, incremental: count pairs once, then correct the counts that a merge changes.
 
-Unlike v1, it counts before the loop, and keeps for each pair the words that hold it. A merge visits
-those words and no others, and corrects the counts of their pairs.
+Unlike v1, it counts before the loop and keeps an index from each pair to the words that contain it.
+A merge visits only those words and corrects the counts of their pairs.
 
-Cost per merge: the words that hold the pair, and a search through all pairs for the maximum.
-Biggest downside: that search; on real text it takes most of the time.
+Cost per merge: the words that contain the pair, and a search through all pairs for the maximum.
+Main drawback: on real text, this search takes most of the time.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from cs336_basics.bpe.reference import Pair, Symbols, merge_pair
 
 
 class IncrementalTrainer(BPE_Trainer):
-    """Keeps pair counts, and an index from pairs to words, up to date."""
+    """Updates pair counts and an index from pairs to words."""
 
     name = "incremental"
 
     pair_words: defaultdict[Pair, set[int]]
-    """Pair -> the indices of the words that hold it."""
+    """Pair -> indices of the words that contain it."""
 
     def learn(self, words: list[Symbols], num_merges: int) -> list[Pair]:
         merges: list[Pair] = []
@@ -49,12 +49,12 @@ class IncrementalTrainer(BPE_Trainer):
         return max(pair_counts, key=lambda pair: (pair_counts[pair], tie(pair)), default=None)
 
     def merge(self, words: list[Symbols], best: Pair, pair_counts: dict[Pair, int]) -> set[Pair]:
-        """Merge a pair in the words that hold it; return the pairs that hold the new token."""
+        """Merge a pair in the words that contain it, and return the pairs with the new token."""
         counts, pairs, pair_words = self.counts, self.pairs, self.pair_words
         new_token = best[0] + best[1]
         new_pairs: set[Pair] = set()
-        # Remove the old pairs of a changed word and add its new pairs. Pairs that the merge did not
-        # touch are removed and added again, which is simpler than telling them apart.
+        # Remove all old pairs of a changed word and add its new pairs. Finding the unchanged pairs
+        # would be faster but less simple.
         for index in list(pair_words[best]):
             symbols, count = words[index], counts[index]
             for pair in pairs(symbols):

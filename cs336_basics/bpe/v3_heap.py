@@ -1,13 +1,13 @@
-"""Version 3, heap: the maximum comes from a lazy max-heap instead of a search through all pairs.
+"""Version 3, heap: find the maximum in a lazy max-heap instead of searching all pairs.
 
-Unlike v2, finding the maximum takes O(log pairs); everything else is v2's. The heap is lazy: when a
-count changes, its old entry stays. This is correct because the count of an old pair can only fall,
-so no entry is too low: a popped entry whose count is out of date is pushed again with the current
-count, and the first entry that is up to date is the maximum. Only pairs with the new token can rise
-in count, and they are pushed once, when the merge that makes them is complete.
+Unlike v2, finding the maximum takes O(log pairs). The heap is lazy: when a count changes, its old
+entry stays. A popped entry with an stale count is pushed again with the current count. The first
+entry that is up to date is the maximum, because the count of an old pair can only fall, so no entry
+is too low. Only the counts of pairs with the new token can rise. They are pushed once, after the
+merge that makes them.
 
-Cost per merge: the words that hold the pair, and a few heap operations. Biggest downside: Python
-itself; every symbol is an object and every count a dictionary lookup.
+Cost per merge: the words that contain the pair, and a few heap operations. Main drawback: Python
+itself, because every symbol is an object and every count is a dictionary lookup.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cs336_basics.bpe.v2_incremental import IncrementalTrainer
 
 
 class HeapTrainer(IncrementalTrainer):
-    """v2's loop, counts and index, and a lazy max-heap of the counts."""
+    """The loop, counts and index of v2, and a lazy max-heap of the counts."""
 
     name = "heap"
 
@@ -52,7 +52,7 @@ class HeapTrainer(IncrementalTrainer):
 
 
 class Entry:
-    """A heap entry; `heapq` keeps the smallest first, so the greatest (count, tie) is smallest."""
+    """A heap entry. `heapq` pops the smallest, so the largest (count, tie) compares as smallest."""
 
     __slots__ = ("count", "pair", "tie")
 

@@ -1,4 +1,4 @@
-"""What each merge of a trainer in Python reads and changes, counted from outside."""
+"""Counts the data that each merge of a Python trainer reads and changes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from cs336_basics.bpe.trace import Work
 
 
 class WorkCounter:
-    """Counts the work of a trainer by what it keeps: an index from pairs to words, or a heap.
+    """Counts the work of a trainer from the words, the pair counts and the index of the trainer.
 
     Args:
-        loop: the trainer, a copy that learns once.
+        loop: Trainer, a copy that learns once.
     """
 
     def __init__(self, loop: Any) -> None:
@@ -20,14 +20,14 @@ class WorkCounter:
         self._lookups: _Lookups | None = None
 
     def watched(self, pair_counts: dict[Pair, int]) -> Any:
-        """Return the pair counts as `find_best` is to read them."""
+        """Return the pair counts to pass to `find_best`."""
         if not hasattr(self._loop, "heap"):
             return pair_counts
         self._lookups = _Lookups(pair_counts)
         return self._lookups
 
     def of_merge(self, words: list[Symbols], best: Pair, pair_counts: dict[Pair, int]) -> Work:
-        """Return what finding this pair took, and what merging it will read and change."""
+        """Return the work of finding this pair and of merging it."""
         pair_words = getattr(self._loop, "pair_words", None)
         if pair_words is not None:
             words = [words[index] for index in pair_words[best]]
@@ -49,7 +49,7 @@ class WorkCounter:
 
 
 class _Lookups:
-    """Pair counts that count the lookups of `HeapTrainer.find_best`: one for each popped entry."""
+    """Pair counts that count lookups. `HeapTrainer.find_best` makes one for each popped entry."""
 
     def __init__(self, pair_counts: dict[Pair, int]) -> None:
         self._pair_counts = pair_counts

@@ -159,7 +159,7 @@ def test_messages_name_the_argument(path):
         (lambda: Tokenizer("abc", []), r"^vocab is 'abc': pass a dict"),
         (lambda: encode_file("tok", path, "a.npy"), r"^tokenizer is 'tok': pass a Tokenizer"),
         (lambda: train_bpe(path, 257, [], trainer=["heap"]), r"^trainer must be .* got \['heap'\]"),
-        (lambda: train("abc", 257), r"^word_counts is 'abc': pass a dict"),
+        (lambda: train("abc", 257), "^word_counts must be a dict, got 'abc'"),
         (lambda: list(TOKENIZER.encode_iterable(5)), "^iterable is 5: pass an iterable of str"),
         (lambda: TOKENIZER.special_token_id(["<s>"]), r"^\['<s>'\] is not a special token"),
         (lambda: TOKENIZER.encode_array("a", errors="bad"), "^errors must be .* got 'bad'"),

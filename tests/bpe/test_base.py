@@ -1,4 +1,4 @@
-"""One test for all trainers: the same vocabulary and merges, on any input, ties included."""
+"""All trainers learn the same vocabulary and merges on any input, ties included."""
 
 import inspect
 import os
@@ -52,22 +52,22 @@ def test_trainers_are_listed_in_reading_order():
         (lambda: get_trainer("hep"), ValueError, ("'hep'", "'heap'?")),
     ],
 )
-def test_a_wrong_name_is_answered_with_the_nearest(call, kind, words):
+def test_the_nearest_name_is_suggested(call, kind, words):
     with pytest.raises(kind) as error:
         call()
     assert all(word in str(error.value) for word in words)
 
 
-def test_train_bpe_takes_what_its_trainers_take():
+def test_train_bpe_has_the_options_of_the_trainers():
     ours, theirs = (inspect.signature(f).parameters for f in (train_bpe, BPE_Trainer))
     assert {name: ours[name] for name in theirs} == dict(theirs)
     assert set(ours) - set(theirs) == {"input_path", "vocab_size", "special_tokens", "trainer"}
 
 
-# --- the merges: specification, `naive`, and all others ------------------------------------------
+# --- merges --------------------------------------------------------------------------------------
 
-# Few letters, short words and small counts give ties and runs; `binary` gives all bytes. With large
-# and small counts, `native` lowers its threshold during the loop.
+# Few letters, short words and small counts give ties and runs. `binary` gives all bytes. Large and
+# small counts make `native` lower its threshold during the loop.
 word_counts = st.dictionaries(
     st.one_of(
         st.lists(st.sampled_from([b"a", b"b", b"\xff"]), max_size=14).map(b"".join),
@@ -126,7 +126,7 @@ def test_equals_the_specification_at_length(name, word_counts, options, num_merg
 
 @every_trainer
 @pytest.mark.parametrize("num_merges", [0, 1, 6, 12])
-def test_the_example_of_the_course_is_learned(name, num_merges, tmp_path):
+def test_the_example_of_the_course(name, num_merges, tmp_path):
     vocab, merges = train(name, WORKED_EXAMPLE, num_merges, [EOT])
     assert merges == WORKED_MERGES[:num_merges]
     assert [vocab[i] for i in range(256)] == [bytes([i]) for i in range(256)]
@@ -144,13 +144,13 @@ def test_the_example_of_the_course_is_learned(name, num_merges, tmp_path):
     [
         # The example of the course: ("BA", "A") wins although its left token is not the longest.
         ({b"AB": 1, b"AC": 1, b"BZZ": 1, b"BAA": 1}, (b"Z", b"Z")),
-        # A prefix is smaller than the longer token; bytes compare unsigned.
+        # A prefix is smaller than the longer token. Bytes compare unsigned.
         ({b"ab": 1, b"\xffa": 1}, (b"\xff", b"a")),
         ({b"\x7fa": 1, b"\x80a": 1}, (b"\x80", b"a")),
         ({b"ab": 2, b"\xffa": 1}, (b"a", b"b")),
     ],
 )
-def test_ties_go_to_the_greatest_pair(name, counts, best):
+def test_the_largest_of_tied_pairs_is_merged(name, counts, best):
     assert train(name, counts, 1)[1] == [best]
 
 
@@ -161,7 +161,6 @@ def test_equals_naive_on_long_and_many_words(name):
     counts = Counter(" ".join(rng.choices(words, k=4000)).encode().split())
     assert train(name, counts, 500) == train("naive", counts, 500)
     for letters in ("a", "ab", "aab", "abcdefghij"):
-        # Short alphabets are repeated, the long one is sampled at random.
         text = letters * 900 if len(letters) < 4 else "".join(rng.choices(letters, k=3000))
         counts = {text.encode(): 2, text[1:800].encode(): 1}
         assert train(name, counts, 60) == train("naive", counts, 60), letters
@@ -176,8 +175,8 @@ def test_counts_may_exceed_32_bits(name, factor):
     assert train(name, counts, 3)[1] == [(b"t", b"h"), (b" ", b"th"), (b"z", b"z")]
 
 
-def agree_on(path, num_merges):
-    """Train every version on a file; `naive` learns 40 merges, the others `num_merges`."""
+def check_all_agree(path, num_merges):
+    """Check that all trainers agree on a file, and `naive` on the first 40 merges."""
     results = {
         name: train_bpe(path, 257 + (40 if name == "naive" else num_merges), [EOT], trainer=name)[1]
         for name in TRAINERS
@@ -191,7 +190,7 @@ def agree_on(path, num_merges):
 def test_all_agree_on_natural_and_hostile_text(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text(long_text(5, 60_000), encoding="utf-8", newline="")
-    agree_on(path, 700)
+    check_all_agree(path, 700)
 
 
 DATA = Path(os.environ.get("CS336_DATA") or "/nonexistent")
@@ -202,29 +201,29 @@ CORPORA = ["tinystories_valid", "owt_sample", "multi_zh_wiki", "multi_emoji", "c
 def test_all_agree_on_real_text(corpus, tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes((DATA / f"{corpus}.txt").read_bytes()[:400_000])
-    agree_on(path, 700)
+    check_all_agree(path, 700)
 
 
-# --- texts, and the vocabulary -------------------------------------------------------------------
+# --- texts and vocabularies ----------------------------------------------------------------------
 
 
 @every_trainer
 def test_training_stops_early_and_warns_once(name, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("ab ab")
-    with pytest.warns(UserWarning, match="after 2 of 744 merges .* 258 tokens") as caught:
+    with pytest.warns(UserWarning, match="after 2 of 744 merges.* 258 tokens") as caught:
         vocab, merges = train_bpe(path, 1000, [], trainer=name)
     assert len(caught) == 1
     assert merges == [(b"a", b"b"), (b" ", b"ab")]
     assert len(vocab) == 258
     path.write_text(EOT * 3)
-    with pytest.warns(UserWarning, match="after 0 of 10 merges .*words=0"):
+    with pytest.warns(UserWarning, match="after 0 of 10 merges"):
         vocab, merges = train_bpe(path, 267, [EOT], trainer=name)
     assert (len(vocab), merges) == (257, [])
 
 
 @every_trainer
-def test_texts_in_memory_are_trained_on(name):
+def test_training_on_texts_in_memory(name):
     texts = ["low low low low low lower", b"lower widest widest", "widest" + EOT + "newest newest"]
     trainer = TRAINERS[name](pattern=r"\S+")
     _, merges = trainer.train_from_iterator(iter(texts), 263, [EOT])
@@ -235,7 +234,7 @@ def test_texts_in_memory_are_trained_on(name):
 
 
 @every_trainer
-def test_a_corpus_is_trained_on(name, tmp_path):
+def test_training_on_a_corpus(name, tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text('{"body": "ab ab"}\n{"body": "cd"}\n')
     with pytest.warns(UserWarning, match="no pair was left"):
@@ -264,7 +263,7 @@ def test_a_special_token_is_not_made_twice(name):
     trainer = TRAINERS[name]()
     with pytest.raises(ValueError, match=r"'<\|e\|>'"):
         trainer.train_from_counts({b"<|e|>": 9}, 261, ["<|e|>"])
-    # The same words are accepted as long as no merge makes the special token.
+    # The same words are accepted if no merge makes the special token.
     assert len(trainer.train_from_counts({b"<|e|>": 9}, 260, ["<|e|>"])[1]) == 3
 
 
@@ -287,7 +286,7 @@ def test_word_counts_and_numpy_integers_are_accepted(name):
     assert train(name, counts, 6, [EOT])[1] == expected[1]
 
 
-# --- what is refused -----------------------------------------------------------------------------
+# --- invalid arguments ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -303,7 +302,7 @@ def test_word_counts_and_numpy_integers_are_accepted(name):
         (300, EOT, TypeError, "endoftext"),
     ],
 )
-def test_bad_requests_are_named(tmp_path, vocab_size, special_tokens, error, message):
+def test_invalid_requests_are_rejected(tmp_path, vocab_size, special_tokens, error, message):
     path = tmp_path / "text.txt"
     path.write_text("some text")
     with pytest.raises(error, match=message):
@@ -312,7 +311,7 @@ def test_bad_requests_are_named(tmp_path, vocab_size, special_tokens, error, mes
         train_bpe(path, vocab_size, special_tokens)
 
 
-def test_bad_files_are_named(tmp_path):
+def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"missing\.txt"):
         train_bpe(tmp_path / "missing.txt", 300, [])
 
@@ -320,29 +319,29 @@ def test_bad_files_are_named(tmp_path):
 @pytest.mark.parametrize(
     ("word_counts", "error", "message"),
     [
-        ({b"ab": -1}, ValueError, "b'ab' is -1"),
+        ({b"ab": -1}, ValueError, "b'ab' .* -1"),
         ({b"ab": -(10**5000)}, ValueError, "b'ab'"),
         ({"ab": 1}, TypeError, "'ab'"),
-        ({"ab" * 10**6: 1}, TypeError, "str"),
-        ({b"ab": 1.5}, TypeError, r"b'ab' is 1\.5"),
+        ({"ab" * 10**6: 1}, TypeError, "'abab"),
+        ({b"ab": 1.5}, TypeError, r"b'ab' .* 1\.5"),
         ({b"ab" * 10**6: 1.5}, TypeError, r"1\.5"),
-        ({b"ab": True}, TypeError, "b'ab' is True"),
+        ({b"ab": True}, TypeError, "b'ab' .* True"),
         ({b"ab": 10**5000}, OverflowError, "b'ab'"),
-        ({b"ab": 2**62 - 1, b"abc": 2}, ValueError, "9,223,372,036,854,775,812 bytes"),
-        ([(b"ab", 1)], TypeError, "word_counts is"),
+        ({b"ab": 2**62 - 1, b"abc": 2}, ValueError, "got 9,223,372,036,854,775,812"),
+        ([(b"ab", 1)], TypeError, "word_counts must be a dict"),
     ],
 )
-def test_bad_counts_are_named_in_a_short_message(word_counts, error, message):
+def test_invalid_counts_are_rejected_in_a_short_message(word_counts, error, message):
     with pytest.raises(error, match=message) as found:
         TRAINERS["native"]().train_from_counts(word_counts, 300)
     assert len(str(found.value)) < 300
 
 
-def test_the_greatest_counts_are_accepted():
+def test_the_highest_counts_are_accepted():
     assert train("native", {b"ab": 2**62 - 1}, 5)[1] == [(b"a", b"b")]
 
 
-def test_unknown_names_are_named():
+def test_unknown_names_are_rejected():
     with pytest.raises(ValueError, match=r"trainer must be .* got 'fastest'"):
         get_trainer("fastest")
     with pytest.raises(ValueError, match="pattern '\\('"):
@@ -353,13 +352,13 @@ def test_unknown_names_are_named():
         TRAINERS["naive"](counting="rgex")
 
 
-def test_the_interface_names_the_trainers():
+def test_the_base_class_is_abstract():
     with pytest.raises(TypeError, match="TRAINERS"):
         BPE_Trainer()
 
 
 @pytest.mark.parametrize("counting", BACKENDS)
-def test_words_are_counted_as_chosen(counting, tmp_path, monkeypatch):
+def test_the_counting_backend_is_used(counting, tmp_path, monkeypatch):
     path = tmp_path / "text.txt"
     path.write_text("low lower lowest " * 9)
     chosen = []

@@ -1,4 +1,4 @@
-"""explain: what it draws is what BPE holds at that moment, in every trainer, for any words."""
+"""Drawings show the words and pair counts of every trainer."""
 
 import re
 from collections import Counter, defaultdict
@@ -18,7 +18,7 @@ PAIR = re.compile(r"^\((\w+), (\w+)\) +(\d+)(?: +(.+))?$", re.MULTILINE)
 
 
 def held(words, num_merges):
-    """The words after some merges, as lists of symbols, and the counts of their pairs."""
+    """Return the words after some merges, as lists of symbols, and the counts of their pairs."""
     split = [([bytes([byte]) for byte in word], count) for word, count in words.items()]
     for pair in specified_merges(words, num_merges):
         merge_everywhere(split, *pair)
@@ -30,7 +30,7 @@ def held(words, num_merges):
 
 
 def drawn_counts(name, drawing):
-    """The counts of pairs in a drawing; of the heap, those that are in it now."""
+    """Return the pair counts in a drawing, or the current counts in a drawing of the heap."""
     counts = {}
     for left, right, count, rest in PAIR.findall(drawing.partition("\nheap ")[0]):
         now = int(rest.split()[0]) if name == "heap" else int(count)
@@ -49,14 +49,14 @@ ascii_words = st.dictionaries(
 def test_a_drawing_has_every_pair_with_its_count(name, words, num_merges):
     drawing = draw(name, words, num_merges)
     _, expected = held(words, num_merges)
-    if name == "native":  # keeps no rarer pair, and counts again only when it needs one
+    if name == "native":  # rarer pairs are not stored
         threshold = int(re.search(r"threshold: (\d+)", drawing)[1]) if expected else 1
         expected = {pair: count for pair, count in expected.items() if count >= threshold}
     assert drawn_counts(name, drawing) == expected
 
 
 def places(words, num_merges):
-    """Pair -> the index of its word and the offset of its first byte, for each occurrence."""
+    """Return pair -> the word index and byte offset of each occurrence."""
     found = defaultdict(list)
     start = 0
     for index, symbols in enumerate(held(words, num_merges)[0]):
@@ -68,7 +68,7 @@ def places(words, num_merges):
 
 
 @given(words=ascii_words, num_merges=st.integers(1, 6))
-def test_a_drawing_has_every_place_of_a_pair(words, num_merges):
+def test_a_drawing_has_every_occurrence_of_a_pair(words, num_merges):
     drawn = {}
     for name in ("incremental", "memoryview", "native"):
         rows = PAIR.findall(draw(name, words, num_merges).partition("\nheap ")[0])
@@ -78,23 +78,23 @@ def test_a_drawing_has_every_place_of_a_pair(words, num_merges):
     assert drawn["incremental"] == {pair: list(map(str, at)) for pair, at in indices.items()}
     offsets = {pair: [str(offset) for _, offset in at] for pair, at in found.items()}
     assert drawn["memoryview"] == offsets
-    for pair, postings in drawn["native"].items():  # which has its own order of words
+    for pair, postings in drawn["native"].items():  # its order of words differs
         assert sum(not posting.endswith("*") for posting in postings) == len(found[pair])
 
 
 @given(words=ascii_words, num_merges=st.integers(0, 6))
-def test_the_heap_is_drawn_from_its_top_with_what_is_out_of_date(words, num_merges):
+def test_the_heap_is_sorted_and_marks_stale_entries(words, num_merges):
     lines = draw("heap", words, num_merges).split("\n")[1:]
     rows = [re.split("  +", line) for line in lines]
     pushed = [int(row[1]) for row in rows]
     assert pushed == sorted(pushed, reverse=True)
     for row in rows:
-        assert row[3:] == (["out of date"] if row[1] != row[2] else [])
+        assert row[3:] == (["stale"] if row[1] != row[2] else [])
 
 
 @pytest.mark.parametrize("name", ["naive", "incremental"])
 @given(words=ascii_words, num_merges=st.integers(0, 6))
-def test_a_drawing_has_the_words_as_they_are_merged(name, words, num_merges):
+def test_a_drawing_has_the_merged_words(name, words, num_merges):
     drawing = draw(name, words, num_merges)
     symbols, _ = held(words, num_merges)
     rows = enumerate(zip(words.values(), symbols, strict=True))
@@ -106,7 +106,7 @@ def test_a_drawing_has_the_words_as_they_are_merged(name, words, num_merges):
 
 
 @every_trainer
-def test_an_explanation_is_the_merges_and_the_drawings(name):
+def test_an_explanation_has_the_merges_and_the_drawings(name):
     drawing = f"{name}\n\n{draw(name, WORKED_EXAMPLE, 2)}"
     assert explain(WORDS, 2, name) == f"merges: (s, t) (e, st)\n\n{drawing}"
     assert drawing in explain(WORDS, 2)
@@ -114,7 +114,7 @@ def test_an_explanation_is_the_merges_and_the_drawings(name):
 
 @every_trainer
 @pytest.mark.parametrize("words", [WORDS, [b"a"], [b"\xff"]])
-def test_a_training_ends_where_no_pair_is_left(name, words):
+def test_a_training_ends_when_no_pair_is_left(name, words):
     last = explain(words, 12, name)
     assert "; no pair is left\n" in last
     assert explain(words, 10**18, name) == last
@@ -132,7 +132,7 @@ def test_a_training_ends_where_no_pair_is_left(name, words):
         (b"-", "'-'"),
     ],
 )
-def test_a_symbol_is_drawn_as_text_that_is_safe_and_clear(word, shown):
+def test_symbols_are_escaped(word, shown):
     row = draw("naive", {word: 1}, 99).split("\n")[1]
     assert row == f"0     1      {shown}"
     for name in TRAINERS:
@@ -140,14 +140,14 @@ def test_a_symbol_is_drawn_as_text_that_is_safe_and_clear(word, shown):
             assert explain([word], num_merges, name).replace("\n", "").isprintable()
 
 
-def test_columns_are_aligned_where_characters_are_wide():
+def test_columns_with_wide_characters_are_aligned():
     position, token, *_ = draw("memoryview", {"中文".encode(): 1}, 4).split("\n")
     assert position == "position   0   1  2  3   4  5"
     assert token == "token      中  .  .  文  .  ."
 
 
 @pytest.mark.parametrize("name", ["memoryview", "native"])
-def test_a_line_is_not_longer_than_a_page_is_wide(name):
+def test_lines_have_a_maximum_length(name):
     words = {bytes([byte]) * 20: 1 for byte in b"abcdefghij"}
     lines = draw(name, words, 30).partition("\n\npair")[0].split("\n")
     assert max(map(len, lines)) <= 110
@@ -157,16 +157,16 @@ def test_a_line_is_not_longer_than_a_page_is_wide(name):
 
 
 @every_trainer
-def test_words_have_a_limit_that_is_named(name):
+def test_too_many_bytes_and_no_words_are_rejected(name):
     assert draw(name, {b"a" * MOST_BYTES: 1}, 2)
-    with pytest.raises(ValueError, match=f"501 bytes.*{'b' * 20}.*{MOST_BYTES}"):
+    with pytest.raises(ValueError, match=f"{MOST_BYTES} bytes.*501.*{'b' * 20}"):
         draw(name, {b"a": 1, b"b" * MOST_BYTES: 1}, 2)
     for words in ({}, {b"": 3}):
-        with pytest.raises(ValueError, match="no words"):
+        with pytest.raises(ValueError, match="words must not be empty"):
             draw(name, words, 2)
 
 
-def test_a_trainer_that_is_not_built_is_left_out_or_named(monkeypatch):
+def test_a_trainer_that_is_not_built_is_omitted(monkeypatch):
     monkeypatch.setitem(TRAINERS, "native", unbuilt_trainer("native"))
     assert "\nmemoryview\n" in explain(WORDS)
     assert "\nnative\n" not in explain(WORDS)

@@ -1,4 +1,4 @@
-"""Recorder: the phases of a training, its progress and its trace, the same for every trainer."""
+"""Recorder: phases, progress and traces of every trainer."""
 
 import contextlib
 import time
@@ -26,7 +26,7 @@ def traced(name, word_counts, num_merges, **options):
 
 
 def counted_from_scratch(word_counts, merges):
-    """Return for each merge the count of its pair and its occurrences in the distinct words."""
+    """Return the pair count and the occurrences in the distinct words for each merge."""
     words = [([bytes([byte]) for byte in word], count) for word, count in word_counts.items()]
     found = []
     for left, right in merges:
@@ -40,7 +40,7 @@ def counted_from_scratch(word_counts, merges):
 
 
 class Slow(BPE_Trainer):
-    """Merges in the order of the alphabet; every reading of the clock takes a second."""
+    """Merges words in alphabetical order."""
 
     name = "slow"
 
@@ -62,15 +62,15 @@ class Slow(BPE_Trainer):
         del pairs[best]
 
 
-def test_each_step_has_a_clock_of_its_own(monkeypatch):
-    # The clock advances by one at each reading, so that each call of a step takes one second.
+def test_each_step_is_timed(monkeypatch):
+    # The clock advances by one at each reading, so each step takes one second.
     monkeypatch.setattr("time.perf_counter", iter(range(10**6)).__next__)
     trace = []
     trainer = Slow(trace=trace.append)
     with pytest.warns(UserWarning, match="after 2 of 9"):
         _, merges = trainer.train_from_counts({b"cd": 1, b"ab": 2}, 265)
     assert merges == [(b"a", b"b"), (b"c", b"d")]
-    # Set up once and counted once; three searches, two merges. The trace is in no phase.
+    # One setup, one count, three searches and two merges. Tracing is in no phase.
     phases = [trainer.timings[phase] for phase in PHASES]
     assert phases == [1, 1, 1, 3, 2, 1, 9]
     assert [row[4:9] for row in trace] == [(1, 1, 1, 1, 0), (0, 0, 1, 1, 1)]
@@ -78,7 +78,7 @@ def test_each_step_has_a_clock_of_its_own(monkeypatch):
 
 
 @every_trainer
-def test_timings_have_all_phases_and_restart_from_zero(name, tmp_path):
+def test_timings_have_all_phases_and_restart_at_zero(name, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text(long_text(3, 20_000), encoding="utf-8")
     trainer = TRAINERS[name](num_workers=1)
@@ -99,7 +99,7 @@ def test_the_phases_add_up_to_the_time_of_the_call(name, counting, tmp_path):
     path.write_text(long_text(3, 400_000), encoding="utf-8")
     trainer = TRAINERS[name](counting=counting, num_workers=1)
     uncovered = []
-    for _ in range(5):  # other processes may run between two readings of the clock
+    for _ in range(5):  # other processes may interrupt a run
         start = time.perf_counter()
         trainer.train(path, 290, [])
         seconds = time.perf_counter() - start
@@ -134,7 +134,7 @@ def test_the_trace_equals_the_result_and_changes_no_merge(name, words):
 
 
 @every_trainer
-def test_options_of_the_merge_loop_hold_in_a_trace(name, words):
+def test_a_trace_obeys_the_options(name, words):
     options = {"min_frequency": 20, "max_token_length": 4, "tie_break": "huggingface"}
     merges, trace = traced(name, words, 5000, **options)
     assert [(t.left, t.right) for t in trace] == merges == train(name, words, 5000, **options)[1]
@@ -145,7 +145,7 @@ def test_options_of_the_merge_loop_hold_in_a_trace(name, words):
 
 
 @every_trainer
-def test_a_trace_goes_on_with_the_next_rank(name, words):
+def test_a_continued_trace_starts_at_the_next_rank(name, words):
     first = train("native", words, 14)
     merges, trace = traced(name, words, 20, continue_from=first)
     assert [row.merge for row in trace] == list(range(14, 34))
@@ -177,7 +177,7 @@ def test_the_seconds_add_up_to_the_timings(name, words):
 
 
 @every_trainer
-def test_an_error_of_the_trace_ends_the_training(name):
+def test_an_error_in_the_trace_ends_the_training(name):
     def full(merge):
         raise OSError("the disk is full")
 

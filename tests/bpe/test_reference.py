@@ -1,4 +1,4 @@
-"""The reference: merging a pair, and merging by rank, in one word."""
+"""Reference for merging a pair and merging by rank."""
 
 import pytest
 
@@ -25,12 +25,12 @@ def test_a_pair_is_merged_from_left_to_right(word, expected):
     [
         (b"lower", ["w e", "l o", "lo we"], "lowe r"),
         (b"lower", ["o w", "w e", "l o", "lo we"], "l ow e r"),
-        # After `x ab a b` the pair (ab, a) has rank 0: it comes before the second (a, b).
+        # In `x ab a b`, the pair (ab, a) has rank 0 and precedes the second (a, b).
         (b"xabab", ["ab a", "a b"], "x aba b"),
         (b"aaaa", ["a a"], "aa aa"),
         (b"abc", [], "a b c"),
     ],
 )
-def test_the_lowest_rank_merges_first_and_of_equal_ones_the_leftmost(word, merges, expected):
+def test_the_leftmost_pair_of_the_lowest_rank_merges_first(word, merges, expected):
     ranks = {tuple(merge.encode().split()): rank for rank, merge in enumerate(merges)}
     assert merge_by_rank(split_bytes(word), ranks) == tuple(expected.encode().split())

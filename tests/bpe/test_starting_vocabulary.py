@@ -1,4 +1,4 @@
-"""Training that goes on from an existing vocabulary: equal to one training, for every trainer."""
+"""Continued training equals a single training, in every trainer."""
 
 import random
 import warnings
@@ -33,7 +33,7 @@ def counts():
 
 @every_trainer
 @every_tie_break
-def test_continued_training_equals_one_training(name, tie_break, counts):
+def test_continued_training_equals_a_single_training(name, tie_break, counts):
     first = train(name, counts, 43, [EOT], tie_break=tie_break)
     then = train(name, counts, 120, [EOT], tie_break=tie_break, continue_from=first)
     assert then == train(name, counts, 163, [EOT], tie_break=tie_break)
@@ -42,7 +42,7 @@ def test_continued_training_equals_one_training(name, tie_break, counts):
 
 
 @every_trainer
-def test_continued_training_on_another_text_is_that_of_the_naive_trainer(name, counts):
+def test_continued_training_on_another_text_equals_naive(name, counts):
     first = train("native", counts, 83, [EOT])
     other = count_text("the cat sat on the mat; the hat of the cat " * 30 + "zzzzyyzzyz " * 9)
     options = {"continue_from": first, "max_token_length": 5, "min_frequency": 3}
@@ -57,10 +57,10 @@ def test_continued_training_on_another_text_is_that_of_the_naive_trainer(name, c
 
 
 def imported_vocabulary():
-    """A vocabulary as other libraries have them.
+    """Return a vocabulary such as other libraries have.
 
-    Its ids have gaps and another order of the bytes; two merges make one token; a merge comes
-    before the one that makes its left token; and one token is made by no merge.
+    Its ids have gaps, its bytes are in another order, two merges make the same token, a merge comes
+    before the one that makes its left token, and no merge makes one of the tokens.
     """
     vocab = dict(enumerate(reversed(BYTES.values())))
     vocab.update({300: b"ab", 301: b"bc", 302: b"abc", 310: b"abcd", 400: b"<|end|>", 401: b"ddd"})
@@ -78,8 +78,8 @@ def test_imported_vocabularies_are_continued(name, tie_break):
     options = {"tie_break": tie_break, "continue_from": (vocab, merges)}
     # The new merges are (d, d) and (dd, d), whose token has the id 401.
     with (
-        pytest.warns(UserWarning, match="b'ddd', and special_tokens lacks"),
-        pytest.warns(UserWarning, match="1 of the new merges .* b'ddd'"),
+        pytest.warns(UserWarning, match="b'ddd', so their text is split"),
+        pytest.warns(UserWarning, match="1 new merges .* b'ddd'"),
     ):
         found = TRAINERS[name](**options).train_from_counts(words, 440, ["<|end|>"])
     assert found == train("naive", words, 38, ["<|end|>"], **options)
@@ -100,7 +100,7 @@ def test_words_are_split_as_the_tokenizer_encodes_them(word):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_merges_in_any_order_split_words_as_the_tokenizer_encodes_them(seed):
+def test_unordered_merges_split_words_as_the_tokenizer_encodes_them(seed):
     vocab, merges = edited_merges(seed)
     known = set(vocab.values())
     vocab |= {1000 + byte: token for byte, token in BYTES.items() if token not in known}
@@ -114,7 +114,7 @@ def test_merges_in_any_order_split_words_as_the_tokenizer_encodes_them(seed):
 @every_tie_break
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_edited_vocabularies_are_continued_alike_by_all_trainers(seed, tie_break):
+def test_all_trainers_continue_edited_vocabularies_alike(seed, tie_break):
     vocab, merges = edited_merges(seed)
     known = set(vocab.values())
     vocab |= {1000 + byte: token for byte, token in BYTES.items() if token not in known}
@@ -127,16 +127,16 @@ def test_edited_vocabularies_are_continued_alike_by_all_trainers(seed, tie_break
 
 
 @every_trainer
-def test_a_merge_that_could_not_be_reached_keeps_its_rank(name):
-    # "bc" joins first, so that `abc` is made by no merge, and the last merge is never applied.
+def test_a_merge_that_could_not_be_applied_keeps_its_rank(name):
+    # "bc" merges first, so no merge makes `abc`, and the last merge is never applied.
     vocab, start = vocabulary_of((b"b", b"c"), (b"a", b"b"), (b"ab", b"c"), (b"abc", b"d"))
     trainer = TRAINERS[name](continue_from=(vocab, start))
-    with pytest.warns(UserWarning, match="2 of the new merges .* b'abc'"):
+    with pytest.warns(UserWarning, match="2 new merges .* b'abc'"):
         found = trainer.train_from_counts({b"abc": 100, b"abcd": 50}, 260 + 2)
     assert found == (vocab, [*start, (b"a", b"bc")])
     assert Tokenizer(*found).encode("abcabcd") == [258, 259]
     with (
-        pytest.warns(UserWarning, match="had already"),
+        pytest.warns(UserWarning, match="already contains"),
         pytest.warns(UserWarning, match="260 tokens instead of 270"),
     ):
         TRAINERS[name](continue_from=(vocab, start)).train_from_counts({b"abc": 9, b"abcd": 5}, 270)
@@ -144,7 +144,7 @@ def test_a_merge_that_could_not_be_reached_keeps_its_rank(name):
 
 @every_trainer
 @pytest.mark.parametrize("unreachable", [(b"aa", b"b"), (b"b", b"aa")])
-def test_merges_of_a_token_that_nothing_makes_are_kept(name, unreachable):
+def test_merges_of_a_token_that_no_merge_makes_are_kept(name, unreachable):
     start = [(b"c", b"d"), unreachable]
     vocab = {**vocabulary_of(*start)[0], 300: b"aa"}
     words = {b"xyz": 5, b"cdq": 4, b"ab": 1}
@@ -153,7 +153,7 @@ def test_merges_of_a_token_that_nothing_makes_are_kept(name, unreachable):
 
 
 @every_trainer
-def test_a_token_that_is_made_again_has_an_id_of_its_own_in_ties(name):
+def test_a_token_that_is_made_again_has_a_new_id_in_ties(name):
     vocab, start = vocabulary_of((b"b", b"c"), (b"a", b"b"), (b"ab", b"c"))
     words = {b"xyq": 10, b"xy": 40, b"abcq": 10, b"abc": 90}
     options = {"continue_from": (vocab, start), "tie_break": "huggingface"}
@@ -171,10 +171,10 @@ def test_files_and_iterators_are_continued(tmp_path):
     assert trainer.train_from_iterator([long_text(1, 20_000)], 350, [EOT]) == whole
 
 
-def test_a_special_token_that_is_not_passed_again_is_named(counts):
+def test_a_missing_special_token_is_a_warning(counts):
     first = train("native", counts, 43, [EOT])
     trainer = TRAINERS["native"](continue_from=first)
-    with pytest.warns(UserWarning, match=r"1 of .* b'<\|endoftext\|>'") as found:
+    with pytest.warns(UserWarning, match=r"1 tokens .* b'<\|endoftext\|>'") as found:
         trainer.train_from_counts(counts, 310, [])
     assert len(found) == 1
     with warnings.catch_warnings():
@@ -186,30 +186,30 @@ def test_a_special_token_that_is_not_passed_again_is_named(counts):
 @pytest.mark.parametrize(
     ("continued", "error", "message"),
     [
-        (5, TypeError, "continue_from is 5"),
-        (({}, None), TypeError, r"continue_from is \({}, None\)"),
-        ((BYTES,), TypeError, "continue_from is"),
+        (5, TypeError, "continue_from must be .* got 5"),
+        (({}, None), TypeError, r"got \({}, None\)"),
+        ((BYTES,), TypeError, "continue_from must be"),
         (({}, []), ValueError, r"b'\\x00'"),
-        (({"a": b"a"}, []), TypeError, "'a' -> b'a'"),
-        (({True: b"a"}, []), TypeError, "True -> b'a'"),
-        (({1: "a"}, []), TypeError, "1 -> 'a'"),
-        (({-1: b"a"}, []), ValueError, "-1 -> b'a'"),
-        (({1: b"a", 2: b"a"}, []), ValueError, "2 -> b'a'"),
-        (({1: b"a", 2: b""}, []), ValueError, "2 -> b''"),
-        ((vocabulary_of()[0], [(b"a", b"b")]), ValueError, "merge 0 .* b'ab'$"),
-        ((vocabulary_of((b"aa", b"b"))[0], [(b"aa", b"b")]), ValueError, "merge 0 .* b'aa'$"),
-        ((BYTES, [b"ab"]), TypeError, "merge 0 is b'ab'"),
-        ((BYTES, [5]), TypeError, "merge 0 is 5"),
-        ((BYTES, [(b"a", b"b", b"c")]), TypeError, "merge 0 is"),
-        ((vocabulary_of((b"x", b"y"))[0], [(b"x", b"y")] * 2), ValueError, "merge 1 is"),
+        (({"a": b"a"}, []), TypeError, "'a': b'a'"),
+        (({True: b"a"}, []), TypeError, "True: b'a'"),
+        (({1: "a"}, []), TypeError, "1: 'a'"),
+        (({-1: b"a"}, []), ValueError, "-1: b'a'"),
+        (({1: b"a", 2: b"a"}, []), ValueError, "2: b'a'"),
+        (({1: b"a", 2: b""}, []), ValueError, "2: b''"),
+        ((vocabulary_of()[0], [(b"a", b"b")]), ValueError, "merge 0.* token b'ab'"),
+        ((vocabulary_of((b"aa", b"b"))[0], [(b"aa", b"b")]), ValueError, "merge 0.* token b'aa'"),
+        ((BYTES, [b"ab"]), TypeError, "merge 0 must be .* got b'ab'"),
+        ((BYTES, [5]), TypeError, "merge 0 must be .* got 5"),
+        ((BYTES, [(b"a", b"b", b"c")]), TypeError, "merge 0 must be"),
+        ((vocabulary_of((b"x", b"y"))[0], [(b"x", b"y")] * 2), ValueError, "merge 1.* repeated"),
     ],
 )
-def test_bad_vocabularies_are_refused(continued, error, message):
+def test_invalid_vocabularies_are_rejected(continued, error, message):
     with pytest.raises(error, match=message):
         TRAINERS["naive"](continue_from=continued)
 
 
-def test_a_vocabulary_size_below_the_continued_one_is_refused(counts):
+def test_a_vocab_size_below_the_continued_one_is_rejected(counts):
     first = train("native", counts, 44)
     with pytest.raises(ValueError, match=r"vocab_size must be at least 301 .* got 300"):
         TRAINERS["native"](continue_from=first).train_from_counts(counts, 300, [EOT])

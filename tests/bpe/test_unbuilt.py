@@ -1,4 +1,4 @@
-"""Where the extensions are not built, the other trainers work."""
+"""Without the extensions, the other trainers work."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""v1: its three steps, each by itself; `test_base.py` compares what they learn."""
+"""v1: its three steps. `test_base.py` compares the merges."""
 
 from cs336_basics.bpe.v1_naive import NaiveTrainer
 

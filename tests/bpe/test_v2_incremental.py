@@ -1,4 +1,4 @@
-"""v2: after every merge its counts and its index are what counting again gives."""
+"""v2: after every merge, its counts and index equal a recount."""
 
 from itertools import pairwise
 
@@ -12,7 +12,7 @@ words = st.lists(st.text("aab", max_size=9).map(lambda word: tuple(c.encode() fo
 
 
 @given(words, st.data())
-def test_counts_and_index_are_those_of_a_recount(words, data):
+def test_counts_and_index_equal_a_recount(words, data):
     class Watched(IncrementalTrainer):
         def merge(self, words, best, pair_counts):
             new_pairs = super().merge(words, best, pair_counts)

@@ -1,4 +1,4 @@
-"""v3: the heap always holds an entry, not too low, of every pair."""
+"""v3: the heap always contains an entry for every pair that is not too low."""
 
 from hypothesis import given
 from hypothesis import strategies as st

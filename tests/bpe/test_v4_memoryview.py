@@ -1,4 +1,4 @@
-"""v4: splitting words for a vocabulary that is continued, and words that are too long."""
+"""v4: splitting words for a continued vocabulary, and words that are too long."""
 
 import random
 
@@ -15,7 +15,7 @@ if not is_built(TRAINERS["memoryview"]):
     pytest.skip("the memoryview trainer is not built", allow_module_level=True)
 
 
-def test_compiled_splitting_is_that_of_the_starting_vocabulary():
+def test_compiled_splitting_equals_the_starting_vocabulary():
     from cs336_basics.bpe.v4_memoryview import split_words
 
     rng = random.Random(7)
@@ -31,11 +31,11 @@ def test_compiled_splitting_is_that_of_the_starting_vocabulary():
     assert b"".join(start.symbols[i] for i in symbols) == b"".join(words)
 
 
-def test_words_of_2_gib_or_more_are_refused():
+def test_words_of_2_gib_or_more_are_rejected():
     from cs336_basics.bpe.v4_memoryview import MergeLoop
 
     class Long:
-        data = np.broadcast_to(np.uint8(97), 2**31)  # (takes no memory)
+        data = np.broadcast_to(np.uint8(97), 2**31)  # takes no memory
 
     with pytest.raises(OverflowError, match="2,147,483,648 bytes"):
         MergeLoop(Long, TRAINERS["memoryview"]())

@@ -1,4 +1,4 @@
-"""v5 alone: flat arrays, thresholds that fall, wide token ids, time slices, threads."""
+"""v5: falling thresholds, wide token ids, time slices and threads."""
 
 import random
 import signal
@@ -24,7 +24,7 @@ def merges_of(name, word_counts, num_merges, **options):
 
 
 def zipf_counts(seed, num_words, letters, longest, exponent=1.2, scale=1.0):
-    """Distinct random words with counts that fall as those of a language do."""
+    """Return distinct random words with counts that follow a power law."""
     rng = random.Random(seed)
     words = {
         "".join(rng.choices(letters, k=rng.randint(2, longest))).encode(): None
@@ -39,13 +39,13 @@ def zipf_counts(seed, num_words, letters, longest, exponent=1.2, scale=1.0):
 @pytest.mark.parametrize("exponent", [0.0, 0.7, 1.2, 3.0])
 @pytest.mark.parametrize("scale", [1.0, 1e9])
 def test_falling_thresholds_equal_memoryview(exponent, scale):
-    # Until no pair is left, so that the threshold falls down to one.
+    # The threshold falls to one, because training continues until no pair is left.
     counts = zipf_counts(7, 1500, "etaoinsh", 12, exponent, scale)
     assert merges_of("native", counts, 10**9) == merges_of("memoryview", counts, 10**9)
 
 
 def test_few_merges_of_many_words_equal_memoryview():
-    # Few merges: a high threshold, under which most pairs are never seen.
+    # With few merges, the threshold is high, and most pairs are never stored.
     counts = zipf_counts(8, 20_000, "etaoinshrdlu", 10)
     assert merges_of("native", counts, 30) == merges_of("memoryview", counts, 30)
 
@@ -72,7 +72,7 @@ def test_counts_up_to_two_to_the_62nd_are_exact():
     assert merges_of("native", counts, 9) == [(b"x", b"y")]
 
 
-def test_more_merges_than_16_bits_can_number():
+def test_more_than_65536_merges():
     letters = [chr(c) for c in range(33, 126)]
     counts = Counter(zipf_counts(9, 60_000, letters, 6, 0.3))
     merges = merges_of("native", counts, 80_000)
@@ -107,9 +107,9 @@ def test_hostile_input_equals_memoryview_at_length(shape):
 
 
 @pytest.mark.parametrize("longest", [0, 700_000])
-def test_threads_that_lay_the_words_out_change_no_merge(longest):
+def test_the_number_of_threads_changes_no_merge(longest):
     counts = {b"%x" % (i * 2_654_435_761 % 2**40): (i % 5) ** 6 for i in range(150_000)}
-    if longest:  # a thread has one word or none; others have all
+    if longest:  # one thread gets a single word
         counts[random.Random(5).randbytes(longest).translate(LETTERS)] = 3
     traces = {}
     for num_workers in (1, 2, 3, 64):
@@ -127,15 +127,14 @@ def test_threads_that_lay_the_words_out_change_no_merge(longest):
 
 
 @pytest.mark.parametrize("step_seconds", [0, 0.1])
-def test_progress_is_reported_and_interrupts_are_raised_between_steps(step_seconds, monkeypatch):
+def test_progress_and_interrupts_between_steps(step_seconds, monkeypatch):
     monkeypatch.setattr(TRAINERS["native"], "step_seconds", step_seconds)
     trainer, recorder, steps = TRAINERS["native"](), Recorder(), []
     recorder.advance = steps.append
     letters = random.Random(3).randbytes(30_000).translate(LETTERS)
     counts = WordCounts.from_mapping({letters: 1})
     assert len(trainer.learn_merges(counts, 500, recorder)) == sum(steps) == 500
-    # The clock is read after every merge, and after each of the few times that pairs are indexed.
-    # In a tenth of a second a fast machine ends; how often it stops before is its own affair.
+    # With 0 seconds, the loop returns after every merge and after each indexing of pairs.
     if step_seconds == 0:
         assert set(steps) == {0, 1}
 
@@ -148,11 +147,11 @@ def test_progress_is_reported_and_interrupts_are_raised_between_steps(step_secon
 
 
 @pytest.mark.parametrize("seconds", [0.02, 0.3])
-def test_an_exception_of_a_signal_handler_ends_the_merge_loop(seconds):
+def test_an_exception_in_a_signal_handler_ends_the_merge_loop(seconds):
     def interrupt(signum, frame):
         raise KeyboardInterrupt
 
-    # Ten words of megabytes: laying them out takes longer than the first wait.
+    # Setting up ten words of 3 MB takes longer than the first timer.
     word = random.Random(4).randbytes(3_000_000).translate(LETTERS)
     counts = WordCounts.from_mapping({word[i:]: 1 for i in range(10)})
     before = signal.signal(signal.SIGALRM, interrupt)
@@ -165,7 +164,7 @@ def test_an_exception_of_a_signal_handler_ends_the_merge_loop(seconds):
         signal.signal(signal.SIGALRM, before)
 
 
-def test_words_of_4_gib_or_more_are_refused():
+def test_words_of_4_gib_or_more_are_rejected():
     arrays = np.zeros(1, np.uint8), np.array([0, 2**32], np.int64), np.ones(1, np.int64)
     with pytest.raises(OverflowError, match="must be less than 4 GiB"):
         TRAINERS["native"]().learn_merges(WordCounts.of_buffers(arrays), 1, Recorder())
@@ -176,7 +175,7 @@ def test_word_counts_are_used_without_an_object_per_word(name):
     counts = zipf_counts(10, 3000, "abcdef", 9)
     word_counts = WordCounts.from_mapping(counts)
     assert merges_of(name, word_counts, 100) == merges_of("heap", counts, 100)
-    assert word_counts._dict is None  # no object for each word
+    assert word_counts._dict is None
     assert merges_of(name, WordCounts.from_mapping({}), 5) == []
 
 
@@ -184,7 +183,7 @@ PARTS = ["threshold", "sorted words", "prefetch"]
 
 
 @pytest.mark.parametrize("omitted", [*[(part,) for part in PARTS], tuple(PARTS)])
-def test_parts_of_the_loop_that_are_switched_off_change_no_merge(omitted):
+def test_omitted_parts_change_no_merge(omitted):
     counts = zipf_counts(11, 2000, "etaoinsh", 12)
     counts.pop(next(iter(counts)))
     trainer = TRAINERS["native"]()

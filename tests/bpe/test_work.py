@@ -1,4 +1,4 @@
-"""The work of a merge in a trace: what each trainer reads and changes."""
+"""The work of each merge in a trace."""
 
 import random
 
@@ -22,13 +22,13 @@ def words():
     return count_text(long_text(7, 6_000))
 
 
-# What the third merge, of "o" and "w", reads and changes: it is in "low" and "lower".
+# Work of the third merge, of "o" and "w", which are in "low" and "lower".
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        # All 4 words, of 3 + 5 + 4 + 4 symbols with 12 pairs, of which 10 are different.
+        # All 4 words with 3 + 5 + 4 + 4 symbols and 12 pairs, 10 of them distinct.
         ("naive", Work(2, 4, 16, 10, 12, 0)),
-        # The 2 words, of 8 symbols: 6 pairs are removed, 4 added.
+        # 2 words with 8 symbols: 6 pairs are removed, 4 added.
         ("incremental", Work(2, 2, 8, 10, 10, 0)),
         ("heap", Work(2, 2, 8, 0, 10, 3 + 2)),
     ],
@@ -39,14 +39,14 @@ def test_the_work_of_a_merge_of_the_example(name, expected):
 
 @pytest.mark.parametrize("name", ["heap", "memoryview"])
 def test_the_heap_pops_stale_entries_and_pushes_new_pairs(name):
-    # (s, t) is on top, and makes (e, st); this one makes (w, est) and (d, est). Then (e, s) and
-    # (w, e) are popped with the counts that they had, and (o, w) makes (l, ow) and (ow, e).
+    # (s, t) is on top and makes (e, st), which makes (w, est) and (d, est). Then the stale
+    # entries (e, s) and (w, e) are popped before (o, w), which makes (l, ow) and (ow, e).
     entries = [work.heap_entries for work in work_of(name, WORKED_EXAMPLE, 3)]
     assert entries[1:] == [1 + 2, 3 + 2]
 
 
 @every_trainer
-def test_columns_that_a_stage_does_not_have_are_zero(name, words):
+def test_columns_that_do_not_apply_are_zero(name, words):
     work = work_of(name, words, 250)
     searches = name in ("naive", "incremental")
     assert all((w.pairs_searched > 0) == searches for w in work)
@@ -61,14 +61,14 @@ def test_trainers_with_the_same_algorithm_report_the_same_work(words):
     of_words = [w.words for w in works["incremental"]]
     assert of_words == [w.words for w in works["heap"]] == [w.words for w in works["memoryview"]]
     assert all(w.words == len(words) for w in works["naive"])
-    # Both heaps pop and push the same entries, though one is in Python.
+    # Both heaps pop and push about the same number of entries.
     popped = [w.heap_entries for w in works["heap"]]
     assert sum(popped) == pytest.approx(sum(w.heap_entries for w in works["memoryview"]), rel=0.1)
 
 
 @pytest.mark.parametrize("name", ["memoryview", "native"])
 @pytest.mark.parametrize("letters", ["a", "ab", "abcdefgh"])
-def test_ten_times_a_word_is_ten_times_the_work(name, letters):
+def test_a_ten_times_longer_word_is_ten_times_the_work(name, letters):
     chooser = random.Random(0)
     long = "".join(chooser.choices(letters, k=20_000)).encode()
     works = [work_of(name, {word: 1}, 100) for word in (long[:2_000], long)]

@@ -1,4 +1,4 @@
-"""What the tests of the trainers share: examples, a specification, and quiet training."""
+"""Examples, a specification and helpers for the tests of the trainers."""
 
 import warnings
 from collections import Counter
@@ -10,7 +10,7 @@ from cs336_basics import TRAINERS
 
 EOT = "<|endoftext|>"
 
-# The worked example of the course, split at white space.
+# The example of the course, split at white space.
 WORKED_EXAMPLE = {b"low": 5, b"lower": 2, b"widest": 3, b"newest": 6}
 WORKED_MERGES = [
     tuple(merge.encode().split())
@@ -34,7 +34,7 @@ def train(name, word_counts, num_merges, special_tokens=(), **options):
 
 
 def byte_characters():
-    """GPT-2's characters for the bytes, from their definition."""
+    """Return GPT-2's characters for the bytes, from their definition."""
     characters, beyond = {}, 256
     for byte in range(256):
         if ord("!") <= byte <= ord("~") or ord("¡") <= byte <= ord("¬") or byte >= ord("®"):
@@ -54,9 +54,9 @@ def specified_merges(
     tie_break="lexicographic",
     before=(),
 ):
-    """BPE with its options, written differently, so that an error of all trainers would show.
+    """Return the merges of BPE, implemented independently of all trainers.
 
-    Words are lists, merged by joining and splitting. `before` are merges that are continued.
+    `before` contains the merges of a continued vocabulary.
     """
     characters = byte_characters()
     ids = {bytes([b]): i for i, b in enumerate(sorted(range(256), key=characters.get))}
@@ -85,7 +85,7 @@ def specified_merges(
 
 
 def merge_everywhere(words, left, right):
-    """Merge a pair in lists of symbols; return how often it was merged."""
+    """Merge a pair in lists of symbols, and return the number of merged occurrences."""
     number = 0
     for symbols, _ in words:
         i = 0

@@ -279,7 +279,7 @@ TRAINERS["memoryview"]()
 """)
     assert run.stdout.strip() == "lowest newer", run.stderr
     last = run.stderr.strip().splitlines()[-1]
-    assert last.startswith("ImportError: the 'memoryview' trainer is compiled code")
+    assert last.startswith("ImportError: the 'memoryview' trainer is not built")
     assert "python setup.py build_ext --inplace" in last
 
 

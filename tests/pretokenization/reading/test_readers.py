@@ -27,10 +27,7 @@ from tests.pretokenization.reading.counted import (
 )
 
 pyarrow = pytest.importorskip("pyarrow")
-
 parquet = pytest.importorskip("pyarrow.parquet")
-
-pytest.importorskip("pyarrow.ipc")
 
 try:
     from compression import zstd
@@ -57,14 +54,6 @@ def test_json_lines_are_divided_between_lines(tmp_path, chunk_size):
     data = "\ufeff" + json_lines(documents).replace("\n", "\r\n", 3).replace("\n", "\n\n", 1)
     path.write_bytes(data.rstrip().encode())
     assert count([path], field="text", chunk_size=chunk_size) == expected(documents)
-
-
-def test_rows_and_files_do_not_join(tmp_path):
-    (tmp_path / "a.jsonl").write_text(json_lines(["ab", "cd"]))
-    (tmp_path / "b.jsonl").write_text(json_lines(["ef"]))
-    counts = count([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], field="text")
-    assert counts == {b"ab": 1, b"cd": 1, b"ef": 1}
-    assert count_texts(["ab", b"cd", "ef"]) == {b"ab": 1, b"cd": 1, b"ef": 1}
 
 
 def test_escaped_surrogates_differ_from_invalid_bytes(tmp_path):

@@ -13,14 +13,10 @@ from cs336_basics.pretokenization.counting.count_texts import count_chunk
 from cs336_basics.pretokenization.reading import csv_rows, readers, storage
 from tests.pretokenization.reading.counted import DOCUMENTS, EOT, RNG, count, expected, json_lines
 
-pytest.importorskip("pyarrow.ipc")
-
 try:
     from compression import zstd
 except ImportError:
     zstd = pytest.importorskip("backports.zstd")
-
-pyarrow = pytest.importorskip("pyarrow")
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstd.compress])

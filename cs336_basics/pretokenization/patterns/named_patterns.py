@@ -105,8 +105,8 @@ def resolve_pattern(pattern: str) -> str:
 
     Raises:
         ValueError: If `pattern` is neither a name nor a valid regular expression, exceeds the
-            limits of `check_limits`, searches backwards, or matches the empty string, with which
-            splitting would not advance.
+            limits of `check_limits`, searches backwards, or matches the empty string, which would
+            make splitting endless.
         TypeError: If it is not a str.
     """
     if not isinstance(pattern, str):

@@ -361,7 +361,7 @@ def _safe_cuts(transitions: npt.NDArray[np.uint16], line_feed: int) -> npt.NDArr
 
     A cut is safe if no match continues across it, from any state, and if the character after it has
     the same effect as the end of the text, so that the text before it can be split alone. The text
-    after it always can, because there is no lookbehind.
+    after it can always be split alone, because there is no lookbehind.
     """
     num_columns = transitions.shape[1]
     end = num_columns - 2

@@ -81,7 +81,7 @@ class TextChanges:
             self.add_replaced(name, Replaced(sequences, num_bytes, first))
 
     def warn(self, pattern: str, done: str) -> None:
-        """Warn if the text was changed. `done` is the operation in the past tense, like "counted"."""
+        """Warn if the text was changed. `done` is the operation, in a form like "counted"."""
         if self.replaced:
             warn(self._replaced_message())
         if self.num_dropped:

@@ -1,21 +1,21 @@
 """Version 4, memoryview: flat arrays, typed memoryviews, one loop without the GIL.
 
-Unlike v3, no symbol is a Python object. All words are concatenated in one array of token ids. Two
-linked lists run through it: one joins every position to its neighbours in the word, the other to
-the next and the previous position of the same pair. A merge then costs a constant for each
-occurrence, however long the word is, and nothing is searched:
+Unlike v3, no symbol is a Python object. One array contains the token ids of all words. Each
+position is in two linked lists: one links it to its neighbours in the word, the other to the next
+and previous position of the same pair. A merge then takes constant time for each occurrence,
+regardless of the length of the word, and needs no search:
 
     position   0    1    2    3    4    5         (the words "low" and "lot")
     token      l    o    w    l    o    t
     next       1    2    -    4    5    -         the right neighbour in the word
     same_next  3    -    -    -    -    -         (l, o) occurs at 0 and at 3
 
-The list of a pair ascends, because a merge visits its positions from left to right and appends to
-the lists of the new pairs. So runs such as "aaaa" merge from the left, as BPE demands. Pairs are
-found by hashing (left id, right id) to a dense pair id; the lazy heap is that of v3.
+The positions in the list of a pair ascend, because a merge visits them from left to right and
+appends to the lists of the new pairs. So runs such as "aaaa" merge from the left, as BPE requires.
+A hash table maps (left id, right id) to a dense pair id. The lazy heap is that of v3.
 
-Cost per merge: O(occurrences of the pair). Biggest downside: the positions of a pair are spread over
-memory, so that a large corpus waits for the cache; and one core does all the work.
+Cost per merge: O(occurrences of the pair). Main drawbacks: the positions of a pair are spread over
+memory, so a large corpus causes cache misses, and one core does all the work.
 """
 
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -56,12 +56,12 @@ ctypedef int32_t pair_t
 cdef enum:
     NONE = -1
 
-# Merges between two updates of the progress bar and checks for Ctrl-C.
+# Number of merges between updates of the progress bar and checks for Ctrl-C.
 cdef Py_ssize_t SLICE = 256
 
 
 class MemoryviewTrainer(BPE_Trainer):
-    """Lays the words out in flat arrays and runs `MergeLoop` over them."""
+    """Runs `MergeLoop` on flat arrays."""
 
     name = "memoryview"
 
@@ -94,17 +94,17 @@ cdef class MergeLoop:
     """The state of the merge loop: words as linked positions, pairs, and a heap of pairs.
 
     Args:
-        word_counts: a WordCounts.
-        trainer: the BPE_Trainer with the options, and the vocabulary that is continued.
+        word_counts: A WordCounts.
+        trainer: BPE_Trainer with the options and the continued vocabulary.
 
     Attributes:
-        seconds_counting: Seconds of counting the pairs.
+        seconds_counting: Seconds of counting pairs.
         seconds_finding, seconds_updating: Seconds of the last call of `run`, by phase.
-        trace: of each merge (count, seconds of finding, seconds of updating, Work), if the trainer
+        trace: (count, seconds of finding, seconds of updating, Work) of each merge, if the trainer
             has a trace.
 
     Raises:
-        OverflowError: the words together have 2^31 bytes or more.
+        OverflowError: If the words have 2^31 bytes or more in total.
     """
 
     cdef readonly double seconds_counting
@@ -112,7 +112,7 @@ cdef class MergeLoop:
     cdef readonly double seconds_updating
     cdef readonly list trace
 
-    # by position in the concatenation of all words
+    # indexed by position in the concatenated words
     cdef readonly token_t[::1] token
     cdef readonly position_t[::1] next_position
     cdef readonly position_t[::1] previous_position
@@ -122,7 +122,7 @@ cdef class MergeLoop:
 
     cdef const count_t[::1] word_count
 
-    # by pair id; grown by doubling
+    # indexed by pair id; grown by doubling
     cdef readonly token_t[::1] pair_left
     cdef readonly token_t[::1] pair_right
     cdef readonly count_t[::1] pair_count
@@ -133,12 +133,12 @@ cdef class MergeLoop:
     cdef uint64_t slot_mask
     cdef HashSeed seed
 
-    # the heap: pair ids, and the counts that they had when they were pushed; grown by doubling
+    # the heap: pair ids, and their counts when they were pushed; grown by doubling
     cdef readonly count_t[::1] heap_count
     cdef readonly pair_t[::1] heap_pair
     cdef readonly Py_ssize_t heap_size
 
-    cdef unique_ptr[TokenBytes] tokens         # their lengths, and the tie rule
+    cdef unique_ptr[TokenBytes] tokens         # for their lengths and the tie rule
     cdef count_t min_count
     cdef int64_t max_length
     cdef bint traced
@@ -147,8 +147,8 @@ cdef class MergeLoop:
     def __init__(self, word_counts, trainer):
         if len(word_counts.data) >= 2**31:
             raise OverflowError(
-                f"the distinct words have {len(word_counts.data):,} bytes together: the memoryview "
-                "trainer holds up to 2,147,483,647; use another trainer"
+                "the distinct words must have at most 2,147,483,647 bytes in total, got "
+                f"{len(word_counts.data):,}; use another trainer"
             )
         self.trace = []
         self.traced = trainer.trace is not None
@@ -179,7 +179,7 @@ cdef class MergeLoop:
         self.seconds_counting = seconds_now() - start
 
     cdef add_tokens(self, list merged, bint by_rank):
-        """Make `tokens`, of the bytes and of the tokens of the merges that are continued."""
+        """Set `tokens` to the bytes and the tokens of the continued merges."""
         cdef const uint8_t[::1] ranks = bytes(huggingface_byte_ranks())
         self.tokens.reset(new TokenBytes(&ranks[0] if by_rank else NULL))
         cdef const uint8_t[::1] token
@@ -187,11 +187,11 @@ cdef class MergeLoop:
             self.tokens.get().add(&token[0], token.shape[0])
 
     def run(self, Py_ssize_t num_merges):
-        """Learn up to `num_merges` more merges, fewer only if no pair is left.
+        """Learn up to `num_merges` more merges, or fewer if no pair is left.
 
         Returns:
-            list of (left id, right id). Ids 0-255 are the bytes, then come the tokens of the merges
-            that are continued, then those of the merges that are learned.
+            List of (left id, right id). Ids 0-255 are the bytes. The tokens of the continued merges
+            follow, then those of the learned merges.
         """
         cdef Py_ssize_t done = 0
         cdef pair_t best
@@ -223,7 +223,7 @@ cdef class MergeLoop:
     # --- words and pairs ------------------------------------------------------------------------
 
     cdef int link_words(self, int64_t[::1] lengths) except -1 nogil:
-        """Link the positions of each word, and every position to those of the same pair."""
+        """Link the positions of each word and of each pair."""
         cdef Py_ssize_t index, position = 0, end
         for index in range(lengths.shape[0]):
             end = position + lengths[index]
@@ -242,7 +242,7 @@ cdef class MergeLoop:
         return 0
 
     cdef int append(self, position_t position, token_t left, token_t right) except -1 nogil:
-        """Append a position to the list of the pair that now begins there."""
+        """Append a position to the list of the pair that starts there."""
         if not self.fits(left, right):
             return 0
         cdef pair_t pair = self.find_or_add(left, right)
@@ -257,7 +257,7 @@ cdef class MergeLoop:
         return 0
 
     cdef int remove(self, position_t position, token_t left, token_t right) except -1 nogil:
-        """Remove a position from the list of the pair that begins there."""
+        """Remove a position from the list of the pair that starts there."""
         if not self.fits(left, right):
             return 0
         cdef pair_t pair = self.find_or_add(left, right)
@@ -275,7 +275,7 @@ cdef class MergeLoop:
         return 0
 
     cdef int merge(self, pair_t pair) except -1 nogil:
-        """Merge a pair wherever it occurs, and push the pairs that this makes."""
+        """Merge all occurrences of a pair, and push the new pairs."""
         cdef token_t left = self.pair_left[pair]
         cdef token_t right = self.pair_right[pair]
         cdef token_t merged = <token_t>self.tokens.get().add(left, right)
@@ -283,14 +283,14 @@ cdef class MergeLoop:
         cdef position_t position, second, before, after
         cdef int32_t word = NONE
         cdef Py_ssize_t num_occurrences = 0, num_words = 0, num_beside = 0
-        # Removing a position advances the head of the list; a run "aaa" removes two at once.
+        # Removing a position advances the head of the list. In a run "aaa", a merge removes two.
         while self.pair_head[pair] != NONE:
             position = self.pair_head[pair]
             second = self.next_position[position]
             before = self.previous_position[position]
             after = self.next_position[second]
             num_occurrences += 1
-            num_words += self.word[position] != word  # the list ascends
+            num_words += self.word[position] != word  # positions ascend
             num_beside += (before != NONE) + (after != NONE)
             word = self.word[position]
             self.remove(position, left, right)
@@ -305,7 +305,7 @@ cdef class MergeLoop:
                 self.append(position, merged, self.token[after])
             if before != NONE:
                 self.append(before, self.token[before], merged)
-        # Only pairs with the new token are new, and all of them were made here.
+        # All pairs with the new token, and no others, were created here.
         self.push_pairs_from(first_new)
         self.num_occurrences = num_occurrences
         self.num_words = num_words
@@ -313,7 +313,7 @@ cdef class MergeLoop:
         return 0
 
     cdef pair_t find_or_add(self, token_t left, token_t right) except -2 nogil:
-        """Return the id of a pair, a new one with an empty list if it was never seen."""
+        """Return the id of a pair. An unknown pair gets a new id and an empty list."""
         cdef uint64_t slot = hash_pair(self.seed, left, right) & self.slot_mask
         cdef pair_t pair = self.slots[slot]
         while pair != NONE:
@@ -335,7 +335,7 @@ cdef class MergeLoop:
         return pair
 
     cdef int grow_pairs(self) except -1 with gil:
-        """Double the room for pairs; there are always four slots for each pair."""
+        """Double the capacity for pairs. There are always four slots for each pair."""
         cdef Py_ssize_t size = 2 * self.pair_left.shape[0]
         cdef pair_t pair
         cdef uint64_t slot
@@ -354,16 +354,16 @@ cdef class MergeLoop:
         return 0
 
     cdef inline bint fits(self, token_t left, token_t right) noexcept nogil:
-        """Tell whether a pair may be merged. Pairs that are too long are in no list."""
+        """Return whether a pair may be merged. Pairs that are too long are in no list."""
         return self.max_length == INT64_MAX or (
             <int64_t>self.tokens.get().length(left) + self.tokens.get().length(right)
             <= self.max_length
         )
 
-    # --- the heap: greatest (count, left, right) on top -----------------------------------------
+    # --- the heap: largest (count, left, right) on top ------------------------------------------
 
     cdef pair_t pop_best(self) except -2 nogil:
-        """Pop the pair with the greatest count; NONE if none is frequent enough."""
+        """Pop the pair with the highest count, or return NONE if none is frequent enough."""
         cdef pair_t pair
         self.num_heap_entries = 0
         while self.heap_size > 0:
@@ -372,7 +372,7 @@ cdef class MergeLoop:
             if self.pair_count[pair] == self.heap_count[0]:
                 self.pop_top()
                 return pair
-            # The count fell since the push: push the pair again with its current count, or drop it.
+            # The count fell after the push: push the pair again with its current count, or drop it.
             if self.pair_count[pair] >= self.min_count:
                 self.heap_count[0] = self.pair_count[pair]
                 self.sift_down(0)
@@ -381,7 +381,7 @@ cdef class MergeLoop:
         return NONE
 
     cdef int push_pairs_from(self, pair_t first) except -1 nogil:
-        """Push every pair from id `first` on that is frequent enough."""
+        """Push all frequent pairs with ids from `first` on."""
         cdef pair_t pair
         for pair in range(first, self.num_pairs):
             if self.pair_count[pair] >= self.min_count:
@@ -406,7 +406,7 @@ cdef class MergeLoop:
         self.sift_down(0)
 
     cdef bint above(self, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
-        """Tell whether heap entry i belongs above entry j."""
+        """Return whether heap entry i belongs above entry j."""
         cdef pair_t p = self.heap_pair[i], q = self.heap_pair[j]
         if self.heap_count[i] != self.heap_count[j]:
             return self.heap_count[i] > self.heap_count[j]
@@ -438,7 +438,7 @@ cdef class MergeLoop:
 
 
 def _grown(view, size):
-    """Return a copy of an array with room for `size` items; the new ones are not initialized."""
+    """Return a copy of an array with `size` items. The additional items are uninitialized."""
     old = np.asarray(view)
     new = np.empty(size, old.dtype)
     new[: old.shape[0]] = old
@@ -446,9 +446,9 @@ def _grown(view, size):
 
 
 def split_words(word_counts, start):
-    """Return the symbols of words before the first new merge, and their number in each word.
+    """Return the symbols of all words before the first new merge, and their number in each word.
 
-    The compiled twin of `StartingVocabulary.split`. The symbols are indices into `start.symbols`.
+    This is a compiled `StartingVocabulary.split`. The symbols are indices into `start.symbols`.
     """
     if not start.merges:
         return word_counts.data, np.diff(word_counts.offsets)

@@ -1,11 +1,11 @@
-"""Version 5, native: the merge loop in C++, over flat arrays from the counter to the last merge.
+"""Version 5, native: a merge loop in C++ on flat arrays.
 
-Unlike v4, positions are not linked, and pairs too rare to be merged are not kept; the algorithm is
-in `native/merging/flat_merge_loop.hpp`. This file passes it the counted words as whole arrays and
-calls it for a tenth of a second at a time, so that Ctrl-C and the progress bar never wait long.
+Unlike v4, positions are not linked, and pairs too rare to be merged are not stored. The algorithm
+is in `native/merging/flat_merge_loop.hpp`. This file passes the counted words to it as arrays. It
+runs the loop for a tenth of a second at a time, so Ctrl-C and the progress bar respond quickly.
 
-Cost per merge: O(occurrences of the pair), most of them near each other in memory. Biggest
-downside: the code is hard to change; read v1 to v4 first.
+Cost per merge: O(occurrences of the pair), most of them close together in memory. Main drawback:
+the code is hard to change; read v1 to v4 first.
 """
 
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t
@@ -75,22 +75,22 @@ cdef extern from "merging/flat_merge_loop.hpp" namespace "cs336" nogil:
         const MergeOptions& options) except +
 
 cdef extern from "Python.h":
-    # (As the C function is: the exception that it sets is raised where the merge loop ends.)
+    # Declared without `except`: the merge loop raises the exception when it returns.
     int PyErr_CheckSignals()
 
 
 cdef cbool keep_going() noexcept with gil:
-    """Run the signal handlers, that of Ctrl-C above all; tell whether none raised an exception."""
+    """Run signal handlers, such as that of Ctrl-C, and return whether none raised an exception."""
     return PyErr_CheckSignals() == 0
 
 
 class NativeTrainer(BPE_Trainer):
-    """Passes flat arrays to the merge loop in C++.
+    """Runs the merge loop in C++.
 
     Attributes:
-        omit: parts of the merge loop that are switched off, of "threshold", "sorted words" and
-            "prefetch". The benchmarks measure with it what each part gains; the result is the same.
-        step_seconds: the time between two updates of the progress bar and checks for Ctrl-C.
+        omit: Parts of the merge loop to switch off: "threshold", "sorted words" or "prefetch". The
+            merges stay the same. Benchmarks use it to measure the gain of each part.
+        step_seconds: Seconds between updates of the progress bar and checks for Ctrl-C.
     """
 
     name = "native"
@@ -101,7 +101,7 @@ class NativeTrainer(BPE_Trainer):
         cdef const uint8_t[::1] data
         cdef const int64_t[::1] offsets, counts
         data, offsets, counts = word_counts.buffers
-        # Every merge removes a token: there cannot be more merges than bytes.
+        # Every merge removes a symbol, so there are fewer merges than bytes.
         num_merges = min(num_merges, data.shape[0])
         if not num_merges:
             return []
@@ -167,12 +167,12 @@ class NativeTrainer(BPE_Trainer):
 
 
 def merge_state(word_counts, num_merges):
-    """Return what the merge loop holds after some merges of a WordCounts; docs/stages.md draws it.
+    """Return the state of the merge loop after some merges of a WordCounts, for `explain`.
 
     Returns:
-        threshold: pairs with smaller counts are not kept.
-        cells: token ids, -1 between words.
-        pairs: (left id, right id, count, postings) of the pairs that are kept and not merged.
+        threshold: Minimum count of stored pairs.
+        cells: Token ids, with -1 between words.
+        pairs: (left id, right id, count, postings) of the stored pairs.
     """
     cdef const uint8_t[::1] data
     cdef const int64_t[::1] offsets, counts

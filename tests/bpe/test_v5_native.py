@@ -166,7 +166,7 @@ def test_an_exception_in_a_signal_handler_ends_the_merge_loop(seconds):
 
 def test_words_of_4_gib_or_more_are_rejected():
     arrays = np.zeros(1, np.uint8), np.array([0, 2**32], np.int64), np.ones(1, np.int64)
-    with pytest.raises(OverflowError, match="must be less than 4 GiB"):
+    with pytest.raises(OverflowError, match="4 GiB"):
         TRAINERS["native"]().learn_merges(WordCounts.of_buffers(arrays), 1, Recorder())
 
 

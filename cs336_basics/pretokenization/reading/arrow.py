@@ -1,7 +1,7 @@
 """Reading of string columns from Parquet files, Arrow files and Arrow tables in memory.
 
 An Arrow file has one of two IPC formats: the file format (also used by `.feather` version 2) or the
-stream format, in which Hugging Face caches datasets. pyarrow is imported on first use.
+stream format (used by the cache of Hugging Face datasets). pyarrow is imported on first use.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from cs336_basics.pretokenization import (
 )
 from cs336_basics.pretokenization.counting import _counting
 from cs336_basics.pretokenization.counting.count_words import BACKENDS
-from tests.pretokenization.any_bytes import may_be_text
+from cs336_basics.pretokenization.reading.encodings import check_file
 from tests.pretokenization.counting.hostile import EOT, HOSTILE, SPLITTER, expected_counts
 
 count_natively = functools.partial(count_words, backend="native")
@@ -90,6 +90,14 @@ def test_special_tokens_are_cut_out(tmp_path, special_tokens):
                 path, Splitter(special_tokens=special_tokens), num_workers=2, chunk_size=block_size
             )
             assert counts == expected, (data, block_size)
+
+
+def may_be_text(data):
+    try:
+        check_file(data, "any.bin")
+    except ValueError:
+        return False
+    return True
 
 
 @settings(max_examples=150, deadline=None)

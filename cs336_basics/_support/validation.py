@@ -18,9 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
 
+from cs336_basics._support.arguments import MAX_INT64
 from cs336_basics._support.messages import nearest, short_repr
-
-MAX_INT64 = 2**63 - 1
 
 T = TypeVar("T")
 

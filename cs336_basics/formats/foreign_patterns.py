@@ -1,12 +1,12 @@
-"""Split patterns in the regular expressions of other libraries, out and in.
+"""Translate split patterns to and from the regular expressions of other libraries.
 
-Here patterns are those of Python's `regex` module, in Hugging Face's tokenizers those of Oniguruma,
-in tiktoken those of Rust's fancy-regex. The same text may mean something else there: `$`, `\\w`,
-`{1,3}+`, `[a&&b]`, and what ignores case. Therefore the known patterns are translated by name, and
-of other patterns only the syntax passes that means the same to all three.
+This library uses Python's `regex` module, Hugging Face's tokenizers use Oniguruma, and tiktoken
+uses Rust's fancy-regex. Some syntax differs between them: `$`, `\\w`, `{1,3}+`, `[a&&b]` and
+ignoring case. So named patterns are translated by a table, and other patterns are accepted only if
+they use syntax that means the same in all three.
 
-A pattern from a file may be slow, as one of the caller's: most are compiled and take linear time,
-and `regex` runs the others with a time limit (`splitter.search_words`).
+A pattern from a file may be slow. Most patterns are compiled and take linear time. `regex` runs the
+others with a time limit (`splitter.search_words`).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _NAMED = {expression: expression for expression in PATTERNS.values()}
 
 # In Oniguruma, `$` also matches before a line feed.
 ONIGURUMA = {**_NAMED, CL100K: CL100K.replace("$", r"\z")}
-"""Each named pattern -> the same in Oniguruma."""
+"""Expression of each named pattern -> the same pattern for Oniguruma."""
 
-# Other spellings of the same, as files have them: GPT-2's as it was published, with its letters in
-# brackets or not, and tiktoken's, whose possessive quantifiers only save backtracking.
+# Files spell the named patterns differently: GPT-2's original, with or without brackets around the
+# letters, and tiktoken's, whose possessive quantifiers only avoid backtracking.
 _GPT2_PUBLISHED = r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 _GPT2_TIKTOKEN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
 _CL100K_TIKTOKEN = (
@@ -45,13 +45,13 @@ _KNOWN = {_GPT2_PUBLISHED: GPT2, _GPT2_BRACKETS: GPT2}
 _FROM_ONIGURUMA = {**_KNOWN, **{theirs: ours for ours, theirs in ONIGURUMA.items()}}
 _FROM_FANCY_REGEX = {**_NAMED, **_KNOWN, _GPT2_TIKTOKEN: GPT2, _CL100K_TIKTOKEN: CL100K}
 
-# GPT-2 after numbers were cut out, whole or digit by digit: StarCoder, SmolLM. The space before a
-# number is a pre-token of its own, and so is all white space there.
+# StarCoder and SmolLM first cut out numbers, whole or digit by digit, and then split with GPT-2's
+# pattern. White space before a number, even one space, is a separate pre-token.
 GPT2_NUMBERS = r"\p{N}+|'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+(?![^\s\p{N}])|\s+"
 GPT2_SINGLE_DIGITS = GPT2_NUMBERS.replace(r"\p{N}+|", r"\p{N}|", 1)
 
-# Without case: other letters that count as one of these are the same in all three. (In general they
-# are not: Oniguruma takes `ß` for `ss`.)
+# These ignore case in the same way in all three. Other expressions may not: in Oniguruma, `ß`
+# matches `ss`.
 _CONTRACTIONS = ("(?i:'s|'t|'re|'ve|'m|'ll|'d)", "(?i:[sdmt]|ll|ve|re)")
 
 _ESCAPE = r"\\ (?: [sSrntd] | [pP]\{ (?: [LMNPSZC][a-z]? | Han | Hiragana | Katakana ) \} " + (
@@ -59,7 +59,7 @@ _ESCAPE = r"\\ (?: [sSrntd] | [pP]\{ (?: [LMNPSZC][a-z]? | Han | Hiragana | Kata
 )
 _SHARED_SYNTAX = rf"""(?:
         (?: {"|".join(map(re.escape, _CONTRACTIONS))}
-        | [^\\\[\](){{}}^$.*+?|]                            # a character that stands for itself
+        | [^\\\[\](){{}}^$.*+?|]                            # a literal character
         | {_ESCAPE}
         | \[ \^? (?: [^\\\[\]^&~-] | -(?!-) | {_ESCAPE} )+ \]
         ) (?: [?*+][?+]? | \{{ \d+ (?: , \d* )? \}} (?![?*+]) )?
@@ -68,20 +68,20 @@ _SHARED_SYNTAX = rf"""(?:
 
 
 def to_oniguruma(pattern: str) -> str:
-    """Return a split pattern, a name or an expression, in Oniguruma's syntax.
+    """Return a split pattern, given by name or expression, in Oniguruma's syntax.
 
     Raises:
-        ValueError: it uses syntax that may mean something else there.
+        ValueError: If its syntax may mean something else in Oniguruma.
     """
     expression = resolve_pattern(pattern)
     return ONIGURUMA.get(expression) or _checked(expression, "Hugging Face's tokenizers")
 
 
 def to_fancy_regex(pattern: str) -> str:
-    """Return a split pattern, a name or an expression, in the syntax of tiktoken's fancy-regex.
+    """Return a split pattern, given by name or expression, in fancy-regex's syntax.
 
     Raises:
-        ValueError: it uses syntax that may mean something else there.
+        ValueError: If its syntax may mean something else in fancy-regex.
     """
     expression = resolve_pattern(pattern)
     return expression if expression in _NAMED else _checked(expression, "tiktoken")
@@ -96,9 +96,8 @@ def _is_shared_syntax(expression: str) -> bool:
 def _checked(expression: str, library: str) -> str:
     if not _is_shared_syntax(expression):
         raise ValueError(
-            f"pattern {short_repr(expression)} uses syntax that may mean something else in "
-            f"{library}: only named patterns and plain ones (classes, repetitions, groups, "
-            "lookahead) can be exported"
+            f"pattern {short_repr(expression)} has syntax that may mean something else in "
+            f"{library}; use a named pattern, or only classes, repetitions, groups and lookahead"
         )
     return expression
 
@@ -107,31 +106,31 @@ def from_oniguruma(expression: str, *, keeps_rest: bool) -> str:
     """Return the name or expression of a split pattern in Oniguruma's syntax.
 
     Args:
-        expression: the pattern.
-        keeps_rest: what lies between two matches is a pre-token as well.
+        expression: Pattern in Oniguruma's syntax.
+        keeps_rest: Whether the text between two matches is also a pre-token.
 
     Raises:
-        ValueError: it uses syntax that may mean something else here.
+        ValueError: If its syntax may mean something else in the `regex` module.
     """
     return _imported(expression, _FROM_ONIGURUMA, keeps_rest)
 
 
 def from_fancy_regex(expression: str) -> str:
-    """Return the name or expression of a split pattern in the syntax of tiktoken's fancy-regex.
+    """Return the name or expression of a split pattern in fancy-regex's syntax.
 
     Raises:
-        ValueError: it uses syntax that may mean something else here.
+        ValueError: If its syntax may mean something else in the `regex` module.
     """
     return _imported(expression, _FROM_FANCY_REGEX, keeps_rest=False)
 
 
 def from_given_fancy_regex(expression: str) -> str:
-    """Return the name or expression of a split pattern that a caller gives, not a file.
+    """Return the name or expression of a split pattern from a caller, not from a file.
 
-    It may be one of the `regex` module.
+    The caller may use the syntax of the `regex` module.
 
     Warns:
-        UserWarning: it has syntax that may mean something else in tiktoken's fancy-regex.
+        UserWarning: If its syntax may mean something else in fancy-regex.
     """
     if expression in _FROM_FANCY_REGEX:
         expression = _FROM_FANCY_REGEX[expression]
@@ -139,7 +138,7 @@ def from_given_fancy_regex(expression: str) -> str:
     if not _is_shared_syntax(expression):
         warn(
             f"pattern {short_repr(expression)} has syntax that may mean something else in "
-            "tiktoken: it is read as a pattern of Python's `regex` module"
+            "tiktoken; it is read as a pattern of Python's `regex` module"
         )
     return expression
 
@@ -149,10 +148,10 @@ def _imported(expression: str, known: Mapping[str, str], keeps_rest: bool) -> st
         return pattern_name(known[expression]) or known[expression]
     if len(expression) > MAX_LENGTH or not _is_shared_syntax(expression):
         raise ValueError(
-            f"its split pattern {short_repr(expression)} is longer than {MAX_LENGTH:,} characters, "
-            "or has syntax that may mean something else here"
+            f"split pattern {short_repr(expression)} is longer than {MAX_LENGTH:,} characters, or "
+            "has syntax that may mean something else in Python's `regex` module"
         )
-    # (The group makes it run in the `regex` module: only where something can be left out.)
+    # A pattern with this lookahead is not compiled, so add it only if some text may not match.
     if keeps_rest and complete_program(expression) is None:
         expression = f"{expression}|(?:(?!{expression})[\\s\\S])+"
     return resolve_pattern(expression)

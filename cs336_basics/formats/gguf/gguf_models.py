@@ -1,10 +1,10 @@
-"""A model and its tokenizer as one GGUF file, for llama.cpp and what is built on it.
+"""Export a model and its tokenizer to one GGUF file, for llama.cpp and programs that build on it.
 
-llama.cpp's own converter knows byte-level vocabularies only by the hashes of published ones, so the
-file is written here, with the `gguf` package. The default model is llama.cpp's `llama`, which
-rotates pairs of features as this library does; with QK-norm it is its `qwen3`, which rotates halves
-(`llama_model_rope_type` in `llama-model.cpp`). Checked against gguf 0.19.0 and the llama.cpp of
-llama-cpp-python 0.3.36.
+llama.cpp's own converter recognizes byte-level vocabularies only by the hashes of published ones.
+So this module writes the file itself, with the `gguf` package. The default model becomes a `llama`,
+which rotates pairs of features as this library does. A model with QK-norm becomes a `qwen3`, which
+rotates halves (`llama_model_rope_type` in `llama-model.cpp`). Checked against gguf 0.19.0 and the
+llama.cpp of llama-cpp-python 0.3.36.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from cs336_basics.formats.agreement import LogitsOf
 
 LOGITS_LIMIT = 1e-3
-"""Largest difference of a float32 logit that counts as agreement."""
+"""Maximum difference of a float32 logit."""
 
 RELATIVE_LIMITS = {"f16": 0.02, "q8_0": 0.1}
-"""Largest difference of a logit, as a share of the largest logit, that counts as agreement for a
-smaller type. llama.cpp rounds the activations as well. Random models differ by 0.002 and 0.02."""
+"""Maximum difference of a logit for smaller types, relative to the largest logit. llama.cpp also
+rounds the activations. Random models differ by 0.002 (f16) and 0.02 (q8_0)."""
 
-_MOST_LAYERS = 512
+_MAX_LAYERS = 512
 """LLAMA_MAX_LAYERS in `llama-hparams.h`."""
 
 _ARCHITECTURE = "general.architecture"
@@ -61,10 +61,10 @@ _NAMES = {
     "mlp.up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
 }
-"""Hugging Face's name of a weight (within its layer) -> llama.cpp's."""
+"""Hugging Face's name of a weight within its layer -> llama.cpp's name."""
 
 Fields = dict[str, Any]
-"""Key -> bool, int (uint32 in the file), float (float32), str, or a list of int or str."""
+"""Key -> bool, int (stored as uint32), float (stored as float32), str, or a list of int or str."""
 
 
 def write(
@@ -73,15 +73,15 @@ def write(
     """Write the file. See `export_model`.
 
     Args:
-        model, tokenizer, output, card: as for every format. The name of the file becomes the name
-            of the model.
-        type: one of WEIGHT_TYPES. For q8_0, matrices whose row length is not a multiple of 32 are
-            float16, as llama.cpp's converter writes them.
+        model, tokenizer, card: See `export_model`.
+        output: File to write. Its stem becomes the name of the model.
+        type: One of WEIGHT_TYPES. With q8_0, matrices whose row length is not a multiple of 32 are
+            stored as float16, as llama.cpp's converter does.
 
     Raises:
-        ImportError: gguf is not installed.
-        ValueError: llama.cpp cannot represent the model or the tokenizer; or a weight is not
-            finite, or too large for the type.
+        ImportError: If gguf is not installed.
+        ValueError: If llama.cpp cannot represent the model or the tokenizer, or a weight is not
+            finite or is too large for the type.
     """
     gguf = _gguf()
     fields = _fields(model.config, tokenizer, output, card, type)
@@ -103,11 +103,11 @@ def write(
 def check(
     model: TransformerLM, tokenizer: Tokenizer, output: Path, *, type: str = "f32"
 ) -> Agreement:
-    """Read the file back; load it in llama.cpp, where it is installed, and compare.
+    """Read the file back and compare it. If llama.cpp is installed, also compare its results.
 
     Raises:
-        ImportError: gguf is not installed.
-        RuntimeError: something differs.
+        ImportError: If gguf is not installed.
+        RuntimeError: If something differs.
     """
     runtime = f"gguf {importlib.metadata.version('gguf')}"
     lines = [_compare_file(model, tokenizer, output, type)]
@@ -128,10 +128,10 @@ def check(
 
 
 def _compare_rounded(model: TransformerLM, logits_of: LogitsOf, limit: float) -> str:
-    """Compare logits that were computed with rounded weights; return the line that says how close.
+    """Compare logits computed with rounded weights, and return a line about the result.
 
     Raises:
-        RuntimeError: they differ by more than `limit`, as a share of the largest logit.
+        RuntimeError: If they differ by more than `limit` times the largest logit.
     """
     ids = random_ids(model.config)
     with torch.inference_mode():
@@ -141,7 +141,7 @@ def _compare_rounded(model: TransformerLM, logits_of: LogitsOf, limit: float) ->
     if not difference <= limit * largest:  # also for NaN
         raise RuntimeError(
             f"the exported model's logits differ by {difference:.2g}, and the largest is "
-            f"{largest:.2g}: do not use it"
+            f"{largest:.2g}; do not use it"
         )
     equal = int((found.argmax(-1) == expected.argmax(-1)).sum())
     return (
@@ -155,7 +155,7 @@ def _gguf() -> ModuleType:
         import gguf
     except ImportError:
         raise ImportError(
-            "writing and reading GGUF needs the package gguf: pip install 'cs336-basics[gguf]'",
+            "GGUF needs the package gguf; pip install 'cs336-basics[gguf]'",
             name="gguf",
         ) from None
     return gguf
@@ -167,18 +167,18 @@ def _gguf() -> ModuleType:
 def _fields(
     config: ModelConfig, tokenizer: Tokenizer, output: Path, card: ModelCard, type: str
 ) -> Fields:
-    """Return the metadata of the file; see `write` for the errors."""
+    """Return the metadata of the file. See `write` for the errors."""
     if type not in WEIGHT_TYPES:
-        raise ValueError(f"type is {short_repr(type)}: it must be {', '.join(WEIGHT_TYPES)}")
-    if config.num_layers > _MOST_LAYERS:
+        raise ValueError(f"type must be one of {', '.join(WEIGHT_TYPES)}, got {short_repr(type)}")
+    if config.num_layers > _MAX_LAYERS:
         raise ValueError(
-            f"the model has {config.num_layers} layers: llama.cpp takes at most {_MOST_LAYERS}"
+            f"the model has {config.num_layers} layers; llama.cpp allows at most {_MAX_LAYERS}"
         )
     name = output.stem
     if "phi-3" in name.lower() or "phi3" in name.lower():
         raise ValueError(
-            f"the model would be named {short_repr(name)}, and llama.cpp takes what has phi-3 in "
-            "its name for Microsoft's model, with its special tokens: name the file differently"
+            f"the model's name would be {short_repr(name)}, and llama.cpp treats any name with "
+            "phi-3 as Microsoft's model with its special tokens; choose another file name"
         )
     arch = "qwen3" if config.qk_norm else "llama"
     return {
@@ -206,7 +206,7 @@ def _fields(
 
 
 def _description(card: ModelCard) -> str:
-    """Return what is known of the training, as one line."""
+    """Return the facts about the training as one line."""
     parts = [f"trained with cs336-basics {cs336_basics.__version__}"]
     if card.steps is not None:
         parts.append(f"{card.steps:,} steps")
@@ -221,8 +221,8 @@ def _tokenizer_fields(tokenizer: Tokenizer, size: int) -> Fields:
     """Return the fields of the vocabulary, with `size` ids."""
     if END_OF_TEXT not in tokenizer.special_tokens:
         raise ValueError(
-            f"the tokenizer has no special token {END_OF_TEXT}: llama.cpp needs one that ends a "
-            "text, and would end texts at id 11 instead"
+            f"the tokenizer has no special token {END_OF_TEXT}; llama.cpp needs it to end a text, "
+            "and would end texts at id 11 instead"
         )
     check_merges_suffice(tokenizer, "llama.cpp")
     end = tokenizer.special_token_id(END_OF_TEXT)
@@ -233,7 +233,7 @@ def _tokenizer_fields(tokenizer: Tokenizer, size: int) -> Fields:
         "tokenizer.ggml.tokens": found.tokens,
         "tokenizer.ggml.token_type": found.types,
         "tokenizer.ggml.merges": found.merges,
-        "tokenizer.ggml.bos_token_id": end,  # without it, id 11; it is not added
+        "tokenizer.ggml.bos_token_id": end,  # the default is id 11; it is not added
         "tokenizer.ggml.eos_token_id": end,
         "tokenizer.ggml.add_bos_token": False,
         "tokenizer.ggml.add_eos_token": False,
@@ -241,7 +241,7 @@ def _tokenizer_fields(tokenizer: Tokenizer, size: int) -> Fields:
 
 
 def _add_field(writer: Any, key: str, value: Any) -> None:
-    """Add a field in the type that its value has in Python; see `Fields`."""
+    """Add a field with the type that belongs to the Python type of its value. See `Fields`."""
     if isinstance(value, bool):
         writer.add_bool(key, value)
     elif isinstance(value, int):
@@ -261,14 +261,14 @@ def _tensors(gguf: ModuleType, model: TransformerLM, type: str) -> dict[str, tup
     """Return llama.cpp's name -> (data, type) of each weight in the file.
 
     Raises:
-        ValueError: a value is not finite, or becomes infinite in the type.
+        ValueError: If a value is not finite, or becomes infinite in the type.
     """
     state = llama_state(model.config, model.state_dict(), halves=model.config.qk_norm)
     found = {}
     for theirs, weight in state.items():
         name, value = _tensor_name(theirs), weight.to("cpu", torch.float32).numpy()
         if not np.isfinite(value).all():
-            raise ValueError(f"weight {name} is not finite everywhere: it cannot be exported")
+            raise ValueError(f"weight {name} is not finite, so it cannot be exported")
         is_gain, rows_fit = value.ndim == 1, value.shape[-1] % 32 == 0
         rounded = type if type != "q8_0" or rows_fit else "f16"
         kind = gguf.GGMLQuantizationType["F32" if is_gain else rounded.upper()]
@@ -277,14 +277,14 @@ def _tensors(gguf: ModuleType, model: TransformerLM, type: str) -> dict[str, tup
             if not np.isfinite(gguf.dequantize(data, kind)).all():
                 raise ValueError(
                     f"weight {name} has a value of {np.abs(value).max():.3g}, too large for type "
-                    f"{type}: use f32"
+                    f"{type}; use f32"
                 )
         found[name] = data, kind
     return found
 
 
 def _tensor_name(name: str) -> str:
-    """Return llama.cpp's name of a weight: `model.layers.N.mlp.up_proj.weight` and so on."""
+    """Return llama.cpp's name of a weight, such as `model.layers.N.mlp.up_proj.weight`."""
     part = name.removesuffix(".weight")
     if part in _NAMES:
         return f"{_NAMES[part]}.weight"
@@ -296,27 +296,27 @@ def _tensor_name(name: str) -> str:
 
 
 def _compare_file(model: TransformerLM, tokenizer: Tokenizer, path: Path, type: str) -> str:
-    """Compare the metadata and the weights of a file; return the line that says so.
+    """Compare the metadata and the weights of a file, and return a line about the result.
 
     Raises:
-        RuntimeError: something differs.
+        RuntimeError: If something differs.
     """
     gguf = _gguf()
     reader = gguf.GGUFReader(path)
     expected = _fields(model.config, tokenizer, path, ModelCard(), type)
-    del expected["general.description"]  # the training is not known here
+    del expected["general.description"]  # `check` has no model card
     for key, value in expected.items():
         field = reader.get_field(key)
         content = None if field is None else field.contents()
         if content != (float(np.float32(value)) if isinstance(value, float) else value):
-            raise RuntimeError(f"{path} has a different {key}: {short_repr(content)}")
+            raise RuntimeError(f"{path}: different {key}: {short_repr(content)}")
     weights = _tensors(gguf, model, type)
     found = {tensor.name: (tensor.data, tensor.tensor_type) for tensor in reader.tensors}
     if found.keys() != weights.keys():
-        raise RuntimeError(f"{path} has different weights: {min(found.keys() ^ weights.keys())}")
+        raise RuntimeError(f"{path}: different weights: {min(found.keys() ^ weights.keys())}")
     for name, (data, kind) in weights.items():
         read, kind_read = found[name]
         if kind_read != kind or not np.array_equal(read, data):
-            raise RuntimeError(f"weight {name} has different values in the file")
+            raise RuntimeError(f"{path}: weight {name} has different values")
     kinds = ", ".join(sorted({kind.name for _, kind in found.values()}))
     return f"{len(expected)} fields and {len(weights)} weights ({kinds}) read back"

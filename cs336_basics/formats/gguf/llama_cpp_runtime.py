@@ -1,4 +1,4 @@
-"""llama.cpp, by llama-cpp-python, as something to compare with: ids and logits of a GGUF file."""
+"""Compute the ids and logits of a GGUF file with llama.cpp, through llama-cpp-python."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _BATCH = 512
 
 
 class LlamaCpp:
-    """A GGUF file that llama.cpp has loaded; a context manager, which releases it.
+    """A GGUF file loaded by llama.cpp, as a context manager that releases it.
 
-    Keys and values are cached in float32, not in float16 as by default.
+    Keys and values are cached in float32 instead of llama.cpp's default, float16.
 
     Args:
-        path: the file.
-        context_length: longest sequence, in tokens.
+        path: GGUF file.
+        context_length: Maximum number of tokens in a sequence.
 
     Raises:
-        ImportError: llama-cpp-python is not installed.
-        RuntimeError: llama.cpp does not load the file.
+        ImportError: If llama-cpp-python is not installed.
+        RuntimeError: If llama.cpp cannot load the file.
     """
 
     def __init__(self, path: Path, context_length: int) -> None:
@@ -46,15 +46,15 @@ class LlamaCpp:
                     verbose=False,
                 )
         except ValueError as error:
-            raise RuntimeError(f"llama.cpp does not load {path}: {error}") from error
+            raise RuntimeError(f"{path}: llama.cpp cannot load it: {error}") from error
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of a text, special tokens included."""
+        """Return the ids of a text, including special tokens."""
         ids: list[int] = self.llama.tokenize(text.encode(), add_bos=False, special=True)
         return ids
 
     def logits(self, ids: Tensor) -> Tensor:
-        """Return the logits (1, sequence, vocab_size), float32, of ids (1, sequence)."""
+        """Return float32 logits (1, sequence, vocab_size) for ids (1, sequence)."""
         self.llama.reset()
         self.llama.eval(ids[0].tolist())
         return torch.from_numpy(np.array(self.llama.scores[: ids.shape[1]]))[None]
@@ -73,7 +73,7 @@ class LlamaCpp:
 
 @contextlib.contextmanager
 def _silent(library: Any) -> Iterator[None]:
-    """Keep llama.cpp from logging: `verbose=False` leaves warnings, as of a padded context."""
+    """Silence llama.cpp's log, because `verbose=False` still prints warnings."""
     before, data = library.llama_log_callback(), ctypes.c_void_p()
     library.llama_log_get(ctypes.byref(before), ctypes.byref(data))
     ignore = library.llama_log_callback(lambda level, text, user_data: None)

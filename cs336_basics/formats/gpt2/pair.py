@@ -1,9 +1,9 @@
-"""GPT-2's pair of files, which many programs read: `vocab.json` and `merges.txt`.
+"""Read and write GPT-2's pair of files, `vocab.json` and `merges.txt`, which many programs read.
 
-`vocab.json` maps tokens to ids, and `merges.txt` holds one merge per line, in the order in which
-they were learned, both in the alphabet of `byte_strings.py`. The pair names neither special tokens
-nor the split pattern: its readers split as GPT-2 does, and have to be told the special tokens,
-which `vocab.json` holds as plain text.
+`vocab.json` maps tokens to ids. `merges.txt` contains one merge per line, in the order in which
+they were learned. Both use the alphabet of `byte_strings.py`. The files do not tell which tokens
+are special, nor the split pattern. Readers split as GPT-2 does, and the user must pass the special
+tokens, which `vocab.json` stores as plain text.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from cs336_basics._support.messages import short_repr
 from cs336_basics._support.reading import decoded, open_regular, parse_json, unique_keys
 from cs336_basics.formats.byte_strings import (
     collection_paused,
@@ -28,7 +29,7 @@ from cs336_basics.tokenizer.vocabulary import Pair, TokenizerParts
 VOCAB_FILE = "vocab.json"
 MERGES_FILE = "merges.txt"
 OLD_NAMES = ("encoder.json", "vocab.bpe")
-"""The names that OpenAI published them under."""
+"""The names in OpenAI's publication."""
 
 VERSION_LINE = "#version: 0.2"
 
@@ -36,21 +37,20 @@ VERSION_LINE = "#version: 0.2"
 
 
 def contents(parts: TokenizerParts) -> dict[str, str]:
-    """Return name -> content of the two files.
+    """Return file name -> content.
 
     Raises:
-        ValueError: a pattern other than GPT-2's, with which the readers would give different ids;
+        ValueError: If the split pattern is not GPT-2's, so that readers would give different ids,
             or see `strings_of_vocab`.
     """
     if resolve_pattern(parts.pattern) != GPT2:
         raise ValueError(
-            f"the tokenizer's pattern is {parts.pattern!r}: readers of vocab.json and "
-            "merges.txt split as GPT-2 does and would give different ids; export to huggingface, "
-            "which names the pattern"
+            f"the tokenizer's pattern must be gpt2, got {short_repr(parts.pattern)}; readers of "
+            "vocab.json and merges.txt would split differently; export to huggingface instead"
         )
     strings = strings_of_vocab(parts)
-    # The version line is always written: without it, a first merge of a token `#version:` would be
-    # read as one.
+    # Always write the version line. Without it, a first merge with a token `#version:` would be
+    # read as the version line.
     lines = [VERSION_LINE]
     lines += [f"{token_to_string(a)} {token_to_string(b)}" for a, b in parts.merges]
     return {
@@ -60,7 +60,7 @@ def contents(parts: TokenizerParts) -> dict[str, str]:
 
 
 def runtime(directory: Path, special_tokens: list[str]) -> tuple[str, Callable[[str], list[int]]]:
-    """Load the pair with tokenizers, as its GPT-2 does; return its name and what encodes."""
+    """Load the files with tokenizers, and return its name and its encode function."""
     import tokenizers
 
     model = tokenizers.models.BPE.from_file(
@@ -85,15 +85,16 @@ def load_gpt2(
     """Read the pair of files.
 
     Args:
-        source: a directory that holds vocab.json and merges.txt, or encoder.json and vocab.bpe; or
-            the first file of a pair, with `merges_file`.
-        merges_file: the second file.
-        special_tokens: None = the tokens that are neither a byte nor made by a merge.
+        source: Directory with vocab.json and merges.txt, or encoder.json and vocab.bpe; or the
+            vocabulary file, if `merges_file` is given.
+        merges_file: File with the merges.
+        special_tokens: Special tokens. Defaults to the tokens that are neither a byte nor made by a
+            merge.
 
     Raises:
-        FileNotFoundError: a file is missing.
-        TypeError, ValueError: `special_tokens` is not a list of str; see `check_special_tokens`.
-        ValueError: a file is malformed; or the source is a file, and `merges_file` is None.
+        FileNotFoundError: If a file is missing.
+        TypeError, ValueError: If `special_tokens` is invalid. See `check_special_tokens`.
+        ValueError: If a file is malformed, or `source` is a file and `merges_file` is None.
     """
     source = Path(source)
     if special_tokens is not None:
@@ -101,7 +102,7 @@ def load_gpt2(
     vocab_file = source
     if merges_file is None:
         if source.is_file():
-            raise ValueError(f"{source} is a file: give merges_file too, or a directory of both")
+            raise ValueError(f"{source} is a file; pass merges_file too, or a directory with both")
         names = (VOCAB_FILE, MERGES_FILE)
         if not (source / VOCAB_FILE).exists() and (source / OLD_NAMES[0]).exists():
             names = OLD_NAMES
@@ -113,7 +114,7 @@ def load_gpt2(
 
 
 def _unmade_tokens(source: Path, vocab: Mapping[int, bytes], merges: Sequence[Pair]) -> list[str]:
-    """Return the tokens, as text, that no text without special tokens can have."""
+    """Return, as text, the tokens that are neither a byte nor made by a merge."""
     made = {left + right for left, right in merges}
     try:
         return [
@@ -123,8 +124,8 @@ def _unmade_tokens(source: Path, vocab: Mapping[int, bytes], merges: Sequence[Pa
         ]
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{source}: token {error.object!r} is not made by a merge and is not text: it "
-            "cannot be a special token either: give special_tokens"
+            f"{source}: token {short_repr(error.object)} is not made by a merge, and cannot be a "
+            "special token because it is not UTF-8; pass special_tokens"
         ) from None
 
 
@@ -132,17 +133,17 @@ def _unmade_tokens(source: Path, vocab: Mapping[int, bytes], merges: Sequence[Pa
 def load_vocab(path: str | os.PathLike[str]) -> dict[int, bytes]:
     """Read vocab.json.
 
-    Special tokens are plain text, such as `<|end of text|>` with spaces. A key with a character
-    outside the byte alphabet is therefore read as that text in UTF-8.
+    Special tokens are plain text and may contain spaces, such as `<|end of text|>`. So a key with a
+    character outside the byte alphabet is read as plain text in UTF-8.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file is not such a vocabulary; names the file, and the line or item.
+        FileNotFoundError: If the file does not exist.
+        ValueError: If the file is not such a vocabulary.
     """
     strings = parse_json(_read(path), path, unique_keys)
     if not isinstance(strings, dict):
         raise ValueError(
-            f"{path} holds a value of type {type(strings).__name__}, not an object of token -> id"
+            f"{path} must contain an object of token -> id, got a {type(strings).__name__}"
         )
     try:
         return vocab_of_strings(strings, plain_text=True)
@@ -154,15 +155,15 @@ def load_vocab(path: str | os.PathLike[str]) -> dict[int, bytes]:
 def load_merges(path: str | os.PathLike[str]) -> list[Pair]:
     """Read merges.txt.
 
-    The first line may be `#version: ...`; any other line that begins so is a merge. Line ends
-    may be LF or CRLF, and the file may end with empty lines.
+    The first line may be `#version: ...`. Any other line with this start is a merge. Lines may end
+    with LF or CRLF, and the file may end with empty lines.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file does not hold merges; names the file and the line.
+        FileNotFoundError: If the file does not exist.
+        ValueError: If a line is not a merge.
     """
-    # Not `splitlines`, which breaks lines at more than line feeds. A carriage return never occurs
-    # in the string of a token.
+    # `splitlines` would also split at other characters. The string of a token never contains a
+    # carriage return.
     text = decoded(_read(path), path).replace("\r\n", "\n").rstrip("\r\n")
     first = 1  # number of the first line of `text`
     if text.startswith("#version:"):
@@ -173,7 +174,7 @@ def load_merges(path: str | os.PathLike[str]) -> list[Pair]:
 def _read(path: str | os.PathLike[str]) -> bytes:
     if Path(path).suffix in (".pkl", ".pickle"):
         raise ValueError(
-            f"{path} is a pickle, which could run code: write vocab.json and merges.txt instead"
+            f"{path} is a pickle, which could run code; write vocab.json and merges.txt instead"
         )
     with open_regular(path) as file:
         return file.read()

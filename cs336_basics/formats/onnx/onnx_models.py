@@ -1,16 +1,16 @@
-"""A model as an ONNX file, with its tokenizer, for onnxruntime and other engines.
+"""Export a model and its tokenizer to ONNX, for onnxruntime and other engines.
 
-The directory holds model.onnx, tokenizer.json and tokenizer_config.json. ONNX describes arithmetic,
-not architectures, so every switch of `ModelConfig` can be exported. There are two graphs:
+The directory contains model.onnx, tokenizer.json and tokenizer_config.json. ONNX describes
+arithmetic, not architectures, so every switch of `ModelConfig` can be exported. There are two kinds
+of graphs:
 
-- With a cache, the default. Inputs: `input_ids` (batch, sequence), int64, and for each layer N
-  `past_key_values.N.key` and `.value` (batch, num_heads, past, d_head), float32, with past = 0 for
+- With a cache (default). Inputs: `input_ids` (batch, sequence), int64, and for each layer N
+  `past_key_values.N.key` and `.value` (batch, num_heads, past, d_head), float32, with past = 0 in
   the first call. Outputs: `logits` (batch, sequence, vocab_size), float32, and `present.N.key` and
-  `.value` (batch, num_heads, past + sequence, d_head), which are the next call's past.
-- Without: `input_ids` and `logits` alone.
+  `.value` (batch, num_heads, past + sequence, d_head), which are the past of the next call.
+- Without a cache: only `input_ids` and `logits`.
 
-All dimensions but the model's own are dynamic. Checked against torch 2.13, onnx 1.23 and
-onnxruntime 1.31.
+batch, sequence and past are dynamic. Checked against torch 2.13, onnx 1.23 and onnxruntime 1.31.
 """
 
 from __future__ import annotations
@@ -45,29 +45,29 @@ from cs336_basics.tokenizer import Tokenizer
 MODEL_FILE = "model.onnx"
 
 LOGITS_LIMIT = 1e-4
-"""Largest difference of a logit that counts as agreement."""
+"""Maximum difference of a logit."""
 
-_MOST_BYTES = (1 << 31) - (1 << 24)
-"""Weights that fit into one file: it is a protocol buffer, of less than 2 GiB."""
+_MAX_BYTES = (1 << 31) - (1 << 24)
+"""Maximum size of the weights, because the file is a protocol buffer of less than 2 GiB."""
 
 Cache = list[tuple[Tensor, Tensor]]
 """Keys and values of each layer, (batch, num_heads, tokens, d_head)."""
 
 
 class _Past(LayerCache):
-    """A layer's cache in an export: it grows, since a graph cannot write into its inputs."""
+    """A layer's cache that grows, because a graph cannot write to its inputs."""
 
     def store(self, keys: Tensor, values: Tensor, positions: Tensor) -> None:
-        """Append keys and values, (batch, heads, sequence, d_head); `positions` follow from it."""
+        """Append keys and values (batch, heads, sequence, d_head). `positions` is not used."""
         self.keys = torch.cat((self.keys, keys), dim=-2)
         self.values = torch.cat((self.values, values), dim=-2)
 
 
 class _Exported(Module):
-    """Ids, and the keys and values of earlier tokens, -> logits, and those of all tokens.
+    """A model with its cache as inputs and outputs.
 
-    It computes what `TransformerLM.forward` does, without its checks of lengths: in an export they
-    would limit the graph to the lengths that pass them.
+    Computes the same as `TransformerLM.forward`, without the checks of lengths, which would limit
+    the exported graph to certain lengths.
     """
 
     def __init__(self, model: TransformerLM) -> None:
@@ -75,7 +75,7 @@ class _Exported(Module):
         self.model = model
 
     def forward(self, input_ids: Tensor, past: Cache | None = None) -> tuple[Tensor, Cache]:
-        """Return logits and present; for shapes see the top. None: there is no cache."""
+        """Return logits and the keys and values of all tokens. See the module for the shapes."""
         model = self.model
         start = past[0][0].shape[-2] if past else 0
         positions = start + torch.arange(input_ids.shape[1])
@@ -101,27 +101,27 @@ def write(
     """Write the directory. See `export_model`.
 
     Args:
-        model, tokenizer, output, card: as for every format.
-        without_cache: write the graph that takes ids alone.
-        roles: see `special_roles` of tokenizer_json.py.
+        model, tokenizer, output, card: See `export_model`.
+        without_cache: Whether the graph has no cache.
+        roles: See `special_roles` in tokenizer_json.py.
 
     Raises:
-        ImportError: onnx or onnxscript is not installed.
-        ValueError: the weights take more than the 2 GiB of one file.
-        RuntimeError: torch's exporter failed.
+        ImportError: If onnx or onnxscript is not installed.
+        ValueError: If the weights take more than 2 GiB, the limit of one file.
+        RuntimeError: If torch's exporter fails.
     """
     try:
         import onnx
         import onnxscript  # noqa: F401 -- torch's exporter needs both
     except ImportError as error:
         raise ImportError(
-            f"writing ONNX needs the package {error.name}: pip install 'cs336-basics[onnx]'",
+            f"ONNX needs the package {error.name}; pip install 'cs336-basics[onnx]'",
             name=error.name,
         ) from None
     size = 4 * model.config.num_parameters()
-    if size > _MOST_BYTES:
+    if size > _MAX_BYTES:
         raise ValueError(
-            f"the weights take {size / 2**30:.1f} GiB in float32: one ONNX file holds less than 2"
+            f"the weights take {size / 2**30:.1f} GiB in float32; an ONNX file has less than 2 GiB"
         )
     contents: dict[str, str | bytes] = {
         **tokenizer_json.contents(tokenizer.parts(), model.config.context_length, **roles)
@@ -134,7 +134,7 @@ def write(
 
 
 def _properties(model: TransformerLM, tokenizer: Tokenizer, card: ModelCard) -> dict[str, str]:
-    """Return the metadata of the file, which onnxruntime shows as `custom_metadata_map`."""
+    """Return the metadata for onnxruntime's `custom_metadata_map`."""
     found = {
         **{key: str(value) for key, value in dataclasses.asdict(model.config).items()},
         **{f"trained_on: {file}": digest for file, digest in card.data.items()},
@@ -152,15 +152,15 @@ def _properties(model: TransformerLM, tokenizer: Tokenizer, card: ModelCard) -> 
 def _graph(model: TransformerLM, without_cache: bool) -> Any:
     """Return the `onnx.ModelProto` of a model."""
     config = model.config
-    # The weights are the same; the other implementations of attention do not export.
+    # The weights are the same. Other implementations of attention cannot be exported.
     copy = TransformerLM(dataclasses.replace(config, attention="sdpa"))
     copy.load_state_dict(model.state_dict())
     copy.eval()
     batch, sequence, past = map(torch.export.Dim, ("batch", "sequence", "past"))
-    # The exporter takes sizes of 0 and 1 as constants, and equal sizes as the same dimension.
+    # The exporter treats sizes 0 and 1 as constants, and equal sizes as the same dimension.
     shape = (2, config.num_heads, 5, config.d_head)
     layers = range(0 if without_cache else config.num_layers)
-    # Each is a tensor of its own: the exporter would mix up inputs that are the same one.
+    # Each input must be a separate tensor, because the exporter would confuse shared ones.
     cache = [(torch.zeros(shape), torch.zeros(shape)) for _ in layers]
     names = [f"{{}}.{layer}.{part}" for layer in layers for part in ("key", "value")]
     arguments: tuple[Any, ...] = (torch.zeros(2, 3, dtype=torch.int64),)
@@ -184,7 +184,7 @@ def _graph(model: TransformerLM, without_cache: bool) -> Any:
     assert program is not None
     proto = program.model_proto
     graph = proto.graph
-    # Where each node comes from: tracebacks with the paths of this machine.
+    # Remove the source of each node, a traceback with local paths.
     values = (*graph.input, *graph.output, *graph.value_info, *graph.initializer)
     for part in (graph, *graph.node, *values):
         part.ClearField("metadata_props")
@@ -194,7 +194,7 @@ def _graph(model: TransformerLM, without_cache: bool) -> Any:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep torch's exporter from printing its progress and advice for its developers."""
+    """Silence the progress messages and developer warnings of torch's exporter."""
     logger = logging.getLogger("torch.onnx")
     before = logger.level
     logger.setLevel(logging.ERROR)
@@ -210,12 +210,12 @@ def _quiet() -> Iterator[None]:
 
 
 def onnx_logits(directory: Path) -> Callable[[Tensor], Tensor]:
-    """Load an exported directory in onnxruntime; return ids (batch, sequence) -> logits.
+    """Load an exported directory in onnxruntime, and return a function from ids to logits.
 
-    A graph with a cache gets the ids in three steps, of a half, the rest but one, and the last.
+    A graph with a cache receives the ids in three steps: the first half, the rest, the last id.
 
     Raises:
-        ImportError: onnxruntime is not installed.
+        ImportError: If onnxruntime is not installed.
     """
     import onnxruntime
 
@@ -244,16 +244,16 @@ def onnx_logits(directory: Path) -> Callable[[Tensor], Tensor]:
 def check(
     model: TransformerLM, tokenizer: Tokenizer, output: Path, *, without_cache: bool = False
 ) -> Agreement:
-    """Load the directory with onnxruntime and compare logits and greedy text, and the ids.
+    """Load the directory with onnxruntime, and compare logits, greedy text and ids.
 
     Raises:
-        ImportError: onnxruntime is not installed.
-        RuntimeError: something differs.
+        ImportError: If onnxruntime is not installed.
+        RuntimeError: If something differs.
     """
     line = compare_logits(model, onnx_logits(output), LOGITS_LIMIT)
     lines = [f"{'without' if without_cache else 'with'} the cache: {line}"]
     runtime = f"onnxruntime {importlib.metadata.version('onnxruntime')}"
-    with contextlib.suppress(ImportError):  # neither transformers nor tokenizers is installed
+    with contextlib.suppress(ImportError):  # if neither transformers nor tokenizers is installed
         found = check_tokenizer(tokenizer, "huggingface", output)
         runtime, lines = f"{runtime}, {found.runtime}", [*found.lines, *lines]
     return Agreement(runtime, tuple(lines))

@@ -1,4 +1,4 @@
-"""Exported to GGUF, a model runs in llama.cpp: equal ids, logits, bytes of tokens, greedy text.
+"""A GGUF export has the same ids, token bytes, logits and greedy text in llama.cpp.
 
 `make llama-cpp` installs llama-cpp-python, which compiles llama.cpp, and runs these tests.
 """
@@ -41,7 +41,7 @@ llama_cpp = pytest.importorskip("llama_cpp", reason="make llama-cpp installs lla
 
 @functools.cache
 def exportable(name):
-    """A trained tokenizer; those of cl100k without the tokens that are refused."""
+    """Return a trained tokenizer, for cl100k without the tokens that are refused."""
     if name == "qwen2":
         found = trained("llama3")
         return Tokenizer(found.vocab, found.merges, SPECIAL, pattern="qwen2")
@@ -58,7 +58,7 @@ def exportable(name):
 
 
 def loaded(tokenizer, directory, context_length=96):
-    """A tokenizer in llama.cpp, which needs a model to go with it."""
+    """Load a tokenizer in llama.cpp, together with a small model, which llama.cpp requires."""
     model = random_model(
         vocab_size=tokenizer.vocab_size, context_length=context_length, d_model=8, num_layers=1,
         num_heads=1, d_ff=8,
@@ -77,14 +77,14 @@ def pair(request, tmp_path_factory):
 
 def assert_equal_ids(tokenizer, theirs, text):
     expected = tokenizer.encode(text)
-    if theirs.encode(text) != expected:  # pytest's report of two long lists takes minutes
+    if theirs.encode(text) != expected:  # pytest takes minutes to compare two long lists
         for line in text.splitlines(keepends=True):
             assert theirs.encode(line) == tokenizer.encode(line), line
         pytest.fail(f"ids differ for a text of {len(text)} characters, but not for its lines")
 
 
 def without_long_s(tokenizer, text):
-    """Without U+017F: ignoring case it is an s for `regex`, and not for llama.cpp."""
+    """Replace U+017F, which matches s without case in `regex` but not in llama.cpp."""
     return text if tokenizer.pattern == "gpt2" else text.replace("\u017f", "s")
 
 
@@ -102,17 +102,17 @@ def test_ids_of_20_000_random_texts_are_equal(pair):
         assert theirs.encode(text) == tokenizer.encode(text), text
 
 
-def test_every_id_stands_for_the_same_bytes(pair):
+def test_every_id_has_the_same_bytes(pair):
     tokenizer, theirs = pair
     vocab = llama_cpp.llama_model_get_vocab(theirs.llama.model)
     for token_id, token in tokenizer.vocab.items():
-        # (Llama.detokenize drops tokens of more than 32 bytes.)
+        # Llama.detokenize drops tokens of more than 32 bytes.
         buffer = ctypes.create_string_buffer(1000)
         size = llama_cpp.llama_token_to_piece(vocab, token_id, buffer, len(buffer), 0, True)
         assert buffer.raw[:size] == token, token_id
 
 
-def test_overlapping_special_tokens_that_are_exported_are_found_alike(tmp_path):
+def test_exported_special_tokens_that_overlap_are_matched_in_the_same_way(tmp_path):
     special = [END, "<a>", "<a>b", "<ab", "bc", "xbcx", "<|x|>", "<|xy|>"]
     tokenizer = byte_tokenizer(*special, merges=[(b"<", b"a"), (b"b", b"c")])
     chooser = np.random.default_rng(0)
@@ -147,15 +147,16 @@ def gpt2(tmp_path_factory):
         yield tokenizer, theirs
 
 
-# ------------------------------------------------------------ the characters that it knows
+# ------------------------------------------------------------ Unicode versions
 
 
 @functools.cache
 def new_characters():
-    """Characters that are letters or numbers here and in llama.cpp neither, by asking it.
+    """Return the characters that belong to different classes here and in llama.cpp.
 
-    In the vocabulary, every byte merges with an `x`, a `1` or a `!` before it: the merge happens if
-    the character is in the same pre-token, thus a letter, a number, or neither and not a space.
+    In this vocabulary, every byte merges with an `x`, a `1` or a `!` before it. The merge happens
+    only if the character is in the same pre-token, so it shows whether the character is a letter, a
+    number or a symbol.
     """
     merges = [
         (first.encode(), bytes([byte])) for first in "x1!" for byte in range(256)
@@ -229,7 +230,7 @@ def test_a_long_context_is_within_1e_3(tmp_path, number):
 
 @pytest.mark.parametrize("number", [0, 3, 16])
 @pytest.mark.parametrize(("type", "limit"), [("f16", 0.01), ("q8_0", 0.05)])
-def test_smaller_types_are_near(tmp_path, number, type, limit):
+def test_logits_of_smaller_types_are_close(tmp_path, number, type, limit):
     values, _ = CONFIGURATIONS[number]
     tokenizer = exportable("gpt2")
     model = random_model(number, vocab_size=tokenizer.vocab_size, **values)
@@ -243,10 +244,10 @@ def test_smaller_types_are_near(tmp_path, number, type, limit):
 
 
 @pytest.mark.parametrize("type", ["f32", "f16", "q8_0"])
-def test_check_reports_what_agrees(tmp_path, type):
+def test_check_reports_the_comparisons(tmp_path, type):
     tokenizer = exportable("gpt2")
     values = CONFIGURATIONS[0][0]
-    # Some ids more than the tokenizer has.
+    # The model has more ids than the tokenizer.
     model = random_model(vocab_size=tokenizer.vocab_size + 12, **values)
     path = tmp_path / "model.gguf"
     export_model(model, tokenizer, "gguf", path, type=type)
@@ -259,7 +260,7 @@ def test_check_reports_what_agrees(tmp_path, type):
 
 
 @pytest.mark.parametrize("type", ["f32", "f16", "q8_0"])
-def test_check_finds_that_llama_cpp_computes_something_else(tmp_path, monkeypatch, type):
+def test_check_finds_different_results_of_llama_cpp(tmp_path, monkeypatch, type):
     tokenizer = exportable("gpt2")
     model = random_model(vocab_size=tokenizer.vocab_size, **CONFIGURATIONS[0][0])
     path = tmp_path / "model.gguf"
@@ -270,7 +271,7 @@ def test_check_finds_that_llama_cpp_computes_something_else(tmp_path, monkeypatc
 
 
 def with_halves(config, state, *, halves):
-    """The mistake that loads without an error: the order of features of Hugging Face's Llama."""
+    """Use Hugging Face's order of features, a mistake that llama.cpp loads without an error."""
     return llama_state(config, state)
 
 
@@ -281,8 +282,8 @@ def test_loading_prints_nothing(tmp_path, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_file_that_is_no_model_is_an_error(tmp_path):
+def test_a_file_that_is_not_a_model_is_refused(tmp_path):
     path = tmp_path / "model.gguf"
     path.write_bytes(b"GGUF and nothing else")
-    with pytest.raises(RuntimeError, match=r"llama\.cpp does not load"):
+    with pytest.raises(RuntimeError, match=r"llama\.cpp cannot load"):
         LlamaCpp(path, 16)

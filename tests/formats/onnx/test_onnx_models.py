@@ -1,4 +1,4 @@
-"""Exported to ONNX, every model computes the same logits in onnxruntime, at every length."""
+"""ONNX exports of all models have the same logits in onnxruntime, at every length."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ MODELS = {
     "no cache, default": ({}, True),
     "no cache, speedrun": (SPEEDRUN, True),
 }
-NORMAL = 2  # the others, with their exports of some seconds each, are slow tests
+NORMAL = 2  # the exports of the others take seconds each, so they are slow tests
 
 
 class Exported:
-    """A model, its directory, and a session of onnxruntime, used as a user would."""
+    """A model, its export, and a session of onnxruntime that uses it like a user."""
 
     def __init__(self, directory, switches, without_cache):
         self.model = random_model(**{**SMALL, **switches})
@@ -58,7 +58,7 @@ class Exported:
         return {name: np.zeros(shape, np.float32) for name in self.past_names}
 
     def run(self, ids, past):
-        """Logits of ids, and the past of the next call."""
+        """Return the logits of ids, and the past for the next call."""
         logits, *present = self.session.run(None, {"input_ids": ids, **past})
         return logits, dict(zip(self.past_names, present, strict=True))
 
@@ -69,7 +69,7 @@ class Exported:
 
 @pytest.fixture(scope="module")
 def make(tmp_path_factory):
-    """Name of a model -> its export, made once."""
+    """Return a function from the name of a model to its export, which is made once."""
     made = {}
 
     def export(name):
@@ -109,7 +109,7 @@ def test_logits_are_within_1e_4_at_every_batch_size_and_length(exported):
 
 
 @pytest.mark.numerical(seeds=False)
-def test_steps_of_any_length_with_the_cache_give_the_logits_of_the_whole_text(exported):
+def test_steps_of_any_length_with_the_cache_have_the_logits_of_the_whole_text(exported):
     if not exported.past_names:
         pytest.skip("this graph has no cache")
     for batch in (1, 3):
@@ -126,7 +126,7 @@ def test_steps_of_any_length_with_the_cache_give_the_logits_of_the_whole_text(ex
 
 
 @pytest.mark.numerical(seeds=False)
-def test_check_agrees_with_what_was_written(exported):
+def test_check_accepts_the_export(exported):
     agreement = check_model(
         exported.model, TOKENIZER, "onnx", exported.directory, **exported.options
     )
@@ -159,7 +159,7 @@ def test_inputs_and_outputs_have_their_names_and_dynamic_dimensions(exported):
     }
 
 
-def test_the_metadata_tells_of_the_model_and_its_training(default):
+def test_the_metadata_describes_the_model_and_its_training(default):
     meta = default.session.get_modelmeta()
     assert meta.producer_name == "cs336-basics"
     found = meta.custom_metadata_map
@@ -178,7 +178,7 @@ def test_the_file_does_not_contain_paths_of_this_machine(exported):
     assert b"site-packages" not in content
     assert b"transformer.py" not in content
     weights = 4 * exported.model.config.num_parameters()
-    assert len(content) < weights + 100_000  # and has each weight once
+    assert len(content) < weights + 100_000  # each weight is stored once
 
 
 def test_positions_beyond_the_context_are_an_error(default):
@@ -189,13 +189,13 @@ def test_positions_beyond_the_context_are_an_error(default):
         default.run(random_ids(1, 1), past)
 
 
-def test_check_finds_another_model(default):
+def test_check_finds_a_different_model(default):
     other = random_model(1, **SMALL)
     with pytest.raises(RuntimeError, match="logits differ by"):
         check_model(other, TOKENIZER, "onnx", default.directory)
 
 
-def test_what_cannot_be_exported_is_refused_before_anything_is_written(tmp_path, monkeypatch):
+def test_a_model_that_onnx_cannot_represent_is_refused_before_writing(tmp_path, monkeypatch):
     model = random_model(**SMALL)
     lookbehind = byte_tokenizer(END, pattern=r"(?<=a)b|(?s:.)")
     with pytest.raises(ValueError, match=r"pattern .* syntax that may mean something else"):
@@ -204,7 +204,7 @@ def test_what_cannot_be_exported_is_refused_before_anything_is_written(tmp_path,
     with pytest.raises(ValueError, match=r"the weights take 2\.6 GiB in float32"):
         export_model(model, TOKENIZER, "onnx", tmp_path / "a")
     monkeypatch.setitem(sys.modules, "onnxscript", None)
-    with pytest.raises(ImportError, match=r"package onnxscript: pip install 'cs336-basics\[onnx\]"):
+    with pytest.raises(ImportError, match=r"package onnxscript; pip install 'cs336-basics\[onnx\]"):
         export_model(model, TOKENIZER, "onnx", tmp_path / "a")
     assert list(tmp_path.iterdir()) == []
 

@@ -22,12 +22,12 @@ from typing import IO, Any
 
 _BLOCK = 1 << 20
 _LONGEST_NAME = 200
-"""Longest name, in bytes, that a temporary name repeats. Most systems allow 255."""
+"""Maximum length of a name in a temporary name, in bytes. Most systems allow 255 in total."""
 NO_SPACE = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 """Error numbers for a full disk, a file size limit and a quota."""
 
 _being_written: set[str] = set()
-"""Temporary names in use by this process. Its PID may be that of an earlier, killed process."""
+"""Temporary names of this process. A killed process with the same PID may have left others."""
 
 
 @contextlib.contextmanager
@@ -85,7 +85,7 @@ def new_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary directory that becomes `path` when the block ends without an exception.
 
     Raises:
-        FileExistsError: If `path` is the current directory, or exists and is not an empty one.
+        FileExistsError: If `path` is the current directory, or exists and is not empty.
         NotADirectoryError: If a parent of `path` is a file.
         OSError: If `path` cannot be written. If the disk is full, the message says how much space
             is free.

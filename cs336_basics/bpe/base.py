@@ -41,12 +41,12 @@ class BPE_Trainer:
 
     Args:
         pattern: Split pattern: a name in PATTERNS or a regular expression.
-        counting: Backend that `train` uses to count words, a name in BACKENDS of `count_words`.
-            Defaults to the fastest one that is built and supports the pattern.
+        counting: Backend for counting words in files; see `count_words`. Defaults to the fastest
+            one that is built and supports the pattern.
         num_workers: Number of threads or processes for counting words. The native version also sets
             up words with them. Defaults to all cores.
         progress: Whether to show progress bars on a terminal.
-        min_frequency: Minimum count of a merged pair. Training stops below it.
+        min_frequency: Minimum count of a pair. Training stops if no pair reaches it.
         max_token_length: Maximum length of a new token in bytes. Defaults to no limit. Hugging
             Face's limit of n allows tokens of max(2, n - 1) bytes.
         tie_break: Order of equally frequent pairs. `"lexicographic"` merges the largest
@@ -54,8 +54,8 @@ class BPE_Trainer:
         trace: Callback invoked in order with a MergeTrace for each merge, after the next merge is
             found or the training ends; see `trace_file`. Its time is not measured.
         continue_from: `(vocab, merges)` of a trained or imported vocabulary to continue. Its merges
-            are applied to the words first. Use its split pattern. With its tie rule as well, the
-            result equals that of a single training.
+            are applied to the words first. Use the same split pattern. If the tie rule is also the
+            same, continuing on the same text gives the result of a single training.
 
     Raises:
         ValueError, TypeError: If an option has an invalid value; see also `StartingVocabulary`.
@@ -122,7 +122,7 @@ class BPE_Trainer:
             input_path: File, glob such as `"data/*.txt"`, list of these, or Corpus. Text may be
                 UTF-8, JSON lines or Parquet, compressed or not.
             vocab_size: Number of bytes (256), special tokens and merges together. For a continued
-                vocabulary, the highest id plus one.
+                vocabulary, the highest new id plus one.
             special_tokens: Tokens to cut out of the text. They are not counted, and no merge
                 crosses them. Include the special tokens of a continued vocabulary.
 

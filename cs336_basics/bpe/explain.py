@@ -18,7 +18,7 @@ from cs336_basics.bpe.v3_heap import Entry
 from cs336_basics.pretokenization.counting.word_counts import WordCounts
 
 MOST_BYTES = 500
-"""Maximum length of the distinct words in bytes. Compiled trainers have a column for each byte."""
+"""Maximum total length of the distinct words in bytes, each of which may become a column."""
 
 _LINE = 110
 """Maximum line length of a table with a column for each position."""

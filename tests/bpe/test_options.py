@@ -130,7 +130,7 @@ def test_equals_tokenizers_on_the_sample(tmp_path, num_special):
     ids=repr,
 )
 def test_equals_tokenizers_on_natural_and_hostile_text(ours, theirs):
-    # Its trainer and ours classify letters of recent Unicode versions differently; here are none.
+    # The trainers classify letters of recent Unicode versions differently. This text has none.
     documents = long_text(2, 60_000).split(EOT)
     expected = huggingface_merges(documents, 1500, **theirs)
     for name in FAST:
@@ -154,7 +154,7 @@ MEGABYTES = {
 
 @cache
 def many_languages():
-    """The documents of 40 MB of text, and their word counts."""
+    """Return the documents of 40 MB of text, and their word counts."""
     texts = []
     for name, megabytes in MEGABYTES.items():
         with open(CORPORA / f"{name}.txt", "rb") as file:
@@ -174,7 +174,7 @@ def many_languages():
         ({}, {}),
         ({"min_frequency": 500}, {"min_frequency": 500}),
         ({"max_token_length": 5}, {"max_token_length": 6}),
-        # Without an initial alphabet it takes the bytes of the text: the same order among them.
+        # Without an initial alphabet, `tokenizers` uses the bytes of the text in the same order.
         ({}, {"initial_alphabet": []}),
     ],
     ids=repr,

@@ -69,7 +69,7 @@ def test_unchanged_file_is_loaded(tmp_path):
         ({"format": "x" * 10**5}, "format must be .* got 'x"),
         (b"[]", r"format must be .* got \[\]"),
         (b"{", "not JSON"),
-        (b"\xff", "not UTF-8"),
+        (b"\xff", "UTF-8"),
         (b"[" * 10**5, "nested too deeply"),
     ],
 )

@@ -163,7 +163,7 @@ def _check_is_in_directory(path: str | os.PathLike[str]) -> None:
 
 @contextlib.contextmanager
 def _temporary_name(target: Path, size: int | None = None) -> Iterator[Path]:
-    """Yield a unique name next to `target`, and remove what is left there afterwards."""
+    """Yield a unique temporary name next to `target`, and remove the file if it remains."""
     name = target.name
     if len(os.fsencode(name)) > _LONGEST_NAME:
         name = hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
@@ -202,7 +202,7 @@ def full_disk_names(
         number, reason = error.errno, error.strerror or ""
         if re.fullmatch(r"\d+ requested and \d+ written", str(error)):  # NumPy drops the reason
             number, reason = errno.ENOSPC, os.strerror(errno.ENOSPC)
-        # open() names the file itself. It failed for a directory entry, not for bytes.
+        # open() already names the file, and it needs a directory entry, not bytes.
         if error.filename is not None or number not in NO_SPACE:
             raise
         with contextlib.suppress(OSError):

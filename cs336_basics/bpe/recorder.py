@@ -1,7 +1,7 @@
-"""Recorder: the clock, the progress bar and the trace of a training, outside the algorithm.
+"""Recorder: the clock, the progress bar and the trace of a training.
 
 It wraps the three steps of a trainer in Python: `count_pairs`, `find_best` and `merge`. Compiled
-trainers have clocks of their own and report their seconds to the recorder.
+trainers have their own clocks and report their seconds to the recorder.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PHASES = (
     "building the vocabulary",
     "total",
 )
-"""The keys of `BPE_Trainer.timings`, in seconds of wall time. The others add up to the total."""
+"""Keys of `BPE_Trainer.timings`, which are wall-clock seconds. The phases add up to the total."""
 
 _NOTHING: Mapping[str, float] = MappingProxyType({})
 
@@ -69,7 +69,7 @@ class Recorder:
             self.timings[phase] -= seconds
 
     def skip(self) -> None:
-        """Leave the seconds since the last reading of the clock out of all phases."""
+        """Exclude the seconds since the last reading of the clock from all phases."""
         now = time.perf_counter()
         self._skipped += now - self._last
         self._last = now
@@ -144,13 +144,13 @@ class Recorder:
 
 
 class _Tracer:
-    """The steps of a trainer, with a MergeTrace after each merge."""
+    """Adds a MergeTrace to the steps of a trainer."""
 
     def __init__(self, recorder: Recorder, loop: Any) -> None:
         self._recorder = recorder
         self._steps = loop.find_best, loop.merge
         self._work = WorkCounter(loop)
-        self._last = dict.fromkeys(PHASES, 0.0)  # the timings at the merge before
+        self._last = dict.fromkeys(PHASES, 0.0)  # timings after the previous merge
 
     def find_best(self, pair_counts: dict[Pair, int]) -> Pair | None:
         self._pair_counts = pair_counts

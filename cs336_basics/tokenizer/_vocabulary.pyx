@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""The ids of merges, compiled: in a third of the time of the same loop in Python."""
+"""Ids of merges: a compiled loop that takes a third of the time of the same loop in Python."""
 
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t
@@ -12,10 +12,11 @@ cdef extern from "Python.h":
 
 
 def index_merges(list merges, dict token_ids):
-    """Return the ids of left, right and joined token of each merge, shape (num_merges, 3), uint32.
+    """Return the ids of the left, right and joined token of each merge.
 
     Returns:
-        None if a merge is not a tuple or list of two bytes, or a token is not in `token_ids`.
+        Array of shape (num_merges, 3), uint32; None if a merge is not a tuple or list of two bytes,
+        or a token is not in `token_ids`.
     """
     ids = np.empty((len(merges), 3), np.uint32)
     cdef uint32_t[:, ::1] rows = ids

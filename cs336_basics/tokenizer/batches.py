@@ -1,4 +1,4 @@
-"""Batch: several texts that are encoded together."""
+"""Batch: checked texts that are encoded together."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ _BYTES_PER_WORKER = 1 << 18
 
 
 class Batch:
-    """Texts, checked, and the special tokens that become ids in them.
+    """Checked texts and the special tokens that become ids in them.
 
     Args:
-        texts: str.
-        choose_special: see `SpecialChoice.choose`.
-        allowed_special, disallowed_special: see `Tokenizer.encode`.
+        texts: Iterable of str.
+        choose_special: See `SpecialChoice.choose`.
+        allowed_special, disallowed_special: See `Tokenizer.encode`.
 
     Raises:
-        TypeError, ValueError: as `Tokenizer.encode`; the message begins with the index of the text.
+        TypeError, ValueError: See `Tokenizer.encode`; the message starts with the index of the
+            text.
     """
 
     def __init__(
@@ -37,8 +38,10 @@ class Batch:
         disallowed_special: str | Collection[str],
     ) -> None:
         check_is_iterable("texts", texts, "texts")
-        if isinstance(texts, Mapping):  # such as rows of a Dataset: the names of its columns
-            raise TypeError(f"texts is {short_repr(texts)}: pass a list of texts, such as a column")
+        if isinstance(texts, Mapping):  # iterating over rows of a Dataset gives column names
+            raise TypeError(
+                f"texts must be a list of texts, such as a column, got {short_repr(texts)}"
+            )
         self._texts = list(texts)
         for index, text in enumerate(self._texts):
             if isinstance(text, str) and not disallowed_special:
@@ -59,13 +62,13 @@ class Batch:
         """Call a method of the encoder, such as `encode_batch`, and explain its errors.
 
         Raises:
-            ValueError: a text that cannot be encoded; names the first one.
+            ValueError: If a text cannot be encoded; the message includes the index of the first.
         """
         workers = useful_workers(num_workers, sum(map(len, self._texts)))
         try:
             return method(self._texts, self._special, workers)
         except (UnicodeEncodeError, AbsentByteError):
-            # Threads encode in any order.
+            # Threads encode in any order, so find the first text that fails.
             for index, text in enumerate(self._texts):
                 try:
                     encoder.encode(text, self._special)

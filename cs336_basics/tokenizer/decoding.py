@@ -1,4 +1,4 @@
-"""Ids to bytes and text: unknown ids, and bytes that are not UTF-8, by `errors=`."""
+"""Ids to bytes and text. `errors` controls unknown ids and bytes that are not UTF-8."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from cs336_basics.tokenizer.ids import EncodedBatch, plain_ids, sequences_of
 from cs336_basics.tokenizer.text_input import check_is_iterable
 
 DECODE_ERRORS = ("strict", "replace", "ignore")
-"""The values of `errors`: refuse, read as U+FFFD, leave out. The names are those of `bytes.decode`,
-and here they hold for unknown ids as well."""
+"""The values of `errors`: raise an error, read as U+FFFD, leave out. The names come from
+`bytes.decode`; here they apply to unknown ids as well."""
 
 _REPLACEMENT = "\ufffd".encode()
 
@@ -23,7 +23,7 @@ def check_decode_errors(errors: str | None) -> None:
     """Raise ValueError unless `errors` is None or one of DECODE_ERRORS."""
     if errors is not None and errors not in DECODE_ERRORS:
         raise ValueError(
-            f"errors is {short_repr(errors)}: it must be one of {', '.join(DECODE_ERRORS)}, or None"
+            f"errors must be None or one of {', '.join(DECODE_ERRORS)}, got {short_repr(errors)}"
         )
 
 
@@ -67,13 +67,13 @@ def decode_batch(
 
 
 def not_utf8(error: UnicodeDecodeError, start: int = 0) -> ValueError:
-    """Return the error about bytes of ids that are not UTF-8, with their offset.
+    """Return the error for decoded bytes that are not UTF-8, with their offset.
 
     Args:
-        error: what the decoder raised.
-        start: offset of the bytes that it decoded in those of all ids.
+        error: Error of the decoder.
+        start: Offset of the decoder's input in the bytes of all ids.
     """
     return ValueError(
         f"the bytes of the ids are not UTF-8: {error.object[error.start]:#04x} at offset "
-        f"{start + error.start:,} ({error.reason}); use errors='replace', or decode_bytes"
+        f"{start + error.start:,} ({error.reason}); use errors='replace' or decode_bytes"
     )

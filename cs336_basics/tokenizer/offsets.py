@@ -1,4 +1,4 @@
-"""Offsets: for each id of a text, the span of characters that it covers."""
+"""Offsets: the span of characters that each id of a text covers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Span = tuple[int, int]
 def encode_with_offsets(
     encoder: Encoder, text: str, special: frozenset[str]
 ) -> tuple[list[int], list[Span]]:
-    """Return the ids of a text and their spans, see `Tokenizer.encode_with_offsets`.
+    """Return the ids of a text and their spans; see `Tokenizer.encode_with_offsets`.
 
     Raises:
-        ValueError: see `Tokenizer.encode`.
+        ValueError: See `Tokenizer.encode`.
     """
     vocabulary = encoder.vocabulary
     ids: list[int] = []
@@ -45,12 +45,12 @@ def encode_with_offsets(
 
 
 def _spans_in(word: str, lengths: Iterable[int], start: int) -> Iterator[Span]:
-    """Yield the span of each token of a word that begins at character `start` of the text.
+    """Yield the span of each token of a word.
 
     Args:
-        word: a pre-token.
-        lengths: of its tokens, in bytes.
-        start: position of the word in the text, in characters.
+        word: Pre-token.
+        lengths: Lengths of its tokens in bytes.
+        start: Position of the word in the text, in characters.
     """
     character_of_byte = [i for i, character in enumerate(word) for _ in character.encode()]
     end = 0

@@ -1,4 +1,4 @@
-"""Sequences of ids of unequal lengths as one array: truncated, padded, with a mask."""
+"""Truncation and padding: sequences of ids of unequal lengths as one array with a mask."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ SIDES = ("right", "left")
 _DTYPES = (np.dtype(np.int64), np.dtype(np.int32))
 
 MAX_ELEMENTS = 1 << 30
-"""The largest array that `pad` makes, in ids: a single long sequence among many short ones would
-otherwise exhaust the memory."""
+"""Maximum number of ids in an array that `pad` makes. Without this limit, a single long sequence
+among many short ones could exhaust the memory."""
 
 
 class PaddedBatch(NamedTuple):
     """Sequences of ids as one array.
 
     Attributes:
-        ids: shape (batch, longest), int64 or int32.
-        mask: shape (batch, longest), bool: True for an id of a sequence, False for padding.
+        ids: Shape (batch, longest), int64 or int32.
+        mask: Shape (batch, longest), bool: True for ids of a sequence, False for padding.
     """
 
     ids: npt.NDArray[np.integer[Any]]
@@ -47,20 +47,21 @@ def truncate(
     *,
     side: str = "right",
 ) -> list[Any]:
-    """Return each sequence without the ids that exceed `max_length`.
+    """Return each sequence, shortened to at most `max_length` ids.
 
     Args:
-        sequences: lists or arrays of ids, or what `encode_batch_array` returns.
-        max_length: the most ids of a sequence, at least 0.
-        side: where ids are removed: `"right"` keeps the beginning, `"left"` the end.
+        sequences: Lists or arrays of ids, or the result of `encode_batch_array`.
+        max_length: Maximum number of ids in a sequence, at least 0.
+        side: Side where ids are removed: `"right"` keeps the start, `"left"` keeps the end.
 
     Returns:
-        The sequences: a slice of each that is too long (of an array: a view), the others as given.
+        A slice of each sequence that is too long (a view if it is an array); other sequences
+        unchanged.
 
     Raises:
-        TypeError: `sequences` is not several sequences.
-        ValueError: `side` is unknown; a negative `max_length`; an array that does not have one
-            dimension, or offsets that do not fit their ids.
+        TypeError: If `sequences` does not contain sequences.
+        ValueError: If `side` is unknown, `max_length` is negative, or an array does not have
+            exactly one dimension.
     """
     max_length = checked_integer("max_length", max_length, 0)
     _check_side("side", side)
@@ -84,30 +85,31 @@ def pad(
     multiple_of: int = 1,
     dtype: npt.DTypeLike = np.int64,
 ) -> PaddedBatch:
-    """Return sequences of ids as one array, and the mask that tells ids from padding.
+    """Return sequences of ids as one array, and the mask that separates ids from padding.
 
     Args:
-        sequences: lists or arrays of ids, of any lengths; or, many times as fast, what
-            `encode_batch_array` returns.
-        pad_id: fills the rest of the array. Any number will do, since the mask marks it: the id
-            of a special token, or -100 for targets that PyTorch's cross-entropy ignores.
-        side: where the padding is: `"right"`, or `"left"` for generation, where the last column
-            must hold the newest ids.
-        max_length: the most ids of a sequence; longer ones are truncated. None: no limit.
-        truncate_side: where ids are removed, as the `side` of `truncate`.
-        multiple_of: the width of the array is the longest length, rounded up to a multiple of this.
-            A multiple that equals `max_length` makes all arrays equally wide.
-        dtype: of the ids: int64, which PyTorch's embeddings take, or int32.
+        sequences: Lists or arrays of ids of any lengths; or the result of `encode_batch_array`,
+            which is many times faster.
+        pad_id: Fills the rest of the array. Any number works because the mask marks the padding:
+            the id of a special token, or -100 for targets that PyTorch's cross-entropy ignores.
+        side: Side of the padding: `"right"`, or `"left"` for generation, which needs the newest ids
+            in the last column.
+        max_length: Maximum number of ids in a sequence; longer sequences are truncated. Defaults to
+            no limit.
+        truncate_side: Side where ids are removed, as `side` of `truncate`.
+        multiple_of: The width of the array is the longest length, rounded up to a multiple of this
+            number. A multiple equal to `max_length` makes all arrays equally wide.
+        dtype: Dtype of the ids: int64, which PyTorch's embeddings expect, or int32.
 
     Returns:
-        ids of shape (batch, longest) and the mask, bool of the same shape.
+        Ids of shape (batch, longest) and a bool mask of the same shape.
 
     Raises:
-        TypeError: `sequences` is not several sequences, or an id is not an integer; the message
-            begins with the index of the sequence.
-        ValueError: an array with more than one dimension; offsets that do not fit their ids; an id,
-            or `pad_id`, that `dtype` cannot hold; an unknown `side` or `dtype`; a `max_length` that
-            is not a multiple of `multiple_of`; an array of more than MAX_ELEMENTS ids.
+        TypeError: If `sequences` does not contain sequences, or an id is not an integer; the
+            message starts with the index of the sequence.
+        ValueError: If an array has more than one dimension, an id or `pad_id` does not fit `dtype`,
+            `side` or `dtype` is unknown, `max_length` is not a multiple of `multiple_of`, or the
+            array would have more than MAX_ELEMENTS ids.
     """
     _check_side("side", side)
     _check_side("truncate_side", truncate_side)
@@ -118,7 +120,7 @@ def pad(
         max_length = checked_integer("max_length", max_length, 1)
         if max_length % multiple_of:
             raise ValueError(
-                f"max_length is {max_length}: it must be a multiple of multiple_of, {multiple_of}"
+                f"max_length must be a multiple of multiple_of ({multiple_of}), got {max_length}"
             )
     if isinstance(sequences, EncodedBatch):
         batch = _truncated_batch(sequences, max_length, truncate_side)
@@ -143,28 +145,25 @@ def model_inputs(
     max_length: int | None,
     pad_id: int,
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """Return lists of ids, truncated and padded, and their masks of 1 and 0.
-
-    Args and errors are those of `Tokenizer.__call__`.
-    """
+    """Return truncated and padded lists of ids, and their masks; see `Tokenizer.__call__`."""
     if padding not in (False, True, "longest", "max_length"):
         raise ValueError(
-            f"padding is {short_repr(padding)}: it must be True, False, 'longest' or 'max_length'"
+            f"padding must be True, False, 'longest' or 'max_length', got {short_repr(padding)}"
         )
     if not isinstance(truncation, bool):
-        raise ValueError(f"truncation is {short_repr(truncation)}: it must be True or False")
+        raise ValueError(f"truncation must be True or False, got {short_repr(truncation)}")
     needs_length = truncation or padding == "max_length"
     if needs_length != (max_length is not None):
         raise ValueError(
-            f"max_length is {short_repr(max_length)}: give it with truncation=True or "
-            "padding='max_length', and only then"
+            "max_length must be set with truncation=True or padding='max_length', and only then, "
+            f"got {short_repr(max_length)}"
         )
     if max_length is not None:
         max_length = checked_integer("max_length", max_length, 1)
         for index, ids in enumerate(lists):
             if len(ids) > max_length and not truncation:
                 raise ValueError(
-                    f"text {index:,} has {len(ids):,} ids, and max_length is {max_length:,}: pass "
+                    f"text {index:,} has {len(ids):,} ids, but max_length is {max_length:,}; pass "
                     "truncation=True"
                 )
         lists = truncate(lists, max_length)
@@ -172,7 +171,7 @@ def model_inputs(
         return lists, [[1] * len(ids) for ids in lists]
     number = len(lists)
     if padding == "max_length":
-        lists = [*lists, [pad_id]]  # a row that is not empty, for the width
+        lists = [*lists, [pad_id]]  # without a nonempty row, the width would be 0
     padded = pad(lists, pad_id=pad_id, multiple_of=(padding == "max_length" and max_length) or 1)
     return padded.ids[:number].tolist(), padded.mask[:number].astype(np.int8).tolist()
 
@@ -182,8 +181,8 @@ def _mask(lengths: npt.NDArray[np.int64], multiple_of: int, side: str) -> npt.ND
     width = -(-int(lengths.max(initial=0)) // multiple_of) * multiple_of
     if len(lengths) * width > MAX_ELEMENTS:
         raise ValueError(
-            f"{len(lengths):,} sequences, the longest of {lengths.max():,} ids, make an array of "
-            f"{len(lengths) * width:,} ids: pass a max_length, or sort the sequences by length and "
+            f"the array must have at most {MAX_ELEMENTS:,} ids, got {len(lengths):,} sequences of "
+            f"up to {lengths.max():,} ids; pass max_length, or sort the sequences by length and "
             "pad smaller batches"
         )
     columns, ends = np.arange(width), lengths[:, None]
@@ -192,7 +191,7 @@ def _mask(lengths: npt.NDArray[np.int64], multiple_of: int, side: str) -> npt.ND
 
 
 def _truncated_batch(batch: EncodedBatch, max_length: int | None, side: str) -> EncodedBatch:
-    """Return a batch without the ids that exceed `max_length`; see `truncate`."""
+    """Shorten the sequences of a batch; see `truncate`."""
     lengths = np.diff(batch.offsets)
     if max_length is None or lengths.max(initial=0) <= max_length:
         return batch
@@ -205,7 +204,7 @@ def _truncated_batch(batch: EncodedBatch, max_length: int | None, side: str) -> 
 
 def _check_side(name: str, side: str) -> None:
     if side not in SIDES:
-        raise ValueError(f"{name} is {short_repr(side)}: it must be one of {', '.join(SIDES)}")
+        raise ValueError(f"{name} must be 'right' or 'left', got {short_repr(side)}")
 
 
 def _checked_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
@@ -214,12 +213,12 @@ def _checked_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
     except TypeError:
         found = None
     if found not in _DTYPES:
-        raise ValueError(f"dtype is {short_repr(dtype)}: it must be int64 or int32")
+        raise ValueError(f"dtype must be int64 or int32, got {short_repr(dtype)}")
     return found
 
 
 def _sliceable(sequence: Any, index: int) -> Any:
-    """Return a sequence of ids as something with a length that can be sliced."""
+    """Return a sequence of ids as an object with a length and slices."""
     if isinstance(sequence, (list, tuple)) or (is_plain_array(sequence) and sequence.ndim == 1):
         return sequence
     try:
@@ -236,8 +235,8 @@ def _check_batch_ids(batch: EncodedBatch, limits: np.iinfo[Any]) -> None:
 
 
 def _checked_ids(row: Any, index: int, limits: np.iinfo[Any]) -> Any:
-    """Return the ids of a sequence, all of which fit into the dtype of `limits`."""
-    # All at once; one by one for a message, or where ids are integers of another kind.
+    """Check that the ids of a sequence fit the dtype of `limits`, and return them."""
+    # Ids are checked together if possible, and one by one for other integer types and messages.
     if isinstance(row, (list, tuple)) and set(map(type, row)) == {int}:
         low, high = min(row), max(row)
     elif is_plain_array(row) and row.dtype.kind in "iu":
@@ -256,6 +255,6 @@ def _checked_ids(row: Any, index: int, limits: np.iinfo[Any]) -> Any:
 def _outside(index: int, token_id: int, limits: np.iinfo[Any]) -> ValueError:
     advice = "" if limits.bits == 64 else "use dtype='int64', or "
     return ValueError(
-        f"sequence {index:,} holds id {short_repr(token_id)}, which {limits.dtype} cannot hold: "
-        f"{advice}pass smaller ids"
+        f"sequence {index:,}: id {short_repr(token_id)} does not fit {limits.dtype}; {advice}pass "
+        "smaller ids"
     )

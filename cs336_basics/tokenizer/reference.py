@@ -1,11 +1,12 @@
 """The `reference` backend: byte-pair encoding as in the papers. Slow; correct by definition.
 
-Every faster encoder is tested against this one. Sennrich, Haddow and Birch 2016, "Neural Machine
-Translation of Rare Words with Subword Units"; over bytes, and by rank, as in GPT-2 (Radford et al.
-2019): of all adjacent pairs take the one that was learned first, of equal ones the leftmost, merge
-it, and repeat. Hugging Face's tokenizers, tiktoken and llama.cpp do the same. GPT-2's own encoder
-merges a pair wherever it occurs before it looks for the next; the result is the same if every merge
-comes after those that make its two tokens, as in every trained vocabulary.
+The tests compare every faster encoder with this one. The algorithm comes from Sennrich, Haddow and
+Birch 2016, "Neural Machine Translation of Rare Words with Subword Units", and works on bytes as in
+GPT-2 (Radford et al. 2019): merge the adjacent pair that was learned first, the leftmost one if it
+occurs several times, and repeat. Hugging Face's tokenizers, tiktoken and llama.cpp do the same.
+GPT-2's own encoder merges all occurrences of a pair before it looks for the next pair. The result
+is the same if every merge follows the merges that make its two tokens, as in every trained
+vocabulary.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ def encode_text(
     """Return the ids of a text: cut out special tokens, split into pre-tokens, merge.
 
     Args:
-        text: any text.
-        vocab: id -> token; holds the special tokens too.
-        merges: pairs in the order in which they were learned: the index of a pair is its rank.
-        special_tokens: texts that become one id each; the longest wins where they overlap.
-        pattern: split pattern, a name in PATTERNS or a regular expression.
-        ignore_merges: a pre-token that is a token becomes it, whatever the merges.
+        text: Any text.
+        vocab: Mapping of id -> token, including the special tokens.
+        merges: Pairs in the order in which they were learned. The index of a pair is its rank.
+        special_tokens: Texts that become one id each. If they overlap, the longest wins.
+        pattern: Split pattern: a name in PATTERNS or a regular expression.
+        ignore_merges: Whether to encode a pre-token that is a token as this token.
 
     Raises:
-        KeyError: a byte or special token is not in the vocabulary.
+        KeyError: If a byte or special token is not in the vocabulary.
     """
     token_ids = {token: token_id for token_id, token in vocab.items()}
     ranks = {pair: rank for rank, pair in enumerate(merges)}
@@ -58,23 +59,21 @@ def encode_text(
 
 
 def merge_pretoken(pretoken: bytes, ranks: Mapping[Pair, int]) -> list[bytes]:
-    """Return the tokens into which a pre-token is merged; joined, they are the pre-token.
+    """Return the tokens of a pre-token after merging by rank.
 
     Args:
-        pretoken: the bytes of one pre-token.
-        ranks: pair -> rank; see `merge_by_rank`.
+        pretoken: Bytes of one pre-token.
+        ranks: Mapping of pair -> rank; see `merge_by_rank`.
     """
     return list(merge_by_rank(split_bytes(pretoken), ranks))
 
 
 def merge_pretoken_in_order(pretoken: bytes, merges: Iterable[Pair]) -> list[bytes]:
-    """Return the tokens of a pre-token by applying every merge, in the order of learning.
+    """Return the tokens of a pre-token after applying every merge once, in the order of learning.
 
-    The plainest reading of "apply the merges in the order in which they were learned": each merge
-    is searched for in each word, so that the time for a word grows with the number of merges. The
-    result is that of `merge_pretoken` if every merge comes after those that make its two tokens, as
-    in every trained vocabulary. In one that was edited by hand, a pair may be formed only after its
-    merge was applied.
+    The time for a word grows with the number of merges. The result equals `merge_pretoken` if every
+    merge follows the merges that make its two tokens, as in every trained vocabulary. In a
+    vocabulary edited by hand, a pair may appear only after its merge was applied.
     """
     tokens = split_bytes(pretoken)
     for pair in merges:
@@ -83,7 +82,7 @@ def merge_pretoken_in_order(pretoken: bytes, merges: Iterable[Pair]) -> list[byt
 
 
 class ReferenceEncoder(Encoder):
-    """The reference as an `Encoder`: merges every word again, splits with the `regex` module."""
+    """The reference as an `Encoder`, without a cache; it splits with the `regex` module."""
 
     def __init__(self, vocabulary: Vocabulary, pattern: str) -> None:
         super().__init__(vocabulary, pattern)

@@ -1,4 +1,4 @@
-"""SpecialChoice: which special tokens of a text become ids, and which are refused."""
+"""SpecialChoice: the special tokens that become ids, and those that are not allowed in a text."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from cs336_basics.pretokenization import Splitter, split_special_tokens
 
 
 class SpecialSets(NamedTuple):
-    """The special tokens that become ids, and those that are refused; the others are text."""
+    """Special tokens that become ids, and disallowed special tokens. All others are text."""
 
     allowed: frozenset[str]
     disallowed: frozenset[str]
 
     def check(self, text: str, start: int = 0) -> None:
-        """Refuse a text that holds a disallowed special token.
+        """Check that a text contains no disallowed special token.
 
         Args:
-            text: a text, or a part of one that no special token crosses.
-            start: where it begins in the whole text, in characters.
+            text: A text, or a part of a text whose ends do not cut a special token.
+            start: Position of `text` in the whole text, in characters.
 
         Raises:
-            ValueError: it does; names the token and its position.
+            ValueError: If it does, with the token and its position.
         """
         if not self.disallowed:
             return
@@ -32,13 +32,13 @@ class SpecialSets(NamedTuple):
         ):
             if is_special and segment in self.disallowed:
                 raise ValueError(
-                    f"the text holds the special token {segment!r} at character {start:,}: add it "
-                    "to allowed_special, or remove it from disallowed_special to read it as text"
+                    f"the text contains the special token {segment!r} at character {start:,}; add "
+                    "it to allowed_special, or remove it from disallowed_special to read it as text"
                 )
             start += len(segment)
 
     def splitter(self, splitter: Splitter) -> Splitter:
-        """Return a splitter that cuts out these special tokens and no others."""
+        """Return a splitter that cuts out only these special tokens."""
         found = self.allowed | self.disallowed
         special_tokens = [token for token in splitter.special_tokens if token in found]
         if len(special_tokens) == len(splitter.special_tokens):
@@ -47,11 +47,11 @@ class SpecialSets(NamedTuple):
 
 
 class SpecialChoice:
-    """The special tokens of a tokenizer, of which each call of `encode` allows some.
+    """Chooses special tokens for one call of `encode`.
 
     Args:
-        all_special: all of them.
-        in_order: the same, as messages list them.
+        all_special: All special tokens of the tokenizer.
+        in_order: The same tokens in the order in which messages list them.
     """
 
     def __init__(self, all_special: frozenset[str], in_order: Sequence[str]) -> None:
@@ -64,12 +64,12 @@ class SpecialChoice:
         allowed_special: str | Collection[str] | None,
         disallowed_special: str | Collection[str],
     ) -> frozenset[str]:
-        """Return the allowed special tokens, after refusing a text that holds disallowed ones.
+        """Return the allowed special tokens, after checking the text for disallowed ones.
 
-        Bytes of the text need not be UTF-8. `allowed_special` None: all that are not disallowed.
+        The text may be bytes that are not UTF-8. See `Tokenizer.encode` for the other arguments.
 
         Raises:
-            TypeError, ValueError: see `Tokenizer.encode`.
+            TypeError, ValueError: See `Tokenizer.encode`.
         """
         none_disallowed = isinstance(disallowed_special, (tuple, list)) and not disallowed_special
         if allowed_special in (None, "all") and none_disallowed:
@@ -84,11 +84,7 @@ class SpecialChoice:
         allowed_special: str | Collection[str] | None,
         disallowed_special: str | Collection[str],
     ) -> SpecialSets:
-        """Return which special tokens are allowed, and which are refused; see `choose`.
-
-        Raises:
-            TypeError, ValueError: see `Tokenizer.encode`.
-        """
+        """Return the allowed and the disallowed special tokens; see `Tokenizer.encode`."""
         if allowed_special is None:
             disallowed = self._named("disallowed_special", disallowed_special, self._all)
             allowed = self._all - disallowed
@@ -97,29 +93,25 @@ class SpecialChoice:
             disallowed = self._named("disallowed_special", disallowed_special, self._all - allowed)
         if both := allowed & disallowed:
             raise ValueError(
-                f"special token {min(both)!r} is both allowed and disallowed: remove it from one"
+                f"special token {min(both)!r} is both allowed and disallowed; remove one of these"
             )
         return SpecialSets(allowed, disallowed)
 
     def _named(
         self, name: str, tokens: str | Collection[str], everything: frozenset[str]
     ) -> frozenset[str]:
-        """Return the special tokens that the argument `name` lists; "all" means `everything`."""
+        """Return the special tokens in the argument `name`; "all" means `everything`."""
         if tokens == "all":
             return everything
-        if isinstance(tokens, str):
-            raise ValueError(
-                f"{name} is {short_repr(tokens)}: it must be 'all' or a list of special tokens"
-            )
         given: Any = tokens
-        if isinstance(given, (bytes, bytearray)) or not isinstance(given, Collection):
-            raise TypeError(
-                f"{name} is {short_repr(tokens)}: it must be 'all' or a list of special tokens"
+        if isinstance(given, (str, bytes, bytearray)) or not isinstance(given, Collection):
+            raise (ValueError if isinstance(given, str) else TypeError)(
+                f"{name} must be 'all' or a list of special tokens, got {short_repr(tokens)}"
             )
         for token in tokens:
             if not isinstance(token, str) or token not in self._all:
                 raise ValueError(
-                    f"{name}: {short_repr(token)} is not a special token: use some of "
+                    f"{name}: {short_repr(token)} is not a special token; the tokenizer has "
                     f"{short_repr(self._in_order)}"
                 )
         return frozenset(tokens)

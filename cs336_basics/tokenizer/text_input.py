@@ -1,4 +1,4 @@
-"""Texts as callers pass them: what is accepted, and the errors that name what is not."""
+"""Checks of texts that callers pass, and the errors for texts that cannot be encoded."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
 
 
 def check_is_iterable(name: str, value: object, of: str) -> None:
-    """Raise TypeError for an argument that is not several things, or is a single text."""
-    if isinstance(value, (str, bytes)):
-        raise TypeError(f"{name} is the single text {short_repr(value)}: pass a list of {of}")
-    if not isinstance(value, Iterable):
-        raise TypeError(f"{name} is {short_repr(value)}: pass a list of {of}")
+    """Raise TypeError if an argument is not iterable or is a single text."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise TypeError(f"{name} must be a list of {of}, got {short_repr(value)}")
 
 
 def replaced_utf8(data: bytes, errors: str) -> bytes:
-    """Return an argument as valid UTF-8, as `checked_utf8`; warn of changes."""
+    """Return bytes as valid UTF-8; see `checked_utf8`. Warn if they changed."""
     valid = checked_utf8(data, errors)
     if valid is not data:
         changes = TextChanges(len(data))
@@ -31,30 +29,30 @@ def replaced_utf8(data: bytes, errors: str) -> bytes:
 def explained(
     error: UnicodeEncodeError | AbsentByteError, text: str | bytes, start: int = 0
 ) -> ValueError:
-    """Return the error of an encoder as one that names the character and its position.
+    """Return a ValueError with the character and position of an encoder's error.
 
     Args:
-        error: what an encoder raised.
-        text: the text that it encoded.
-        start: position of `text` in the whole text, in characters.
+        error: Error of an encoder.
+        text: Text that it encoded.
+        start: Position of `text` in the whole text, in characters.
     """
     if isinstance(error, UnicodeEncodeError):
         surrogate = ord(error.object[error.start])
         return ValueError(
-            f"the text holds the lone surrogate U+{surrogate:04X} at character "
-            f"{start + error.start:,}: it is not a character and has no UTF-8"
+            f"the text contains the lone surrogate U+{surrogate:04X} at character "
+            f"{start + error.start:,}; surrogates cannot be encoded as UTF-8"
         )
     data = text if isinstance(text, bytes) else text.encode()
     before = data[: error.offset].decode(errors="ignore")  # without an incomplete character
     character = data[len(before.encode()) :][:4].decode(errors="ignore")[0]
     return ValueError(
         f"the vocabulary has no token for the byte {error.byte:#04x} of {character!r} at character "
-        f"{start + len(before):,} of the text: add it to the vocabulary, or remove the character"
+        f"{start + len(before):,} of the text; add it to the vocabulary, or remove the character"
     )
 
 
 def absent_in_word(error: AbsentByteError, word: str | bytes) -> ValueError:
-    """Return the error of an encoder as one that names the word of a list of words."""
+    """Return a ValueError with the word that an encoder could not encode."""
     return ValueError(
-        f"word {short_repr(word)} needs the byte {error.byte:#04x}, which the vocabulary lacks"
+        f"word {short_repr(word)} needs the byte {error.byte:#04x}, which is not in the vocabulary"
     )

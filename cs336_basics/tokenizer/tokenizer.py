@@ -1,11 +1,10 @@
 """Tokenizer: text to ids and back, by byte-pair encoding with GPT-2's rules.
 
-A text is cut at its special tokens, the rest is split into pre-tokens, and each pre-token is merged
-by rank: of all adjacent pairs the one that was learned first is merged, of equal ones the leftmost,
-until no pair is left (Sennrich et al. 2016; Radford et al. 2019).
+Special tokens are cut out of the text, the rest is split into pre-tokens, and each pre-token is
+merged by rank: the adjacent pair that was learned first is merged, the leftmost one if it occurs
+several times, until no known pair is left (Sennrich et al. 2016; Radford et al. 2019).
 
-This file is the public class, which checks arguments and delegates. `encoders/` has the three
-implementations that do the work, and the tests compare them.
+The public class checks arguments and delegates. The three implementations are in `encoders/`.
 """
 
 from __future__ import annotations
@@ -51,48 +50,47 @@ from cs336_basics.tokenizer.vocabulary import (
 TRAINING_FILE = "training.json"
 
 DEFAULT_CACHE_SIZE = 128 << 20
-"""Bytes of memory for cached words: more than a million words of English."""
+"""Bytes of memory for cached words: enough for more than a million English words."""
 
 
 class Tokenizer:
     """Byte-pair encoding with a vocabulary, its merges and special tokens.
 
     Args:
-        vocab: id -> token. Ids may come in any order and have gaps. A vocabulary need not hold
-            every byte; `encode` refuses a text that needs one it lacks.
-        merges: pairs of tokens, in the order in which they were learned: the index of a pair is
-            its rank. Two different pairs may make the same token.
-        special_tokens: texts that become one id each and are never split; where they overlap, the
-            longest wins. One that is not in the vocabulary is appended after its greatest id.
-        pattern: split pattern, a name in PATTERNS or a regular expression. Text that a regular
-            expression of your own does not match is dropped, as with `finditer`, and decoding does
-            not give it back: the first time, there is a warning with the share. The named patterns
-            match everything.
-        cache_size: bytes of memory for cached words, of all threads together; 0: no cache. A full
-            cache is emptied and filled again: a simple rule, after which it holds recent words.
-        backend: the implementation, one of `backends.BACKENDS`: `"reference"`, `"python"` or
-            `"native"`. All give the same ids. None: `"native"` where the extensions are built and
-            the greatest id is below 2^32 - 1, else `"python"`.
-        ignore_merges: a pre-token that is a token, and not a special one, becomes this token,
-            whatever the merges: as in tiktoken, and in tokenizers with this switch (Llama 3).
+        vocab: Mapping of id -> token. Ids may come in any order and have gaps. The vocabulary does
+            not have to contain every byte; `encode` raises ValueError for a missing byte.
+        merges: Pairs of tokens in the order in which they were learned. The index of a pair is its
+            rank. Two different pairs may make the same token.
+        special_tokens: Texts that become one id each and are never split. If they overlap, the
+            longest wins. Tokens that are not in the vocabulary get ids after its highest id.
+        pattern: Split pattern: a name in PATTERNS or a regular expression. The named patterns match
+            all text. Text that your own expression does not match is dropped, as by `finditer`, and
+            decoding does not restore it; the first loss raises a warning with the share of bytes.
+        cache_size: Bytes of memory for cached words, shared by all threads; 0 disables the cache. A
+            full cache is emptied and filled again, so that it contains recent words.
+        backend: `"reference"`, `"python"` or `"native"`. All return the same ids. Defaults to
+            `"native"` if the extensions are built and the highest id is below 2^32 - 1, else to
+            `"python"`.
+        ignore_merges: Encode a pre-token that is an ordinary token as this token, whatever the
+            merges, as tiktoken does, and tokenizers with the option of this name (Llama 3).
 
     Attributes:
-        vocab: id -> token, with the special tokens (a copy of the argument).
-        merges, special_tokens: lists, as given.
-        pattern, cache_size, backend, ignore_merges: as given.
-        splitter: the `Splitter` of pattern and special tokens.
-        encoder: the `Encoder` that does the work.
-        source: the file, directory or name that it was loaded from, for messages; None: from none.
+        vocab: Mapping of id -> token, including special tokens; a copy of the argument.
+        merges, special_tokens: Lists, as given.
+        pattern, cache_size, backend, ignore_merges: As given.
+        splitter: `Splitter` of the pattern and the special tokens.
+        encoder: `Encoder` that does the work.
+        source: File, directory or name that the tokenizer was loaded from, or None; for messages.
 
-    A tokenizer may be shared between threads, forked, copied and pickled. The native backend
+    Tokenizers can be shared between threads, forked, copied and pickled. The native backend
     releases the GIL while it encodes.
 
     Raises:
-        TypeError: an item of the wrong type.
-        ValueError: two ids with the same bytes, an id that is negative or above 32 bits, an empty
-            token, a merge given twice, a merge whose tokens or result the vocabulary lacks, an
-            empty or repeated special token, a bad pattern, a backend that is unknown or not
-            available. Every message names the item.
+        TypeError: If an item has the wrong type.
+        ValueError: If two ids have the same bytes, an id is negative or above 32 bits, a token is
+            empty, a merge is repeated, a token of a merge is missing from the vocabulary, a special
+            token is empty or repeated, the pattern is invalid, or the backend is unknown or not
+            available. The message includes the item.
     """
 
     def __init__(
@@ -111,7 +109,7 @@ class Tokenizer:
         )
         check_is_iterable("merges", merges, "pairs of bytes")
         if not isinstance(vocab, Mapping):
-            raise TypeError(f"vocab is {short_repr(vocab)}: pass a dict of id -> bytes")
+            raise TypeError(f"vocab must be a dict of id -> bytes, got {short_repr(vocab)}")
         splitter = Splitter(pattern, check_special_tokens(special_tokens))
         vocabulary = Vocabulary(vocab, merges, splitter.special_tokens, ignore_merges)
         self._set(vocabulary, splitter, cache_size, backend)
@@ -129,14 +127,13 @@ class Tokenizer:
         self.cache_size = cache_size
         self.backend = backend
         self.encoder = make_encoder(vocabulary, self.pattern, cache_size, backend)
-        # (A bound method: as fast as one of this class.)
         self._choose_special = SpecialChoice(self.encoder.all_special, self.special_tokens).choose
         self._hash: str | None = None
         self.source: str | None = None
 
-    # The encoder holds caches and pointers, so a copy or an unpickled tokenizer makes its own.
-    # Equal tokenizers have equal pickles, in every process: the library `datasets` names what it
-    # has computed by the hash of a pickle.
+    # The encoder has caches and pointers, so a copy or an unpickled tokenizer makes its own. Equal
+    # tokenizers have equal pickles in every process, because the library `datasets` names cached
+    # results by the hash of a pickle.
 
     def __getstate__(self) -> dict[str, Any]:
         made = {"vocab", "merges", "ignore_merges", "splitter", "special_tokens", "encoder"}
@@ -144,7 +141,7 @@ class Tokenizer:
         return {name: value for name, value in sorted(vars(self).items()) if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)  # with what a subclass has
+        vars(self).update(state)  # including attributes of subclasses
         splitter = Splitter(self.pattern, list(self._vocabulary.special_ids))
         self._set(self._vocabulary, splitter, self.cache_size, self.backend)
 
@@ -155,7 +152,7 @@ class Tokenizer:
         )
 
     # ----------------------------------------------------------------- files
-    # Formats are imported where they are read: few programs need more than one.
+    # Formats are imported on use because few programs need more than one.
 
     @classmethod
     def from_files(
@@ -168,10 +165,10 @@ class Tokenizer:
         cache_size: int = DEFAULT_CACHE_SIZE,
         backend: str | None = None,
     ) -> Tokenizer:
-        """Read vocab.json and merges.txt as GPT-2 has them.
+        """Read vocab.json and merges.txt in GPT-2's format.
 
         Raises:
-            FileNotFoundError, ValueError: see `load_vocab` and `load_merges`.
+            FileNotFoundError, ValueError: See `load_vocab` and `load_merges`.
         """
         from cs336_basics.formats.gpt2.pair import load_merges, load_vocab
 
@@ -191,11 +188,12 @@ class Tokenizer:
         """Read the tokenizer.json that `save` or `python -m cs336_basics train-bpe` wrote.
 
         Args:
-            directory: the directory that holds it, or the file itself; also one of another library.
-            cache_size, backend: as the constructor.
+            directory: Directory that contains the file, or the file itself. It may come from
+                another library.
+            cache_size, backend: See the constructor.
 
         Raises:
-            FileNotFoundError, ValueError: see `load_tokenizer_json`.
+            FileNotFoundError, ValueError: See `load_tokenizer_json`.
         """
         from cs336_basics.formats.huggingface.tokenizer_json import load_tokenizer_json
 
@@ -215,18 +213,18 @@ class Tokenizer:
         """Read a tokenizer.json of Hugging Face's tokenizers and transformers.
 
         Args:
-            source: the file, a directory that holds it, or the name of a repository of the hub,
-                such as `openai-community/gpt2`, from which huggingface_hub downloads it.
-            revision: a branch, tag or commit of the repository.
-            ignore: parts of the file that a Tokenizer cannot do, and that are left out:
-                `"normalizer"` (normalize texts yourself), `"post_processor"` (no tokens are added
-                to a text), `"truncation"`, `"padding"`.
-            cache_size, backend: as the constructor.
+            source: File, directory that contains the file, or name of a repository on the hub, such
+                as `openai-community/gpt2`. Repositories are downloaded by huggingface_hub.
+            revision: Branch, tag or commit of the repository.
+            ignore: Unsupported parts of the file to leave out: `"normalizer"` (normalize texts
+                yourself), `"post_processor"` (no tokens are added to a text), `"truncation"`,
+                `"padding"`.
+            cache_size, backend: See the constructor.
 
         Raises:
-            FileNotFoundError, OSError, ImportError: see `find_or_download`.
-            ValueError: the file is malformed, or does what a Tokenizer does not do, such as a
-                normalizer: names it, and says whether it can be ignored.
+            FileNotFoundError, OSError, ImportError: See `find_or_download`.
+            ValueError: If the file is malformed or has an unsupported part, such as a normalizer.
+                The message says whether you can ignore the part.
         """
         from cs336_basics.formats.huggingface.hub import find_or_download
         from cs336_basics.formats.huggingface.tokenizer_json import load_tokenizer_json
@@ -244,14 +242,14 @@ class Tokenizer:
         cache_size: int = DEFAULT_CACHE_SIZE,
         backend: str | None = None,
     ) -> Tokenizer:
-        """Read what `from_directory` or `from_huggingface` reads, by its directory or name.
+        """Read a tokenizer that `from_directory` or `from_huggingface` can read.
 
         Args:
-            source, revision, ignore: as `from_huggingface`.
-            cache_size, backend: as the constructor.
+            source, revision, ignore: See `from_huggingface`.
+            cache_size, backend: See the constructor.
 
         Raises:
-            FileNotFoundError, OSError, ImportError, ValueError: as `from_huggingface`.
+            FileNotFoundError, OSError, ImportError, ValueError: See `from_huggingface`.
         """
         from cs336_basics.formats.huggingface.hub import find_or_download
         from cs336_basics.formats.huggingface.tokenizer_json import load_tokenizer_json
@@ -269,10 +267,10 @@ class Tokenizer:
         cache_size: int = DEFAULT_CACHE_SIZE,
         backend: str | None = None,
     ) -> Tokenizer:
-        """Read a file of tiktoken's ranks, an export to tiktoken, or an encoding that it knows.
+        """Read a tiktoken rank file, an export for tiktoken, or an encoding by its tiktoken name.
 
         Raises:
-            FileNotFoundError, ValueError, ImportError, OSError: see `load_tiktoken`.
+            FileNotFoundError, ValueError, ImportError, OSError: See `load_tiktoken`.
         """
         from cs336_basics.formats.tiktoken.ranks import load_tiktoken
 
@@ -289,12 +287,12 @@ class Tokenizer:
         cache_size: int = DEFAULT_CACHE_SIZE,
         backend: str | None = None,
     ) -> Tokenizer:
-        """Read GPT-2's pair of files, from their directory or by their names.
+        """Read GPT-2's pair of files from their directory or by their paths.
 
-        Unlike `from_files`, it knows the special tokens: those that no merge makes.
+        Unlike `from_files`, it treats tokens that no merge makes as special tokens.
 
         Raises:
-            FileNotFoundError, ValueError: see `load_gpt2`.
+            FileNotFoundError, ValueError: See `load_gpt2`.
         """
         from cs336_basics.formats.gpt2.pair import load_gpt2
 
@@ -321,12 +319,12 @@ class Tokenizer:
     ) -> None:
         """Write the tokenizer as DIRECTORY/tokenizer.json, in Hugging Face's format.
 
-        Everything that determines ids is in this file, which is old or new after a crash.
-        DIRECTORY/training.json tells where it comes from; nothing reads it.
+        The file contains everything that determines ids and is replaced atomically. A second file,
+        DIRECTORY/training.json, records the tokenizer's origin; nothing reads it.
 
         Args:
-            directory: created if it is missing.
-            training: what the tokenizer was made from, to be recorded in training.json.
+            directory: Directory to write to; created if it is missing.
+            training: Information about the training to record in training.json.
         """
         from cs336_basics.formats.huggingface.tokenizer_json import save_tokenizer_json
         from cs336_basics.pretokenization.reference import unicode_version
@@ -335,7 +333,7 @@ class Tokenizer:
         provenance = {
             "tokenizer_hash": self.hash(),
             "library_version": cs336_basics.__version__,
-            # Its tables determine which characters are letters for the pattern.
+            # The tables of this version decide which characters are letters.
             "unicode_version": unicode_version(),
         }
         write_json(os.path.join(directory, TRAINING_FILE), {**provenance, **(training or {})})
@@ -347,33 +345,37 @@ class Tokenizer:
         )
 
     def hash(self) -> str:
-        """Return the SHA-256 (64 hexadecimal digits) of what determines the ids of a text.
+        """Return the SHA-256 (64 hexadecimal digits) of everything that determines ids.
 
-        It depends neither on the order of the vocabulary and of the special tokens, nor on whether
-        the pattern is given by its name.
+        The hash does not depend on the order of the vocabulary and of the special tokens, or on
+        whether you pass the pattern by its name.
         """
         if self._hash is None:
             self._hash = self._vocabulary.hash(self.splitter.expression)
         return self._hash
 
     def add_special_tokens(self, special_tokens: Iterable[str]) -> list[int]:
-        """Add special tokens to this tokenizer, and return their ids.
+        """Add special tokens to this tokenizer and return their ids.
 
-        A new one gets the next id, `vocab_size`; ids of other tokens never change. One that is in
-        the vocabulary keeps its id. A model needs a row of its embedding for each new id. `save`
-        and pickles hold the tokens, and `hash` changes.
+        A new token gets the next id, `vocab_size`. Tokens of the vocabulary keep their ids. A model
+        needs an embedding row for each new id. `hash` changes; `save` and pickles include the new
+        tokens.
 
-        Threads that encode or decode meanwhile do so as before, or with all new tokens. Two threads
-        must not add tokens at the same time: those of one would be lost.
+        Other threads may encode and decode during the call; they see either none or all of the new
+        tokens. Two threads must not add tokens at the same time, because one addition would be
+        lost.
 
         Args:
-            special_tokens: a list of str. Repeating one that the tokenizer has changes nothing.
+            special_tokens: List of str. Special tokens that the tokenizer already has are
+                unchanged.
 
         Raises:
-            TypeError, ValueError: as the constructor; nothing is changed.
+            TypeError, ValueError: See the constructor; nothing changes.
         """
         if isinstance(special_tokens, Mapping):
-            raise TypeError(f"special_tokens is {short_repr(special_tokens)}: pass a list of str")
+            raise TypeError(
+                f"special_tokens must be a list of str, got {short_repr(special_tokens)}"
+            )
         added = check_special_tokens(special_tokens)
         together = dict.fromkeys([*self.special_tokens, *added])
         splitter = Splitter(self.pattern, list(together))
@@ -382,68 +384,70 @@ class Tokenizer:
         )
         changed = type(self).__new__(type(self))
         changed._set(vocabulary, splitter, self.cache_size, self.backend)
-        # One call: no thread sees the attributes of two vocabularies.
+        # A single call, so that no thread sees a mixture of old and new attributes.
         vars(self).update(vars(changed))
         return [vocabulary.special_ids[token] for token in added]
 
     # ----------------------------------------------------------------- tokens and their ids
 
     def __len__(self) -> int:
-        """Return the number of tokens, special tokens included; see `vocab_size`."""
+        """Return the number of tokens, including special tokens; see `vocab_size`."""
         return len(self.vocab)
 
     @property
     def vocab_size(self) -> int:
-        """The greatest id plus one: the number of rows that a model's embedding needs.
+        """The highest id plus one: the number of rows that a model's embedding needs.
 
-        It exceeds `len(tokenizer)` where ids have gaps.
+        It exceeds `len(tokenizer)` if the ids have gaps.
         """
         return self._vocabulary.size
 
     def token_to_id(self, token: bytes | str) -> int | None:
-        """Return the id of a token, None if the vocabulary lacks it.
+        """Return the id of a token, or None if it is not in the vocabulary.
 
         Args:
-            token: bytes, or a str, which stands for its UTF-8: `" the"`, not `"Ġthe"`.
+            token: Token as bytes or as a str, such as `" the"` (not `"Ġthe"`).
 
         Raises:
-            TypeError: neither bytes nor str.
-            ValueError: a str with a lone surrogate, which has no UTF-8.
+            TypeError: If `token` is neither bytes nor str.
+            ValueError: If `token` contains a lone surrogate.
         """
         if isinstance(token, str):
             try:
                 token = token.encode()
             except UnicodeEncodeError:
-                raise ValueError(f"token is {short_repr(token)}: it has no UTF-8") from None
+                raise ValueError(
+                    f"token must not contain a lone surrogate, got {short_repr(token)}"
+                ) from None
         elif not isinstance(token, bytes):
-            raise TypeError(f"token is {short_repr(token)}: it must be bytes or a str")
+            raise TypeError(f"token must be bytes or a str, got {short_repr(token)}")
         return self._vocabulary.token_ids.get(token)
 
     def id_to_token(self, token_id: SupportsIndex) -> bytes | None:
-        """Return the bytes of a token, None if no token has this id.
+        """Return the bytes of a token, or None if no token has this id.
 
-        A token need not be text: it may end within a character. `decode([token_id])` is text.
+        A token may end within a character. Use `decode([token_id])` for its text.
 
         Raises:
-            TypeError: it is not an integer.
+            TypeError: If `token_id` is not an integer.
         """
         if isinstance(token_id, (bool, np.bool_)):
-            raise TypeError(f"token_id is {token_id!r}, a bool, not an integer")
+            raise TypeError(f"token_id must be an int, got {token_id!r}")
         try:
             return self.vocab.get(operator.index(token_id))
         except TypeError:
-            raise TypeError(f"token_id is {short_repr(token_id)}, not an integer") from None
+            raise TypeError(f"token_id must be an int, got {short_repr(token_id)}") from None
 
     def special_token_id(self, token: str) -> int:
         """Return the id of a special token.
 
         Raises:
-            ValueError: it is not one of this tokenizer's special tokens.
+            ValueError: If `token` is not a special token of this tokenizer.
         """
         if not isinstance(token, str) or token not in self._vocabulary.special_ids:
             raise ValueError(
-                f"{short_repr(token)} is not a special token: use one of "
-                f"{short_repr(self.special_tokens)}, or make the tokenizer with it"
+                f"{short_repr(token)} is not a special token; use one of "
+                f"{short_repr(self.special_tokens)}, or add it with add_special_tokens"
             )
         return self._vocabulary.special_ids[token]
 
@@ -458,22 +462,23 @@ class Tokenizer:
         max_length: int | None = None,
         pad_id: int | str | None = None,
     ) -> dict[str, list[Any]]:
-        """Return `input_ids` and `attention_mask`, as a tokenizer of Hugging Face does.
+        """Return `input_ids` and `attention_mask`, as Hugging Face's tokenizers do.
 
         Args:
-            text: a text or several, which are encoded by threads. No tokens are added.
-            padding: make the lists equally long: True or `"longest"`, as the longest one;
-                `"max_length"`, with `max_length` ids.
-            truncation: leave out the ids of a text after its first `max_length`.
-            max_length: see above.
-            pad_id: fills the lists, as in `pad`; None: `<|endoftext|>`, or 0 without this token.
+            text: One text or several. Several texts are encoded by threads. No tokens are added.
+            padding: Length of the lists: True or `"longest"` pads to the longest list,
+                `"max_length"` pads to `max_length` ids. Defaults to no padding.
+            truncation: Whether to keep only the first `max_length` ids of a text.
+            max_length: Number of ids for `truncation` and `padding="max_length"`.
+            pad_id: Padding, as in `pad`. Defaults to `<|endoftext|>`, or to 0 without this token.
 
         Returns:
-            lists of ids, and lists of 1 for an id and 0 for padding; of one text, one list each.
+            Lists of ids, and lists with 1 for an id and 0 for padding; a single list of each for a
+            single text.
 
         Raises:
-            TypeError, ValueError: as `encode` and `pad`; an unknown `padding`; a `max_length` that
-                is missing, without use, or too small for a text that is not truncated.
+            TypeError, ValueError: See `encode` and `pad`; also if `padding` is unknown, or
+                `max_length` is missing, unused, or too small for a text without truncation.
         """
         one = isinstance(text, str)
         lists = self.encode_batch([text] if isinstance(text, str) else text)
@@ -494,18 +499,17 @@ class Tokenizer:
         """Return the ids of a text.
 
         Args:
-            text: any text.
-            allowed_special: the special tokens that become ids where they occur in the text:
-                `"all"`, or some of them. None: all that are not disallowed. The others are
-                ordinary text.
-            disallowed_special: special tokens that are refused; `"all"`: all that are not named in
-                `allowed_special`.
+            text: Any text.
+            allowed_special: Special tokens that become ids: `"all"` or a collection. All others are
+                ordinary text. Defaults to every special token that is not disallowed.
+            disallowed_special: Special tokens that raise ValueError if the text contains them;
+                `"all"` means every special token that is not in `allowed_special`.
 
         Raises:
-            TypeError: `text` is not a str.
-            ValueError: a disallowed special token, a lone surrogate, or a byte that the vocabulary
-                lacks; names it and its position, counted in characters from 0. Or a name that is
-                not one of the special tokens.
+            TypeError: If `text` is not a str.
+            ValueError: If the text contains a disallowed special token, a lone surrogate or a byte
+                without a token, with its position in characters; or if an item of `allowed_special`
+                or `disallowed_special` is not a special token.
         """
         check_is_str(text)
         special = self._choose_special(text, allowed_special, disallowed_special)
@@ -523,26 +527,27 @@ class Tokenizer:
         allowed_special: str | Collection[str] | None = None,
         disallowed_special: str | Collection[str] = (),
     ) -> TokenArray:
-        """Return the ids of a text as an array: faster and smaller than a list.
+        """Return the ids of a text as an array, which is faster and smaller than a list.
 
         Args:
-            text: text, or its UTF-8.
-            num_workers: threads; None: one for each core.
-            errors: what to do with bytes that are not UTF-8: `"replace"` reads them as U+FFFD,
-                `"strict"` refuses them, `"bytes"` makes each of them the token of this byte, so
-                that `decode_bytes` gives back exactly `text`; see `exact_bytes.py`.
-            allowed_special, disallowed_special: as `encode`.
+            text: Text or its UTF-8.
+            num_workers: Number of threads; None means all cores. Defaults to 1.
+            errors: Treatment of bytes that are not UTF-8: `"replace"` reads them as U+FFFD,
+                `"strict"` raises ValueError, `"bytes"` encodes each as the token of this byte, so
+                that `decode_bytes` returns exactly `text`; see `exact_bytes.py`.
+            allowed_special, disallowed_special: See `encode`.
 
         Returns:
-            ids of shape (num_tokens,), dtype uint16, or uint32 where ids reach 65,536.
+            Ids of shape (num_tokens,), dtype uint16, or uint32 if the vocabulary has ids from
+            65,536 on.
 
         Raises:
-            TypeError: `text` is neither str nor bytes.
-            ValueError: as `encode`; bytes that are not UTF-8 (`"strict"`), with their offset, or
-                that begin with the byte order mark of UTF-16 or UTF-32; ids of more than 32 bits.
+            TypeError: If `text` is neither str nor bytes.
+            ValueError: See `encode`; also if bytes are not UTF-8 (`"strict"`), with their offset,
+                or start with the byte order mark of UTF-16 or UTF-32.
 
         Warns:
-            UserWarning: bytes were read as U+FFFD.
+            UserWarning: If bytes were read as U+FFFD.
         """
         check_errors(errors, ENCODING_ERRORS)
         if isinstance(text, bytes):
@@ -573,15 +578,15 @@ class Tokenizer:
         allowed_special: str | Collection[str] | None = None,
         disallowed_special: str | Collection[str] = (),
     ) -> list[list[int]]:
-        """Return the ids of each of several texts, which are encoded by threads.
+        """Return the ids of each of several texts.
 
         Args:
-            texts: several texts; none is joined to its neighbours.
-            num_workers: threads; None: one for each core, fewer for little text.
-            allowed_special, disallowed_special: as `encode`.
+            texts: Texts, which are encoded independently.
+            num_workers: Number of threads. Defaults to all cores, or to fewer for little text.
+            allowed_special, disallowed_special: See `encode`.
 
         Raises:
-            TypeError, ValueError: as `encode`; the message begins with the index of the text.
+            TypeError, ValueError: See `encode`; the message starts with the index of the text.
         """
         batch = Batch(texts, self._choose_special, allowed_special, disallowed_special)
         return batch.encode(self.encoder, self.encoder.encode_batch, num_workers)
@@ -594,21 +599,20 @@ class Tokenizer:
         allowed_special: str | Collection[str] | None = None,
         disallowed_special: str | Collection[str] = (),
     ) -> EncodedBatch:
-        """Return the ids of several texts in one array: faster and smaller than lists.
+        """Return the ids of several texts in one array, which is faster and smaller than lists.
 
-        `pad`, `truncate` and `decode_batch` take what it returns, and `arrays()` of it is a list of
-        the ids of each text.
+        You can pass the result to `pad`, `truncate` and `decode_batch`. Its method `arrays()`
+        returns one array of ids for each text.
 
         Args:
-            texts, num_workers, allowed_special, disallowed_special: as `encode_batch`.
+            texts, num_workers, allowed_special, disallowed_special: See `encode_batch`.
 
         Returns:
-            a pair: ids of shape (num_tokens,), dtype uint16, or uint32 where ids reach 65,536; and
-            offsets of shape (num_texts + 1,), int64: the ids of text i are
-            ids[offsets[i]:offsets[i + 1]].
+            Pair of ids of shape (num_tokens,), with the dtype of `encode_array`, and offsets of
+            shape (num_texts + 1,), int64. Text i has the ids ids[offsets[i]:offsets[i + 1]].
 
         Raises:
-            TypeError, ValueError: as `encode_batch`.
+            TypeError, ValueError: See `encode_batch`.
         """
         batch = Batch(texts, self._choose_special, allowed_special, disallowed_special)
         return EncodedBatch(
@@ -622,13 +626,13 @@ class Tokenizer:
         allowed_special: str | Collection[str] | None = None,
         disallowed_special: str | Collection[str] = (),
     ) -> tuple[list[int], list[tuple[int, int]]]:
-        """Return the ids of a text, and for each the span of the text that it covers.
+        """Return the ids of a text, and the span of text that each id covers.
 
-        A span is (start, end), in characters: `text[start:end]`. A token that holds only some bytes
-        of a character covers the whole character, so that several tokens have the same span.
+        A span is (start, end) in characters: `text[start:end]`. A token with only some bytes of a
+        character covers the whole character, so several tokens can have the same span.
 
         Raises:
-            TypeError, ValueError: as `encode`.
+            TypeError, ValueError: See `encode`.
         """
         check_is_str(text)
         special = self._choose_special(text, allowed_special, disallowed_special)
@@ -641,24 +645,24 @@ class Tokenizer:
         allowed_special: str | Collection[str] | None = None,
         disallowed_special: str | Collection[str] = (),
     ) -> Iterator[int]:
-        """Yield the ids of a text that is given in chunks, of which only a few are in memory.
+        """Yield the ids of a text that arrives in chunks, keeping only a few chunks in memory.
 
-        The ids are those of `encode("".join(iterable))`, wherever the chunks end: a pre-token or
-        special token may continue in the next chunk. An open file is suitable: its lines are read
-        as needed. The buffer grows as long as no position in the text is known to be the end of a
-        pre-token (see `pretokenization/safe_cuts.py`): mostly a word or two, or, with a pattern
-        that cannot be compiled, everything since the last special token. Cached words take 448 KiB.
+        The ids equal `encode("".join(iterable))` for any chunks: a pre-token or special token may
+        continue in the next chunk. You can pass an open file, whose lines are read as needed. Text
+        is buffered until the end of a pre-token is certain (see `pretokenization/safe_cuts.py`).
+        Usually this is a word or two; for a pattern that cannot be compiled, it is everything since
+        the last special token. The cache takes at most 448 KiB.
 
         Args:
-            iterable: the chunks.
-            allowed_special, disallowed_special: as `encode`.
+            iterable: Chunks of text.
+            allowed_special, disallowed_special: See `encode`.
 
         Raises:
-            TypeError: a chunk is not a str.
-            ValueError: as `encode`; the position is counted from the beginning of the first chunk.
+            TypeError: If a chunk is not a str.
+            ValueError: See `encode`; positions count from the start of the first chunk.
         """
         if not isinstance(iterable, Iterable):
-            raise TypeError(f"iterable is {short_repr(iterable)}: pass an iterable of str")
+            raise TypeError(f"iterable must be an iterable of str, got {short_repr(iterable)}")
         choice = SpecialChoice(self.encoder.all_special, self.special_tokens)
         special = choice.sets(allowed_special, disallowed_special)
         yield from encode_chunks(self.encoder, self.splitter, iterable, special, self.cache_size)
@@ -669,18 +673,18 @@ class Tokenizer:
         """Return the text of ids.
 
         Args:
-            ids: ints, in any iterable: a list, a NumPy array, a generator.
-            errors: how to treat ids that are not in the vocabulary, and bytes that are not UTF-8:
-                `"strict"` refuses both, `"replace"` reads each as U+FFFD, `"ignore"` leaves them
-                out. None refuses unknown ids, and reads other bytes as U+FFFD: a sequence that was
-                cut within a character is common, an unknown id is a mistake.
+            ids: Iterable of ints, such as a list, a NumPy array or a generator.
+            errors: Treatment of unknown ids and of bytes that are not UTF-8: `"strict"` raises
+                ValueError, `"replace"` reads each as U+FFFD, `"ignore"` leaves them out. By
+                default, unknown ids raise ValueError because they are a mistake, and invalid bytes
+                become U+FFFD because sequences are often cut within a character.
 
         Raises:
-            TypeError: an id is not an integer.
-            ValueError: an id that is not in the vocabulary, or bytes that are not UTF-8, if they
-                are refused; names it. `errors` is unknown.
+            TypeError: If an id is not an integer.
+            ValueError: If an id is unknown or bytes are not UTF-8, depending on `errors`; or if
+                `errors` is unknown.
         """
-        if errors is None:  # (the usual call, without a function in between)
+        if errors is None:  # the usual case, without an extra call
             return self.encoder.decode(ids)
         return decoding.decode(self.encoder, ids, errors)
 
@@ -688,12 +692,12 @@ class Tokenizer:
         """Return the bytes of ids, which may end within a character.
 
         Args:
-            ids: as `decode`.
-            errors: how to treat ids that are not in the vocabulary: `"strict"` or None refuses
-                them, `"replace"` reads each as the UTF-8 of U+FFFD, `"ignore"` leaves them out.
+            ids: See `decode`.
+            errors: Treatment of unknown ids: `"strict"` or None raises ValueError, `"replace"`
+                reads each as the UTF-8 of U+FFFD, `"ignore"` leaves them out.
 
         Raises:
-            TypeError, ValueError: as `decode`.
+            TypeError, ValueError: See `decode`.
         """
         if errors is None:
             return self.encoder.decode_bytes(ids)
@@ -705,11 +709,11 @@ class Tokenizer:
         """Return the text of each of several sequences of ids.
 
         Args:
-            batch: the sequences; or what `encode_batch_array` returns.
-            errors: as `decode`.
+            batch: Sequences of ids, or the result of `encode_batch_array`.
+            errors: See `decode`.
 
         Raises:
-            TypeError, ValueError: as `decode`; the message begins with the index of the sequence.
+            TypeError, ValueError: See `decode`; the message starts with the index of the sequence.
         """
         return decoding.decode_batch(self.encoder, batch, errors)
 
@@ -722,7 +726,7 @@ class Tokenizer:
         *,
         side: str = "right",
     ) -> list[Any]:
-        """Return each sequence of ids without those that exceed `max_length`; see `padding`."""
+        """Return each sequence, shortened to at most `max_length` ids; see `padding.truncate`."""
         return padding.truncate(sequences, max_length, side=side)
 
     def pad(
@@ -736,14 +740,14 @@ class Tokenizer:
         multiple_of: int = 1,
         dtype: npt.DTypeLike = np.int64,
     ) -> PaddedBatch:
-        """Return sequences of ids as one array of shape (batch, longest), and its mask.
+        """Return sequences of ids as one array of shape (batch, longest) and its mask.
 
         Args:
-            pad_id: as `padding.pad`, or a special token of this tokenizer.
-            sequences, side, max_length, truncate_side, multiple_of, dtype: as `padding.pad`.
+            pad_id: Id as for `padding.pad`, or a special token of this tokenizer.
+            sequences, side, max_length, truncate_side, multiple_of, dtype: See `padding.pad`.
 
         Raises:
-            TypeError, ValueError: as `padding.pad`, or a str that is not a special token.
+            TypeError, ValueError: See `padding.pad`; also if a str is not a special token.
         """
         if isinstance(pad_id, str):
             pad_id = self.special_token_id(pad_id)
@@ -764,6 +768,6 @@ def files_of_tokenizer(directory: str | os.PathLike[str]) -> list[str]:
 
 
 def check_is_tokenizer(tokenizer: object, name: str = "tokenizer") -> None:
-    """Raise TypeError for an argument, with this name, that is not a Tokenizer."""
+    """Raise TypeError if an argument is not a Tokenizer; `name` is the name of the argument."""
     if not isinstance(tokenizer, Tokenizer):
-        raise TypeError(f"{name} is {short_repr(tokenizer)}: pass a Tokenizer")
+        raise TypeError(f"{name} must be a Tokenizer, got {short_repr(tokenizer)}")

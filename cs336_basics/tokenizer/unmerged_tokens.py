@@ -1,4 +1,4 @@
-"""Where `ignore_merges` matters: tokens that a tokenizer's merges do not make of their bytes."""
+"""Tokens that the merges of a tokenizer do not make, so that `ignore_merges` changes encodings."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from cs336_basics.tokenizer.tokenizer import Tokenizer
 
 
 def unmerged_tokens(tokenizer: Tokenizer) -> list[bytes]:
-    """Return the tokens that pre-tokens become by `ignore_merges` only, in the order of their ids.
+    """Return the tokens that only `ignore_merges` produces, in the order of their ids.
 
-    Special tokens, and tokens that are not UTF-8, are never pre-tokens.
+    Special tokens and tokens that are not UTF-8 are left out because they are never pre-tokens.
     """
     if not tokenizer.ignore_merges:
         return []
@@ -33,14 +33,14 @@ def unmerged_tokens(tokenizer: Tokenizer) -> list[bytes]:
 
 
 def check_merges_suffice(tokenizer: Tokenizer, who: str) -> None:
-    """Refuse a tokenizer for which `ignore_merges` matters, where only merges can be used.
+    """Check that encoding with merges alone gives the same ids as `ignore_merges`.
 
     Raises:
-        ValueError: names a token, and `who` cannot use it.
+        ValueError: If it does not. The message includes a token and `who`, the user of the merges.
     """
     tokens = unmerged_tokens(tokenizer)
     if tokens:
         raise ValueError(
-            f"the tokenizer has ignore_merges, and {len(tokens):,} tokens that its merges do not "
-            f"make, such as {short_repr(tokens[0])}: {who} would encode these words in another way"
+            f"the tokenizer has ignore_merges and {len(tokens):,} tokens that its merges do not "
+            f"make, such as {short_repr(tokens[0])}; {who} would encode these words differently"
         )

@@ -14,26 +14,24 @@ from cs336_basics._support.messages import short_repr
 
 try:
     from cs336_basics.tokenizer._vocabulary import index_merges
-except ImportError:  # it is not built
+except ImportError:  # not built
     index_merges = None  # type: ignore[assignment]
 
 Pair = tuple[bytes, bytes]
 MergeIds = npt.NDArray[np.uint32]
 
 ABSENT = -1
-"""Stands for the id of a byte that the vocabulary lacks."""
+"""Placeholder for the id of a byte without a token."""
 
 MAX_ID = (1 << 32) - 1
-"""The greatest id. Arrays of ids hold no greater one; and Python's dictionaries have no seed for
-integers: with ids of any size, a file could choose ids that all collide."""
-
-
+"""The highest id. Arrays of ids cannot store larger ids. In addition, Python does not randomize the
+hashes of integers, so a file with ids of any size could choose ids that all collide."""
 TOKENIZER_FILE = "tokenizer.json"
-"""The file that holds a saved tokenizer."""
+"""Name of the file of a saved tokenizer."""
 
 
 class TokenizerParts(NamedTuple):
-    """What the file of a tokenizer says."""
+    """The arguments of `Tokenizer` that a file contains."""
 
     vocab: dict[int, bytes]
     merges: list[Pair]
@@ -46,23 +44,23 @@ class Vocabulary:
     """Everything that determines the ids of a pre-token, and the ids of the special tokens.
 
     Args:
-        tokens: id -> token.
-        merges: pairs of tokens in the order in which they were learned.
-        special_tokens: texts that become one id each, as a Splitter holds them. One that `tokens`
-            lacks is appended after the greatest id.
-        ignore_merges: see `Tokenizer`.
+        tokens: Mapping of id -> token.
+        merges: Pairs of tokens in the order in which they were learned.
+        special_tokens: Special tokens of a Splitter. Tokens that are not in `tokens` get ids after
+            its highest id.
+        ignore_merges: See `Tokenizer`.
 
     Attributes:
-        tokens: id -> token, special tokens included (a copy of the argument).
-        merges: list of pairs, as given.
-        ignore_merges: as given.
-        special_ids: special token -> id, in the order given.
-        size: the greatest id plus one.
-        byte_ids: the id of each of the 256 bytes, ABSENT for one without a token.
-        merge_ids: the ids of left, right and joined token of each merge, shape (num_merges, 3).
+        tokens: Mapping of id -> token, including special tokens; a copy of the argument.
+        merges: List of pairs, as given.
+        ignore_merges: As given.
+        special_ids: Mapping of special token -> id, in the order given.
+        size: Highest id plus one.
+        byte_ids: Id of each of the 256 bytes, or ABSENT.
+        merge_ids: Ids of the left, right and joined token of each merge, shape (num_merges, 3).
 
     Raises:
-        TypeError, ValueError: see `Tokenizer`.
+        TypeError, ValueError: See `Tokenizer`.
     """
 
     def __init__(
@@ -73,7 +71,7 @@ class Vocabulary:
         ignore_merges: bool = False,
     ) -> None:
         if not isinstance(ignore_merges, bool):
-            raise TypeError(f"ignore_merges is {short_repr(ignore_merges)}: pass True or False")
+            raise TypeError(f"ignore_merges must be True or False, got {short_repr(ignore_merges)}")
         self.tokens = dict(tokens)
         self.ignore_merges = ignore_merges
         self.merges = list(merges)
@@ -96,7 +94,7 @@ class Vocabulary:
         self.byte_ids = [token_ids.get(bytes([byte]), ABSENT) for byte in range(256)]
 
     def hash(self, expression: str) -> str:
-        """Return the SHA-256, as hexadecimal digits, of all this and of a split pattern."""
+        """Return the SHA-256, in hexadecimal digits, of the vocabulary and a split pattern."""
         ids = sorted(self.tokens)
         tokens = [self.tokens[token_id] for token_id in ids]
         pattern = expression.encode("utf-8", "surrogatepass")
@@ -114,7 +112,7 @@ class Vocabulary:
         digest.update(b"".join(tokens))
         return digest.hexdigest()
 
-    # What the native encoder does not need is made on first use.
+    # The native encoder does not need the following mappings, so they are made on first use.
 
     @functools.cached_property
     def token_ids(self) -> dict[bytes, int]:
@@ -123,19 +121,19 @@ class Vocabulary:
 
     @functools.cached_property
     def pair_ranks(self) -> dict[tuple[int, int], int]:
-        """(left id, right id) -> rank, in the order of the ranks."""
+        """Mapping of (left id, right id) -> rank, in the order of the ranks."""
         pairs = self.merge_ids[:, :2].T.tolist()
         return {pair: rank for rank, pair in enumerate(zip(*pairs, strict=True))}
 
     @functools.cached_property
     def merged_ids(self) -> list[int]:
-        """Rank -> the id that the merge makes."""
+        """List of rank -> id that the merge makes."""
         merged_ids: list[int] = self.merge_ids[:, 2].tolist()
         return merged_ids
 
     @functools.cached_property
     def whole_words(self) -> dict[bytes, int]:
-        """Token -> id, of the tokens that a pre-token becomes as a whole, whatever the merges."""
+        """Mapping of token -> id for the tokens that `ignore_merges` applies to."""
         if not self.ignore_merges:
             return {}
         special = {token.encode() for token in self.special_ids}
@@ -143,7 +141,7 @@ class Vocabulary:
             token: token_id for token, token_id in self.token_ids.items() if token not in special
         }
 
-    # Arrays in the order of the ids: equal vocabularies have equal pickles.
+    # Arrays are in the order of the ids, so that equal vocabularies have equal pickles.
 
     def __getstate__(self) -> dict[str, Any]:
         ids = sorted(self.tokens)
@@ -172,10 +170,7 @@ class Vocabulary:
 
 
 def longest_tokens(tokens: Mapping[int, bytes], special_tokens: Iterable[str] = ()) -> list[bytes]:
-    """Return the tokens with the most bytes, in the order of their ids, without special tokens.
-
-    Special tokens are given, not learned. The list is empty where there are no others.
-    """
+    """Return the longest tokens in bytes, in the order of their ids, without special tokens."""
     special = {special_token.encode() for special_token in special_tokens}
     learned = [tokens[token_id] for token_id in sorted(tokens) if tokens[token_id] not in special]
     most = max(map(len, learned), default=0)
@@ -183,33 +178,32 @@ def longest_tokens(tokens: Mapping[int, bytes], special_tokens: Iterable[str] = 
 
 
 def max_array_size(num_tokens: int) -> int:
-    """Return how long an array with an item for each id may be, gaps between ids included."""
+    """Return the maximum length of an array with an item for each id, including gaps."""
     return 8 * num_tokens + (1 << 20)
 
 
 def check_gaps(tokens: Mapping[int, bytes]) -> None:
-    """Refuse a vocabulary for which an array with an item for each id would be mostly gaps.
+    """Check that an array with an item for each id would not consist mostly of gaps.
 
     Raises:
-        ValueError: the greatest id is far above the number of tokens.
+        ValueError: If the highest id is far above the number of tokens.
     """
-    greatest = max(tokens, default=-1)
-    if greatest >= max_array_size(len(tokens)):
+    highest = max(tokens, default=-1)
+    if highest >= max_array_size(len(tokens)):
         raise ValueError(
-            f"the greatest id is {greatest:,}, but the vocabulary has {len(tokens):,} tokens: "
-            "this needs an array with an item for each id; give the tokens smaller ids"
+            f"the highest id is {highest:,}, but the vocabulary has only {len(tokens):,} tokens; "
+            "use smaller ids, because this operation needs an array with an item for each id"
         )
 
 
 def explain_bad_id(token_id: int, token: object) -> str:
-    """Return why an id that is negative or greater than MAX_ID is refused."""
-    problem = "is negative" if token_id < 0 else f"is above {MAX_ID}, the greatest of 32 bits"
-    return f"id {short_repr(token_id)} of {short_repr(token)} {problem}"
+    """Return the message for an id that is negative or above MAX_ID."""
+    return f"ids must be between 0 and {MAX_ID}, got {short_repr(token_id)} for {short_repr(token)}"
 
 
 def _index_tokens(tokens: dict[int, bytes]) -> dict[bytes, int]:
-    """Return token -> id, after checking every item."""
-    # All at once, then one by one for the message: that takes four times as long.
+    """Check every item and return a mapping of token -> id."""
+    # Checking item by item takes four times as long, so it is done only for the message.
     if set(map(type, tokens)) <= {int} and set(map(type, tokens.values())) <= {bytes}:
         token_ids = dict(zip(tokens.values(), tokens, strict=True))
         in_range = not tokens or (min(tokens) >= 0 and max(tokens) <= MAX_ID)
@@ -219,31 +213,31 @@ def _index_tokens(tokens: dict[int, bytes]) -> dict[bytes, int]:
     for token_id, token in tokens.items():
         if type(token_id) is not int:
             raise TypeError(
-                f"vocab: id {short_repr(token_id)} of {short_repr(token)} is of type "
-                f"{type(token_id).__name__}, not an int"
+                f"vocab: ids must be ints, got {short_repr(token_id)} "
+                f"({type(token_id).__name__}) for {short_repr(token)}"
             )
         if not 0 <= token_id <= MAX_ID:
             raise ValueError(f"vocab: {explain_bad_id(token_id, token)}")
         if not isinstance(token, bytes):
             raise TypeError(
-                f"vocab: id {short_repr(token_id)} is {short_repr(token)}, of type "
-                f"{type(token).__name__}, not bytes"
+                f"vocab: tokens must be bytes, got {short_repr(token)} ({type(token).__name__}) "
+                f"for id {short_repr(token_id)}"
             )
         if not token:
-            raise ValueError(f"vocab: id {short_repr(token_id)} is an empty token: remove it")
+            raise ValueError(f"vocab: id {short_repr(token_id)} is an empty token; remove it")
         if token in token_ids:
             raise ValueError(
                 f"vocab: ids {short_repr(token_ids[token])} and {short_repr(token_id)} are both "
-                f"{short_repr(token)}: remove one"
+                f"{short_repr(token)}; remove one"
             )
         token_ids[token] = token_id
     return token_ids
 
 
 def _index_merges(merges: list[Pair], token_ids: dict[bytes, int]) -> MergeIds:
-    """Return the ids of left, right and joined token of each merge, after checking every merge."""
+    """Check every merge and return the ids of its left, right and joined token."""
     if index_merges is not None:
-        ids = index_merges(merges, token_ids)  # None: a merge is wrong
+        ids = index_merges(merges, token_ids)  # None if a merge is invalid
         if ids is not None and not _has_repeated_pairs(ids):
             return ids
     return _index_merges_in_python(merges, token_ids)
@@ -264,7 +258,7 @@ def _index_merges_in_python(merges: list[Pair], token_ids: dict[bytes, int]) -> 
             or not isinstance(merge[0], bytes)
             or not isinstance(merge[1], bytes)
         ):
-            raise TypeError(f"merge {rank} is {short_repr(merge)}, not a pair of bytes")
+            raise TypeError(f"merge {rank} must be a pair of bytes, got {short_repr(merge)}")
         left, right = merge
         joined = left + right
         row = token_ids.get(left), token_ids.get(right), token_ids.get(joined)
@@ -272,12 +266,12 @@ def _index_merges_in_python(merges: list[Pair], token_ids: dict[bytes, int]) -> 
             missing = next(token for token in (left, right, joined) if token not in token_ids)
             raise ValueError(
                 f"merge {rank} joins {short_repr(left)} and {short_repr(right)}, but the "
-                f"vocabulary has no token {short_repr(missing)}: add it, or remove the merge"
+                f"vocabulary has no token {short_repr(missing)}; add it, or remove the merge"
             )
         if (first := ranks.setdefault(row[:2], rank)) != rank:
             raise ValueError(
                 f"merge {rank} of {short_repr(left)} and {short_repr(right)} repeats merge "
-                f"{first}: remove one"
+                f"{first}; remove one"
             )
         rows.append(row)
     return np.array(rows, np.uint32).reshape(-1, 3)

@@ -72,7 +72,7 @@ def test_ids_that_are_not_integers_are_refused(ids):
 def test_a_masked_id_is_refused():
     tokenizer = small_tokenizer()
     for dtype in (np.uint16, np.uint32, np.int64):
-        with pytest.raises(TypeError, match="id None is of type NoneType"):
+        with pytest.raises(TypeError, match="ids must be integers, got None"):
             tokenizer.decode(np.ma.array([65, 66], dtype, mask=[False, True]))
         assert tokenizer.decode(np.ma.array([65, 66], dtype)) == "AB"
 
@@ -83,7 +83,7 @@ def test_a_tensor_of_two_dimensions_is_refused(shape):
     tokenizer = Tokenizer(BYTES, [])
     ids = torch.full(shape, 97)
     assert tokenizer.decode(ids.reshape(-1)) == "a" * ids.numel()
-    with pytest.raises(ValueError, match=rf"shape \({shape[0]}, {shape[1]}\): pass one"):
+    with pytest.raises(ValueError, match=rf"shape \({shape[0]}, {shape[1]}\)"):
         tokenizer.decode(ids)
 
 
@@ -161,18 +161,18 @@ def test_strict_refuses_unknown_ids():
 @pytest.mark.parametrize("errors", ["replace", "ignore", "strict"])
 def test_what_is_not_an_id_is_refused_whatever_errors_says(errors):
     tokenizer = small_tokenizer()
-    with pytest.raises(TypeError, match="id 'a' is of type str"):
+    with pytest.raises(TypeError, match="ids must be integers, got 'a'"):
         tokenizer.decode([97, "a"] if errors == "strict" else [5000, "a"], errors=errors)
     for not_ids in ("abc", b"abc", bytearray(b"abc")):
         with pytest.raises(TypeError, match=f"ids are {re.escape(repr(not_ids))}: pass a list"):
             tokenizer.decode(not_ids, errors=errors)
-    with pytest.raises(ValueError, match="pass one sequence at a time"):
+    with pytest.raises(ValueError, match="ids must be one-dimensional"):
         tokenizer.decode(np.ones((2, 2), int), errors=errors)
 
 
 def test_another_name_of_errors_is_refused():
     tokenizer = small_tokenizer()
-    message = "errors is 'backslash': it must be one of strict, replace, ignore, or None"
+    message = "errors must be None or one of strict, replace, ignore, got 'backslash'"
     with pytest.raises(ValueError, match=message):
         tokenizer.decode([], errors="backslash")
     with pytest.raises(ValueError, match=message):

@@ -61,11 +61,11 @@ def test_the_padding_of_a_call_can_be_chosen():
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ({"padding": "right"}, "padding is 'right'"),
-        ({"truncation": "longest"}, "truncation is 'longest'"),
-        ({"truncation": True}, "max_length is None"),
-        ({"padding": "max_length"}, "max_length is None"),
-        ({"padding": True, "max_length": 5}, "max_length is 5"),
+        ({"padding": "right"}, "padding must .* got 'right'"),
+        ({"truncation": "longest"}, "truncation must .* got 'longest'"),
+        ({"truncation": True}, "max_length must .* got None"),
+        ({"padding": "max_length"}, "max_length must .* got None"),
+        ({"padding": True, "max_length": 5}, "max_length must .* got 5"),
         ({"truncation": True, "max_length": 0}, "max_length must be at least 1"),
         ({"padding": "max_length", "max_length": 2}, "text 2 has"),
         ({"padding": True, "pad_id": "<none>"}, "<none>"),
@@ -163,7 +163,7 @@ def test_an_encoded_batch_is_padded_and_truncated_as_its_sequences(
 def test_a_batch_whose_offsets_do_not_fit_is_refused(ids, offsets):
     batch = EncodedBatch([7], [0, 1])
     for make in (EncodedBatch, lambda ids, offsets: batch._replace(ids=ids, offsets=offsets)):
-        with pytest.raises(ValueError, match="the batch has"):
+        with pytest.raises(ValueError, match="offsets"):
             make(np.array(ids), np.array(offsets))
 
 
@@ -178,7 +178,7 @@ def test_a_batch_of_lists_is_a_batch():
 @pytest.mark.parametrize("sequence", [np.array(5), np.ones((1, 1), int)])
 def test_an_array_of_ids_has_one_dimension(sequence):
     for use in (pad, lambda sequences: truncate(sequences, 3)):
-        with pytest.raises(ValueError, match="sequence 1: ids have the shape"):
+        with pytest.raises(ValueError, match="sequence 1: ids must be one-dimensional"):
             use([[1], sequence])
 
 
@@ -213,30 +213,30 @@ def test_truncated_arrays_are_views():
 @pytest.mark.parametrize(
     ("sequences", "settings", "error", "message"),
     [
-        ([1, 2], {}, TypeError, "sequence 0: ids are 1"),
-        ("text", {}, TypeError, "pass a list of sequences of ids"),
-        (7, {}, TypeError, "pass a list of sequences of ids"),
-        ([[1], ["a"]], {}, TypeError, "sequence 1: id 'a' is of type str"),
-        ([[1], [1.5]], {}, TypeError, "sequence 1: id 1.5 is of type float"),
-        ([[1], [True]], {}, TypeError, "sequence 1: id True is a bool"),
-        ([np.ma.array([1, 2], mask=[0, 1])], {}, TypeError, "sequence 0: id None is of type"),
-        ([np.array([1.5])], {}, TypeError, "sequence 0: ids are float64"),
-        ([np.ones((2, 2), int)], {}, ValueError, r"sequence 0: ids have the shape \(2, 2\)"),
-        ([[1], [2**31]], {"dtype": "int32"}, ValueError, "sequence 1 holds id 2147483648"),
+        ([1, 2], {}, TypeError, "sequence 0: .* got 1"),
+        ("text", {}, TypeError, "sequences must be a list"),
+        (7, {}, TypeError, "sequences must be a list"),
+        ([[1], ["a"]], {}, TypeError, "sequence 1: .* got 'a'"),
+        ([[1], [1.5]], {}, TypeError, "sequence 1: .* got 1.5"),
+        ([[1], [True]], {}, TypeError, "sequence 1: .* got True"),
+        ([np.ma.array([1, 2], mask=[0, 1])], {}, TypeError, "sequence 0: .* got None"),
+        ([np.array([1.5])], {}, TypeError, "sequence 0: .* got float64"),
+        ([np.ones((2, 2), int)], {}, ValueError, r"sequence 0: .* got shape \(2, 2\)"),
+        ([[1], [2**31]], {"dtype": "int32"}, ValueError, "sequence 1: id 2147483648"),
         (
             [np.array([2**40])],
             {"dtype": "int32"},
             ValueError,
-            "int32 cannot hold: use dtype='int64', or",
+            "does not fit int32; use dtype='int64'",
         ),
         (
             encoded([[1], [], [2**31]]),
             {"dtype": "int32"},
             ValueError,
-            "2 holds id 2147483648",
+            "2: id 2147483648",
         ),
-        ([[2**70]], {}, ValueError, "int64 cannot hold: pass smaller ids"),
-        ([np.array([2**64 - 1], np.uint64)], {}, ValueError, "int64 cannot hold"),
+        ([[2**70]], {}, ValueError, "does not fit int64; pass smaller ids"),
+        ([np.array([2**64 - 1], np.uint64)], {}, ValueError, "does not fit int64"),
         (
             [[1]],
             {"pad_id": 2**31, "dtype": "int32"},
@@ -244,13 +244,13 @@ def test_truncated_arrays_are_views():
             "pad_id must be at most 2147483647",
         ),
         ([[1]], {"pad_id": 1.0}, TypeError, "pad_id must be an int"),
-        ([[1]], {"side": "top"}, ValueError, "side is 'top': it must be one of right, left"),
-        ([[1]], {"truncate_side": "end"}, ValueError, "truncate_side is 'end'"),
+        ([[1]], {"side": "top"}, ValueError, "side must be 'right' or 'left', got 'top'"),
+        ([[1]], {"truncate_side": "end"}, ValueError, "truncate_side must .* got 'end'"),
         ([[1]], {"max_length": 0}, ValueError, "max_length must be at least 1, got 0"),
-        ([[1]], {"max_length": 6, "multiple_of": 4}, ValueError, "multiple of multiple_of, 4"),
+        ([[1]], {"max_length": 6, "multiple_of": 4}, ValueError, "multiple_of .* got 6"),
         ([[1]], {"multiple_of": 0}, ValueError, "multiple_of must be at least 1"),
-        ([[1]], {"dtype": "float32"}, ValueError, "dtype is 'float32': it must be int64 or int32"),
-        ([[1]], {"dtype": "number"}, ValueError, "dtype is 'number'"),
+        ([[1]], {"dtype": "float32"}, ValueError, "dtype must be int64 or int32, got 'float32'"),
+        ([[1]], {"dtype": "number"}, ValueError, "dtype must .* got 'number'"),
     ],
 )
 def test_mistakes_are_named(sequences, settings, error, message):
@@ -262,7 +262,7 @@ def test_one_long_sequence_among_many_is_refused_before_memory_is_taken():
     sequences = [np.zeros(1 << 20, np.uint16), *[[1]] * (MAX_ELEMENTS >> 20)]
     tracemalloc.start()
     try:
-        with pytest.raises(ValueError, match=r"1,025 sequences, the longest of 1,048,576 ids"):
+        with pytest.raises(ValueError, match=r"1,025 sequences of up to 1,048,576 ids"):
             pad(sequences)
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:

@@ -43,11 +43,11 @@ def test_special_tokens_can_be_allowed_and_refused():
         tokenizer.encode(text, allowed_special=[END], disallowed_special=[END])
     with pytest.raises(ValueError, match="'all'"):
         tokenizer.encode(text, allowed_special="none")
-    with pytest.raises(TypeError, match="allowed_special is b'all': it must be 'all' or a list"):
+    with pytest.raises(TypeError, match=r"allowed_special must be 'all' or a list .* got b'all'"):
         tokenizer.encode(text, allowed_special=b"all")
     for allowed in (None, [END]):
         for disallowed in (None, 0, False):
-            with pytest.raises(TypeError, match=f"disallowed_special is {disallowed}: it must be"):
+            with pytest.raises(TypeError, match=f"disallowed_special must .* got {disallowed}"):
                 tokenizer.encode(text, allowed_special=allowed, disallowed_special=disallowed)
     assert tokenizer.encode_with_offsets(text, allowed_special=[END])[0] == some
 

@@ -154,11 +154,11 @@ def test_white_space_before_a_special_token_is_split_as_at_the_end_of_a_text(mak
     [
         ({0: b"a", 5: b"a"}, [], ValueError, r"ids 0 and 5 are both b'a'"),
         ({0: b""}, [], ValueError, r"id 0 is an empty token"),
-        ({-1: b"a"}, [], ValueError, r"id -1 of b'a' is negative"),
-        ({"0": b"a"}, [], TypeError, r"id '0' of b'a' is of type str"),
-        ({True: b"a"}, [], TypeError, r"id True of b'a' is of type bool"),
-        ({1.0: b"a"}, [], TypeError, r"id 1.0 of b'a' is of type float"),
-        ({0: "a"}, [], TypeError, r"id 0 is 'a', of type str, not bytes"),
+        ({-1: b"a"}, [], ValueError, r"got -1 for b'a'"),
+        ({"0": b"a"}, [], TypeError, r"ids must be ints, got '0' \(str\) for b'a'"),
+        ({True: b"a"}, [], TypeError, r"got True \(bool\) for b'a'"),
+        ({1.0: b"a"}, [], TypeError, r"got 1.0 \(float\) for b'a'"),
+        ({0: "a"}, [], TypeError, r"tokens must be bytes, got 'a' \(str\) for id 0"),
         ({0: b"a"}, [(b"a", b"a")], ValueError, r"merge 0 .*no token b'aa'"),
         ({0: b"a", 1: b"aa"}, [(b"a", b"a"), (b"a", b"x")], ValueError, r"merge 1 .*no token b'x'"),
         (
@@ -167,9 +167,9 @@ def test_white_space_before_a_special_token_is_split_as_at_the_end_of_a_text(mak
             ValueError,
             r"merge 1 of b'a' and b'a' repeats merge 0",
         ),
-        ({0: b"a", 1: b"aa"}, [("a", "a")], TypeError, r"merge 0 is \('a', 'a'\)"),
-        ({0: b"a", 1: b"aa"}, [(b"a",)], TypeError, r"merge 0 is \(b'a',\)"),
-        ({0: b"a", 1: b"aa"}, [b"aa"], TypeError, r"merge 0 is b'aa'"),
+        ({0: b"a", 1: b"aa"}, [("a", "a")], TypeError, r"merge 0 must .* got \('a', 'a'\)"),
+        ({0: b"a", 1: b"aa"}, [(b"a",)], TypeError, r"merge 0 must .* got \(b'a',\)"),
+        ({0: b"a", 1: b"aa"}, [b"aa"], TypeError, r"merge 0 must .* got b'aa'"),
         ({0: b"a"}, [(b"", b"a")], ValueError, r"merge 0 .*no token b''"),
     ],
 )
@@ -225,7 +225,7 @@ def test_an_absent_second_byte_of_a_character_is_named_with_the_character(make):
 
 @pytest.mark.parametrize("vocab", [{**BYTES, 2**32: b"ab"}, {**BYTES, 2**32 - 1: b"ab"}])
 def test_ids_of_more_than_32_bits_are_refused(vocab):
-    with pytest.raises(ValueError, match=r"id 4294967296 of b'.+' is above 4294967295"):
+    with pytest.raises(ValueError, match=r"between 0 and 4294967295, got 4294967296 for b'.+'"):
         Tokenizer(vocab, [], ["<|endoftext|>"])
 
 
@@ -345,7 +345,7 @@ def test_the_hash_depends_on_everything_that_determines_the_ids_and_nothing_else
     ],
 )
 def test_what_is_not_a_tokenizer_is_refused_with_the_name_of_the_argument(call, name):
-    with pytest.raises(TypeError, match=f"^{name} is None: pass a Tokenizer$"):
+    with pytest.raises(TypeError, match=f"^{name} must be a Tokenizer, got None$"):
         call(None)
 
 
@@ -388,7 +388,7 @@ def test_an_unknown_id_has_no_token(token_id):
 
 @pytest.mark.parametrize("token", [3, None, bytearray(b"a"), [b"a"]])
 def test_a_token_is_bytes_or_str(token):
-    with pytest.raises(TypeError, match="token is"):
+    with pytest.raises(TypeError, match="token must be bytes or a str"):
         small_tokenizer().token_to_id(token)
     with pytest.raises(ValueError, match="ud800"):
         small_tokenizer().token_to_id("\ud800")
@@ -396,7 +396,7 @@ def test_a_token_is_bytes_or_str(token):
 
 @pytest.mark.parametrize("token_id", [True, np.True_, 1.0, "1", None])
 def test_an_id_is_an_integer(token_id):
-    with pytest.raises(TypeError, match=r"token_id is .*not an integer"):
+    with pytest.raises(TypeError, match="token_id must be an int, got"):
         small_tokenizer().id_to_token(token_id)
 
 
@@ -480,7 +480,7 @@ def test_added_tokens_are_saved_pickled_and_copied(tmp_path):
     [
         ("<|user|>", TypeError, "special_tokens must be"),
         ({"<|a|>", "<|b|>"}, TypeError, "special_tokens must be"),
-        ({"pad_token": "<|pad|>"}, TypeError, "pass a list of str|special_tokens must be"),
+        ({"pad_token": "<|pad|>"}, TypeError, "special_tokens must be"),
         ([b"<|user|>"], TypeError, "special tokens must be str"),
         ([""], ValueError, "empty"),
         (["<|a|>", "<|a|>"], ValueError, "given twice"),

@@ -49,7 +49,7 @@ def test_a_huge_id_in_a_small_vocabulary_takes_no_memory(tmp_path):
         lambda: count_token_file(tokenizer, tokens),
         lambda: translate_token_file(tokens, tmp_path / "new.npy", tokenizer, tokenizer),
     ):
-        with pytest.raises(ValueError, match=r"greatest id is 4,294,967,290, .* has 257 tokens"):
+        with pytest.raises(ValueError, match=r"highest id is 4,294,967,290, .* 257 tokens"):
             use()
     assert not (tmp_path / "new.npy").exists()
 

@@ -1,1 +1,1 @@
-"""Vocabularies that change: extending, pruning, counting, translating."""
+"""Changes of a vocabulary: extending and pruning it, counting tokens, translating token files."""

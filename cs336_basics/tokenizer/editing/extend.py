@@ -1,17 +1,15 @@
-"""extend: special tokens and whole words added to a vocabulary, whose ids stay as they are.
+"""extend: add special tokens and whole words to a vocabulary without changing its ids.
 
-A word becomes one token by merges, like every other token. Its present encoding is t1, t2, ..., tk,
-and no merge joins any two of them. `extend` appends the merge (t1, t2), encodes the word again, and
-so on until it is a single token. The intermediate tokens, such as t1 t2, are tokens, too: a word of
-k tokens needs up to k - 1 new ids. There is no way with fewer: a merge joins two tokens. (Words
-that are cut out of the text before it is split, as other libraries have them, would need one id,
-but would also be cut out of longer words, and change how the text around them is split.)
+Like every other token, a word is made by merges. If the word is now encoded as t1, t2, ..., tk,
+`extend` appends the merge (t1, t2), encodes the word again, and repeats this until the word is a
+single token. The intermediate tokens, such as t1 t2, need ids too, so a word of k tokens adds up to
+k - 1 ids. (Other libraries cut added words out of the text before they split it. A word then needs
+a single id, but it is also cut out of longer words, and the text around it is split differently.)
 
-With `ignore_merges`, a pre-token that is a token becomes it: a word is one new token, without a
-merge.
+With `ignore_merges`, a word adds a single token and no merge.
 
-The new merges come last in rank. So every pre-token is first merged as before, and the new merges
-apply to what that gives: a text whose encoding holds none of their pairs keeps its ids.
+The new merges have the last ranks. Pre-tokens are merged as before, and then by the new merges, so
+a text keeps its ids if its old encoding contains no pair of a new merge.
 """
 
 from __future__ import annotations
@@ -28,31 +26,30 @@ from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 from cs336_basics.tokenizer.vocabulary import Pair
 
 MAX_WORD_LENGTH = 1024
-"""Bytes of the longest word: its merges are found one by one, in quadratic time."""
+"""Maximum number of bytes in a word. Finding its merges takes quadratic time."""
 
 
 def extend(
     tokenizer: Tokenizer, words: Iterable[str] = (), special_tokens: Iterable[str] = ()
 ) -> Tokenizer:
-    """Return a tokenizer that also has these words and special tokens; ids of tokens never change.
+    """Return a copy of a tokenizer with additional words and special tokens.
 
-    New special tokens get the next ids, in the order given; then come the tokens of the words. What
-    the vocabulary has already keeps its id. A word with a space before it, as within a sentence, is
-    another word: `" protein"`. `tokenizer` itself is not changed; with special tokens only,
-    `Tokenizer.add_special_tokens` does the same in place.
+    New special tokens get the next ids, in the order given, followed by the tokens of the words.
+    Existing tokens keep their ids. Words include their leading space: add `" protein"` for the word
+    within a sentence. To add only special tokens, in place, use `Tokenizer.add_special_tokens`.
+
+    A model needs a row for each new id; see `token_parts` and `model.resize_embeddings`.
 
     Args:
-        tokenizer: trained or imported.
-        words: texts that the split pattern keeps together, in the order in which they get ids.
-        special_tokens: as `Tokenizer.add_special_tokens`.
+        tokenizer: Tokenizer to extend.
+        words: Texts that the split pattern keeps together, in the order in which they get ids.
+        special_tokens: See `Tokenizer.add_special_tokens`.
 
     Raises:
-        TypeError: `tokenizer` is not a Tokenizer, another argument is not a list of str.
-        ValueError: a word is empty, holds a special token, is longer than MAX_WORD_LENGTH bytes, or
-            is split by the pattern, so that no merge could join it; the vocabulary lacks one of its
-            bytes; what `add_special_tokens` raises. Names the word.
-
-    A model needs a row for each new id: see `token_parts` and `model.resize_embeddings`.
+        TypeError: If `tokenizer` is not a Tokenizer, or another argument is not a list of str.
+        ValueError: If a word is empty, contains a special token, is longer than MAX_WORD_LENGTH
+            bytes, is split by the pattern, or has a byte that is not in the vocabulary; or if
+            `add_special_tokens` raises it. The message includes the word.
     """
     check_is_tokenizer(tokenizer)
     check_is_iterable("words", words, "words")
@@ -83,26 +80,28 @@ def extend(
 
 
 def token_parts(old: Tokenizer, new: Tokenizer) -> dict[int, list[int]]:
-    """Return for each id that `new` has in addition the ids of `old` of which its token is made.
-
-    For `resize_embeddings`. The parts are what `old` makes of the bytes of the token; special
-    tokens, and tokens of which `old` lacks a byte, have none.
+    """Return the old ids that make up each new token, for `resize_embeddings`.
 
     Args:
-        old: a tokenizer.
-        new: the same, extended, or with a vocabulary that was trained further.
+        old: Tokenizer before the change.
+        new: The same tokenizer, extended or trained further.
+
+    Returns:
+        Mapping of each id that only `new` has to the ids of its bytes in `old`. The list is empty
+        for special tokens and for tokens with a byte that is not in `old`.
 
     Raises:
-        TypeError: `old` or `new` is not a Tokenizer.
-        ValueError: an id of `old` is another token in `new`.
+        TypeError: If `old` or `new` is not a Tokenizer.
+        ValueError: If an id of `old` is another token in `new`.
     """
     check_is_tokenizer(old, "old")
     check_is_tokenizer(new, "new")
     for token_id, token in old.vocab.items():
         if new.vocab.get(token_id) != token:
             raise ValueError(
-                f"id {token_id} is {short_repr(token)} in the old vocabulary, but "
-                f"{short_repr(new.vocab.get(token_id))} in the new one: it does not extend the old"
+                f"the new vocabulary must extend the old one, but id {token_id} is "
+                f"{short_repr(token)} in the old one and {short_repr(new.vocab.get(token_id))} in "
+                "the new one"
             )
     encoder = PythonEncoder(old.encoder.vocabulary, old.pattern, 0)
     special = {token.encode() for token in new.special_tokens}
@@ -117,8 +116,8 @@ def token_parts(old: Tokenizer, new: Tokenizer) -> dict[int, list[int]]:
 
 
 def _new_merges(word: bytes, ranks: dict[Pair, int]) -> list[Pair]:
-    """Return the merges that make a word one token; they are added to `ranks`."""
-    # (The trainers, which come with it, need not be loaded with the tokenizer.)
+    """Return the merges that make a word one token, and add them to `ranks`."""
+    # Importing this module also loads the trainers, which a tokenizer does not need.
     from cs336_basics.bpe.reference import merge_by_rank, split_bytes
 
     added: list[Pair] = []
@@ -127,37 +126,37 @@ def _new_merges(word: bytes, ranks: dict[Pair, int]) -> list[Pair]:
         pair = tokens[0], tokens[1]
         ranks[pair] = len(ranks)
         added.append(pair)
-        # (What it makes may be a token that older merges join.)
+        # Older merges may join the new token with its neighbors.
         tokens = merge_by_rank(tokens, ranks)
     return added
 
 
 def _checked_word(tokenizer: Tokenizer, word: str) -> bytes:
-    """Return the bytes of a word that one token can stand for."""
+    """Check that a word can become one token, and return its bytes."""
     if not isinstance(word, str):
-        raise TypeError(f"word {short_repr(word)} is of type {type(word).__name__}, not a str")
+        raise TypeError(f"words must be str, got {short_repr(word)} ({type(word).__name__})")
     if not word:
-        raise ValueError("word '' is empty: leave it out")
+        raise ValueError("words must not be empty, got ''")
     try:
         data = word.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"word {short_repr(word)} holds a lone surrogate: remove it") from None
+        raise ValueError(f"word {short_repr(word)} contains a lone surrogate") from None
     if len(data) > MAX_WORD_LENGTH:
         raise ValueError(
-            f"word {short_repr(word)} has {len(data):,} bytes: it must have at most "
-            f"{MAX_WORD_LENGTH:,}"
+            f"words must have at most {MAX_WORD_LENGTH:,} bytes, got {len(data):,} in "
+            f"{short_repr(word)}"
         )
     for segment, is_special in split_special_tokens(word, tokenizer.special_tokens):
         if is_special:
             raise ValueError(
-                f"word {short_repr(word)} holds the special token {short_repr(segment)}, which is "
-                "cut out of every text: add it with special_tokens, or leave it out"
+                f"word {short_repr(word)} contains the special token {short_repr(segment)}; pass "
+                "it in special_tokens, or leave it out"
             )
     pretokens = list(tokenizer.splitter.pretokenize(word))
     if pretokens != [word]:
         raise ValueError(
             f"word {short_repr(word)} is split into {short_repr(pretokens)} by the pattern "
-            f"{short_repr(tokenizer.pattern)}, and no merge joins pre-tokens: add these one by one"
+            f"{short_repr(tokenizer.pattern)}, and merges cannot join pre-tokens; add these instead"
         )
     try:
         tokenizer.encoder.encode_word(word)

@@ -1,9 +1,9 @@
-"""prune: a vocabulary made smaller, without a token that others are made of.
+"""prune: make a vocabulary smaller and keep every remaining token reachable.
 
-Tokens are removed one by one: of those that no merge joins any more, the leaves of the merge tree,
-the one that occurs least often. So every token that remains is still made by its merges. Single
-bytes and special tokens stay. The words that held a removed token are encoded again by the
-remaining merges, so that the count of every token is exact at every step.
+Tokens are removed one by one. Each step removes the least frequent leaf of the merge tree, a token
+that no remaining merge joins, so every remaining token can still be made by its merges. Single
+bytes and special tokens stay. Words that contained a removed token are encoded again by the
+remaining merges, so that all counts are exact at every step.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Pruned(NamedTuple):
     """A pruned vocabulary."""
 
     tokenizer: Tokenizer
-    """The remaining tokens in their old order, with the ids 0, 1, 2, ..."""
+    """Tokenizer of the remaining tokens in their old order, with the ids 0, 1, 2, ..."""
     id_map: npt.NDArray[np.int64]
-    """Old id -> new id, -1 for a token that was removed; shape (old vocab_size,)."""
+    """New id of each old id, or -1 if the token was removed; shape (old vocab_size,)."""
 
 
 def prune(
@@ -46,36 +46,35 @@ def prune(
     *,
     num_workers: int | None = None,
 ) -> Pruned:
-    """Return a tokenizer with the most frequent tokens only; every one can still be reached.
+    """Return a tokenizer with only the most frequent tokens.
 
-    The remaining merges keep their order, so that text is encoded as they say: as a tokenizer that
-    had never had the others. Decoding gives back the same text.
+    Every remaining token can still be reached by the remaining merges, which keep their order. Text
+    is encoded as if the removed tokens had never existed, and decodes to the same text.
 
     Args:
-        tokenizer: it is not changed.
-        vocab_size: how many tokens remain, bytes and special tokens included.
-        counts: decides which tokens are frequent: `WordCounts` (a dict of word -> count), or a
-            Corpus, a file, a glob, or several of both, whose words are counted. It takes memory for
-            all distinct words.
-        num_workers: for counting words; None: one for each core.
+        tokenizer: Tokenizer to prune; it does not change.
+        vocab_size: Number of remaining tokens, including bytes and special tokens.
+        counts: Word frequencies: `WordCounts` (a dict of word -> count), or a Corpus, a file, a
+            glob, or a list of files and globs to count. All distinct words must fit in memory.
+        num_workers: Number of workers that count words. Defaults to all cores.
 
     Returns:
-        the tokenizer and the map of its ids. For a model, pass the map to
-        `model.select_embeddings`; for token files there is `translate_token_file`.
+        The tokenizer and the map of its ids. Pass the map to `model.select_embeddings` to change a
+        model; use `translate_token_file` to change a token file.
 
     Raises:
-        TypeError: `tokenizer` or `counts` is something else, or `vocab_size` or `num_workers` is
-            not an integer.
-        ValueError: `vocab_size` is more than the tokenizer has, or fewer than the bytes, the
-            special tokens and the tokens of which those are made; the greatest id is far above the
-            number of tokens; a count is negative; the words were counted with another pattern or
-            other special tokens; what `count_words` raises.
+        TypeError: If an argument has the wrong type.
+        ValueError: If `vocab_size` exceeds the size of the vocabulary, or is too small for the
+            bytes, the special tokens and their parts; if the highest id is far above the number of
+            tokens; if a count is negative; if the words were counted with another pattern or other
+            special tokens; or if `count_words` raises it.
     """
     check_is_tokenizer(tokenizer)
     vocab_size = checked_integer("vocab_size", vocab_size, 1)
     if vocab_size > len(tokenizer):
         raise ValueError(
-            f"vocab_size is {vocab_size:,}, but the tokenizer has {len(tokenizer):,} tokens"
+            f"vocab_size must be at most {len(tokenizer):,}, the number of tokens, got "
+            f"{vocab_size:,}"
         )
     num_workers = resolve_num_workers(num_workers)
     check_gaps(tokenizer.vocab)
@@ -89,20 +88,21 @@ def prune(
 
 
 class MergeTree:
-    """Which tokens are made of which, while tokens are removed.
+    """Remaining tokens and merges, while tokens are removed.
 
     Attributes:
-        tokens: the ids that remain.
-        merges: id -> the pairs of ids that make it, the first in rank first.
-        ranks: (left id, right id) -> rank, of the merges that remain.
-        num_uses: id -> the number of remaining merges that join it.
+        tokens: Remaining ids.
+        merges: Mapping of id -> the pairs of ids that make it, in the order of their ranks.
+        ranks: Mapping of (left id, right id) -> rank of the remaining merges.
+        num_uses: Mapping of id -> number of remaining merges that use it as a part.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         vocabulary = Vocabulary(
             tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens, tokenizer.ignore_merges
         )
-        # The encoder looks up the ranks and whole words, from which removed tokens are deleted.
+        # The encoder looks up ranks and whole words in the vocabulary's mappings, from which
+        # `remove` deletes tokens.
         self._encoder = PythonEncoder(vocabulary, tokenizer.pattern, 0)
         self._vocabulary = vocabulary
         self.ranks = vocabulary.pair_ranks
@@ -122,18 +122,18 @@ class MergeTree:
         }
 
     def is_leaf(self, token_id: int) -> bool:
-        """Return whether a token can be removed: it is there, and nothing is made of it."""
+        """Return whether a token can be removed: it still exists, and no merge uses it."""
         return (
             token_id in self.tokens and not self.num_uses[token_id] and token_id not in self._stays
         )
 
     def age(self, token_id: int) -> int:
-        """Return the rank of the first merge that makes a token; great for one that none makes."""
+        """Return the rank of the first merge that makes a token, or a huge number without one."""
         pairs = self.merges.get(token_id)
         return self.ranks[pairs[0]] if pairs else 1 << 62
 
     def remove(self, token_id: int) -> list[IdPair]:
-        """Remove a leaf; return the pairs that made it."""
+        """Remove a leaf and return the pairs that made it."""
         self.tokens.remove(token_id)
         self._vocabulary.whole_words.pop(self._vocabulary.tokens[token_id], None)
         pairs = self.merges.pop(token_id, [])
@@ -144,23 +144,23 @@ class MergeTree:
         return pairs
 
     def _is_encodable(self, token: bytes) -> bool:
-        """Return whether the vocabulary has the bytes of a token."""
+        """Return whether the vocabulary contains every byte of a token."""
         return all(self._vocabulary.byte_ids[byte] != ABSENT for byte in token)
 
     def encode(self, word: bytes) -> list[int]:
-        """Return the ids of a word by the merges that remain.
+        """Encode a word with the remaining merges.
 
         Raises:
-            AbsentByteError: the vocabulary lacks a byte of the word.
+            AbsentByteError: If the vocabulary does not contain a byte of the word.
         """
         return self._encoder.encode_bytes(word)
 
 
 class WordUsage:
-    """How often the tokens occur in words, which are encoded again when one is removed.
+    """Counts of the tokens in a set of words, updated when a token is removed.
 
     Attributes:
-        counts: of each id.
+        counts: Count of each id.
     """
 
     def __init__(
@@ -170,12 +170,12 @@ class WordUsage:
         self.counts = [0] * tokenizer.vocab_size
         self._words: list[tuple[bytes, int]] = []
         self._ids: list[list[int]] = []  # of each word
-        # Id -> the words that held it at some time.
+        # Id -> indices of words whose encoding contains or contained it.
         self._holders: defaultdict[int, list[int]] = defaultdict(list)
         for word, count in word_counts.items():
             if not isinstance(word, bytes):
                 raise TypeError(
-                    f"word {short_repr(word)} is of type {type(word).__name__}, not bytes"
+                    f"words must be bytes, got {short_repr(word)} ({type(word).__name__})"
                 )
             if type(count) is not int or count < 0:
                 count = checked_integer(f"the count of word {short_repr(word)}", count, 0)
@@ -185,7 +185,7 @@ class WordUsage:
                 self._change(len(self._words) - 1, self._first_ids(tokenizer, word))
 
     def removed(self, token_id: int) -> set[int]:
-        """Encode the words that held a token again; return the tokens whose counts changed."""
+        """Encode the words with a removed token again; return the ids whose counts may differ."""
         changed: set[int] = set()
         for index in self._holders.pop(token_id, ()):
             before = self._ids[index]
@@ -208,7 +208,7 @@ class WordUsage:
     def _first_ids(self, tokenizer: Tokenizer, word: bytes) -> list[int]:
         try:
             try:
-                return tokenizer.encoder.encode_word(word.decode())  # compiled, where it is built
+                return tokenizer.encoder.encode_word(word.decode())  # compiled, if built
             except UnicodeDecodeError:
                 return self._tree.encode(word)
         except AbsentByteError as error:
@@ -216,8 +216,8 @@ class WordUsage:
 
 
 def _remove_rarest(tree: MergeTree, usage: WordUsage, number: int) -> None:
-    """Remove leaves, always the one with the smallest count; of equal counts the youngest."""
-    # Entries whose count is out of date are skipped: there is a newer one.
+    """Remove the leaf with the lowest count `number` times; ties remove the youngest leaf."""
+    # An entry with an outdated count is skipped, because a newer entry follows it.
     heap = [_entry(tree, usage, leaf) for leaf in tree.tokens if tree.is_leaf(leaf)]
     heapq.heapify(heap)
     for done in range(number):
@@ -225,9 +225,9 @@ def _remove_rarest(tree: MergeTree, usage: WordUsage, number: int) -> None:
             heapq.heappop(heap)
         if not heap:
             raise ValueError(
-                f"vocab_size is {len(tree.tokens) - number + done:,}: it must be at least "
-                f"{len(tree.tokens):,}, the number of single bytes, special tokens, and tokens of "
-                "which special tokens are made"
+                f"vocab_size must be at least {len(tree.tokens):,}, the number of single bytes, "
+                "special tokens and tokens that special tokens are made of, got "
+                f"{len(tree.tokens) - number + done:,}"
             )
         token_id = heapq.heappop(heap)[2]
         pairs = tree.remove(token_id)
@@ -243,7 +243,7 @@ def _entry(tree: MergeTree, usage: WordUsage, token_id: int) -> tuple[int, int, 
 
 
 def _renumbered(tokenizer: Tokenizer, tree: MergeTree) -> Pruned:
-    """Return the tokenizer of the tokens that remain."""
+    """Return the tokenizer of the remaining tokens."""
     id_map = np.full(tokenizer.vocab_size, -1, np.int64)
     kept = sorted(tree.tokens)
     id_map[kept] = np.arange(len(kept))

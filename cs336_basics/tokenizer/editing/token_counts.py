@@ -1,7 +1,7 @@
-"""count_tokens: how often each token of a vocabulary occurs in a corpus or a token file.
+"""count_tokens: count the tokens of a vocabulary in a corpus or a token file.
 
-The text is encoded as `encode_file` does it, by threads and in constant memory, but the ids are
-counted instead of written.
+The text is encoded in threads and in constant memory, as by `encode_file`, but ids are counted
+instead of written.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from cs336_basics.tokenizer.files.encoded_blocks import (
     encoded_blocks,
 )
 from cs336_basics.tokenizer.files.token_files import load_token_file
-from cs336_basics.tokenizer.ids import TokenArray, token_dtype
+from cs336_basics.tokenizer.ids import TokenArray
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 from cs336_basics.tokenizer.vocabulary import check_gaps
 
 TokenCounts = npt.NDArray[np.int64]
-"""How often each id occurs, of shape (vocab_size,), dtype int64."""
+"""Number of occurrences of each id: shape (vocab_size,), dtype int64."""
 
 _IDS_AT_A_TIME = 1 << 20
 
@@ -41,37 +41,34 @@ def count_tokens(
     progress: bool = False,
     chunk_size: int = DEFAULT_CHUNK_SIZE,
 ) -> TokenCounts:
-    """Return how often each token occurs in the encoded text of a corpus.
+    """Return the number of occurrences of each token in a corpus.
 
-    No file of ids is written; memory does not grow with the corpus. The counts are those of the ids
-    that `encode_file` writes: special tokens in the text count, and no token spans two files or
-    rows.
+    The counts belong to the ids that `encode_file` would write: special tokens in the text count,
+    and no token spans two files or rows. Memory does not grow with the corpus.
 
     Args:
-        tokenizer: encodes the text.
-        source: a Corpus; or a file, a glob, or several of both, for `Corpus(source)`.
-        num_workers: threads, or worker processes where the encoder does not release the GIL; None =
-            one for each core.
-        progress: show a progress bar on a terminal.
-        chunk_size: bytes of text encoded at a time.
+        tokenizer: Tokenizer that encodes the text.
+        source: A Corpus, or a file, a glob, or a list of files and globs for `Corpus(source)`.
+        num_workers: Number of threads, or of worker processes if the encoder does not release the
+            GIL. Defaults to all cores.
+        progress: Whether to show a progress bar on a terminal.
+        chunk_size: Bytes of text to encode at a time.
 
     Returns:
-        counts of shape (vocab_size,), int64: the element `token_id` is the count of this id. An id
-        without a token, in a vocabulary with gaps, has the count 0.
+        Counts of shape (vocab_size,), int64. Ids without a token have the count 0.
 
     Raises:
-        TypeError: `tokenizer` is not a Tokenizer.
-        FileNotFoundError, ValueError, OSError, ImportError, RuntimeError: as `encode_file`; or
-            (ValueError) the greatest id is far above the number of tokens.
+        TypeError: If `tokenizer` is not a Tokenizer.
+        FileNotFoundError, ValueError, OSError, ImportError, RuntimeError: See `encode_file`.
+        ValueError: If the highest id is far above the number of tokens.
 
     Warns:
-        UserWarning: as `encode_file`.
+        UserWarning: See `encode_file`.
     """
     check_is_tokenizer(tokenizer)
     check_gaps(tokenizer.vocab)
-    token_dtype(tokenizer.vocab_size)  # raises for ids of more than 32 bits
     corpus = Corpus.of(source)
-    corpus.by_plainness()[1].chunks()  # raises errors of Parquet files before the work begins
+    corpus.by_plainness()[1].chunks()  # raises errors of Parquet files before the work starts
     chunk_size = checked_integer("chunk_size", chunk_size, 1, note=" byte")
     task = EncodingTask.of(
         tokenizer, corpus.errors, chunk_size, document_starts=False, end_of_document=None
@@ -95,19 +92,20 @@ def count_tokens(
 
 
 def count_token_file(tokenizer: Tokenizer, path: str | os.PathLike[str]) -> TokenCounts:
-    """Return how often each id occurs in a token file, which is read in chunks.
+    """Return the number of occurrences of each id in a token file, which is read in chunks.
 
     Args:
-        tokenizer: the one that made the file.
-        path: FILE.npy, as `encode_file` writes it.
+        tokenizer: Tokenizer that made the file.
+        path: FILE.npy, written by `encode_file`.
 
     Returns:
-        counts of shape (vocab_size,), int64.
+        Counts of shape (vocab_size,), int64.
 
     Raises:
-        TypeError: `tokenizer` is not a Tokenizer.
-        FileNotFoundError, ValueError: as `load_token_file`; or the file holds an id that is not
-            below `vocab_size`; or the greatest id is far above the number of tokens.
+        TypeError: If `tokenizer` is not a Tokenizer.
+        FileNotFoundError, ValueError: See `load_token_file`.
+        ValueError: If an id is not below `vocab_size`, or the highest id of the vocabulary is far
+            above the number of tokens.
     """
     check_is_tokenizer(tokenizer)
     check_gaps(tokenizer.vocab)
@@ -119,23 +117,23 @@ def count_token_file(tokenizer: Tokenizer, path: str | os.PathLike[str]) -> Toke
 
 
 def never_used(tokenizer: Tokenizer, counts: TokenCounts) -> list[int]:
-    """Return the ids of the tokens that do not occur, in ascending order.
+    """Return the ids of the tokens with count 0, in ascending order.
 
-    A model learns nothing for them: their rows stay as they were initialized ("glitch tokens").
-    Special tokens and single bytes are left out: they are for text that is yet to come.
+    A model learns nothing for these "glitch tokens": their rows stay as they were initialized.
+    Special tokens and single bytes are left out because later texts may need them.
 
     Raises:
-        TypeError: `tokenizer` is not a Tokenizer, or `counts` does not hold integers.
-        ValueError: `counts` does not have the shape (vocab_size,).
+        TypeError: If `tokenizer` is not a Tokenizer, or `counts` are not integers.
+        ValueError: If `counts` does not have the shape (vocab_size,).
     """
     check_is_tokenizer(tokenizer)
     if np.shape(counts) != (tokenizer.vocab_size,):
         raise ValueError(
-            f"counts have the shape {np.shape(counts)}: it must be ({tokenizer.vocab_size},), as "
-            "count_tokens returns them for this tokenizer"
+            f"counts must have the shape ({tokenizer.vocab_size},), got {np.shape(counts)}; pass "
+            "the result of count_tokens for this tokenizer"
         )
     if np.asarray(counts).dtype.kind not in "iu":
-        raise TypeError(f"counts are of dtype {np.asarray(counts).dtype}, not integers")
+        raise TypeError(f"counts must be integers, got {np.asarray(counts).dtype}")
     special = {token.encode() for token in tokenizer.special_tokens}
     return [
         token_id
@@ -145,22 +143,22 @@ def never_used(tokenizer: Tokenizer, counts: TokenCounts) -> list[int]:
 
 
 def checked_ids(ids: TokenArray, vocab_size: int, path: str | os.PathLike[str]) -> TokenArray:
-    """Return a copy of some ids of a token file.
+    """Return a checked copy of ids of a token file.
 
     Raises:
-        ValueError: an id is not below `vocab_size`.
+        ValueError: If an id is not below `vocab_size`.
     """
-    copy: TokenArray = np.array(ids)  # what is checked does not change with the file
-    greatest = int(copy.max(initial=0))
-    if greatest >= vocab_size:
+    copy: TokenArray = np.array(ids)  # does not change with the file after the check
+    highest = int(copy.max(initial=0))
+    if highest >= vocab_size:
         raise ValueError(
-            f"{os.fspath(path)} holds the id {greatest}, beyond a vocabulary of {vocab_size:,}: it "
-            "is damaged; encode the text again"
+            f"{os.fspath(path)}: damaged file; ids must be below {vocab_size:,}, got {highest}; "
+            "encode the text again"
         )
     return copy
 
 
 def _add_ids(counts: TokenCounts, ids: TokenArray) -> None:
-    """Add the number of occurrences of each id, all of them below `len(counts)`."""
+    """Add the number of occurrences of each id; ids must be below `len(counts)`."""
     found = np.bincount(ids)
     counts[: len(found)] += found

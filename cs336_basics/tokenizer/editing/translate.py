@@ -1,6 +1,6 @@
-"""translate_token_file: the ids of a token file, as another tokenizer of the same bytes has them.
+"""translate_token_file: convert a token file to another vocabulary without encoding the text again.
 
-For a vocabulary that was pruned, extended or trained further: the text need not be encoded again.
+Use it after you prune or extend a vocabulary, or train it further.
 """
 
 from __future__ import annotations
@@ -37,29 +37,28 @@ def translate_token_file(
 ) -> dict[str, Any]:
     """Write a token file with the ids of another vocabulary, in constant memory and atomically.
 
-    A token that the new vocabulary lacks, such as one that was pruned, is replaced by its parts:
-    what the new merges make of its bytes. The file decodes to the same text. Its ids can differ
-    from those of the re-encoded text, where a part would join its neighbour, or where `new` has
-    merges that `old` lacks; to a model, both are the text. Document starts are moved with the
-    tokens.
+    A token that is not in the new vocabulary is replaced by the tokens that the new merges make
+    from its bytes. The file decodes to the same text. Its ids can differ from the ids of the text
+    encoded again, because parts of different tokens are not merged and additional merges of `new`
+    are not applied. Document starts move with the tokens.
 
     Args:
         source: FILE.npy, made by `old`.
-        destination: FILE.npy to write. It may be `source` itself, with `overwrite`.
-        old, new: the tokenizers, with the same special tokens in the text.
-        overwrite: replace a file that exists.
+        destination: FILE.npy to write. It may be `source` if `overwrite` is true.
+        old, new: Tokenizers with the same special tokens in the text.
+        overwrite: Whether to replace an existing file.
 
     Returns:
-        the metadata of the file; see `encode_file`.
+        Metadata of the file; see `encode_file`.
 
     Raises:
-        TypeError: `old` or `new` is not a Tokenizer.
-        FileNotFoundError: the source is missing.
-        FileExistsError: the destination exists, and `overwrite` is false.
-        ValueError: the source is malformed or was made by a tokenizer other than `old`; `new`
-            lacks a byte or a special token of the file; the greatest id of `old` is far above the
-            number of its tokens; the destination does not end in .npy.
-        OSError: the destination cannot be written (the disk is full).
+        TypeError: If `old` or `new` is not a Tokenizer.
+        FileNotFoundError: If the source does not exist.
+        FileExistsError: If the destination exists and `overwrite` is false.
+        ValueError: If the source is malformed or was made by another tokenizer than `old`, a byte
+            or special token of the file is missing in `new`, the highest id of `old` is far above
+            the number of its tokens, or the destination does not end in .npy.
+        OSError: If the destination cannot be written, for example because the disk is full.
     """
     check_is_tokenizer(old, "old")
     check_is_tokenizer(new, "new")
@@ -82,11 +81,11 @@ def translate_token_file(
 
 
 class Translation:
-    """Each id of one vocabulary as ids of another, in flat arrays.
+    """Maps each id of one vocabulary to ids of another, with flat arrays.
 
     Args:
-        old, new: the tokenizers.
-        source: names the token file in messages.
+        old, new: Tokenizers.
+        source: Path of the token file, for messages.
     """
 
     def __init__(self, old: Tokenizer, new: Tokenizer, source: Path) -> None:
@@ -118,15 +117,15 @@ class Translation:
         """Return a block of new ids.
 
         Args:
-            ids: old ids, of shape (n,), n > 0.
-            begins: the positions in `ids` where documents begin, ascending.
+            ids: Old ids of shape (n,), n > 0.
+            begins: Positions in `ids` where documents start, ascending.
         """
         ids = checked_ids(ids, self._vocab_size, self._source)
         lengths = self._lengths[ids]
         if not lengths.all():
             self._refuse(int(ids[np.argmin(lengths)]))
         ends = np.cumsum(lengths)
-        firsts = ends - lengths  # of each old token, its first position in the block
+        firsts = ends - lengths  # position of each old token's first new id in the block
         index = np.arange(ends[-1]) + np.repeat(self._offsets[ids] - firsts, lengths)
         return EncodedBlock(
             self._flat[index],
@@ -139,10 +138,10 @@ class Translation:
     def _refuse(self, token_id: int) -> None:
         if token_id not in self._absent:
             raise ValueError(
-                f"{self._source} holds the id {token_id}, for which its tokenizer has no token: "
-                "it is damaged; encode the text again"
+                f"{self._source}: damaged file; its tokenizer has no token for id {token_id}; "
+                "encode the text again"
             )
         raise ValueError(
-            f"{self._source} holds the token {short_repr(self._absent[token_id])}, of which the "
-            "new vocabulary lacks a byte or which is a special token that it lacks: add it"
+            f"{self._source}: token {short_repr(self._absent[token_id])} cannot be translated, "
+            "because it is a special token or has a byte that is not in the new vocabulary; add it"
         )

@@ -1,7 +1,7 @@
 # distutils: language = c++
 """Binding of native/encoding/decoder.hpp: ids to bytes and text.
 
-Arguments are checked by the callers; here are types, memory and the GIL.
+Callers check arguments; the binding handles types, memory and the GIL.
 """
 
 import numpy as np
@@ -28,9 +28,9 @@ cdef extern from "encoding/decoder.hpp" namespace "cs336" nogil:
 
 cdef extern from *:
     """
-    // The value of a Python int below 2^30, read from its digits: a call for each would take half of
-    // the time of decoding. Larger ones are rare, and read by a call. UINT32_MAX stands for objects
-    // that are not an int of 32 bits.
+    // Return the value of a Python int, or UINT32_MAX if the object is not an int of 32 bits. Ints
+    // below 2^30 are read from their digits: an API call for each would take half of the decoding
+    // time.
     static inline uint32_t small_int(PyObject* number) {
         if (!PyLong_CheckExact(number)) return UINT32_MAX;
     #if PY_VERSION_HEX >= 0x030C0000
@@ -63,11 +63,11 @@ cdef class Decoder:
     """The tokens of a vocabulary by id.
 
     Args:
-        token_data, token_offsets: uint8 and int64 arrays: the token of id i is
+        token_data, token_offsets: Arrays of dtype uint8 and int64. The token of id i is
             `token_data[token_offsets[i] : token_offsets[i + 1]]`, empty for an id without a token.
 
     Raises:
-        ValueError: the tokens take more than 4 GiB.
+        ValueError: If the tokens take more than 4 GiB.
     """
 
     cdef unique_ptr[CppDecoder] decoder
@@ -82,17 +82,17 @@ cdef class Decoder:
             &token_data[0] if token_data.shape[0] else NULL, &token_offsets[0], self.num_ids))
 
     def decode(self, ids, bint as_text):
-        """Return the bytes of ids, a list or an array; or their text, with U+FFFD for bad UTF-8.
+        """Return the bytes of a list or array of ids, or their text with U+FFFD for invalid UTF-8.
 
-        Returns None for everything else, and where an id has no token or is not an int: the caller
-        then finds out which.
+        Returns None for other iterables, and if an id has no token or is not an int; the caller
+        then finds the reason.
         """
         cdef const uint16_t[::1] narrow
         cdef const uint32_t[::1] wide
         if type(ids) is list:
             return self.decode_list(ids, as_text)
         if type(ids) is not np.ndarray and type(ids) is not np.memmap:
-            return None  # (such as a masked array)
+            return None  # for example a masked array
         if ids.ndim != 1 or not ids.flags.c_contiguous or not ids.dtype.isnative:
             return None
         if len(ids) == 0:
@@ -116,7 +116,7 @@ cdef class Decoder:
             step = min(count - done, <size_t>STEP)
             for i in range(step):
                 some[i] = small_int(PyList_GET_ITEM(ids, done + i))
-            # (An object that is not an int of 32 bits became UINT32_MAX, which is not an id.)
+            # UINT32_MAX, for objects that are not an int of 32 bits, is never a known id.
             if not job.get().append(some, step):
                 return None
         return bytes_or_text(job.get(), as_text)

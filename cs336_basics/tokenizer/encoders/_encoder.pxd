@@ -1,4 +1,4 @@
-"""Declarations of the C++ that `_encoder.pyx` binds: `native/encoding/file_encoder.hpp` and what it uses."""
+"""Declarations of the C++ code that `_encoder.pyx` binds, from `native/encoding`."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool

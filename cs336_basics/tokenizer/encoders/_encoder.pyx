@@ -1,9 +1,9 @@
 # distutils: language = c++
 """Binding of native/encoding/encoder.hpp, batch_encoder.hpp and file_encoder.hpp: text to ids.
 
-Arguments are checked by the callers; here are types, memory, threads, signals and the GIL.
-`FileEncoding` shares the workers of `Encoder`. It stays in this extension because C++ exceptions that
-the workers throw are caught beside them: between two shared libraries that is not portable.
+Callers check arguments; the binding handles types, memory, threads, signals and the GIL.
+`FileEncoding` is in this extension because it shares the workers of `Encoder`, and catching C++
+exceptions of another shared library is not portable.
 """
 
 import os
@@ -49,45 +49,45 @@ ctypedef fused id_t:
     uint16_t
     uint32_t
 
-# How often a main thread that waits checks for Ctrl-C.
+# A waiting main thread checks for Ctrl-C at this interval.
 cdef int STEP_MILLISECONDS = 50
 
-# Bytes of text that are encoded at a time: between two spans the main thread checks for Ctrl-C.
+# Bytes of text to encode at a time. The main thread checks for Ctrl-C between two spans.
 cdef size_t SPAN_SIZE = 1 << 19
 
-# The same for a text that is not UTF-8: what is written as UTF-8 stays in the L2 cache.
+# The same for a text that must be converted to UTF-8, which then stays in the L2 cache.
 cdef size_t CONVERTED_SPAN_SIZE = 1 << 16
 
-# A text of more bytes is not written straight into an array that has room for as many ids.
+# For longer texts, an array with room for one id per byte would be too large.
 cdef size_t MAX_DIRECT = 1 << 30
 
-# The size of an array for the ids of a batch is estimated by 1 in ESTIMATED_PARTS of its texts.
-# Room that is not written to costs next to nothing; an array that is too small is copied to a
-# larger one. It is shortened where less than LEAST_USED of it is used.
+# The size of the array for a batch is estimated from 1 in ESTIMATED_PARTS of its texts. Unused room
+# costs almost nothing, while an array that is too small must be copied to a larger one. The array
+# is shortened if less than LEAST_USED of it is used.
 cdef size_t ESTIMATED_PARTS = 16
 cdef double MORE_THAN_ESTIMATED = 1.25, LEAST_USED = 0.7
 
-# At most this many bytes or ids are processed without a check for Ctrl-C: some hundredths of a
-# second (for one long word up to 0.7).
+# Maximum number of bytes or ids between two checks for Ctrl-C. This takes some hundredths of a
+# second, or up to 0.7 seconds for a single long word.
 cdef size_t MAX_UNINTERRUPTED = 1 << 24
 
-# Texts of fewer bytes are encoded with the GIL: releasing it takes longer.
+# Shorter texts are encoded with the GIL, because releasing it would take longer.
 cdef size_t MIN_WITHOUT_GIL = 4096
 
-# The ids of smaller vocabularies are kept as Python objects: a list of ids then only counts
-# references.
+# Up to this vocabulary size, ids are kept as Python objects, so that making a list of ids only
+# increments reference counts.
 cdef size_t MAX_KEPT_IDS = 1 << 20
 
 
 cdef class SpecialSet:
-    """Special tokens that are cut out of a text, and their ids: `SpecialSet([(token, id), ...])`."""
+    """Special tokens to cut out of texts, and their ids: `SpecialSet([(token, id), ...])`."""
 
     cdef SpecialIds special
     cdef readonly list tokens
 
     def __init__(self, tokens_and_ids):
         cdef vector[string] tokens
-        # The longest first, as SpecialTokens numbers them.
+        # SpecialTokens expects the longest token first.
         pairs = sorted(
             ((token.encode(), token_id) for token, token_id in tokens_and_ids),
             key=lambda pair: len(pair[0]), reverse=True,
@@ -101,31 +101,31 @@ cdef class SpecialSet:
 
 @cython.final
 cdef class Worker:
-    """What one thread needs to encode, its cache of words above all."""
+    """State of one encoding thread, above all its cache of words."""
 
     cdef unique_ptr[EncodingWorker] worker
 
 
 cdef class Encoder:
-    """A vocabulary, made ready for encoding.
+    """A compiled vocabulary for encoding.
 
     Args:
-        byte_ids: the id of every byte, None for one that the vocabulary lacks.
-        merges: uint32 of shape (number of merges, 3): left id, right id, merged id, by rank.
-        vocab_size: the greatest id plus one.
-        pattern: the split pattern; where it has no scanner, only `encode_words` can be called.
-        cache_size: bytes of memory for cached words, of all threads together.
-        simd_level: a name in `_scanner.simd_levels()`; None: the fastest.
-        whole_words: bytes -> id, of the tokens that a pre-token becomes as a whole.
+        byte_ids: Id of every byte, or None for a byte without a token.
+        merges: Array of shape (num_merges, 3), uint32: left id, right id, merged id, by rank.
+        vocab_size: Highest id plus one.
+        pattern: Split pattern. Without a scanner for it, only `encode_words` can be called.
+        cache_size: Bytes of memory for cached words, shared by all threads.
+        simd_level: Name in `_scanner.simd_levels()`. Defaults to the fastest.
+        whole_words: Mapping of bytes -> id for pre-tokens that become one token without merging.
 
     Attributes:
-        scanned: whether there is a scanner for the pattern.
-        dtype: of arrays of ids: uint16, or uint32 where ids reach 65,536.
+        scanned: Whether the pattern has a scanner.
+        dtype: Dtype of arrays of ids: uint16, or uint32 for ids from 65,536 on.
     """
 
     cdef unique_ptr[CppEncoder] encoder
     cdef list idle         # workers
-    cdef list id_objects   # id -> int, None until it is needed
+    cdef list id_objects   # id -> int; None until needed
     cdef readonly bint scanned
     cdef Scanner scanner
     cdef bint narrow
@@ -161,7 +161,7 @@ cdef class Encoder:
     # ------------------------------------------------------------------ workers
 
     cdef Worker acquire(self):
-        # Under the GIL, so that no lock is needed, which a fork could leave locked.
+        # The GIL protects the list. A fork could leave a separate lock locked.
         cdef Worker worker
         if self.idle:
             return self.idle.pop()
@@ -184,7 +184,7 @@ cdef class Encoder:
         self.idle.append(worker)
 
     def streaming_worker(self, size_t cache_size):
-        """Return a worker for `encode` and `encode_words` whose cache takes at most that."""
+        """Return a worker for `encode` and `encode_words` with its own cache of `cache_size`."""
         cdef Worker worker = Worker()
         worker.worker = self.encoder.get().make_worker(cache_size if cache_size else 1)
         return worker
@@ -192,10 +192,11 @@ cdef class Encoder:
     # ------------------------------------------------------------------ lists of ids
 
     def encode(self, text, SpecialSet special not None, Worker worker=None):
-        """Return the ids of a text, str or bytes of valid UTF-8, as a list of int.
+        """Return the ids of a text, str or valid UTF-8, as a list of int.
 
         Raises:
-            AbsentByteError, UnicodeEncodeError (a lone surrogate).
+            AbsentByteError: If the vocabulary does not contain a byte of the text.
+            UnicodeEncodeError: If the text contains a lone surrogate.
         """
         cdef TextView view = view_text(text)
         cdef size_t num_ids = 0
@@ -226,7 +227,7 @@ cdef class Encoder:
         """Return the ids of pre-tokens, an iterable of str, as a list of int.
 
         Raises:
-            AbsentByteError: its `item` is the index of the word.
+            AbsentByteError: See `encode`; `item` is the index of the word.
         """
         cdef Worker used = self.acquire() if worker is None else worker
         cdef EncodingWorker* cpp_worker = used.worker.get()
@@ -253,10 +254,10 @@ cdef class Encoder:
                 self.release(used)
 
     def encode_batch(self, list texts, SpecialSet special not None, int num_workers):
-        """Return the ids of texts (as `encode` takes them) as a list of lists.
+        """Return the ids of each of several texts as a list of lists.
 
         Raises:
-            AbsentByteError: its `item` is the index of the text; UnicodeEncodeError.
+            AbsentByteError, UnicodeEncodeError: See `encode`; `item` is the index of the text.
         """
         cdef list lists = []
         cdef vector[TextView] views
@@ -277,7 +278,7 @@ cdef class Encoder:
         try:
             job.reset(new BatchEncoder(pointers, self.id_size, views, special.special))
             job.get().start()
-            # This thread makes the lists of a group while the others encode the next ones.
+            # This thread makes the lists of a group while other threads encode the next groups.
             for group in range(job.get().num_groups()):
                 wait_group(job.get(), group, texts)
                 data = job.get().ids(group)
@@ -287,8 +288,7 @@ cdef class Encoder:
                 job.get().free(group)
             return tracked(lists)
         finally:
-            # (After an error, threads may still run. The results are freed before others use the
-            # workers.)
+            # After an error, threads may still run. End them before other calls use the workers.
             if job:
                 with nogil:
                     job.get().cancel()
@@ -298,7 +298,7 @@ cdef class Encoder:
                 self.release(worker)
 
     cdef list to_list(self, const void* ids, size_t count, bint keep):
-        """Return ids as a list. `keep`: may keep the ids as objects, which takes memory."""
+        """Return ids as a list; `keep` allows keeping int objects for later calls."""
         if self.id_objects is None and keep and self.vocab_size <= MAX_KEPT_IDS:
             self.id_objects = list(range(self.vocab_size))
         if self.narrow:
@@ -308,10 +308,10 @@ cdef class Encoder:
     # ------------------------------------------------------------------ arrays of ids
 
     def encode_array(self, text, SpecialSet special not None, int num_workers):
-        """Return the ids of a text (as `encode` takes it) as an array of `dtype`.
+        """Return the ids of a text as an array of `dtype`.
 
         Raises:
-            AbsentByteError, UnicodeEncodeError.
+            AbsentByteError, UnicodeEncodeError: See `encode`.
         """
         cdef TextView view = view_text(text)
         cdef vector[TextView] spans
@@ -332,19 +332,19 @@ cdef class Encoder:
             raise
 
     def encode_documents(self, list texts, SpecialSet special not None, int num_workers):
-        """Return the ids of texts, one after the other, and the number of each: two arrays.
+        """Return two arrays: the concatenated ids of texts, and the number of ids of each text.
 
         Raises:
-            AbsentByteError: its `item` is the index of the text; UnicodeEncodeError.
+            AbsentByteError, UnicodeEncodeError: See `encode`; `item` is the index of the text.
         """
         cdef vector[TextView] views
         view_texts(texts, views)
         return self.encode_in_threads(texts, views, special, num_workers)
 
     cdef encode_spans(self, text, SpecialSet special):
-        """Return the ids of a text, or None if this thread could not check for Ctrl-C."""
+        """Return the ids of a text, or None if a span is too long to encode uninterrupted."""
         cdef TextView view = view_text(text)
-        # Only the memory that is written to is really taken; the rest is freed.
+        # The system only provides memory that is written to; the rest is freed at the end.
         ids = np.empty(utf8_room(view) + OUTPUT_SLACK, self.dtype)
         cdef uint8_t[::1] out = ids.view(np.uint8)
         cdef Worker worker = self.acquire()
@@ -391,7 +391,7 @@ cdef class Encoder:
             job.reset(new BatchEncoder(pointers, self.id_size, views, special.special))
             job.get().start()
             if views.size():
-                # The first texts tell how large the array should be.
+                # Estimate the size of the array from the first texts.
                 sample = job.get().num_groups() // ESTIMATED_PARTS
                 for group in range(sample + 1):
                     wait_group(job.get(), group, texts)
@@ -420,8 +420,8 @@ cdef class Encoder:
                 job.get().gather(&out[0])
             return ids[:total], counts[: len(counts) - 1]
         finally:
-            # (After an error, threads may still run. They end before others use the workers, and
-            # before the array is freed.)
+            # After an error, threads may still run. End them before other calls use the workers and
+            # before the array is freed.
             if job:
                 with nogil:
                     job.get().cancel()
@@ -432,27 +432,27 @@ cdef class Encoder:
 
 
 @cython.final
-@cython.no_gc_clear  # what `job` points to must outlive it
+@cython.no_gc_clear  # `job` points to other attributes, which must outlive it
 cdef class FileEncoding:
-    """Encodes files with threads of its own; iterating over it gives their blocks in order.
+    """Encodes files in its own threads; an iterator over their blocks in order.
 
-    A block is `(ids, ends, num_bytes)`: an array of the encoder's dtype, which is valid until the
-    next block is requested; the number of ids in this block up to and with each separator, int64;
-    and the size of the block for progress. `close` stops the threads.
+    A block is a tuple `(ids, ends, num_bytes)`: an array of ids that is valid until the next block
+    is requested; an int64 array with the position after each separator; and the size of the block's
+    text. `close` stops the threads.
 
     Args:
-        encoder: encodes the text.
-        paths, sizes: files and their sizes in bytes; what a file holds beyond is not read.
-        special: a SpecialSet: no block cuts one of its tokens.
-        block_size: bytes.
-        num_workers: the number of threads.
-        errors: what is done with bytes that are not UTF-8: "replace", "strict" or "bytes".
-        separator: id of a special token at which documents end, or None.
-        max_piece_bytes: a text without a safe cut for more bytes is refused.
+        encoder: Encoder of the text.
+        paths, sizes: Files and the number of bytes to read from each.
+        special: SpecialSet, whose tokens are never split between blocks.
+        block_size: Bytes of text in a block.
+        num_workers: Number of threads.
+        errors: Treatment of bytes that are not UTF-8: "replace", "strict" or "bytes".
+        separator: Id of a special token that ends documents, or None.
+        max_piece_bytes: Maximum number of bytes without a safe cut.
 
     Raises, instead of yielding the failing block:
-        OSError, ValueError: a file cannot be read, became shorter, is not UTF-8.
-        AbsentByteError: its `item` is the index of the file.
+        OSError, ValueError: If a file cannot be read, became shorter, or is not UTF-8.
+        AbsentByteError: If a byte has no token; `item` is the index of the file.
     """
 
     cdef Encoder encoder
@@ -521,8 +521,8 @@ cdef class FileEncoding:
         return ids, ends, block.num_bytes
 
     def __getbuffer__(self, Py_buffer* buffer, int flags):
-        # The ids of the block. Their array keeps this object alive, so that they can be read (by a
-        # debugger, after an error) even after `close`.
+        # The buffer is the ids of the block. Their array keeps this object alive, so that they can
+        # be read even after `close`, for example by a debugger after an error.
         cdef EncodedBlock* block = self.job.get().block() if self.begun else NULL
         if block == NULL:
             raise BufferError("there is no block")
@@ -536,10 +536,10 @@ cdef class FileEncoding:
 
     @property
     def replaced(self):
-        """`(file, sequences, bytes, offset)` for every file with sequences that are not UTF-8.
+        """`(file, sequences, bytes, offset)` for every file with bytes that are not UTF-8.
 
-        In the blocks encoded so far: the index of the file, the number of these sequences and of
-        their bytes, and where the first one is.
+        The tuple contains the index of the file, the number of invalid sequences and of their bytes
+        in the blocks encoded so far, and the offset of the first one.
         """
         found = []
         for entry in self.job.get().replaced():
@@ -548,7 +548,7 @@ cdef class FileEncoding:
         return found
 
     def close(self):
-        """Stop the threads. No further block comes."""
+        """Stop the threads and end the iteration."""
         self.closed = True
         with nogil:
             self.job.get().close()
@@ -556,13 +556,13 @@ cdef class FileEncoding:
             self.encoder.release(self.workers.pop())
 
     def __dealloc__(self):
-        # (Ends the threads, and without the GIL: one of them may wait for a slow disk.)
+        # This ends the threads, without the GIL because one of them may wait for a slow disk.
         with nogil:
             self.job.reset()
 
 
 cdef int wait_group(BatchEncoder* job, size_t group, texts) except -1:
-    """Wait until a group of texts is encoded; raise what went wrong."""
+    """Wait until a group of texts is encoded, or raise the error of the job."""
     cdef cbool done = False, ended
     while not done:
         with nogil:
@@ -582,12 +582,12 @@ cdef size_t num_threads(int num_workers, size_t num_items) noexcept:
 
 
 cdef list list_of(const id_t* ids, size_t count, list objects):
-    """Return ids as a list of int; `objects`: id -> int, or None."""
+    """Return ids as a list of int; `objects` is a list of id -> int, or None."""
     cdef list result = PyList_New(count)
     cdef PyObject* item
     cdef size_t i
-    # Signal handlers, and from Python 3.12 on the garbage collector, run between the items: no
-    # caller of gc.get_objects may find a list whose last items are not there yet.
+    # Signal handlers, and from Python 3.12 on the garbage collector, can run between the items.
+    # They must not find the incomplete list by gc.get_objects.
     PyObject_GC_UnTrack(<void*>result)
     for i in range(count):
         if i % MAX_UNINTERRUPTED == 0:
@@ -604,9 +604,9 @@ cdef list list_of(const id_t* ids, size_t count, list objects):
     return result
 
 
-# While the lists of a batch are made, the garbage collector does not see them. Every few hundred new
-# lists it would read all ids of the young ones, which takes as long as making them, and sooner or
-# later those of the old ones again. (Lists of ids are part of no cycle before a caller has them.)
+# The lists of a batch are hidden from the garbage collector until all of them are made. Otherwise
+# it would traverse the ids of new lists every few hundred lists, which takes as long as making
+# them. Lists of ids cannot be part of a cycle before the caller receives them.
 
 cdef list untracked(list ids):
     PyObject_GC_UnTrack(<void*>ids)
@@ -624,7 +624,7 @@ cdef int check(const Failure& failure, texts=None) except -1:
     if failure.kind == NONE:
         return 0
     if failure.kind == LONE_SURROGATE:
-        # Which raises. A subclass of str may override `encode`.
+        # This raises. `encode` could be overridden by a subclass of str.
         PyUnicode_AsUTF8String(texts[failure.file] if isinstance(texts, list) else texts)
     if failure.kind == ABSENT_BYTE:
         raise AbsentByteError(failure.code, failure.file, failure.offset)
@@ -636,7 +636,7 @@ cdef int check(const Failure& failure, texts=None) except -1:
 
 
 cdef int raise_failure(const Failure& failure, list paths) except -1:
-    if failure.file >= <size_t>len(paths):  # not of a file: no thread could be started
+    if failure.file >= <size_t>len(paths):  # not about a file, but about starting threads
         return check(failure)
     path = paths[failure.file]
     raise_reading_failure(failure, path)

@@ -1,4 +1,4 @@
-"""The backends of the tokenizer, and the choice between them: made once, for each tokenizer."""
+"""The backends of the tokenizer, and the choice of one for a tokenizer."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ BACKENDS = ("reference", "python", "native")
 def make_encoder(
     vocabulary: Vocabulary, pattern: str, cache_size: int, backend: str | None = None
 ) -> Encoder:
-    """Return the encoder of a backend; None: `native` where it is available, else `python`.
+    """Return the encoder of a backend. Defaults to `native` if it is available, else `python`.
 
     Raises:
-        ValueError: an unknown backend; `native` where it is not available.
+        ValueError: If the backend is unknown or not available.
     """
     if backend not in (None, *BACKENDS):
         raise ValueError(
-            f"backend is {short_repr(backend)}: it must be None or one of {', '.join(BACKENDS)}"
+            f"backend must be None or one of {', '.join(BACKENDS)}, got {short_repr(backend)}"
         )
     if backend == "reference":
         from cs336_basics.tokenizer.reference import ReferenceEncoder
@@ -29,7 +29,7 @@ def make_encoder(
         return ReferenceEncoder(vocabulary, pattern)
     obstacle = _obstacle_to_native(vocabulary)
     if backend == "native" and obstacle is not None:
-        raise ValueError(f"backend is 'native', but {obstacle}: use backend=None or 'python'")
+        raise ValueError(f"backend 'native' is not available: {obstacle}; use None or 'python'")
     if backend == "python" or obstacle is not None:
         return PythonEncoder(vocabulary, pattern, cache_size)
     from cs336_basics.tokenizer.encoders.native_encoder import NativeEncoder, NativeWordEncoder
@@ -40,11 +40,11 @@ def make_encoder(
 
 
 def _obstacle_to_native(vocabulary: Vocabulary) -> str | None:
-    """Return why the compiled encoder cannot be used, None if it can."""
+    """Return why the compiled encoder cannot be used, or None if it can."""
     try:
         from cs336_basics.tokenizer.encoders.native_encoder import MAX_VOCAB_SIZE
     except ImportError as error:
         return f"the extensions are not built ({error})"
     if vocabulary.size > MAX_VOCAB_SIZE:
-        return f"the greatest id is {vocabulary.size - 1}, above the limit of {MAX_VOCAB_SIZE - 1}"
+        return f"ids must be at most {MAX_VOCAB_SIZE - 1}, got {vocabulary.size - 1}"
     return None

@@ -1,14 +1,14 @@
-"""Encoder: text to ids and back. One interface with three implementations.
+"""Encoder: text to ids and back; one interface with three implementations.
 
 | backend | file | splits | merges |
 |---|---|---|---|
-| `reference` | `reference.py` | Python | every word again, as the papers describe it |
+| `reference` | `reference.py` | Python | every word, as the papers describe it |
 | `python` | `python_encoder.py` | Python | each distinct word once, over ids |
 | `native` | `native_encoder.py` | C++ | C++, without the GIL |
 
-All give the same ids and raise the same errors; `backends.py` chooses one. The base class
-implements every operation in the obvious way on top of `encode_word`; an implementation overrides
-what it does faster.
+All return the same ids and raise the same errors; `backends.py` chooses one. The base class
+implements every operation with `encode_word`. Implementations override the operations that they
+can do faster.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 
 class AbsentByteError(Exception):
-    """A text needs a byte for which the vocabulary has no token.
+    """A text contains a byte without a token in the vocabulary.
 
     Attributes:
-        byte: its value.
-        item: index of the text, or file, among several.
-        offset: of the byte in the UTF-8 of that text.
+        byte: Value of the byte.
+        item: Index of the text or file among several.
+        offset: Offset of the byte in the UTF-8 of the text.
     """
 
     def __init__(self, byte: int, item: int = 0, offset: int = 0) -> None:
@@ -63,17 +63,17 @@ class UnknownIdError(ValueError):
 class Encoder(ABC):
     """Encodes text with one vocabulary and one split pattern, and decodes ids.
 
-    Callers have checked the arguments. In every method, `special` holds the special tokens that
-    become ids where they occur, a subset of the vocabulary's; the others are ordinary text.
+    Callers check the arguments. In every method, `special` contains the special tokens of the
+    vocabulary that become ids. Other special tokens are ordinary text.
 
     Attributes:
-        vocabulary, pattern: as given.
-        all_special: all special tokens of the vocabulary.
-        may_drop: whether the pattern may leave out part of a text. The named ones never do.
+        vocabulary, pattern: As given.
+        all_special: All special tokens of the vocabulary.
+        may_drop: Whether the pattern can leave out parts of a text. Named patterns never do.
 
-    Raises (every encoding method):
-        AbsentByteError: the vocabulary lacks a byte of the text.
-        UnicodeEncodeError: a lone surrogate.
+    Every encoding method raises:
+        AbsentByteError: If the vocabulary does not contain a byte of the text.
+        UnicodeEncodeError: If the text contains a lone surrogate.
     """
 
     def __init__(self, vocabulary: Vocabulary, pattern: str) -> None:
@@ -92,22 +92,22 @@ class Encoder(ABC):
         return pretokenize(text, self.pattern)
 
     def encode_words(self, words: Iterable[str]) -> Iterable[int]:
-        """Return the ids of pre-tokens, one after the other."""
+        """Return the concatenated ids of pre-tokens."""
         return chain.from_iterable(map(self.encode_word, words))
 
     def encode(self, text: str, special: frozenset[str]) -> list[int]:
-        """Return the ids of a text; warn, once, if the pattern does not match all of it."""
+        """Return the ids of a text. Warn once if the pattern does not match all of the text."""
         ids = self._encode(text, special)
         if self.may_drop:
             self.warn_of_dropped(len(text.encode()), ids)
         return ids
 
     def num_dropped(self, num_bytes: int, ids: Iterable[SupportsIndex]) -> int:
-        """Return how many of the bytes of a text are not in its ids."""
+        """Return the number of bytes of a text that are missing from its ids."""
         return num_bytes - len(self.decode_bytes(ids)) if self.may_drop else 0
 
     def warn_of_dropped(self, num_bytes: int, ids: Iterable[SupportsIndex]) -> None:
-        """Warn if ids do not have all bytes of their text, the first time that it happens."""
+        """Warn the first time that bytes of a text are missing from its ids."""
         if not self._has_warned and (num_dropped := self.num_dropped(num_bytes, ids)):
             self._has_warned = True
             warn(dropped_message(self.pattern, num_dropped, num_bytes, "encoded"))
@@ -127,17 +127,17 @@ class Encoder(ABC):
         return ids
 
     def _located(self, byte: int, text: str, special: frozenset[str]) -> AbsentByteError:
-        """Return the error for the first pre-token that needs a byte, with the byte's offset."""
+        """Return the error for the first pre-token with a missing byte, with the byte's offset."""
         for start, word, is_special in self.located_words(text, special):
             data = word.encode()
             if not is_special and byte in data and data not in self.vocabulary.whole_words:
                 return AbsentByteError(byte, 0, len(text[:start].encode()) + data.index(byte))
-        raise AssertionError(f"no pre-token holds the byte {byte:#04x}")
+        raise AssertionError(f"no pre-token contains the byte {byte:#04x}")
 
     def encode_array(
         self, text: str | bytes, special: frozenset[str], num_workers: int
     ) -> TokenArray:
-        """Return the ids of a text (or its valid UTF-8) as an array of `token_dtype`."""
+        """Return the ids of a text, str or valid UTF-8, as an array of `token_dtype`."""
         dtype = token_dtype(self.vocabulary.size)
         characters = text.decode() if isinstance(text, bytes) else text
         return np.array(self.encode(characters, special), dtype)
@@ -148,7 +148,7 @@ class Encoder(ABC):
         """Return the ids of each of several texts.
 
         Raises:
-            AbsentByteError: its `item` is the index of the text.
+            AbsentByteError: With the index of the text as `item`.
         """
         lists = self._encode_each(texts, special)
         if self.may_drop:
@@ -159,13 +159,13 @@ class Encoder(ABC):
     def encode_batch_array(
         self, texts: list[str], special: frozenset[str], num_workers: int
     ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
-        """Return the ids of several texts, one after the other, and where each begins.
+        """Return the concatenated ids of several texts, and the offset of each text.
 
         Returns:
-            ids of shape (num_tokens,) and `token_dtype`; offsets of shape (num_texts + 1,).
+            Ids of shape (num_tokens,) and `token_dtype`; offsets of shape (num_texts + 1,).
 
         Raises:
-            AbsentByteError: its `item` is the index of the text.
+            AbsentByteError: With the index of the text as `item`.
         """
         lists = self.encode_batch(texts, special, num_workers)
         ids = np.fromiter(chain.from_iterable(lists), token_dtype(self.vocabulary.size))
@@ -184,24 +184,24 @@ class Encoder(ABC):
     def encode_documents(
         self, texts: Sequence[bytes], special: frozenset[str]
     ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
-        """Return the ids of texts of valid UTF-8, one after the other, and the number of each.
+        """Return the concatenated ids of texts of valid UTF-8, and the number of ids of each.
 
         Raises:
-            AbsentByteError: its `item` is the index of the text.
+            AbsentByteError: With the index of the text as `item`.
         """
         lists = self._encode_each((text.decode() for text in texts), special)
         ids = np.fromiter(chain.from_iterable(lists), token_dtype(self.vocabulary.size))
         return ids, np.array([len(ids_of_text) for ids_of_text in lists], np.int64)
 
     def with_own_cache(self, cache_size: int) -> Encoder:
-        """Return an encoder for one thread, whose word cache is its own and at most this large."""
+        """Return an encoder for one thread with its own word cache of `cache_size` bytes."""
         return self
 
     def located_words(self, text: str, special: frozenset[str]) -> Iterator[tuple[int, str, bool]]:
         """Yield (start in characters, word, is special) for pre-tokens and special tokens.
 
         Raises:
-            ValueError: see `search_words`.
+            ValueError: See `search_words`.
         """
         start = 0
         for segment, is_special in split_special_tokens(text, special):
@@ -216,15 +216,15 @@ class Encoder(ABC):
         """Return the bytes of ids.
 
         Raises:
-            UnknownIdError: an id that is not in the vocabulary.
-            TypeError, ValueError: see `Tokenizer.decode`.
+            UnknownIdError: If an id is not in the vocabulary.
+            TypeError, ValueError: See `Tokenizer.decode`.
         """
         tokens: list[bytes] = []
         for token_id in plain_ids(ids):
             token = self.vocabulary.tokens.get(token_id)
             if token is None:
                 raise UnknownIdError(
-                    f"id {short_repr(token_id)} is not in the vocabulary, whose greatest id is "
+                    f"id {short_repr(token_id)} is not in the vocabulary; the highest id is "
                     f"{self.vocabulary.size - 1}"
                 )
             tokens.append(token)
@@ -236,14 +236,14 @@ class Encoder(ABC):
 
 
 def offsets_of(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return where items of these lengths begin, one after the other, and where the last ends."""
+    """Return the start of each item in a concatenation of these lengths, and the end."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
 
 
 class FileEncoder(Encoder):
-    """An encoder that releases the GIL, and encodes files by threads that read them."""
+    """An encoder that releases the GIL and encodes files in threads that also read them."""
 
     @abstractmethod
     def encode_files(
@@ -257,4 +257,4 @@ class FileEncoder(Encoder):
         separator: int | None,
         max_piece_bytes: int = MAX_PIECE_BYTES,
     ) -> FileEncoding:
-        """Return an iterator over the blocks of files of plain text, as `_encoder.FileEncoding`."""
+        """Return an iterator over the blocks of plain-text files; see `_encoder.FileEncoding`."""

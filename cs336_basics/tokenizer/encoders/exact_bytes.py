@@ -1,11 +1,10 @@
-"""Encoding of bytes that need not be UTF-8, exactly: `errors="bytes"`.
+"""Lossless encoding of bytes that may not be UTF-8: `errors="bytes"`.
 
-The rule: text in UTF-8 is encoded as always, and each byte that is not UTF-8 becomes the token of
-this byte. Which bytes are not UTF-8 is what Python's decoder says (`errors="surrogateescape"`; the
-Unicode Standard, section 3.9): every byte of an incomplete or forbidden sequence. The text before
-such bytes is split as if it ended there, the text after them as if it began there; merges and
-special tokens never join or cross them. So decoding gives back every byte string, and a byte string
-that is UTF-8 has the ids of its text.
+Valid UTF-8 is encoded as text, and each invalid byte becomes the token of this byte. A byte is
+invalid if it belongs to an incomplete or forbidden sequence, as in Python's decoder with
+`errors="surrogateescape"` (Unicode Standard, section 3.9). The texts before and after invalid bytes
+are split separately, and no merge or special token crosses these bytes. Decoding therefore restores
+every byte string, and valid UTF-8 has the same ids as its text.
 """
 
 from __future__ import annotations
@@ -20,28 +19,28 @@ from cs336_basics.tokenizer.ids import TokenArray, token_dtype
 from cs336_basics.tokenizer.vocabulary import ABSENT
 
 EXACT = "bytes"
-"""The value of `errors` that asks for it."""
+"""The value of `errors` for this encoding."""
 
 BATCH_SIZE = 4096
-"""Texts that are encoded by one call: data that is not text holds one in every few bytes."""
+"""Texts that are encoded in one call. Binary data has a short text every few bytes."""
 
 LARGE = 1 << 18
-"""Bytes of a text that is encoded by itself, with threads."""
+"""Texts of at least this many bytes are encoded separately and in threads."""
 
 
 def encode_exactly(
     encoder: Encoder, data: bytes, special: frozenset[str], num_workers: int = 1
 ) -> TokenArray:
-    """Return the ids of bytes by the rule of this module, as an array of `token_dtype`.
+    """Return the ids of any bytes as an array of `token_dtype`; see the module docstring.
 
     Args:
-        encoder: encodes the text between invalid bytes.
-        data: any bytes.
-        special: the special tokens that become ids.
-        num_workers: threads for long texts.
+        encoder: Encoder of the text between invalid bytes.
+        data: Any bytes.
+        special: Special tokens that become ids.
+        num_workers: Number of threads for long texts.
 
     Raises:
-        AbsentByteError: the vocabulary lacks a byte; `offset` is that in `data`.
+        AbsentByteError: If the vocabulary does not contain a byte, with its offset in `data`.
     """
     arrays = [np.zeros(0, token_dtype(encoder.vocabulary.size))]
     batch: list[tuple[bytes, bytes]] = []
@@ -68,7 +67,7 @@ def encode_exactly(
 def _encode_batch(
     encoder: Encoder, batch: list[tuple[bytes, bytes]], special: frozenset[str], start: int
 ) -> TokenArray:
-    """Return the ids of some texts, each followed by its invalid bytes; see `encode_exactly`.
+    """Return the ids of texts, each followed by invalid bytes.
 
     `start` is the offset of the first text, for errors.
     """
@@ -93,10 +92,7 @@ def _encode_batch(
 def _check_invalid_bytes(
     byte_ids: Sequence[int], batch: list[tuple[bytes, bytes]], start: int
 ) -> None:
-    """Raise AbsentByteError for the first invalid byte that the vocabulary lacks.
-
-    `start` is the offset of the first text.
-    """
+    """Raise AbsentByteError for the first invalid byte that is not in the vocabulary."""
     absent = {byte for byte, token_id in enumerate(byte_ids) if token_id == ABSENT}
     if not absent:
         return
@@ -110,13 +106,13 @@ def _check_invalid_bytes(
 
 
 def absent_byte_error(byte: int, where: str) -> ValueError:
-    """Return the error for a byte that the vocabulary lacks.
+    """Return the error for a byte that is not in the vocabulary.
 
     Args:
-        byte: the byte.
-        where: where it is, for example "at offset 5".
+        byte: Value of the byte.
+        where: Location of the byte, for example "at offset 5".
     """
     return ValueError(
-        f"the vocabulary has no token for the byte {byte:#04x} {where}: add it to the vocabulary, "
+        f"the vocabulary has no token for the byte {byte:#04x} {where}; add it to the vocabulary, "
         "or remove the byte"
     )

@@ -19,23 +19,23 @@ from cs336_basics.tokenizer.ids import TokenArray
 from cs336_basics.tokenizer.vocabulary import ABSENT, Vocabulary, max_array_size
 
 MAX_VOCAB_SIZE = (1 << 32) - 1
-"""The compiled encoder holds ids in 32 bits; the greatest value marks an absent byte."""
+"""The compiled encoder stores ids in 32 bits and reserves the highest value for absent bytes."""
 
-# The most subsets of the special tokens that are cached; programs hardly ever use more.
+# Maximum number of cached subsets of the special tokens. Programs rarely use more.
 _MAX_SPECIAL_SETS = 16
 
 
 class NativeWordEncoder(Encoder):
-    """Compiled merging, caching and decoding; Python splits the text.
+    """Compiled merging, caching and decoding for split patterns without a scanner.
 
-    For a split pattern without a scanner.
+    Python splits the text.
 
     Args:
-        vocabulary, pattern: as `Encoder`.
-        cache_size: bytes of memory for cached words, of all threads together; 0 = cache nothing.
+        vocabulary, pattern: See `Encoder`.
+        cache_size: Bytes of memory for cached words, shared by all threads; 0 disables the cache.
     """
 
-    _worker: _encoder.Worker | None = None  # with its own cache, see `with_own_cache`
+    _worker: _encoder.Worker | None = None  # has its own cache; see `with_own_cache`
 
     def __init__(self, vocabulary: Vocabulary, pattern: str, cache_size: int) -> None:
         super().__init__(vocabulary, pattern)
@@ -59,8 +59,8 @@ class NativeWordEncoder(Encoder):
         """As `Encoder`."""
         return self._compiled.encode_words(words, self._worker)
 
-    # The compiled decoder takes lists and arrays of known ids, and returns None for others: other
-    # iterables, and invalid ids.
+    # The compiled decoder decodes lists and arrays of known ids. It returns None for other
+    # iterables and for invalid ids.
 
     def decode_bytes(self, ids: Iterable[SupportsIndex]) -> bytes:
         """As `Encoder`."""
@@ -74,9 +74,9 @@ class NativeWordEncoder(Encoder):
 
 
 class NativeEncoder(NativeWordEncoder, FileEncoder):
-    """Compiled from end to end: splitting too, without the GIL, by several threads.
+    """Compiled splitting, merging and decoding for split patterns with a scanner.
 
-    For split patterns that have a scanner.
+    It encodes in several threads and without the GIL.
     """
 
     def __init__(self, vocabulary: Vocabulary, pattern: str, cache_size: int) -> None:
@@ -133,7 +133,7 @@ class NativeEncoder(NativeWordEncoder, FileEncoder):
         )  # fmt: skip
 
     def located_words(self, text: str, special: frozenset[str]) -> Iterator[tuple[int, str, bool]]:
-        """As `Encoder`. The pattern matches every character, so that lengths add up."""
+        """As `Encoder`; patterns with a scanner match every character."""
         start = 0
         for segment, is_special in split_special_tokens(text, special):
             for word in [segment] if is_special else pretokenize(segment, self.pattern):
@@ -142,7 +142,7 @@ class NativeEncoder(NativeWordEncoder, FileEncoder):
 
 
 class _SpecialSets(dict[frozenset[str], _encoder.SpecialSet]):
-    """Set of special tokens -> its form for the compiled encoder, made on first use."""
+    """Mapping of a set of special tokens -> compiled set, made on first use."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__()
@@ -159,7 +159,7 @@ class _SpecialSets(dict[frozenset[str], _encoder.SpecialSet]):
 def compile_vocabulary(
     vocabulary: Vocabulary, pattern: str, cache_size: int, **options: str
 ) -> _encoder.Encoder:
-    """Return the compiled encoder of a vocabulary; `options` are passed on to it."""
+    """Return the compiled encoder of a vocabulary; `options` are passed to its constructor."""
     return _encoder.Encoder(
         [None if byte_id == ABSENT else byte_id for byte_id in vocabulary.byte_ids],
         vocabulary.merge_ids,
@@ -172,7 +172,7 @@ def compile_vocabulary(
 
 
 def compile_decoder(vocabulary: Vocabulary) -> Decoder:
-    """Return the compiled decoder of a vocabulary: one without tokens if the gaps are too large."""
+    """Return the compiled decoder of a vocabulary; it has no tokens if the gaps are too large."""
     size = vocabulary.size
     if size > max_array_size(len(vocabulary.tokens)):
         size = 0

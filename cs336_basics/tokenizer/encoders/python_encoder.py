@@ -1,8 +1,8 @@
 """The `python` backend: merging by rank over ids, with a cache of words.
 
-Unlike `reference.py`, it works on ids instead of bytes, merges each distinct word once as long as
-the cache holds it, and merges a very long word with a linked list. It is used where the compiled
-encoder is not built; readers find the idea of the compiled encoder here.
+Unlike `reference.py`, it works on ids instead of bytes, caches the ids of words, and merges very
+long words with a linked list. It is the default if the extensions are not built. The compiled
+encoder follows the same ideas.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cs336_basics.tokenizer.vocabulary import ABSENT, Vocabulary
 
 _NO_RANK = sys.maxsize
 
-# From about this many bytes on, the linked list is faster than scanning the word for each merge.
+# For words of at least this many bytes, a linked list is faster than a scan for each merge.
 _LONG_WORD = 100
 
 
@@ -26,8 +26,8 @@ class PythonEncoder(Encoder):
     """Merges by rank, one pair at a time; caches the ids of words.
 
     Args:
-        vocabulary, pattern: as `Encoder`.
-        cache_size: bytes of memory for cached words; 0 = cache nothing.
+        vocabulary, pattern: See `Encoder`.
+        cache_size: Bytes of memory for cached words; 0 disables the cache.
     """
 
     def __init__(self, vocabulary: Vocabulary, pattern: str, cache_size: int) -> None:
@@ -39,7 +39,7 @@ class PythonEncoder(Encoder):
         return PythonEncoder(self.vocabulary, self.pattern, cache_size)
 
     def encode_words(self, words: Iterable[str]) -> Iterable[int]:
-        """As `Encoder`; the lookup of a cached word runs no line of Python."""
+        """As `Encoder`; cached words are looked up without running Python code."""
         return chain.from_iterable(map(self.cache.__getitem__, words))
 
     def encode_word(self, word: str) -> list[int]:
@@ -47,7 +47,7 @@ class PythonEncoder(Encoder):
         return self.encode_bytes(word.encode())
 
     def encode_bytes(self, data: bytes) -> list[int]:
-        """Return the ids of a word that need not be UTF-8."""
+        """Return the ids of a word of any bytes."""
         whole = self.vocabulary.whole_words.get(data)
         if whole is not None:
             return [whole]
@@ -61,7 +61,7 @@ class PythonEncoder(Encoder):
         return list(self._merge_long(symbols))
 
     def _merge(self, symbols: list[int]) -> list[int]:
-        """Merge by rank within a list: fast for a short word, quadratic time for a long one."""
+        """Merge by rank within a list: fast for short words, quadratic time for long ones."""
         rank_of = self.vocabulary.pair_ranks.get
         merged_ids = self.vocabulary.merged_ids
         ranks = [rank_of(pair, _NO_RANK) for pair in pairwise(symbols)]
@@ -76,18 +76,23 @@ class PythonEncoder(Encoder):
         return symbols
 
     def _merge_long(self, word: list[int]) -> Iterator[int]:
-        """Merge by rank in time n log n: a linked list of symbols, and the positions of each rank.
+        """Merge by rank in O(n log n) time, with a linked list and the positions of each rank.
 
-        Each merge removes one symbol and adds at most two pairs, so at most three positions are
-        visited for each symbol. The positions of a rank come from left to right: what becomes of
-        the bytes of a token does not depend on its neighbours as long as no merge reaches across,
-        so of two places with the same bytes the left one is never behind. Arrays, not lists: a word
-        of a megabyte is then small enough for the L2 cache to help.
+        There are at most three positions per symbol: one at the start, and two for each merge,
+        which removes a symbol.
+
+        A rank's positions are recorded from left to right, so the first one is the leftmost.
+        Proof: until a merge crosses its ends, a part of the word is merged independently of its
+        neighbors. Of two parts with the same bytes, both have the same next merge whenever they
+        are in the same state, and the left part applies it first. So it is never behind, and its
+        pair is recorded first.
+
+        Arrays need less memory than lists, so even a word of a megabyte benefits from the L2 cache.
         """
         rank_of = self.vocabulary.pair_ranks.get
         merged_ids = self.vocabulary.merged_ids
         end = len(word)
-        # symbols[i] begins at byte i; the bytes up to after[i] were merged into it.
+        # symbols[i] covers the bytes from i to after[i].
         symbols = array("q", word)
         before = array("q", range(-1, end - 1))
         after = array("q", range(1, end + 1))
@@ -96,7 +101,7 @@ class PythonEncoder(Encoder):
         open_ranks: list[int] = []  # a heap of the keys of positions_of_rank
 
         def add_pair(position: int) -> None:
-            """Record the rank of the pair that begins at `position`."""
+            """Record `position` for the rank of the pair that starts there."""
             rank = rank_of((symbols[position], symbols[after[position]]))
             if rank is None:
                 return
@@ -117,7 +122,7 @@ class PythonEncoder(Encoder):
             position = positions_of_rank[rank][num_visited[rank]]
             num_visited[rank] += 1
             second = after[position]
-            # One of the two may have been merged with another since they were recorded.
+            # Another merge may have changed the pair since it was recorded.
             if (
                 symbols[position] == ABSENT
                 or second == end
@@ -137,16 +142,16 @@ class PythonEncoder(Encoder):
 
 
 class WordCache(dict[str, list[int]]):
-    """Pre-token -> ids, filled on demand: `cache[word]` encodes a word that it lacks.
+    """Cache of pre-token -> ids: `cache[word]` encodes a missing word and adds it.
 
-    It takes about `max_bytes` of memory at most; when it is full, it is emptied. Threads may share
-    it: at worst a word is encoded twice, or its bytes are counted slightly wrong. The ids are
-    lists, not tuples: Python keeps up to 2,000 freed tuples of every length for itself, so that an
-    emptied cache would not free its memory.
+    The cache takes about `max_bytes` of memory and is emptied when it is full. Threads can share
+    it; at worst, a word is encoded twice or its size is counted slightly wrong. The ids are lists,
+    because Python keeps up to 2,000 freed tuples of every length, so that clearing a cache of
+    tuples would not free all memory.
     """
 
-    # Memory of a word besides itself and its ids: its slot in the table, which is one third to two
-    # thirds full, and the rounding of the allocator. Measured with tracemalloc.
+    # Additional memory of a cached word, measured with tracemalloc: its slot in the table, which is
+    # one third to two thirds full, and the rounding of the allocator.
     _SLOT = 50
 
     def __init__(self, encode_word: Callable[[str], list[int]], max_bytes: int) -> None:
@@ -158,7 +163,7 @@ class WordCache(dict[str, list[int]]):
     def __missing__(self, word: str) -> list[int]:
         ids = self._encode_word(word)
         num_bytes = sys.getsizeof(word) + sys.getsizeof(ids) + self._SLOT
-        # Long words rarely occur again, and one of them would take the memory of many short ones.
+        # Long words rarely repeat, and each would take the memory of many short ones.
         if len(word.encode()) < _LONG_WORD and num_bytes <= self._max_bytes:
             if self._num_bytes + num_bytes > self._max_bytes:
                 self.clear()

@@ -1,4 +1,4 @@
-"""Views of Python texts, str or bytes of valid UTF-8, for C++ (`native/unicode/text_view.hpp`)."""
+"""C++ views of Python texts, str or valid UTF-8 (`native/unicode/text_view.hpp`)."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_AsUTF8String
@@ -41,14 +41,14 @@ cdef extern from "Python.h":
 
 
 cdef inline TextView view_text(text) except *:
-    """Return a view of a text; valid as long as the text."""
+    """Return a view of a text, which must outlive the view."""
     cdef TextView view
     cdef int kind
     if isinstance(text, str):
         kind = PyUnicode_KIND(text)
         view.data = PyUnicode_DATA(text)
         view.length = PyUnicode_GET_LENGTH(text)
-        if PyUnicode_IS_ASCII(text):  # which is UTF-8 already
+        if PyUnicode_IS_ASCII(text):  # already UTF-8
             view.kind = UTF8
         else:
             view.kind = LATIN1 if kind == 1 else UCS2 if kind == 2 else UCS4
@@ -56,13 +56,13 @@ cdef inline TextView view_text(text) except *:
         view.data = PyBytes_AS_STRING(text)
         view.length = PyBytes_GET_SIZE(text)
         view.kind = UTF8
-    else:  # above all: not a buffer that can change meanwhile
+    else:  # other buffers could change while they are read
         raise TypeError(f"text is of type {type(text).__name__}, not str or bytes")
     return view
 
 
 cdef inline int view_texts(list texts, vector[TextView]& views) except -1:
-    """Append views of texts; valid as long as the texts."""
+    """Append views of texts, which must outlive the views."""
     views.reserve(len(texts))
     for text in texts:
         views.push_back(view_text(text))
@@ -70,10 +70,10 @@ cdef inline int view_texts(list texts, vector[TextView]& views) except -1:
 
 
 cdef inline object utf8_text(text, int num_threads=1):
-    """Return a text in a form whose view is UTF-8: ASCII, or bytes.
+    """Return a text whose view is UTF-8: ASCII str or bytes.
 
     Raises:
-        UnicodeEncodeError: a lone surrogate.
+        UnicodeEncodeError: If the text contains a lone surrogate.
     """
     cdef TextView view = view_text(text)
     cdef unique_ptr[Utf8Writer] writer
@@ -87,5 +87,5 @@ cdef inline object utf8_text(text, int num_threads=1):
     out = <uint8_t*>PyBytes_AS_STRING(data)
     with nogil:
         done = writer.get().write(out)
-    # Where it was not done, the conversion raises. A subclass may override `encode`.
+    # If the writer failed, this conversion raises. `text.encode` could be overridden by a subclass.
     return data if done else PyUnicode_AsUTF8String(text)

@@ -1,4 +1,4 @@
-"""encode_file: a corpus to a token file, in constant memory and atomically.
+"""encode_file: encode a corpus to a token file, in constant memory and atomically.
 
 `encoded_blocks.py` makes the ids, `token_writer.py` writes them.
 """
@@ -39,58 +39,57 @@ def encode_file(
     document_starts: bool = False,
     end_of_document: str | None = None,
 ) -> dict[str, Any]:
-    """Encode files of text to a token file, in constant memory whatever their size.
+    """Encode files of text to a token file, in constant memory.
 
-    The ids are those of the whole text, the same for every number of workers and every chunk size.
-    No token spans two files or rows. The output file appears under its name when it is complete;
-    after an error there is none, and a file that it would replace is kept.
+    The ids equal the ids of the whole text, for every number of workers and every chunk size. No
+    token spans two files or rows. The output file appears when it is complete; after an error, an
+    existing file is unchanged.
 
     Args:
-        tokenizer: encodes the text.
-        source: a Corpus; or a file, a glob such as `"data/*.txt"`, or several of both, for
-            `Corpus(source)`. Text is read as bytes: line ends and a byte order mark are text.
-        destination: FILE.npy; for its format see `token_files.py`.
-        num_workers: threads, or worker processes where the encoder does not release the GIL; None =
-            one for each core. No more are started than there are chunks.
-        progress: show a progress bar on a terminal.
-        overwrite: replace a file that exists.
-        chunk_size: bytes of text encoded at a time.
-        document_starts: also write where documents begin, for `load_document_starts`. That is
-            with every file of text, with every row, and after every `end_of_document` in the text
-            (`<|endoftext|>`, if there is none and the tokenizer has it). A document without tokens
-            does not count.
-        end_of_document: a special token to append to every row and every file of text that has
-            tokens and does not end with it already.
+        tokenizer: Tokenizer that encodes the text.
+        source: A Corpus, or a file, a glob such as `"data/*.txt"`, or a list of files and globs for
+            `Corpus(source)`. Text is read as bytes, including line ends and byte order marks.
+        destination: FILE.npy; see `token_files.py` for the format.
+        num_workers: Maximum number of threads, or of worker processes if the encoder does not
+            release the GIL. Defaults to all cores.
+        progress: Whether to show a progress bar on a terminal.
+        overwrite: Whether to replace an existing file.
+        chunk_size: Bytes of text to encode at a time.
+        document_starts: Whether to write the positions where documents start, for
+            `load_document_starts`. A document starts at every file of text and every row, and after
+            every `end_of_document` in the text (by default `<|endoftext|>`, if the tokenizer has
+            this token). Documents without tokens are left out.
+        end_of_document: Special token to append to every row and every file of text that has tokens
+            and does not end with it.
 
     Returns:
-        the metadata of the file: tokenizer (its `source`), tokenizer_hash, vocab_size, dtype
-        (uint16, or uint32 where ids reach 65,536), num_tokens, num_bytes (of the text,
-        uncompressed), bytes_per_token, source (a path, or a list of several), library_version;
-        with `document_starts` also num_documents and document_separator (a special token or
-        None); with `end_of_document` also that token.
+        Metadata of the file: tokenizer (its `source`), tokenizer_hash, vocab_size, dtype (uint16,
+        or uint32 for vocabularies with ids from 65,536 on), num_tokens, num_bytes (of the
+        uncompressed text), bytes_per_token, source (a path or a list of paths), library_version;
+        with `document_starts` also num_documents and document_separator (a special token or None);
+        with `end_of_document` also this token.
 
     Raises:
-        FileNotFoundError: there is no such source.
-        FileExistsError: the destination exists, and `overwrite` is false.
-        ValueError: a bad source, see Corpus; a source is damaged, became shorter, lacks the field
-            or column, or is (`errors="strict"`) not UTF-8, with the offset; the destination does
-            not end in .npy, or is a source; `end_of_document` is not a special token; the
-            vocabulary lacks a byte of the text.
-        OSError: a source cannot be read, or the destination cannot be written (the disk is full).
-        ImportError: a library for the format is missing, named with the command that installs it.
-        RuntimeError: a worker process died.
+        FileNotFoundError: If the source does not exist.
+        FileExistsError: If the destination exists and `overwrite` is false.
+        ValueError: If the source is invalid (see Corpus), damaged, became shorter, does not have
+            the field or column, or is not UTF-8 (`errors="strict"`), with the offset; if the
+            destination does not end in .npy, or is a source; if `end_of_document` is not a special
+            token; or if a byte of the text is not in the vocabulary.
+        OSError: If a source cannot be read, or the destination cannot be written.
+        ImportError: If a library for the format is missing. The message has the install command.
+        RuntimeError: If a worker process died.
 
     Warns:
-        UserWarning: bytes that are not UTF-8 were read as U+FFFD; or the pattern does not match all
-            of the text, and decoding does not give it back. Both with the share.
+        UserWarning: If bytes that are not UTF-8 were read as U+FFFD, or the pattern does not match
+            all of the text, so that decoding does not restore it; with the share of bytes.
     """
     check_is_tokenizer(tokenizer)
     corpus = Corpus.of(source)
     destination = Path(destination)
     check_destination(destination, corpus.files, overwrite)
     chunk_size = checked_integer("chunk_size", chunk_size, 1, note=" byte")
-    # Errors should be raised before the work begins: this raises those of Parquet files.
-    corpus.by_plainness()[1].chunks()
+    corpus.by_plainness()[1].chunks()  # raises errors of Parquet files before the work starts
     num_workers = resolve_num_workers(num_workers)
     task = EncodingTask.of(
         tokenizer, corpus.errors, chunk_size, document_starts=document_starts,
@@ -123,20 +122,21 @@ def write_token_file(
     changes: TextChanges,
     advance: Callable[[int], object] = lambda bytes_read: None,
 ) -> dict[str, Any]:
-    """Write ids to a token file; return its metadata.
+    """Write ids to a token file and return its metadata.
 
     Args:
-        tokenizer: the one that made the ids.
-        blocks: the ids; closed at the end.
+        tokenizer: Tokenizer that made the ids.
+        blocks: Generator of the ids, which is closed at the end.
         destination: FILE.npy.
-        task: how they were encoded.
-        source: what they were made from, for the metadata.
-        changes: what reading changed, added to until the last block; a warning reports it.
-        advance: is called with `bytes_read` of each block.
+        task: Task that the ids were encoded for.
+        source: Source of the text, for the metadata.
+        changes: Changes of the text by reading. The changes of each block are added to it, and it
+            is reported by a warning at the end.
+        advance: Callback invoked with `bytes_read` of each block.
 
     Raises:
-        ValueError: there are no ids.
-        OSError: the destination cannot be written.
+        ValueError: If there are no ids.
+        OSError: If the destination cannot be written.
     """
     num_bytes = 0
     with open_token_writer(
@@ -152,10 +152,8 @@ def write_token_file(
         writer.end_document()
         if writer.num_tokens == 0:
             name = source if isinstance(source, str) else f"{len(source):,} files"
-            reason = (
-                "the split pattern matches nothing in it" if num_bytes else "there is no text in it"
-            )
-            raise ValueError(f"{os.path.basename(name)} gave no tokens: {reason}")
+            reason = "the split pattern matches nothing" if num_bytes else "it has no text"
+            raise ValueError(f"{os.path.basename(name)}: no tokens were encoded because {reason}")
         metadata = {"num_bytes": num_bytes, "source": source}
         if task.document_starts:
             metadata["document_separator"] = task.separator
@@ -168,12 +166,11 @@ def write_token_file(
 
 
 def check_destination(destination: Path, sources: Iterable[str], overwrite: bool) -> None:
-    """Check that a token file may be written, before anything is encoded."""
+    """Check that a token file may be written."""
     if destination.suffix != ".npy":
-        raise ValueError(f"{destination} does not end in .npy: name a NumPy array, FILE.npy")
+        raise ValueError(f"destination must end in .npy, got {destination}")
     check_is_no_input(destination, sources)
     if destination.exists() and not overwrite:
         raise FileExistsError(
-            f"{destination} exists: choose another name, or replace it with overwrite=True "
-            "(--overwrite)"
+            f"{destination}: file exists; choose another name, or pass overwrite=True (--overwrite)"
         )

@@ -1,4 +1,4 @@
-"""encode_rows: rows in memory, or a stream of them, to a token file, in constant memory."""
+"""encode_rows: encode rows, in memory or a stream, to a token file in constant memory."""
 
 from __future__ import annotations
 
@@ -34,34 +34,34 @@ def encode_rows(
     document_starts: bool = False,
     end_of_document: str | None = None,
 ) -> dict[str, Any]:
-    """Encode rows to a token file, as `encode_file` does files of rows.
+    """Encode rows to a token file.
 
-    Every row is a document: no token spans two of them. The rows are read as they are needed, so
-    they may be a stream. The output file appears under its name when it is complete; after an error
-    there is none, and a file that it would replace is kept.
+    Every row is a document, so no token spans two rows. The rows are read as needed and can be a
+    stream. The output file appears when it is complete; after an error, an existing file is
+    unchanged.
 
     Args:
-        tokenizer: encodes the text.
-        rows: texts, str or UTF-8 bytes; or, with `field`, dicts, a dataset of Hugging Face's
-            library, an Arrow table or stream; see `texts_of_rows`.
+        tokenizer: Tokenizer that encodes the text.
+        rows: Texts, str or UTF-8 bytes; or, with `field`, dicts, a Hugging Face dataset, or an
+            Arrow table or stream; see `texts_of_rows`.
         destination: FILE.npy.
-        field: the field or column of the rows that has the text.
-        errors: `"replace"` reads bytes that are not UTF-8, and lone surrogates, as U+FFFD;
-            `"strict"` refuses them; `"bytes"` keeps bytes exactly.
-        num_workers, overwrite, document_starts, end_of_document: as for `encode_file`.
+        field: Field or column that contains the text.
+        errors: Treatment of bytes that are not UTF-8 and of lone surrogates: `"replace"` reads them
+            as U+FFFD, `"strict"` raises ValueError, `"bytes"` encodes bytes losslessly.
+        num_workers, overwrite, document_starts, end_of_document: See `encode_file`.
 
     Returns:
-        the metadata of the file, see `encode_file`; source is the type of `rows`.
+        Metadata of the file; see `encode_file`. Its source is the type of `rows`.
 
     Raises:
-        TypeError: `rows` are not rows, or one is not a text.
-        ValueError: rows lack the field, or none gives a token; (`"strict"`) a row is not UTF-8;
-            the vocabulary lacks a byte of the text; messages name the row. A bad destination or
-            special token.
-        FileExistsError, OSError, RuntimeError: as `encode_file`.
+        TypeError: If `rows` are not rows, or a row is not a text.
+        ValueError: If a row does not have the field, is not UTF-8 (`"strict"`), or has a byte that
+            is not in the vocabulary, with the index of the row; if there are no tokens; or if the
+            destination or special token is invalid.
+        FileExistsError, OSError, RuntimeError: See `encode_file`.
 
     Warns:
-        UserWarning: as `encode_file`.
+        UserWarning: See `encode_file`.
     """
     check_is_tokenizer(tokenizer)
     check_errors(errors, ENCODING_ERRORS)
@@ -92,10 +92,8 @@ def _batches(texts: Iterable[Any], chunk_size: int) -> Iterator[TextBatch]:
     size = num_bytes = 0
     for index, text in enumerate(texts):
         if not isinstance(text, (str, bytes)):
-            hint = ": pass field=, such as field='text'" if isinstance(text, Mapping) else ""
-            raise TypeError(
-                f"row {index:,} is of type {type(text).__name__}, not str or bytes{hint}"
-            )
+            hint = "; pass field=, such as field='text'" if isinstance(text, Mapping) else ""
+            raise TypeError(f"row {index:,} must be str or bytes, not {type(text).__name__}{hint}")
         blocks.append(TextBlock(text, True, "", f"row {index:,}", None, 0))
         size += len(text)
         if size >= chunk_size:

@@ -1,8 +1,8 @@
 """The pipeline from a corpus to the ids of its text, block by block, in constant memory.
 
-An encoder that releases the GIL (`FileEncoder`) reads plain text in its own threads; other text
-(compressed text, JSON lines, Parquet) is read here and encoded by threads, batch by batch. With any
-other encoder, worker processes encode the batches. The ids are the same.
+A `FileEncoder`, which releases the GIL, reads plain text in its own threads. Other text (compressed
+text, JSON lines, Parquet) is read here and encoded in threads, batch by batch. With any other
+encoder, worker processes encode the batches. The ids are the same.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from cs336_basics.tokenizer.ids import TokenArray
 from cs336_basics.tokenizer.tokenizer import Tokenizer
 
 DEFAULT_CHUNK_SIZE = 1 << 19
-"""Bytes of text encoded at a time: enough to hide the cost of passing them to a worker."""
+"""Bytes of text to encode at a time, enough to hide the cost of passing them to a worker."""
 
 LARGE_BATCH = 16 << 20
-"""A batch of more bytes is encoded by the main thread, the only one that sees Ctrl-C."""
+"""Larger batches are encoded in the main thread, because only this thread can handle Ctrl-C."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -47,7 +47,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class EncodingTask:
-    """How text is encoded to a token file. A special id is None where there is no such token."""
+    """Settings for encoding text to a token file. A special id is None if there is no token."""
 
     errors: str
     splitter: Splitter
@@ -71,7 +71,7 @@ class EncodingTask:
         """Return the task that `encode_file` describes.
 
         Raises:
-            ValueError: `end_of_document` is not a special token.
+            ValueError: If `end_of_document` is not a special token.
         """
         separator = end_of_document
         if separator is None and END_OF_TEXT in tokenizer.special_tokens:
@@ -93,8 +93,8 @@ class TextBatch:
     """Some texts of a corpus.
 
     Attributes:
-        blocks: the texts.
-        bytes_read: how much of all stored files has been read up to here.
+        blocks: The texts.
+        bytes_read: Number of stored bytes read so far.
     """
 
     blocks: list[TextBlock]
@@ -115,7 +115,7 @@ def encoded_blocks(
 ) -> Generator[EncodedBlock, None, None]:
     """Yield the ids of a corpus in order. Closing the generator ends the work.
 
-    What compiled code replaced in files of plain text is added to `changes`.
+    Replacements in plain-text files are added to `changes`; each block has its other changes.
     """
     encoder = tokenizer.encoder
     if not isinstance(encoder, FileEncoder):
@@ -143,7 +143,7 @@ def _encode_plain_text(
     num_workers: int,
     changes: TextChanges,
 ) -> Iterator[EncodedBlock]:
-    """Yield the ids of files of plain text; the threads that encode also read."""
+    """Yield the ids of plain-text files, which the encoding threads read."""
     sizes = corpus.sizes
     block_size = min(task.chunk_size, max(1, *sizes))  # C++ integers have a limit
     blocks_per_file = (-(-size // block_size) for size in sizes)
@@ -176,8 +176,8 @@ def encode_batches(
 ) -> Generator[EncodedBlock, None, None]:
     """Yield the ids of batches of text, in order.
 
-    They are encoded by threads, or, where the encoder does not release the GIL, by worker
-    processes, or by this one if one is enough.
+    Batches are encoded in threads, or in worker processes if the encoder does not release the GIL
+    and there is more than one worker.
     """
     encoder = tokenizer.encoder
     if isinstance(encoder, FileEncoder):
@@ -192,7 +192,7 @@ def encode_batches(
         for batch in batches:
             yield encode_text_batch(encoder, batch, task)
         return
-    # A tokenizer is too large to be sent with every batch: each worker reads it once.
+    # A tokenizer is too large to send with every batch, so each worker reads it once.
     with tempfile.TemporaryDirectory() as directory:
         tokenizer.save(directory)
         arguments = ((directory, tokenizer.backend, batch, task) for batch in batches)
@@ -207,7 +207,7 @@ def _encode_in_worker(
 
 @functools.lru_cache(maxsize=1)
 def load_encoder_once(directory: str, backend: str | None) -> Encoder:
-    """Return the encoder of a saved tokenizer, which a worker process keeps."""
+    """Return the encoder of a saved tokenizer; a worker process caches it."""
     return Tokenizer.from_directory(directory, backend=backend).encoder
 
 
@@ -228,7 +228,7 @@ def read_batches(corpus: Corpus, task: EncodingTask, bytes_read: int) -> Iterato
 
 
 def encode_text_batch(encoder: Encoder, batch: TextBatch, task: EncodingTask) -> EncodedBlock:
-    """Return the ids of some texts, with the ends of documents as far as they are known here."""
+    """Return the ids of a batch and the ends of the documents that end within it."""
     changes = TextChanges()
     texts = [_checked_text(block, task.errors, changes) for block in batch.blocks]
     if task.errors == EXACT and not all(map(is_valid_utf8, texts)):
@@ -241,18 +241,18 @@ def encode_text_batch(encoder: Encoder, batch: TextBatch, task: EncodingTask) ->
             error.offset += block.offset or 0
             raise _absent_byte(block.origin, error, block.text == text) from None
     changes.num_dropped = encoder.num_dropped(sum(map(len, texts)), ids)
-    # Where a file or row begins, the one before has ended. TokenWriter handles one that ended
-    # before this batch, which is not known here.
+    # The start of a file or row ends the previous document. TokenWriter handles documents that
+    # ended with the previous batch.
     begins = np.array([block.starts_document for block in batch.blocks], bool)
     ends = np.unique((np.cumsum(lengths) - lengths)[begins])
     ends = ends[ends > 0]
     if task.end_id is not None:
-        lacking = ends[ids[ends - 1] != task.end_id]
-        ids = np.insert(ids, lacking, task.end_id)
-        ends = ends + np.searchsorted(lacking, ends, side="right")
+        unmarked = ends[ids[ends - 1] != task.end_id]
+        ids = np.insert(ids, unmarked, task.end_id)
+        ends = ends + np.searchsorted(unmarked, ends, side="right")
     if task.separator_id is not None:
         ends = np.union1d(ends, np.flatnonzero(ids == task.separator_id) + 1)
-    # Bytes that are not UTF-8 count as they are in the file.
+    # The size counts the original bytes, not their replacements.
     num_bytes = sum(
         len(block.text if isinstance(block.text, bytes) else text)
         for block, text in zip(batch.blocks, texts, strict=True)
@@ -264,7 +264,7 @@ def encode_text_batch(encoder: Encoder, batch: TextBatch, task: EncodingTask) ->
 def _encode_exactly(
     encoder: Encoder, blocks: list[TextBlock], texts: list[bytes]
 ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
-    """Return the ids of texts that need not be UTF-8, one after the other, and their numbers."""
+    """Return the concatenated ids of any bytes, and the number of ids of each text."""
     arrays = []
     for block, text in zip(blocks, texts, strict=True):
         try:
@@ -276,9 +276,9 @@ def _encode_exactly(
 
 
 def _checked_text(block: TextBlock, errors: str, changes: TextChanges) -> bytes:
-    """Return a text as valid UTF-8; what is replaced is added to `changes`.
+    """Return a text as valid UTF-8 and add replacements to `changes`.
 
-    With `errors="bytes"`, bytes are returned as they are.
+    With `errors="bytes"`, bytes are returned unchanged.
     """
     if isinstance(block.text, bytes):
         if errors == EXACT:
@@ -310,16 +310,16 @@ def map_in_threads(
     *,
     run_here: Callable[[Item], bool],
 ) -> Generator[Result, None, None]:
-    """Yield `function(item)` for each of `items`, in their order, computed by threads.
+    """Yield `function(item)` for each item, in order, computed by threads.
 
-    Like `map_ordered`, it reads `items` only a few ahead of the results. Even one worker is a
-    thread: the calling thread waits for Ctrl-C, and writes the results meanwhile.
+    Like `map_ordered`, it reads only a few items ahead of the results. Even a single worker is a
+    separate thread, so that the calling thread can handle Ctrl-C and write results.
 
     Args:
-        function: must release the GIL for threads to help.
-        items: its arguments.
-        num_workers: number of threads.
-        run_here: returns whether the calling thread computes an item itself.
+        function: Function that releases the GIL.
+        items: Arguments of the function.
+        num_workers: Number of threads.
+        run_here: Returns whether the calling thread should compute an item.
     """
     executor = ThreadPoolExecutor(num_workers)
     pending: collections.deque[Future[Result]] = collections.deque()
@@ -341,15 +341,15 @@ def _completed(function: Callable[[Item], Result], item: Item) -> Future[Result]
     future: Future[Result] = Future()
     try:
         future.set_result(function(item))
-    except Exception as error:  # raised when the results before it have been taken
+    except Exception as error:  # raised after the previous results
         future.set_exception(error)
     return future
 
 
 def _absent_byte(name: str, error: AbsentByteError, is_exact: bool) -> ValueError:
-    """Return the error for a byte of a file or row that the vocabulary lacks.
+    """Return the error for a byte of a file or row that is not in the vocabulary.
 
-    The offset is not exact where U+FFFD was read for bytes that are not UTF-8.
+    The offset is not exact if bytes before it were read as U+FFFD.
     """
     where = f"{'at' if is_exact else 'near'} offset {error.offset:,}"
     return ValueError(f"{name}: {absent_byte_error(error.byte, where)}")

@@ -1,4 +1,4 @@
-"""JoinedTokens: the ids of several token files as one sequence, of which nothing is copied."""
+"""JoinedTokens: a view of the ids of several token files as one sequence."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ TokenPaths = PathsLike
 
 
 class JoinedTokens:
-    """The ids of several arrays, one after the other.
+    """The concatenated ids of several arrays.
 
-    It has what training needs of an array: `len`, `dtype`, `ndim`, `shape`, and slices, which are
-    arrays. A slice within one array is a view; one that extends over several is a copy.
+    It supports the array operations that training needs: `len`, `dtype`, `ndim`, `shape`, and
+    slices. A slice is a view if it lies within one array, else a copy.
 
     Args:
-        parts: arrays of ids of shape (n,), such as memory maps; at least one.
+        parts: Arrays of ids of shape (n,), such as memory maps; at least one.
 
     Attributes:
-        parts: the arrays.
-        dtype: a dtype that holds the ids of all of them.
+        parts: The arrays.
+        dtype: Common dtype of the arrays.
         ndim: 1.
         shape: (number of ids,).
 
     Raises:
-        ValueError: there is no array, or one does not have exactly one dimension.
+        ValueError: If there is no array, or an array does not have exactly one dimension.
     """
 
     ndim = 1
@@ -53,25 +53,25 @@ class JoinedTokens:
 
     def __getitem__(self, index: slice) -> npt.NDArray[Any]:
         if not isinstance(index, slice):
-            raise TypeError(f"tokens are read by slices, not by {type(index).__name__}")
+            raise TypeError(f"index must be a slice, not {type(index).__name__}")
         start, stop, step = index.indices(len(self))
         if step != 1:
-            raise ValueError(f"the step of a slice is {step}: it must be 1")
+            raise ValueError(f"the step of a slice must be 1, got {step}")
         found = self._between(start, stop)
         return found[0] if len(found) == 1 else np.concatenate(found, dtype=self.dtype)
 
     def between(self, start: int, stop: int) -> JoinedTokens:
-        """Return the ids at positions start to stop - 1, as views.
+        """Return views of the ids at the positions from `start` to `stop` - 1.
 
         Raises:
-            ValueError: start and stop are not in this order, or lie outside the sequence.
+            ValueError: If `start` is above `stop`, or a position is outside the sequence.
         """
         checked_integer("start", start, 0)
         checked_integer("stop", stop, start, len(self))
         return JoinedTokens(self._between(start, stop))
 
     def _between(self, start: int, stop: int) -> list[npt.NDArray[Any]]:
-        """Return views of the parts, without empty ones; at least one."""
+        """Return at least one view; empty parts are left out."""
         first = min(bisect.bisect_right(self._ends, start), len(self.parts) - 1)
         begin = self._ends[first] - len(self.parts[first])
         found = [self.parts[first][start - begin : max(start, stop) - begin]]
@@ -86,27 +86,27 @@ class JoinedTokens:
 def open_token_files(
     paths: TokenPaths, *, vocab_size: int | None = None, tokenizer_hash: str | None = None
 ) -> list[TokenFile]:
-    """Open token files, all made by the same tokenizer, in this order.
+    """Open token files that were made by the same tokenizer.
 
     Args:
-        paths: a token file, a glob, or several of both; at least one.
-        vocab_size, tokenizer_hash: as for `load_token_file`.
+        paths: A token file, a glob, or a list of files and globs; at least one file.
+        vocab_size, tokenizer_hash: See `load_token_file`.
 
     Raises:
-        FileNotFoundError, ValueError, TypeError: as `expand_paths` and `load_token_file`; or two
-            files were made by different tokenizers.
+        FileNotFoundError, ValueError, TypeError: See `expand_paths` and `load_token_file`.
+        ValueError: If two files were made by different tokenizers.
     """
     files = [
         open_token_file(path, vocab_size=vocab_size, tokenizer_hash=tokenizer_hash)
         for path in expand_paths(paths)
     ]
     if not files:
-        raise ValueError("paths is empty: name at least one token file")
+        raise ValueError("paths must contain at least one token file")
     for file in files:
         if file.metadata["tokenizer_hash"] != files[0].metadata["tokenizer_hash"]:
             raise ValueError(
-                f"{files[0].path} and {file.path} were made by different tokenizers: encode the "
-                "text of both with one"
+                f"{file.path}: made by another tokenizer than {files[0].path}; encode both texts "
+                "with the same tokenizer"
             )
     return files
 
@@ -114,9 +114,9 @@ def open_token_files(
 def load_token_files(
     paths: TokenPaths, *, vocab_size: int | None = None, tokenizer_hash: str | None = None
 ) -> TokenArray | JoinedTokens:
-    """Open token files as one sequence of ids; see `open_token_files`.
+    """Open token files as one sequence of ids, with nothing inserted between files.
 
-    Where one file follows another, nothing is inserted: a file ends as it was encoded.
+    See `open_token_files`.
     """
     files = open_token_files(paths, vocab_size=vocab_size, tokenizer_hash=tokenizer_hash)
     return files[0].tokens if len(files) == 1 else JoinedTokens([file.tokens for file in files])

@@ -1,15 +1,14 @@
-"""Token files: text as one long array of ids that is mapped into memory, not read.
+"""Token files: text as an array of ids that is mapped into memory.
 
-FILE.npy is one file, in this order:
+FILE.npy contains these parts in this order:
 
-    NumPy's array    its header, then the ids: one dimension, uint16 or uint32
-    document starts  int64, little-endian, from the next multiple of 8 bytes on; may be missing
-    metadata         a JSON object: the tokenizer's hash, counts, sources
-    footer           32 bytes: the end of the array, the size of the metadata, a magic number
+    NumPy array      header, then ids: one dimension, uint16 or uint32
+    document starts  int64, little-endian, aligned to 8 bytes; optional
+    metadata         JSON object: the tokenizer's hash, counts, sources
+    footer           32 bytes: end of the array, size of the metadata, magic number
 
-`np.load(FILE, mmap_mode="r")` finds the ids, and reads nothing beyond them. The metadata is checked
-when the file is opened: the ids of another tokenizer look like any other numbers, and a model would
-learn noise from them.
+`np.load(FILE, mmap_mode="r")` maps the ids and ignores the other parts. The metadata is checked
+when the file is opened, because a model would learn noise from the ids of another tokenizer.
 
 `encode_files.py` makes token files from text; `token_writer.py` writes them.
 """
@@ -43,8 +42,8 @@ class TokenFile:
 
     Attributes:
         path: FILE.npy.
-        tokens: ids of shape (num_tokens,), uint16 or uint32, mapped read-only.
-        metadata: see `encode_file`.
+        tokens: Ids of shape (num_tokens,), uint16 or uint32, mapped read-only.
+        metadata: See `encode_file`.
     """
 
     path: Path
@@ -58,19 +57,19 @@ class TokenFile:
         return "num_documents" in self.metadata
 
     def document_starts(self) -> npt.NDArray[np.int64]:
-        """Return the positions where documents begin; see `load_document_starts`."""
+        """Return the positions where documents start; see `load_document_starts`."""
         starts = self._starts
         if not self.has_document_starts:
             raise ValueError(
-                f"{self.path} was encoded without document starts: encode the text again with "
+                f"{self.path}: encoded without document starts; encode the text again with "
                 "document_starts=True (--document-starts)"
             )
         if len(starts) and not (starts[0] == 0 and starts[-1] < len(self.tokens)):
-            raise _damaged(self.path, "its document starts lie outside the ids")
+            raise _damaged(self.path, "document starts are outside the ids")
         for first in range(0, len(starts), _STARTS_AT_A_TIME):
             some = starts[first : first + _STARTS_AT_A_TIME + 1]
             if (some[1:] < some[:-1]).any():
-                raise _damaged(self.path, "its document starts do not ascend")
+                raise _damaged(self.path, "document starts do not ascend")
         return starts
 
 
@@ -80,32 +79,33 @@ def open_token_file(
     vocab_size: int | None = None,
     tokenizer_hash: str | None = None,
 ) -> TokenFile:
-    """Open a token file; for the arguments and errors see `load_token_file`."""
+    """Open a token file; see `load_token_file` for the arguments and errors."""
     path = Path(path)
     if vocab_size is not None:
         vocab_size = checked_integer("vocab_size", vocab_size, 1)
     if not isinstance(tokenizer_hash, (str, type(None))):
         raise TypeError(
-            f"tokenizer_hash is {short_repr(tokenizer_hash)}: pass a str, such as tokenizer.hash()"
+            "tokenizer_hash must be a str, such as tokenizer.hash(), got "
+            f"{short_repr(tokenizer_hash)}"
         )
     try:
         file = open_regular(path)
     except FileNotFoundError:
-        raise FileNotFoundError(f"{path} does not exist: {_make_it(path)}") from None
+        raise FileNotFoundError(f"{path}: file does not exist; {_make_it(path)}") from None
     with file:
         found = _map(file, path)
     made_by, size = found.metadata["tokenizer_hash"], found.metadata["vocab_size"]
     if tokenizer_hash is not None and made_by != tokenizer_hash:
         source = found.metadata.get("tokenizer")
-        which = f", which was in {short_repr(source)}" if isinstance(source, str) else ""
+        which = f", loaded from {short_repr(source)}" if isinstance(source, str) else ""
         raise ValueError(
-            f"{path} was made by another tokenizer{which}: load that tokenizer, or encode the text "
+            f"{path}: made by another tokenizer{which}; use that tokenizer, or encode the text "
             "again with this one"
         )
     if vocab_size is not None and size > vocab_size:
         raise ValueError(
-            f"{path} has ids up to {size - 1}, beyond a vocabulary of {vocab_size}: set vocab_size "
-            f"to {size}, or encode the text with a smaller tokenizer"
+            f"{path}: vocab_size must be at least {size} for this file, got {vocab_size}; change "
+            "it, or encode the text with a smaller vocabulary"
         )
     return found
 
@@ -119,18 +119,19 @@ def load_token_file(
     """Open the ids of a token file as a read-only memory map, after checking its metadata.
 
     Args:
-        path: FILE.npy, as `encode_file` writes it.
-        vocab_size: the number of ids that a model knows; all ids of the file must be below it.
-        tokenizer_hash: `Tokenizer.hash()` of the tokenizer that must have made the file.
+        path: FILE.npy, written by `encode_file`.
+        vocab_size: Vocabulary size of a model, which must be above all ids. Defaults to no check.
+        tokenizer_hash: `Tokenizer.hash()` of the tokenizer that must have made the file. Defaults
+            to no check.
 
     Returns:
-        token ids of shape (num_tokens,), dtype uint16 or uint32.
+        Ids of shape (num_tokens,), dtype uint16 or uint32.
 
     Raises:
-        TypeError: `vocab_size` is not an int, or `tokenizer_hash` not a str.
-        FileNotFoundError: there is no such file.
-        ValueError: it is not a token file, is damaged, or was made for another tokenizer or a
-            larger vocabulary.
+        TypeError: If `vocab_size` is not an int, or `tokenizer_hash` is not a str.
+        FileNotFoundError: If the file does not exist.
+        ValueError: If the file is not a token file, is damaged, or was made with another tokenizer
+            or a larger vocabulary.
     """
     return open_token_file(path, vocab_size=vocab_size, tokenizer_hash=tokenizer_hash).tokens
 
@@ -139,26 +140,25 @@ def load_document_starts(path: str | os.PathLike[str]) -> npt.NDArray[np.int64]:
     """Open the document starts of a token file as a read-only memory map.
 
     Args:
-        path: FILE.npy, which `encode_file` wrote with `document_starts=True`.
+        path: FILE.npy, written by `encode_file` with `document_starts=True`.
 
     Returns:
-        positions in the ids, of shape (num_documents,), dtype int64, ascending: document i is
-        `tokens[starts[i] : starts[i + 1]]`; the last one extends to the end.
+        Ascending positions of shape (num_documents,), dtype int64. Document i is
+        `tokens[starts[i] : starts[i + 1]]`; the last document extends to the end.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is not a token file, is damaged, or was made without document starts.
+        FileNotFoundError: If the file does not exist.
+        ValueError: If the file is not a token file, is damaged, or has no document starts.
     """
     return open_token_file(path).document_starts()
 
 
 def starts_offset(array_end: int) -> int:
-    """Return where the document starts begin: the next multiple of 8 bytes."""
+    """Return the offset of the document starts: the next multiple of 8 bytes."""
     return -(-array_end // STARTS_DTYPE.itemsize) * STARTS_DTYPE.itemsize
 
 
 def _map(file: BinaryIO, path: Path) -> TokenFile:
-    """Map an open token file."""
     size = os.fstat(file.fileno()).st_size
     file.seek(max(0, size - FOOTER.size))
     footer = file.read()
@@ -166,20 +166,19 @@ def _map(file: BinaryIO, path: Path) -> TokenFile:
     if not footer.endswith(MAGIC):
         read_array_header(file, path, size, ("uint16", "uint32"))
         raise ValueError(
-            f"{path} holds an array and no metadata, so that nobody knows which tokenizer made it: "
-            f"{_make_it(path)}"
+            f"{path}: array without metadata, so its tokenizer is unknown; {_make_it(path)}"
         )
     array_end, metadata_size, _ = FOOTER.unpack(footer)
     dtype, length = read_array_header(file, path, array_end, ("uint16", "uint32"))
     array_offset, offset = file.tell(), starts_offset(array_end)
     starts_size = size - FOOTER.size - metadata_size - offset
     if starts_size < 0 or starts_size % STARTS_DTYPE.itemsize:
-        raise _damaged(path, f"its size is {size:,} bytes")
+        raise _damaged(path, f"unexpected size of {size:,} bytes")
     num_starts = starts_size // STARTS_DTYPE.itemsize
     file.seek(offset + starts_size)
     metadata = _parse_metadata(file.read(metadata_size), path)
     if metadata.get("num_documents", 0) != num_starts:
-        raise _damaged(path, f"it has {num_starts:,} document starts")
+        raise _damaged(path, f"unexpected number of document starts, {num_starts:,}")
     tokens: TokenArray = np.memmap(file, dtype, "r", array_offset, (length,))
     starts: npt.NDArray[np.int64] = np.memmap(file, STARTS_DTYPE, "r", offset, (num_starts,))
     return TokenFile(path, tokens, metadata, starts)
@@ -189,9 +188,9 @@ def _parse_metadata(content: bytes, path: Path) -> dict[str, Any]:
     try:
         metadata = parse_json(content, path)
     except ValueError as error:
-        raise _damaged(path, f"its metadata is not JSON: {error}") from error
+        raise _damaged(path, f"metadata is not JSON: {error}") from error
     if not isinstance(metadata, dict):
-        raise _damaged(path, f"its metadata is of type {type(metadata).__name__}")
+        raise _damaged(path, f"metadata must be an object, not {type(metadata).__name__}")
     if not isinstance(metadata.get("tokenizer_hash"), str):
         raise _damaged(path, f"tokenizer_hash is {short_repr(metadata.get('tokenizer_hash'))}")
     for key in ("vocab_size", "num_bytes"):
@@ -202,7 +201,7 @@ def _parse_metadata(content: bytes, path: Path) -> dict[str, Any]:
 
 
 def _damaged(path: Path, reason: str) -> ValueError:
-    return ValueError(f"{path} is damaged: {reason}. Encode the text again")
+    return ValueError(f"{path}: damaged file: {reason}; encode the text again")
 
 
 def _make_it(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Writes token files: ids, document starts and metadata, in one file that appears when complete."""
+"""Writing of token files: ids, document starts and metadata in one file, written atomically."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from cs336_basics.tokenizer.ids import TokenArray, token_dtype
 from cs336_basics.tokenizer.tokenizer import Tokenizer
 
 WRITE_BACK_SIZE = 2 << 20
-"""Bytes that are written before the system is asked to start writing them to the disk."""
+"""Bytes to write before asking the system to start writing them to the disk."""
 
 _STARTS_IN_MEMORY = 1 << 20
-"""Bytes of document starts that are kept in memory until the ids are complete."""
+"""Maximum bytes of document starts in memory; more are kept in a temporary file."""
 
 Positions = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class EncodedBlock:
-    """The ids of a block of text, or of several small texts.
+    """The ids of a block of text or of several small texts.
 
     Attributes:
-        ids: of shape (n,); valid until the next block is requested.
-        starts_document: a file or row starts with the first id.
-        document_ends: positions in 1..n where a document ends and another may begin, ascending.
-        num_bytes: size of the text.
-        bytes_read: how much of all stored files has been read up to here; for progress.
-        changes: what reading and splitting changed, None if it is reported otherwise.
+        ids: Ids of shape (n,), valid until the next block is requested.
+        starts_document: Whether a file or row starts with the first id.
+        document_ends: Positions from 1 to n where a document ends, ascending.
+        num_bytes: Size of the text.
+        bytes_read: Number of stored bytes read so far, for progress.
+        changes: Changes of the text by reading and splitting; None if they are reported elsewhere.
     """
 
     ids: TokenArray
@@ -58,14 +58,14 @@ def open_token_writer(
 ) -> Iterator[TokenWriter]:
     """Open FILE.npy for writing.
 
-    It appears under its name when the block ends without an exception; before that, the caller
-    must have called `TokenWriter.finish`.
+    The file appears when the block ends without an exception. Call `TokenWriter.finish` at the end
+    of the block.
 
     Args:
         destination: FILE.npy.
-        tokenizer: the one that makes the ids.
-        document_starts: also write where documents begin.
-        end_id: the id that every document must end with, None for any.
+        tokenizer: Tokenizer that makes the ids.
+        document_starts: Whether to write the positions where documents start.
+        end_id: Id that every document must end with, or None for any.
     """
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(atomic_writer(destination, "w+b"))
@@ -78,15 +78,15 @@ def open_token_writer(
 
 
 class TokenWriter:
-    """Writes ids, the missing ends of documents, and the positions where documents begin.
+    """Writes ids, missing end ids of documents, and the positions where documents start.
 
     Args:
-        file: the token file.
-        starts: keeps the document starts, which follow the ids; None: they are not written.
-        tokenizer, end_id: see `open_token_writer`.
+        file: Token file.
+        starts: Temporary file for document starts, or None to leave them out.
+        tokenizer, end_id: See `open_token_writer`.
 
     Attributes:
-        num_tokens: ids so far.
+        num_tokens: Number of ids so far.
     """
 
     def __init__(
@@ -101,9 +101,9 @@ class TokenWriter:
         self._tokenizer = tokenizer
         self._dtype = token_dtype(tokenizer.vocab_size)
         self._end_id = end_id
-        self._last: int | None = None  # the last id of this file or row, None if it has none
-        self._ended = True  # the next id begins a document
-        self._unsent = 0  # bytes that the system has not been asked to write to the disk
+        self._last: int | None = None  # the last id of this file or row
+        self._ended = True  # the next id starts a document
+        self._unsent = 0  # bytes since the last request to write to the disk
         self.num_tokens = 0
         self._write_header()
 
@@ -121,10 +121,12 @@ class TokenWriter:
         self._ended = True
 
     def finish(self, metadata: dict[str, Any]) -> dict[str, Any]:
-        """Write what follows the ids, after `end_document`; return the complete metadata.
+        """Write document starts and metadata after the ids, and return the complete metadata.
+
+        Call `end_document` first.
 
         Args:
-            metadata: what the writer does not know: at least num_bytes, the size of the text.
+            metadata: Additional metadata, at least num_bytes, the size of the text.
         """
         metadata = metadata | {
             "tokenizer": self._tokenizer.source,
@@ -162,9 +164,9 @@ class TokenWriter:
         self._start_write_back(ids.nbytes)
 
     def _start_write_back(self, num_bytes: int) -> None:
-        """Let the disk write while the next text is encoded, so that the last fsync is short."""
-        # On Linux, this advice has one effect on pages that are not on the disk yet: the kernel
-        # starts to write them. Other systems ignore it or do much the same.
+        """Write to the disk while the next text is encoded, so that the final fsync is short."""
+        # On Linux, this advice makes the kernel start to write pages that are not on the disk yet.
+        # Other systems ignore it or do much the same.
         self._unsent += num_bytes
         if self._unsent >= WRITE_BACK_SIZE and hasattr(os, "posix_fadvise"):
             offset = self._file.tell() - self._unsent
@@ -173,7 +175,7 @@ class TokenWriter:
             self._unsent = 0
 
     def _write_header(self) -> None:
-        """Write NumPy's header, which is padded so that it does not grow with the length."""
+        """Write NumPy's header, whose padding keeps its size independent of the number of ids."""
         header = {
             "descr": np.lib.format.dtype_to_descr(self._dtype),
             "fortran_order": False,

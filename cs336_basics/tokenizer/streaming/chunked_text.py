@@ -1,4 +1,4 @@
-"""A text in chunks: its ids one after the other, while only a few chunks are in memory."""
+"""Encoding of a text in chunks, with only a few chunks in memory."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
 from cs336_basics.tokenizer.special_tokens import SpecialSets
 from cs336_basics.tokenizer.text_input import explained
 
-# encode_iterable holds less than a megabyte: bytes that it reads before it searches for a safe cut,
-# characters of a huge chunk that it reads at a time, and bytes of cached words.
+# These limits keep encode_iterable below a megabyte: bytes to read before searching for a safe cut,
+# characters of a huge chunk to read at a time, and bytes of cached words.
 READ_AHEAD = 1 << 11
 SLICE_SIZE = 1 << 13
 ITERABLE_CACHE_SIZE = 448 << 10
@@ -38,17 +38,17 @@ def encode_chunks(
 
 
 def independent_texts(chunks: Iterable[str], splitter: Splitter) -> Iterator[str]:
-    """Regroup the chunks of a text so that each can be encoded by itself, with the same ids.
+    """Regroup the chunks of a text so that each can be encoded separately, with the same ids.
 
     Raises:
-        TypeError: a chunk is not a str.
-        ValueError: a lone surrogate, with its position in the whole text.
+        TypeError: If a chunk is not a str.
+        ValueError: If a chunk contains a lone surrogate, with its position in the whole text.
     """
     buffer = SafeCutBuffer(splitter.safe_cuts, READ_AHEAD)
     num_characters = 0
     for chunk in chunks:
         check_is_str(chunk)
-        # A huge chunk is read in slices, so that the buffer stays small.
+        # Huge chunks are read in slices to keep the buffer small.
         for start in range(0, len(chunk), SLICE_SIZE):
             part = chunk[start : start + SLICE_SIZE]
             try:

@@ -1,4 +1,4 @@
-"""IncrementalEncoder: text to ids while the text arrives, the counterpart of StreamingDecoder."""
+"""IncrementalEncoder: encode text while it arrives; the counterpart of StreamingDecoder."""
 
 from __future__ import annotations
 
@@ -17,24 +17,23 @@ from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
 
 class IncrementalEncoder:
-    """Encodes a text that is fed in chunks, with the ids of the whole text wherever they end.
+    """Encodes a text in chunks.
 
-    A chunk may end within a character, a special token or a pre-token. What cannot be encoded yet
-    waits: what is after the last offset that is known to be the end of a pre-token (see
-    `pretokenization/safe_cuts.py`). That is mostly a word or two; with a pattern that cannot be
-    compiled, everything after the last special token. All returned ids, joined, are those that
-    `Tokenizer.encode_array` gives for the whole text.
+    The concatenated ids equal the ids of `Tokenizer.encode_array` for the whole text. A chunk may
+    end within a character, a special token or a pre-token. Text is buffered until the end of a
+    pre-token is certain (see `pretokenization/safe_cuts.py`). Usually this is a word or two; for a
+    pattern that cannot be compiled, it is everything since the last special token.
 
     Args:
-        tokenizer: has the vocabulary.
-        errors: what to do with bytes that are not UTF-8: `"replace"` reads them as U+FFFD,
-            `"strict"` refuses them, `"bytes"` encodes them exactly (see `exact_bytes.py`).
-        allowed_special, disallowed_special: the special tokens that become ids, and those that are
-            refused, as `Tokenizer.encode`. By default all become ids.
+        tokenizer: Tokenizer that encodes the text.
+        errors: Treatment of bytes that are not UTF-8: `"replace"` reads them as U+FFFD, `"strict"`
+            raises ValueError, `"bytes"` encodes them losslessly (see `exact_bytes.py`).
+        allowed_special, disallowed_special: See `Tokenizer.encode`. By default, all special tokens
+            become ids.
 
     Raises:
-        TypeError: `tokenizer` is not a Tokenizer.
-        ValueError: `errors` is unknown, or a special token is not one of the tokenizer's.
+        TypeError: If `tokenizer` is not a Tokenizer.
+        ValueError: If `errors` is unknown, or the tokenizer does not have a special token.
     """
 
     def __init__(
@@ -55,17 +54,17 @@ class IncrementalEncoder:
         self._reset()
 
     def feed(self, text: str | bytes) -> list[int]:
-        """Add a chunk, and return the ids that are certain now: often some, sometimes none.
+        """Add a chunk and return the ids that are now certain, sometimes none.
 
         Args:
-            text: text, or its UTF-8. Both may be fed in turn: a str is fed as its UTF-8.
+            text: Chunk of text, or of its UTF-8. You can mix both types.
 
         Raises:
-            TypeError: neither str nor bytes; nothing is added.
-            ValueError: a lone surrogate; nothing is added. Bytes that are not UTF-8 (`"strict"`),
-                with their offset from the beginning, a byte that the vocabulary lacks, or a
-                disallowed special token, with its position in characters: the encoder then starts
-                over.
+            TypeError: If `text` is neither str nor bytes; the encoder keeps its state.
+            ValueError: If `text` contains a lone surrogate; the encoder keeps its state. If bytes
+                are not UTF-8 (`"strict"`) or have no token, with their offset in the whole text, or
+                if the text contains a disallowed special token, with its position in characters;
+                the encoder is then reset.
         """
         if isinstance(text, str):
             try:
@@ -73,30 +72,30 @@ class IncrementalEncoder:
             except UnicodeEncodeError as error:
                 raise explained(error, text) from None
         elif not isinstance(text, bytes):
-            raise TypeError(f"text is of type {type(text).__name__}: feed str or bytes")
+            raise TypeError(f"text must be str or bytes, not {type(text).__name__}")
         if self._errors == "strict":
             self._check_utf8(text)
         return self._encode(self._buffer.add(text))
 
     def finish(self) -> list[int]:
-        """Return the ids of the rest; the encoder can then be used for another text.
+        """Return the ids of the buffered text, and reset the encoder for another text.
 
         Raises:
-            ValueError: as `feed`; the encoder then starts over.
+            ValueError: See `feed`.
 
         Warns:
-            UserWarning: bytes were read as U+FFFD (`"replace"`).
+            UserWarning: If bytes were read as U+FFFD (`"replace"`).
         """
         ids = self._encode(self._buffer.rest())
         changes = self._changes
         changes.num_bytes = self._offset
-        self._reset()  # before the warning, which may be an error
+        self._reset()  # before the warning, which may raise
         changes.warn("", "encoded")
         return ids
 
     def _check_utf8(self, data: bytes) -> None:
-        """Refuse bytes that are not UTF-8 when they are fed, not when they are encoded."""
-        waiting = self._checker.getstate()[0]  # the beginning of a character
+        """Reject bytes that are not UTF-8 before they are buffered."""
+        waiting = self._checker.getstate()[0]  # the start of an incomplete character
         try:
             self._checker.decode(data)
         except UnicodeDecodeError as error:
@@ -109,17 +108,17 @@ class IncrementalEncoder:
     def _reset(self) -> None:
         self._buffer = SafeCutBuffer(self._cuts)
         self._changes = TextChanges()
-        self._offset = 0  # bytes that were encoded
-        self._num_characters = 0  # the same, as the text that was encoded
+        self._offset = 0  # encoded bytes
+        self._num_characters = 0  # encoded characters
         self._checker = codecs.getincrementaldecoder("utf-8")()
-        self._num_fed = 0  # bytes that it has seen
+        self._num_fed = 0  # bytes that `_checker` has seen
 
     def _encode(self, data: bytes) -> list[int]:
         if not data:
             return []
         try:
             ids = self._ids(data)
-        except BaseException:  # the ids of this text are lost
+        except BaseException:  # the ids of `data` are lost
             self._reset()
             raise
         self._offset += len(data)
@@ -144,6 +143,6 @@ class IncrementalEncoder:
             return encoder.encode(text, self._special.allowed)
         except AbsentByteError as error:
             where = f"at offset {start + error.offset:,}"
-            if valid is not data:  # U+FFFD has another length than the bytes that it replaces
+            if valid is not data:  # U+FFFD and the bytes that it replaces differ in length
                 where = f"in the text from offset {start:,} on"
             raise absent_byte_error(error.byte, where) from None

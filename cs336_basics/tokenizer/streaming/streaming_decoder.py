@@ -1,4 +1,4 @@
-"""StreamingDecoder: ids to text, one id at a time."""
+"""StreamingDecoder: decode ids one at a time."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
 
 class StreamingDecoder:
-    """Decodes ids one at a time and returns whole characters only.
+    """Decodes ids one at a time and returns only complete characters.
 
-    A character may need the bytes of several tokens; an incomplete one waits for the next id. All
-    returned texts, joined, are what `Tokenizer.decode` makes of all ids.
+    A character can consist of bytes from several tokens; an incomplete character waits for the next
+    id. The concatenated texts equal the result of `Tokenizer.decode` for all ids.
 
     Args:
-        tokenizer: has the vocabulary.
-        errors: as `Tokenizer.decode`.
+        tokenizer: Tokenizer that decodes the ids.
+        errors: See `Tokenizer.decode`.
 
     Raises:
-        TypeError: `tokenizer` is not a Tokenizer.
-        ValueError: `errors` is unknown.
+        TypeError: If `tokenizer` is not a Tokenizer.
+        ValueError: If `errors` is unknown.
     """
 
     def __init__(self, tokenizer: Tokenizer, *, errors: str | None = None) -> None:
@@ -29,14 +29,14 @@ class StreamingDecoder:
         check_decode_errors(errors)
         self._tokenizer = tokenizer
         self._errors = errors
-        self._num_bytes = 0  # of the ids that were pushed
+        self._num_bytes = 0  # of all pushed ids
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors=errors or "replace")
 
     def push(self, token_id: SupportsIndex) -> str:
-        """Return the characters that this id completes: often one word, sometimes none.
+        """Return the characters that this id completes: often a word, sometimes an empty string.
 
         Raises:
-            TypeError, ValueError: as `Tokenizer.decode`; the decoder keeps its state.
+            TypeError, ValueError: See `Tokenizer.decode`; the decoder keeps its state.
         """
         data = self._tokenizer.decode_bytes([token_id], errors=self._errors)
         try:
@@ -47,11 +47,12 @@ class StreamingDecoder:
         return text
 
     def finish(self) -> str:
-        """Return the rest; the decoder can be used again.
+        """Return the remaining text and reset the decoder.
+
+        An incomplete character becomes U+FFFD, or is left out with `errors="ignore"`.
 
         Raises:
-            ValueError: an incomplete character (`errors="strict"`); else it becomes U+FFFD, or
-                nothing (`"ignore"`).
+            ValueError: If a character is incomplete and `errors` is `"strict"`.
         """
         try:
             return self._decoder.decode(b"", final=True)

@@ -182,7 +182,7 @@ def test_ids_that_collide_are_refused_before_they_are_keys(tmp_path):
     path = tmp_path / "vocab.json"
     path.write_text(json.dumps({f"t{i}": token_id for i, token_id in enumerate(colliding)}))
     start = time.process_time()
-    with pytest.raises(ValueError, match=r"vocab\.json: id \d+ of b't1'"):
+    with pytest.raises(ValueError, match=r"vocab\.json: .* for b't1'"):
         load_vocab(path)
     assert time.process_time() - start < 3  # the dict would take 12 s
 

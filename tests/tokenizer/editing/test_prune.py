@@ -135,19 +135,19 @@ def test_tokens_that_no_merge_makes_are_removed_and_the_parts_of_special_tokens_
     pruned, id_map = prune(tokenizer, 4, {})
     assert list(pruned.vocab.values()) == [b"a", b"b", b"ab", b"aba"]
     assert id_map.tolist() == [0, 1, -1, -1, -1, 2, -1, 3, -1, -1]
-    with pytest.raises(ValueError, match="vocab_size is 3: it must be at least 4, the number of"):
+    with pytest.raises(ValueError, match=r"vocab_size must be at least 4, .* got 3"):
         prune(tokenizer, 3, {})
 
 
 @pytest.mark.parametrize(
     ("size", "counts", "error", "message"),
     [
-        (421, {}, ValueError, "vocab_size is 421, but the tokenizer has 420"),
-        (256, {}, ValueError, "vocab_size is 256: it must be at least 257"),
+        (421, {}, ValueError, "vocab_size must be at most 420, .* got 421"),
+        (256, {}, ValueError, "vocab_size must be at least 257, .* got 256"),
         (300, np.zeros(420), TypeError, "0.0"),
         (300, 7, TypeError, "got 7"),
         (300, {b"a": -1}, ValueError, "the count of word b'a' must be at least 0"),
-        (300, {"a": 1}, TypeError, "word 'a' is of type str, not bytes"),
+        (300, {"a": 1}, TypeError, "words must be bytes, got 'a'"),
         (300, {b"a": 1.5}, TypeError, "the count of word b'a' must be an int"),
         (2.5, {}, TypeError, "vocab_size must be an int, got 2.5"),
     ],

@@ -73,9 +73,9 @@ def test_never_used_tokens_are_neither_bytes_nor_special(tmp_path):
     assert len(unused) == len(tokenizer) - 256 - 2
     assert tokenizer.token_to_id(word) not in unused
     assert unused == sorted(unused)
-    with pytest.raises(ValueError, match=r"counts have the shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"counts must .* got \(3,\)"):
         never_used(tokenizer, np.zeros(3, np.int64))
-    with pytest.raises(TypeError, match="counts are of dtype float64, not integers"):
+    with pytest.raises(TypeError, match="counts must be integers, got float64"):
         never_used(tokenizer, np.ones(tokenizer.vocab_size))
 
 
@@ -85,5 +85,5 @@ def test_a_damaged_token_file_is_refused(source, out):
     ids = np.load(out / "text.npy")
     ids[-1] = 60_000
     rewrite(out / "text.npy", ids)
-    with pytest.raises(ValueError, match="holds the id 60000, beyond a vocabulary of"):
+    with pytest.raises(ValueError, match=r"ids must be below .* got 60000"):
         count_token_file(tokenizer, out / "text.npy")

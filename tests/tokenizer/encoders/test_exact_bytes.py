@@ -113,7 +113,7 @@ def test_special_tokens_are_chosen_by_call(make_small):
     ids = tokenizer.encode_array(data, errors="bytes", allowed_special=[])
     assert special not in ids
     assert tokenizer.decode_bytes(ids) == data
-    with pytest.raises(ValueError, match="holds the special token"):
+    with pytest.raises(ValueError, match="contains the special token"):
         tokenizer.encode_array(data, errors="bytes", allowed_special=[], disallowed_special="all")
 
 

@@ -470,7 +470,7 @@ def test_a_str_gets_the_ids_of_its_utf8_however_it_is_stored(stored, length):
 def test_a_lone_surrogate_in_a_text_of_any_length_is_named(before, length):
     tokenizer = small_tokenizer(SPECIALS)
     text = before * length + "\udfff" + before * 40
-    message = rf"U\+DFFF at character {length:,}:"
+    message = rf"U\+DFFF at character {length:,};"
     with pytest.raises(ValueError, match=message):
         tokenizer.encode(text)
     for num_workers in (1, 2):

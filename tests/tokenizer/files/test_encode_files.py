@@ -226,7 +226,7 @@ def test_document_starts_are_written_on_request_only(source, out):
     tokenizer = small_tokenizer()
     metadata = encode_file(tokenizer, source, out / "a.npy", num_workers=1)
     assert "num_documents" not in metadata
-    with pytest.raises(ValueError, match=r"a\.npy was encoded without document starts"):
+    with pytest.raises(ValueError, match=r"a\.npy: encoded without document starts"):
         load_document_starts(out / "a.npy")
     encode_file(
         tokenizer, source, out / "a.npy", num_workers=1, overwrite=True, document_starts=True
@@ -408,7 +408,7 @@ def test_the_source_is_never_replaced(out):
 
 @pytest.mark.parametrize("name", ["a.bin", "a", "npy", "a.npy.gz"])
 def test_the_destination_must_end_in_npy(source, out, name):
-    with pytest.raises(ValueError, match=r"does not end in \.npy"):
+    with pytest.raises(ValueError, match=r"destination must end in \.npy"):
         encode_file(small_tokenizer(), source, out / name)
 
 

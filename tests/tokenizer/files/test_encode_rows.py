@@ -99,10 +99,10 @@ def failing_rows():
     [
         (failing_rows, "text", OSError, "the connection broke"),
         (lambda: [{"text": "a"}, {"txt": "b"}], "text", ValueError, "row 1 has no field 'text'"),
-        (lambda: ["a", 5], None, TypeError, "row 1 is of type int, not str or bytes"),
-        (lambda: [{"text": "a"}], None, TypeError, "row 0 is of type dict, .*: pass field="),
-        (list, None, ValueError, "rows of type list gave no tokens: there is no text in it"),
-        (lambda: ["", ""], None, ValueError, "gave no tokens: there is no text in it"),
+        (lambda: ["a", 5], None, TypeError, "row 1 must be str or bytes, not int"),
+        (lambda: [{"text": "a"}], None, TypeError, "row 0 must .* not dict; pass field="),
+        (list, None, ValueError, "rows of type list: no tokens .* it has no text"),
+        (lambda: ["", ""], None, ValueError, "no tokens .* it has no text"),
         (lambda: [UserDict(text="a")], None, TypeError, "type UserDict, .*: pass field="),
     ],
 )
@@ -121,13 +121,13 @@ def test_bad_arguments_are_refused(tmp_path):
     encode_rows(TOKENIZER, ["a"], tmp_path / "a.npy")
     with pytest.raises(FileExistsError, match="exists"):
         encode_rows(TOKENIZER, ["a"], tmp_path / "a.npy")
-    with pytest.raises(ValueError, match=r"does not end in \.npy"):
+    with pytest.raises(ValueError, match=r"destination must end in \.npy"):
         encode_rows(TOKENIZER, ["a"], tmp_path / "a.txt")
     with pytest.raises(ValueError, match=r"errors must be .* got 'ignore'"):
         encode_rows(TOKENIZER, ["a"], tmp_path / "b.npy", errors="ignore")
     with pytest.raises(ValueError, match="is not a special token"):
         encode_rows(TOKENIZER, ["a"], tmp_path / "b.npy", end_of_document="<|pad|>")
-    with pytest.raises(TypeError, match="pass a Tokenizer"):
+    with pytest.raises(TypeError, match="must be a Tokenizer"):
         encode_rows("tok", ["a"], tmp_path / "b.npy")
 
 

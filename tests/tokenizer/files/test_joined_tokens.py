@@ -52,7 +52,7 @@ def test_only_slices_of_step_1_are_read():
     joined = JoinedTokens(PARTS)
     with pytest.raises(TypeError, match="read by slices, not by int"):
         joined[3]
-    with pytest.raises(ValueError, match="step of a slice is 2"):
+    with pytest.raises(ValueError, match=r"step .* got 2"):
         joined[::2]
 
 
@@ -78,7 +78,7 @@ def test_files_are_joined_in_the_order_given(files):
 
 
 def test_files_of_different_tokenizers_are_refused(files):
-    with pytest.raises(ValueError, match=r"a\.npy and .*c\.npy were made by different tokenizers"):
+    with pytest.raises(ValueError, match=r"c\.npy: made by another tokenizer than .*a\.npy"):
         load_token_files(files)
-    with pytest.raises(ValueError, match="paths is empty"):
+    with pytest.raises(ValueError, match="paths must contain"):
         load_token_files([])

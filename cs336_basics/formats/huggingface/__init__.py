@@ -1,4 +1,4 @@
-"""Hugging Face's formats: `tokenizer.json`, Llama weights, model directories."""
+"""Hugging Face's formats: `tokenizer.json`, Llama weights and model directories."""
 
 from typing import TYPE_CHECKING
 

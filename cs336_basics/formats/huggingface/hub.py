@@ -1,4 +1,4 @@
-"""Files of the Hugging Face hub, by the name of their repository."""
+"""Download files from the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from pathlib import Path
 
 from cs336_basics._support.messages import short_reason, short_repr
 
-# Two names, or one for the oldest models: openai-community/gpt2, gpt2.
+# The oldest models have one name only: gpt2 instead of openai-community/gpt2.
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(?:/[A-Za-z0-9][\w.-]{0,95})?", re.ASCII)
 
 
 def find_or_download(
     source: str | os.PathLike[str], file_name: str, revision: str | None = None
 ) -> Path:
-    """Return a file or directory that exists, or download a file of the hub.
+    """Return an existing file or directory, or download a file from the hub.
 
-    huggingface_hub downloads it, with a progress bar on a terminal, and keeps it in its cache. It
-    obeys HF_ENDPOINT, HF_HUB_OFFLINE, HF_HOME and HF_TOKEN.
+    huggingface_hub downloads the file, with a progress bar on a terminal, and caches it. It obeys
+    HF_ENDPOINT, HF_HUB_OFFLINE, HF_HOME and HF_TOKEN.
 
     Args:
-        source: a file or directory; or, where neither exists, the name of a repository, such as
+        source: File or directory. If it does not exist, the name of a repository, such as
             `openai-community/gpt2`.
-        file_name: the file of the repository.
-        revision: a branch, tag or commit of the repository; None: its main branch.
+        file_name: File in the repository.
+        revision: Branch, tag or commit. Defaults to the main branch.
 
     Raises:
-        FileNotFoundError: there is no such file here, and the source does not name a repository.
-        ImportError: the source names a repository, and huggingface_hub is not installed.
-        OSError: the file cannot be downloaded; says why.
+        FileNotFoundError: If the file does not exist and `source` is not the name of a repository.
+        ImportError: If a download needs huggingface_hub and it is not installed.
+        OSError: If the file cannot be downloaded.
     """
     path = Path(source)
     if path.exists():
@@ -37,22 +37,22 @@ def find_or_download(
     name = os.fspath(source)
     if not _HUB_NAME.fullmatch(name) or name.endswith(".json"):
         raise FileNotFoundError(
-            f"{source} does not exist: name a file, a directory, or a repository of the Hugging "
+            f"{source} does not exist; pass a file, a directory, or a repository of the Hugging "
             "Face hub, such as openai-community/gpt2"
         )
     try:
         import huggingface_hub
     except ImportError:
         raise ImportError(
-            f"{name} does not exist here; to download it from the Hugging Face hub, install "
-            "huggingface_hub: pip install huggingface_hub"
+            f"{name} does not exist; to download it from the Hugging Face hub, pip install "
+            "huggingface_hub"
         ) from None
     try:
         return Path(huggingface_hub.hf_hub_download(name, file_name, revision=revision))
     except MemoryError:
         raise
-    except Exception as error:  # those of httpx, of the hub and of the system
+    except Exception as error:  # from httpx, huggingface_hub or the operating system
         raise OSError(
-            f"cannot download {file_name} of {short_repr(name)}, which does not exist here, from "
-            f"the Hugging Face hub: {short_reason(error)}"
+            f"{short_repr(name)} does not exist, and {file_name} cannot be downloaded from the "
+            f"Hugging Face hub: {short_reason(error)}"
         ) from error

@@ -1,11 +1,11 @@
-"""A model and its tokenizer for Hugging Face's transformers, without remote code; and back.
+"""Export a model to Hugging Face's transformers, without remote code, and import models from it.
 
-The directory holds config.json, model.safetensors, generation_config.json, tokenizer.json,
-tokenizer_config.json and README.md, the model card. `AutoTokenizer` and `AutoModelForCausalLM` load
+The directory contains config.json, model.safetensors, generation_config.json, tokenizer.json,
+tokenizer_config.json and the model card, README.md. `AutoTokenizer` and `AutoModelForCausalLM` load
 it offline, as a Llama or, with QK-norm, as a Qwen3.
 
-Of weights only safetensors are read: a pytorch_model.bin is a pickle, which may run code. Nothing
-is allocated before the configuration has been compared with the tensors that are there.
+Weights are read from safetensors only, because a pytorch_model.bin is a pickle, which may run code.
+The configuration is compared with the tensors in the files before any memory is allocated.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from cs336_basics.model import TransformerLM
 from cs336_basics.tokenizer import Tokenizer
 
 LOGITS_LIMIT = 1e-4
-"""Largest difference of a float32 logit that counts as agreement."""
+"""Maximum difference of a float32 logit."""
 
 
 def write(
     model: TransformerLM, tokenizer: Tokenizer, output: Path, card: ModelCard, **roles: str
 ) -> None:
-    """Write the directory, with weights in float32; see `export_model` and `special_roles`."""
+    """Write the directory, with weights in float32. See `export_model` and `special_roles`."""
     import safetensors.torch
 
     found = tokenizer_json.special_roles(tokenizer.parts(), roles)
@@ -72,7 +72,7 @@ def write(
 
 
 def check(model: TransformerLM, tokenizer: Tokenizer, output: Path) -> Agreement:
-    """Load the directory with transformers and compare ids, logits and greedy text."""
+    """Load the directory with transformers, and compare ids, logits and greedy text."""
     import transformers
 
     found = check_tokenizer(tokenizer, "huggingface", output)
@@ -93,7 +93,7 @@ def check(model: TransformerLM, tokenizer: Tokenizer, output: Path) -> Agreement
 
 @contextlib.contextmanager
 def _no_progress_bar(logging: Any) -> Iterator[None]:
-    """Keep transformers from printing a bar, which it does even where there is no terminal."""
+    """Disable the progress bar of transformers, which it prints even without a terminal."""
     enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
@@ -110,7 +110,7 @@ _LONGEST_CONFIG = 1 << 20
 _LONGEST_INDEX = 1 << 26
 
 _MAX_ANGLES = 1 << 27
-"""Entries of the table of RoPE's angles, which the configuration alone determines."""
+"""Maximum entries in the table of RoPE's angles. No tensor in the files limits its size."""
 
 
 def load_model(
@@ -120,21 +120,22 @@ def load_model(
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
 ) -> TransformerLM:
-    """Load a Llama, or a Qwen3 with its QK-norm, that transformers or `export` saved.
+    """Load a Llama or Qwen3 model that transformers or `export` saved.
 
     Args:
-        directory: holds config.json and model.safetensors, or several with their index.
-        context_length: replaces that of the configuration, in tokens.
-        device, dtype: where the parameters go, and as what; float32 on the CPU.
+        directory: Directory with config.json and model.safetensors, or with several safetensors
+            files and their index.
+        context_length: Maximum number of tokens. Defaults to the value in config.json.
+        device, dtype: Device and type of the parameters. Default to the CPU and float32.
 
     Raises:
-        FileNotFoundError: a file is missing.
-        ValueError: a file is damaged; or the model cannot be represented: names what differs.
+        FileNotFoundError: If a file is missing.
+        ValueError: If a file is damaged, or TransformerLM cannot represent the model.
     """
     directory = Path(directory)
     path = directory / "config.json"
     if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist: name a directory of transformers")
+        raise FileNotFoundError(f"{path} does not exist; pass a directory saved by transformers")
     content = read_json_object(path, _LONGEST_CONFIG)
     if context_length is not None:
         content["max_position_embeddings"] = context_length
@@ -142,8 +143,8 @@ def load_model(
         config = config_from_llama(content)
         if config.context_length * config.d_head > _MAX_ANGLES:
             raise ValueError(
-                f"its max_position_embeddings is {config.context_length:,}, too long for a table "
-                "of angles: give a context_length"
+                f"max_position_embeddings {config.context_length:,} is too large; pass a smaller "
+                "context_length"
             )
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
@@ -158,20 +159,20 @@ def load_model(
 
 
 def _read_tensors(directory: Path) -> dict[str, Tensor]:
-    """Return the tensors of model.safetensors, or of all files that its index names."""
+    """Return the tensors in model.safetensors, or in all files of its index."""
     path, index = directory / "model.safetensors", directory / "model.safetensors.index.json"
     if path.exists():
         return _read_file(path)
     if not index.exists():
         pickles = sorted(path.name for path in directory.glob("*.bin"))
-        advice = f": {pickles[0]} is a pickle, which may run code; convert it" if pickles else ""
+        advice = f"; {pickles[0]} is a pickle, which may run code; convert it" if pickles else ""
         raise FileNotFoundError(f"{path} does not exist{advice}")
     weight_map = read_json_object(index, _LONGEST_INDEX).get("weight_map")
     names = weight_map.values() if isinstance(weight_map, dict) else [None]
     if not all(isinstance(n, str) and re.fullmatch(r"[^/\\]*\.safetensors", n) for n in names):
         raise ValueError(
-            f"{index}: its weight_map is {short_repr(weight_map)}: it must map tensors to files "
-            "beside it, NAME.safetensors"
+            f"{index}: weight_map must map tensors to files NAME.safetensors in the same "
+            f"directory, got {short_repr(weight_map)}"
         )
     found: dict[str, Tensor] = {}
     for name in sorted(set(names)):
@@ -190,6 +191,6 @@ def _read_file(path: Path) -> dict[str, Tensor]:
         raise FileNotFoundError(f"{path} does not exist, or is not a regular file")
     try:
         tensors: dict[str, Tensor] = load_file(path)
-    except (SafetensorError, KeyError, json.JSONDecodeError) as error:  # KeyError: an unknown type
+    except (SafetensorError, KeyError, json.JSONDecodeError) as error:  # KeyError: an unknown dtype
         raise ValueError(f"{path} is not a safetensors file: {short_reason(error)}") from error
     return tensors

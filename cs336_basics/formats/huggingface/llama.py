@@ -1,13 +1,13 @@
-"""The names and layout of Hugging Face's Llama and Qwen3, in and out.
+"""Translate configurations and state dicts to and from Hugging Face's Llama and Qwen3.
 
-The default model of this library is a Llama (Touvron et al. 2023); with `qk_norm` it is a Qwen3,
-whose attention normalizes queries and keys as ours does. This file translates configurations and
-state dicts; it does not import transformers. Layout checked against transformers 5.23.0.
+The default model of this library is a Llama (Touvron et al. 2023). With `qk_norm` it is a Qwen3,
+whose attention normalizes queries and keys in the same way. transformers is not imported. Layout
+checked against transformers 5.23.0.
 
-The one difference in arithmetic is the order of features within a head. Our RoPE rotates the pairs
-(2k, 2k + 1), theirs (k, k + d_head / 2), so the rows of the query and key matrices, and the gains
-of QK-norm, are permuted. Tied embeddings are scaled by sqrt(d_model) here and not there: they are
-exported as two matrices.
+Two things differ. Our RoPE rotates the features (2k, 2k + 1) of a head, and Hugging Face's rotates
+(k, k + d_head / 2), so the rows of the query and key matrices and the gains of QK-norm are
+permuted. Tied embeddings are scaled by sqrt(d_model) only here, so they are exported as two
+matrices.
 """
 
 from __future__ import annotations
@@ -46,11 +46,7 @@ _ROTATED = ("attn.q_proj", "attn.k_proj", "attn.q_norm", "attn.k_norm")
 
 
 def check_is_llama(config: ModelConfig) -> None:
-    """Refuse a model that neither Llama nor Qwen3 can represent.
-
-    Raises:
-        ValueError: names the switch of the configuration.
-    """
+    """Raise ValueError if neither Llama nor Qwen3 can represent a model."""
     for switch, value, needed in (
         ("norm", config.norm, "pre"),
         ("position", config.position, "rope"),
@@ -59,8 +55,7 @@ def check_is_llama(config: ModelConfig) -> None:
     ):
         if value != needed:
             raise ValueError(
-                f"the model has {switch} {value!r}, which neither Llama nor Qwen3 has: only models "
-                f"with {switch} {needed!r} can be exported"
+                f"{switch} must be {needed!r} to export a model as a Llama or Qwen3, got {value!r}"
             )
 
 
@@ -68,7 +63,7 @@ def llama_config(config: ModelConfig) -> dict[str, Any]:
     """Return the content of `config.json` for a model, without the ids of special tokens.
 
     Raises:
-        ValueError: see `check_is_llama`.
+        ValueError: See `check_is_llama`.
     """
     check_is_llama(config)
     kind = "qwen3" if config.qk_norm else "llama"
@@ -100,16 +95,16 @@ def llama_config(config: ModelConfig) -> dict[str, Any]:
 def llama_state(
     config: ModelConfig, state: Mapping[str, Tensor], *, halves: bool = True
 ) -> dict[str, Tensor]:
-    """Return our state dict under Llama's names and in its layout.
+    """Return our state dict with the names and layout of Llama.
 
     Args:
-        config: the model's configuration.
-        state: the state dict of a TransformerLM; it is not changed.
-        halves: permute queries and keys, as Hugging Face needs it; if false, they keep our pairs,
-            which are also the original Llama's.
+        config: Configuration of the model.
+        state: State dict of a TransformerLM. It is not changed.
+        halves: Whether to permute queries and keys for Hugging Face. If false, they keep our order,
+            which is also the order in the original Llama.
 
     Raises:
-        ValueError: see `check_is_llama`.
+        ValueError: See `check_is_llama`.
     """
     check_is_llama(config)
     found: dict[str, Tensor] = {}
@@ -124,20 +119,20 @@ def llama_state(
 
 
 def config_from_llama(content: Mapping[str, Any]) -> ModelConfig:
-    """Return the configuration of a `config.json`.
+    """Return the model configuration in the content of a `config.json`.
 
     Raises:
-        ValueError: it is not a Llama or Qwen3 that TransformerLM can represent (biases, scaled
-            RoPE, another activation, quantized weights); names what differs.
+        ValueError: If it is not a Llama or Qwen3, or has a feature that TransformerLM does not
+            have, such as biases, scaled RoPE, another activation or quantized weights.
     """
     kind = content.get("model_type")
     if kind not in ("llama", "qwen3"):
-        raise ValueError(
-            f"its model_type is {short_repr(kind)}: only llama and qwen3 can be loaded"
-        )
+        raise ValueError(f"model_type must be 'llama' or 'qwen3', got {short_repr(kind)}")
     rope = content.get("rope_parameters") or content.get("rope_scaling") or {}
     if not isinstance(rope, dict) or (content.get("rope_scaling") or rope) != rope:
-        raise ValueError(f"its rope_parameters are {short_repr(rope)}, no object or two of them")
+        raise ValueError(
+            f"rope_parameters must be an object and equal rope_scaling, got {short_repr(rope)}"
+        )
     theta = content.get("rope_theta")
     theta = rope.get("rope_theta", 10_000.0) if theta is None else theta
     layer_types = content.get("layer_types") or []
@@ -154,10 +149,10 @@ def config_from_llama(content: Mapping[str, Any]) -> ModelConfig:
         ("use_sliding_window", content.get("use_sliding_window", False), False),
         ("layer_types", "full_attention" if is_full else layer_types, "full_attention"),
         ("quantization_config", content.get("quantization_config"), None),
-        ("tie_word_embeddings", tied, bool(tied) if type(tied) is bool else "true or false"),
+        ("tie_word_embeddings", tied, tied if type(tied) is bool else "true or false"),
     ):
         if value != needed:
-            raise ValueError(f"its {key} is {short_repr(value)}: only {needed!r} can be loaded")
+            raise ValueError(f"{key} must be {needed!r}, got {short_repr(value)}")
     try:
         values = {
             "vocab_size": content["vocab_size"],
@@ -171,48 +166,48 @@ def config_from_llama(content: Mapping[str, Any]) -> ModelConfig:
             "qk_norm": kind == "qwen3",
         }
     except KeyError as error:
-        raise ValueError(f"it lacks {error.args[0]!r}") from None
+        raise ValueError(f"{error.args[0]} is missing") from None
     config = build(ModelConfig, values)
     for key, only in (("head_dim", config.d_head), ("num_key_value_heads", config.num_heads)):
         if content.get(key) not in (None, only):
-            raise ValueError(f"its {key} is {short_repr(content[key])}: only {only} can be loaded")
+            raise ValueError(f"{key} must be {only}, got {short_repr(content[key])}")
     return config
 
 
 def state_from_llama(
     config: ModelConfig, state: Mapping[str, Tensor], *, tied: bool = False
 ) -> dict[str, Tensor]:
-    """Return a state dict with our names and layout, in float32; the inverse of `llama_state`.
+    """Return a state dict with our names and layout in float32, the inverse of `llama_state`.
 
     Args:
-        config: what `config_from_llama` returned.
-        state: name -> tensor, as Llama has them.
-        tied: the embeddings are tied there; here they become two matrices.
+        config: Configuration from `config_from_llama`.
+        state: State dict of a Llama.
+        tied: Whether its embeddings are tied. They become two matrices.
 
     Raises:
-        ValueError: a tensor is missing, has another shape or type, or is unknown; or there is a
-            head that differs from the embeddings, although they are tied; names it.
+        ValueError: If a tensor is missing, unknown, or has the wrong shape or dtype, or if tied
+            embeddings differ from the head.
     """
     given = dict(state)
     if tied and (embeddings := given.get("model.embed_tokens.weight")) is not None:
         head = given.setdefault("lm_head.weight", embeddings)
         if not torch.equal(head, embeddings):
             raise ValueError(
-                "tensor 'lm_head.weight' differs from the embeddings, to which "
-                "tie_word_embeddings ties it: remove the tensor, or set that to false"
+                "tensor 'lm_head.weight' differs from the embeddings, but tie_word_embeddings is "
+                "true; remove the tensor, or set tie_word_embeddings to false"
             )
-    if config.num_layers > len(given):  # before a table of a billion layers is made
-        raise ValueError(f"it has {config.num_layers:,} layers, but only {len(given)} tensors")
+    if config.num_layers > len(given):  # before a model of a billion layers is made
+        raise ValueError(f"the model has {config.num_layers:,} layers but {len(given)} tensors")
     found: dict[str, Tensor] = {}
     for name, needed in TransformerLM(config, device="meta").state_dict().items():
         theirs, shape = _theirs(name), tuple(needed.shape)
         value = given.pop(theirs, None)
         if value is None:
-            raise ValueError(f"there is no tensor {theirs!r}")
+            raise ValueError(f"tensor {theirs!r} is missing")
         if tuple(value.shape) != shape or value.dtype not in _FLOATS:
             raise ValueError(
-                f"tensor {theirs!r} has the shape {tuple(value.shape)} and type {value.dtype}: it "
-                f"must be floating point of shape {shape}"
+                f"tensor {theirs!r} must be floating point of shape {shape}, got {value.dtype} of "
+                f"shape {tuple(value.shape)}"
             )
         value = value.to(torch.float32)
         found[name] = (_pairs(value, config) if _is_rotated(name) else value).contiguous()
@@ -226,7 +221,7 @@ _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def _theirs(name: str) -> str:
-    """Return Llama's name of a weight: `layers.N.attn.q_proj.weight` and so on."""
+    """Return Llama's name of a weight, such as `layers.N.attn.q_proj.weight`."""
     if name in _TOP:
         return _TOP[name]
     _, number, rest = name.split(".", 2)
@@ -244,6 +239,6 @@ def _halves(weight: Tensor, config: ModelConfig) -> Tensor:
 
 
 def _pairs(weight: Tensor, config: ModelConfig) -> Tensor:
-    """The inverse of `_halves`."""
+    """Reorder the features of each head from (k, k + d_head / 2) to pairs (2k, 2k + 1)."""
     rows = weight.view(-1, 2, config.d_head // 2, *weight.shape[1:])
     return rows.transpose(1, 2).reshape(weight.shape)

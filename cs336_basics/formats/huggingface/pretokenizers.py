@@ -1,4 +1,4 @@
-"""Pre-tokenizers of Hugging Face's `tokenizer.json`, and the split patterns that do the same."""
+"""Translate split patterns to and from the pre-tokenizers in Hugging Face's `tokenizer.json`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cs336_basics.formats.foreign_patterns import (
 )
 from cs336_basics.pretokenization.patterns.named_patterns import GPT2, pattern_name, resolve_pattern
 
-# The three steps of deepseek-ai/DeepSeek-V3, which our one expression unites.
+# The three steps of deepseek-ai/DeepSeek-V3. Our named pattern combines them.
 _DEEPSEEK_V3 = [
     r"\p{N}{1,3}",
     "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
@@ -23,17 +23,17 @@ _DEEPSEEK_V3 = [
 
 
 def pre_tokenizer_of(pattern: str) -> dict[str, Any]:
-    """Return the pre-tokenizer that splits as our pattern does.
+    """Return the pre-tokenizer that splits like a split pattern.
 
     Raises:
-        ValueError: see `to_oniguruma`.
+        ValueError: See `to_oniguruma`.
     """
     expression = resolve_pattern(pattern)
     if expression == GPT2:  # ByteLevel has it built in
         return _byte_level(use_regex=True)
     if pattern_name(pattern):
         split = {"behavior": "Isolated", "invert": False}
-    else:  # what the pattern does not match is dropped, as ours is
+    else:  # text that the pattern does not match is dropped, as in this library
         split = {"behavior": "Removed", "invert": True}
     return {
         "type": "Sequence",
@@ -54,14 +54,14 @@ def _byte_level(use_regex: bool) -> dict[str, Any]:
 
 
 def pattern_of(pre_tokenizer: Any) -> str:
-    """Return the split pattern of a pre-tokenizer.
+    """Return the split pattern that splits like a pre-tokenizer.
 
     Raises:
-        ValueError: no pattern is known that does the same; says why.
+        ValueError: If there is no such pattern.
     """
     unknown = (
-        f"its pre_tokenizer ({kind_of(pre_tokenizer)}) is unknown: ByteLevel, one Split and "
-        "ByteLevel, Digits and ByteLevel, or that of DeepSeek-V3 can be loaded"
+        f"unknown pre_tokenizer {kind_of(pre_tokenizer)}; it must be ByteLevel, one Split and "
+        "ByteLevel, Digits and ByteLevel, or DeepSeek-V3's"
     )
     steps = [pre_tokenizer]
     if isinstance(pre_tokenizer, dict) and pre_tokenizer.get("type") == "Sequence":
@@ -72,22 +72,22 @@ def pattern_of(pre_tokenizer: Any) -> str:
     if last.get("type") != "ByteLevel":
         raise ValueError(unknown)
     if last.get("add_prefix_space"):
-        raise ValueError("its pre_tokenizer adds a space before the text, which is not supported")
+        raise ValueError("the pre_tokenizer adds a space before the text, which is not supported")
     types = [step.get("type") for step in before]
     if last.get("use_regex", True):
         if types == ["Digits"]:
             return GPT2_SINGLE_DIGITS if before[0].get("individual_digits") else GPT2_NUMBERS
         if before:
-            raise ValueError("its pre_tokenizer splits twice, which is not supported")
+            raise ValueError("the pre_tokenizer splits twice, which is not supported")
         return "gpt2"
     if not before:
-        raise ValueError("its pre_tokenizer does not split text at all, which is not supported")
+        raise ValueError("the pre_tokenizer does not split text, which is not supported")
     if any(kind != "Split" for kind in types):
         raise ValueError(unknown)
     found = [_expression_of(step) for step in before]
     if len(found) == 1:
         return from_oniguruma(found[0][0], keeps_rest=found[0][1])
-    # (Line ends may be written as themselves.)
+    # Files contain line ends as escapes or as literal characters.
     escaped = [expression.replace("\r", r"\r").replace("\n", r"\n") for expression, _ in found]
     if escaped == _DEEPSEEK_V3 and all(isolated for _, isolated in found):
         return "deepseek-v3"
@@ -95,32 +95,32 @@ def pattern_of(pre_tokenizer: Any) -> str:
 
 
 def _expression_of(split: dict[str, Any]) -> tuple[str, bool]:
-    """Return the regular expression of a Split, and whether it keeps what that does not match."""
+    """Return the regular expression of a Split, and whether text without a match is kept."""
     pattern = split.get("pattern")
     expression = pattern.get("Regex") if isinstance(pattern, dict) and len(pattern) == 1 else None
     how = (split.get("behavior"), split.get("invert", False))
     if not isinstance(expression, str) or how not in (("Isolated", False), ("Removed", True)):
         raise ValueError(
-            f"its pre_tokenizer splits at {short_repr(pattern)} with behavior "
-            f"{short_repr(how[0])}, invert {short_repr(how[1])}: a Regex that is Isolated, or "
-            "Removed and inverted, can be loaded"
+            f"the pre_tokenizer splits at {short_repr(pattern)} with behavior "
+            f"{short_repr(how[0])}, invert {short_repr(how[1])}; it must split at a Regex, with "
+            "behavior Isolated, or Removed and invert true"
         )
     return expression, how[0] == "Isolated"
 
 
 def list_in(parent: dict[str, Any], key: str, default: list[Any] | None = None) -> list[Any]:
-    """Return a list that an object of the file holds; the default, where it holds none.
+    """Return a list in an object of the file, or the default if it is missing or null.
 
     Raises:
-        ValueError: it is absent without a default, or not a list.
+        ValueError: If it is not a list, or is missing without a default.
     """
     value = parent.get(key)
     value = default if value is None else value
     if not isinstance(value, list):
-        raise ValueError(f"its {key!r} is {short_repr(value)}, not a list")
+        raise ValueError(f"{key!r} must be a list, got {short_repr(value)}")
     return value
 
 
 def kind_of(value: Any) -> str:
-    """Return the type that a part of the file names, for messages."""
+    """Return the type of a part of the file, for messages."""
     return short_repr(value.get("type")) if isinstance(value, dict) else short_repr(value)

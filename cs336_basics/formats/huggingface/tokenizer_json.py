@@ -1,13 +1,13 @@
-"""A tokenizer in `tokenizer.json`, the format of Hugging Face's `tokenizers`, without that library.
+"""Read and write `tokenizer.json`, the format of Hugging Face's `tokenizers`, without the library.
 
-It is the file that `Tokenizer.save` writes: vocabulary, merges, special tokens and split pattern.
-Formats checked against tokenizers 0.23.3 and transformers 5.23.0.
+`Tokenizer.save` writes this file: vocabulary, merges, special tokens and split pattern. Formats
+checked against tokenizers 0.23.3 and transformers 5.23.0.
 
-Some tokenizers cannot be written so that other libraries give the same ids, such as one that lacks
-a byte. `save` writes them in a form with another version, which those libraries refuse to read.
+Other libraries would give different ids for some tokenizers, such as one without a token for every
+byte. `save` writes them with another `version`, which other libraries refuse to read.
 
-What is read is refused where `Tokenizer` cannot do the same as the file says: a normalizer, byte
-fallback, dropout, an unknown pre-tokenizer and so on; some of that can be ignored on request.
+A file with a feature that `Tokenizer` does not have is refused: a normalizer, byte fallback,
+dropout, an unknown pre-tokenizer and so on. The caller can choose to ignore some of them.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ CONFIG_FILE = "tokenizer_config.json"
 
 VERSION = "1.0"
 OWN_VERSION = "cs336_basics"
-"""`version` of a file that only `Tokenizer.from_directory` reads."""
+"""`version` of a file that only this library reads."""
 
 # --------------------------------------------------------------------- out
 
 
 def save_tokenizer_json(parts: TokenizerParts, directory: str | os.PathLike[str]) -> None:
-    """Write tokenizer.json into a directory, atomically."""
+    """Write tokenizer.json to a directory atomically."""
     try:
         content = tokenizer_json(parts)
         _check_comes_back(parts.pattern, content["pre_tokenizer"])
@@ -61,7 +61,7 @@ def save_tokenizer_json(parts: TokenizerParts, directory: str | os.PathLike[str]
 
 
 def _as_text(content: dict[str, Any]) -> str:
-    # Each token on a line. (With indent, Python's encoder takes four times as long.)
+    # One token per line. `indent` would make Python's encoder four times slower.
     return json.dumps(content, ensure_ascii=False, separators=(",\n", ": ")) + "\n"
 
 
@@ -69,8 +69,8 @@ def tokenizer_json(parts: TokenizerParts) -> dict[str, Any]:
     """Return the content of a `tokenizer.json` with which `tokenizers` gives the same ids.
 
     Raises:
-        ValueError: the format cannot represent the tokenizer; says which token or pattern. See
-            `strings_of_vocab`; or the pattern has other syntax.
+        ValueError: If the format cannot represent the vocabulary (see `strings_of_vocab`) or the
+            split pattern.
     """
     strings = strings_of_vocab(parts)
     return {
@@ -114,13 +114,13 @@ def _model_json(strings: dict[str, int], parts: TokenizerParts) -> dict[str, Any
         "byte_fallback": False,
         "ignore_merges": parts.ignore_merges,
         "vocab": strings,
-        # (Strings, not lists, as the merges of GPT-2 are written: read in half of the time.)
+        # Strings take half the time to read that lists take.
         "merges": [f"{token_to_string(a)} {token_to_string(b)}" for a, b in parts.merges],
     }
 
 
 def _check_comes_back(pattern: str, pre_tokenizer: dict[str, Any]) -> None:
-    """Raise ValueError for a pattern that `pattern_of` refuses, or reads as another spelling."""
+    """Raise ValueError if `pattern_of` refuses a pattern or returns another spelling of it."""
     if resolve_pattern(pattern_of(pre_tokenizer)) != resolve_pattern(pattern):
         raise ValueError(f"pattern {short_repr(pattern)} is another spelling of a known one")
 
@@ -137,21 +137,23 @@ def _own_json(parts: TokenizerParts, reason: str) -> dict[str, Any]:
 
 
 def special_roles(parts: TokenizerParts, given: Mapping[str, str]) -> dict[str, str | None]:
-    """Return role -> special token, None where it has none.
+    """Return role -> special token or None.
+
+    The default `eos_token` is `<|endoftext|>`, if the tokenizer has it. The default `pad_token` is
+    the `eos_token`. Other roles default to None.
 
     Args:
-        parts: the tokenizer. Its `<|endoftext|>`, if it has one, ends texts, unless another does;
-            and what ends texts pads them, unless another does.
-        given: role, such as `"pad_token"`, -> special token.
+        parts: Parts of the tokenizer.
+        given: Role, such as `"pad_token"` -> special token.
 
     Raises:
-        ValueError: it is not a special token of the tokenizer.
+        ValueError: If a token is not a special token of the tokenizer.
     """
     for role, token in given.items():
         if token not in parts.special_tokens:
             raise ValueError(
-                f"{role} is {short_repr(token)}: it must be a special token of the tokenizer, one "
-                f"of {short_repr(parts.special_tokens)}; or make the tokenizer with it"
+                f"{role} must be one of the special tokens {short_repr(parts.special_tokens)}, "
+                f"got {short_repr(token)}"
             )
     end = given.get("eos_token", END_OF_TEXT if END_OF_TEXT in parts.special_tokens else None)
     return {"bos_token": None, "unk_token": None, "eos_token": end, "pad_token": end, **given}
@@ -160,16 +162,15 @@ def special_roles(parts: TokenizerParts, given: Mapping[str, str]) -> dict[str, 
 def contents(
     parts: TokenizerParts, context_length: int | None = None, **roles: str
 ) -> dict[str, str]:
-    """Return name -> content of the files that `AutoTokenizer` loads.
+    """Return file name -> content of the files that `AutoTokenizer` loads.
 
     Args:
-        parts: the tokenizer.
-        context_length: the longest sequence of the model, in tokens; None: not limited.
-        roles: see `special_roles`.
+        parts: Parts of the tokenizer.
+        context_length: Maximum number of tokens in a sequence. Defaults to no limit.
+        roles: See `special_roles`.
 
     Raises:
-        ValueError: the format cannot represent the tokenizer; see `tokenizer_json` and
-            `special_roles`.
+        ValueError: See `tokenizer_json` and `special_roles`.
     """
     content = tokenizer_json(parts)
     config: dict[str, Any] = {
@@ -195,36 +196,36 @@ IGNORABLE = {
     "truncation": "texts would be cut",
     "padding": "ids would be added",
 }
-"""Parts of the file that can be ignored on request, and what they do."""
+"""Parts of the file that the caller can choose to ignore, and their effects."""
 
 
 @collection_paused()
 def load_tokenizer_json(
     path: str | os.PathLike[str], ignore: Iterable[str] = (), *, own: bool = False
 ) -> TokenizerParts:
-    """Read a `tokenizer.json`, or a directory that holds one.
+    """Read a `tokenizer.json`.
 
     Args:
-        path: the file or directory.
-        ignore: names in IGNORABLE.
-        own: read also what only `save` writes.
+        path: File, or directory that contains it.
+        ignore: Names in IGNORABLE of parts to ignore.
+        own: Whether to accept OWN_VERSION.
 
     Raises:
-        FileNotFoundError: there is no such file; says how to make one.
-        ValueError: the file is malformed, or holds what `Tokenizer` does not do; names it.
+        FileNotFoundError: If the file does not exist.
+        ValueError: If the file is malformed, or has a feature that `Tokenizer` does not have.
     """
     ignored = [ignore] if isinstance(ignore, str) else list(ignore)
     for name in ignored:
         if name not in [*IGNORABLE]:
             raise ValueError(
-                f"ignore has {short_repr(name)}: only {', '.join(IGNORABLE)} can be ignored"
+                f"ignore must contain only {', '.join(IGNORABLE)}, got {short_repr(name)}"
             )
     path = Path(path)
     if path.is_dir() or not path.exists():
         path = path / TOKENIZER_FILE
     if not path.exists():
         raise FileNotFoundError(
-            f"{path} does not exist: make one with `python -m cs336_basics train-bpe --input FILE "
+            f"{path} does not exist; make it with `python -m cs336_basics train-bpe --input FILE "
             f"--vocab-size N --output {shlex.quote(str(path.parent))}`"
         )
     with open_regular(path) as file:
@@ -238,15 +239,15 @@ def load_tokenizer_json(
 
 
 def _parse_own(content: dict[str, Any], own: bool) -> TokenizerParts:
-    """Return the parts of a tokenizer that other libraries cannot read."""
+    """Return the parts of a tokenizer in a file with OWN_VERSION."""
     if not own:
-        raise ValueError("other libraries cannot read it, it says why: use from_directory")
+        raise ValueError("the file is not in Hugging Face's format; use from_directory")
     pattern: Any = content.get("pattern")
     special_tokens = list_in(content, "special_tokens")
     if not all(isinstance(text, str) for text in (pattern, *special_tokens)):
         raise ValueError(
-            f"its pattern {short_repr(pattern)} or special_tokens {short_repr(special_tokens)} are "
-            "not strings"
+            f"pattern and special_tokens must be strings, got {short_repr(pattern)} and "
+            f"{short_repr(special_tokens)}"
         )
     model = _object(content, "model")
     vocab = vocab_of_strings(_object(model, "vocab"))
@@ -255,23 +256,23 @@ def _parse_own(content: dict[str, Any], own: bool) -> TokenizerParts:
 
 
 def parse_tokenizer_json(content: Any, ignored: Sequence[str] = ()) -> TokenizerParts:
-    """Return the parts of the tokenizer that the content of a `tokenizer.json` describes.
+    """Return the parts of the tokenizer in the content of a `tokenizer.json`.
 
     Raises:
-        ValueError: see `load_tokenizer_json`.
+        ValueError: See `load_tokenizer_json`.
     """
     if not isinstance(content, dict):
-        raise ValueError(f"it holds a value of type {type(content).__name__}, not an object")
+        raise ValueError(f"the file must contain an object, got a {type(content).__name__}")
     model = _object(content, "model")
     for key, why in IGNORABLE.items():
         if key not in ignored and not _does_nothing(key, content.get(key)):
             raise ValueError(
-                f"it has a {key} ({kind_of(content[key])}): {why}, which is not supported; to load "
-                f"the tokenizer without it, pass ignore=[{key!r}]"
+                f"{key} {kind_of(content[key])} is not supported: {why}; pass ignore=[{key!r}] to "
+                "load the tokenizer without it"
             )
     decoder = content.get("decoder")
     if not isinstance(decoder, dict) or decoder.get("type") != "ByteLevel":
-        raise ValueError(f"its decoder is {kind_of(decoder)}: only ByteLevel can be loaded")
+        raise ValueError(f"decoder must be ByteLevel, got {kind_of(decoder)}")
     pattern = pattern_of(content.get("pre_tokenizer"))
     special_tokens = _special_tokens(list_in(content, "added_tokens", default=[]))
     strings = _object(model, "vocab")
@@ -279,7 +280,7 @@ def parse_tokenizer_json(content: Any, ignored: Sequence[str] = ()) -> Tokenizer
         found = strings.pop(token, token_id)
         if found != token_id:
             raise ValueError(
-                f"{short_repr(token)} has the id {short_repr(found)} in the vocabulary and "
+                f"{short_repr(token)} has id {short_repr(found)} in the vocabulary but id "
                 f"{token_id} as an added token"
             )
     vocab = vocab_of_strings(strings)
@@ -291,7 +292,7 @@ def parse_tokenizer_json(content: Any, ignored: Sequence[str] = ()) -> Tokenizer
 
 
 def _does_nothing(key: str, part: Any) -> bool:
-    """Return whether a part of the file, one of IGNORABLE, changes neither text nor ids."""
+    """Return whether a part of the file (a key of IGNORABLE) changes neither text nor ids."""
     if not isinstance(part, dict):
         return part is None
     if key == "normalizer":
@@ -303,46 +304,46 @@ def _does_nothing(key: str, part: Any) -> bool:
 
 
 def _adds_nothing(post_processor: dict[str, Any]) -> bool:
-    """Return whether a post-processor leaves the ids of a text as they are."""
+    """Return whether a post-processor does not change the ids of a text."""
     if post_processor.get("type") == "TemplateProcessing":
-        single = post_processor.get("single")  # the text, a Sequence, and special tokens
+        single = post_processor.get("single")  # a Sequence for the text, and special tokens
         if not isinstance(single, list) or len(single) != 1:
             return False
         return isinstance(single[0], dict) and list(single[0]) == ["Sequence"]
-    return post_processor.get("type") == "ByteLevel"  # which changes offsets
+    return post_processor.get("type") == "ByteLevel"  # changes offsets only
 
 
 _NOT_PLAIN = {
     "dropout": "merges would be left out at random",
     "continuing_subword_prefix": "tokens would have a prefix within words",
     "end_of_word_suffix": "tokens would have a suffix at the end of words",
-    "byte_fallback": "its tokens are not written in GPT-2's byte alphabet",
-    "unk_token": "bytes that the vocabulary lacks would get this token",
+    "byte_fallback": "tokens would not be in GPT-2's byte alphabet",
+    "unk_token": "bytes without a token would become this token",
 }
-"""Settings of a model that is not plain byte-pair encoding, and what they do."""
+"""Settings of models that are not plain byte-pair encoding, and their effects."""
 
 
 def _check_model(model: dict[str, Any], vocab: Mapping[int, bytes]) -> None:
-    """Refuse a model that is not plain byte-pair encoding."""
+    """Raise ValueError if a model is not plain byte-pair encoding."""
     if model.get("type", "BPE") != "BPE":
-        raise ValueError(f"its model is {short_repr(model['type'])}: only BPE can be loaded")
+        raise ValueError(f"the model's type must be BPE, got {short_repr(model['type'])}")
     has_all_bytes = {bytes([byte]) for byte in range(256)}.issubset(vocab.values())
     for key, why in _NOT_PLAIN.items():
         value = model.get(key)
         if value and not (key == "unk_token" and has_all_bytes):
-            raise ValueError(
-                f"its model has {key} {short_repr(value)}: {why}, which is not supported"
-            )
+            raise ValueError(f"the model's {key} {short_repr(value)} is not supported: {why}")
 
 
 def _special_tokens(added: list[Any]) -> dict[str, int]:
-    """Return the added tokens, content -> id, which our encoder treats as special tokens."""
+    """Return content -> id of the added tokens, all of which become special tokens."""
     found: dict[str, int] = {}
     normalized: dict[bool, list[str]] = {False: [], True: []}
     for token in added:
         content = token.get("content") if isinstance(token, dict) else None
         if not isinstance(content, str) or not content or type(token.get("id")) is not int:
-            raise ValueError(f"added token {short_repr(token)} needs a content and an id")
+            raise ValueError(
+                f"an added token must have a content and an id, got {short_repr(token)}"
+            )
         for key in ("single_word", "lstrip", "rstrip"):
             if token.get(key):
                 raise ValueError(
@@ -360,29 +361,29 @@ _MAX_COMPARISONS = 1_000_000
 
 
 def _check_overlaps(first: Sequence[str], second: Sequence[str]) -> None:
-    """Refuse tokens that would compete: those that are 'normalized' are looked for later.
+    """Refuse added tokens that may overlap in a text, if only one of them is 'normalized'.
 
-    Here they are all equal, and the first in the text wins.
+    tokenizers finds 'normalized' tokens after all others, but Tokenizer always finds the leftmost.
 
     Raises:
-        ValueError: two tokens may overlap in a text, or there are too many to tell.
+        ValueError: If two tokens may overlap, or there are too many to compare.
     """
     if sum(map(len, first)) * len(second) + sum(map(len, second)) * len(first) > _MAX_COMPARISONS:
         raise ValueError(
-            f"{len(first):,} added tokens are not 'normalized' and {len(second):,} are, which is "
-            "too many to tell whether they overlap: make all of them the same"
+            f"{len(first):,} added tokens are not 'normalized' and {len(second):,} are, too many "
+            "to compare; make all of them 'normalized' or none"
         )
     for one in first:
         for other in second:
             if _may_overlap(one, other):
                 raise ValueError(
-                    f"added tokens {short_repr(one)} and {short_repr(other)} overlap, and only the "
-                    "second is 'normalized': which of them wins differs here"
+                    f"added tokens {short_repr(one)} and {short_repr(other)} may overlap, but only "
+                    "the second is 'normalized', so the ids could differ"
                 )
 
 
 def _may_overlap(a: str, b: str) -> bool:
-    """Return whether an occurrence of one may share characters with one of the other."""
+    """Return whether occurrences of two strings may share characters."""
     return (
         a in b
         or b in a
@@ -393,22 +394,22 @@ def _may_overlap(a: str, b: str) -> bool:
 def _ignore_merges(model: dict[str, Any]) -> bool:
     value = model.get("ignore_merges") or False
     if not isinstance(value, bool):
-        raise ValueError(f"its model has ignore_merges {short_repr(value)}, neither true nor false")
+        raise ValueError(f"ignore_merges must be true or false, got {short_repr(value)}")
     return value
 
 
 def _object(parent: dict[str, Any], key: str) -> dict[str, Any]:
     value = parent.get(key)
     if not isinstance(value, dict):
-        raise ValueError(f"its {key!r} is {short_repr(value)}, not an object")
+        raise ValueError(f"{key!r} must be an object, got {short_repr(value)}")
     return value
 
 
 def runtime(directory: Path, special_tokens: list[str]) -> tuple[str, Callable[[str], list[int]]]:
-    """Load the files with transformers, or tokenizers alone; return its name and what encodes.
+    """Load the files with transformers or tokenizers. Return its name and its encode function.
 
     Raises:
-        ImportError: neither is installed.
+        ImportError: If neither is installed.
     """
     try:
         import transformers
@@ -418,7 +419,7 @@ def runtime(directory: Path, special_tokens: list[str]) -> tuple[str, Callable[[
         theirs = tokenizers.Tokenizer.from_file(str(directory / TOKENIZER_FILE))
         return f"tokenizers {tokenizers.__version__}", lambda text: theirs.encode(text).ids
     auto = transformers.AutoTokenizer.from_pretrained(str(directory), local_files_only=True)
-    # A text that is longer than the context is not an error here: verbose=False.
+    # verbose=False: do not warn about texts longer than the context.
     return (
         f"transformers {transformers.__version__}",
         lambda text: auto(text, verbose=False)["input_ids"],

@@ -1,10 +1,10 @@
-"""tiktoken's files of ranks, in and out.
+"""Read and write tiktoken's files of ranks.
 
-A file holds a line `base64(token) rank` for each token, and neither special tokens nor the split
-pattern. tiktoken has no list of merges: of all adjacent pairs it joins the one whose joined bytes
-have the lowest rank, and that rank is the id. Format checked against tiktoken 0.14.0.
+A file contains a line `base64(token) rank` for each token, but no special tokens and no split
+pattern. tiktoken has no list of merges: it always joins the adjacent pair whose joined bytes have
+the lowest rank, and the rank is the id. Format checked against tiktoken 0.14.0.
 
-Our exports have an `encoding.json` beside it with the pattern and the special tokens.
+Our exports add an `encoding.json` with the split pattern and the special tokens.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ if __name__ == "__main__":
 
 
 def contents(parts: TokenizerParts) -> dict[str, str | bytes]:
-    """Return name -> content of ranks.tiktoken, encoding.json and encoding.py.
+    """Return file name -> content.
 
     Raises:
-        ValueError: tiktoken would give other ids; see `tiktoken_ranks` and `to_fancy_regex`.
+        ValueError: If tiktoken would give different ids. See `tiktoken_ranks` and `to_fancy_regex`.
     """
     ranks = tiktoken_ranks(parts)
     lines = (b"%b %d\n" % (base64.b64encode(token), rank) for token, rank in ranks.items())
@@ -87,7 +87,7 @@ def contents(parts: TokenizerParts) -> dict[str, str | bytes]:
 
 
 def runtime(directory: Path, special_tokens: list[str]) -> tuple[str, Callable[[str], list[int]]]:
-    """Run the Python that was written; return the name of tiktoken and what encodes."""
+    """Run the exported encoding.py. Return the name of tiktoken and its encode function."""
     import tiktoken
 
     encoding = runpy.run_path(str(directory / SNIPPET_FILE))["load"](directory)
@@ -101,24 +101,24 @@ def tiktoken_ranks(parts: TokenizerParts) -> dict[bytes, int]:
     """Return the mergeable ranks, in ascending order, with which tiktoken gives the same ids.
 
     Raises:
-        ValueError: ranks cannot represent the vocabulary; names the byte, token or merge. tiktoken
-            would give different ids, without an error.
+        ValueError: If ranks cannot represent the tokenizer, so that tiktoken would give different
+            ids without an error.
     """
     vocab, merges, special_tokens, _, ignore_merges = parts
     special = {token.encode() for token in special_tokens}
     for first, second in pairwise(sorted(special)):
         if second.startswith(first):
             raise ValueError(
-                f"special token {short_repr(second)} begins with {short_repr(first)}, another one: "
-                "tiktoken may take either"
+                f"special token {short_repr(second)} starts with special token "
+                f"{short_repr(first)}; tiktoken could match either"
             )
     ranks = {token: token_id for token_id, token in sorted(vocab.items())}
     merged = {left + right for left, right in merges}
     for token in special:
         if len(token) == 1 or token in merged:
             raise ValueError(
-                f"special token {short_repr(token)} is also a token of ordinary text, which "
-                "tiktoken keeps apart"
+                f"special token {short_repr(token)} is also an ordinary token, which tiktoken does "
+                "not allow"
             )
         del ranks[token]
     number_of = {pair: number for number, pair in enumerate(merges)}
@@ -126,36 +126,36 @@ def tiktoken_ranks(parts: TokenizerParts) -> dict[bytes, int]:
     before = -1
     for pair in made:
         number = number_of.get(pair, -1)
-        if number <= before:  # tiktoken merges in the order of the ids, so the merges must, too
+        if number <= before:  # tiktoken merges in the order of the ids
             token = b"".join(pair)
             raise ValueError(
-                f"the merges that make {short_repr(token)}, id {ranks[token]}, cannot be "
-                f"represented by ranks: tiktoken would join {short_repr(list(pair))} there"
+                f"ranks cannot represent the merges that make {short_repr(token)}, id "
+                f"{ranks[token]}; tiktoken would join {short_repr(list(pair))}"
             )
         before = number
     unmade = ranks.keys() - set(map(b"".join, made))
     for token in sorted(unmade, key=ranks.__getitem__):
         if len(token) > 1 and not ignore_merges:
             raise ValueError(
-                f"token {short_repr(token)} is made by no merge, but tiktoken would produce it: "
-                "remove it"
+                f"no merge makes token {short_repr(token)}, but tiktoken would produce it; remove "
+                "it"
             )
     return ranks
 
 
 def _parts_of(token: bytes, ranks: Mapping[bytes, int]) -> list[bytes]:
-    """Return the tokens that tiktoken makes of the bytes of a token, as if it were not there.
+    """Return the tokens that tiktoken would make from the bytes of a token, without this token.
 
-    Within any text it does the same with these bytes, as long as no merge reaches across their
-    ends. So if there are two, they are the only pair that makes the token; if there are more, it is
-    made only of a pre-token that equals it, which tiktoken takes whole.
+    tiktoken joins these bytes in the same way inside any text, unless a merge crosses their ends.
+    So if there are two tokens, they are the only pair that makes this token. If there are more,
+    only a pre-token that equals this token becomes it.
 
-    In time n log n for n bytes, since a file may hold a token of any length.
+    Takes time n log n for n bytes, because a file may contain a token of any length.
     """
     size = len(token)
-    # ends[i]: where the token that begins at offset i ends; 0 if none begins there.
+    # ends[i]: end of the token that starts at offset i, or 0 if no token starts there.
     ends = list(range(1, size + 1))
-    before = list(range(-1, size))  # before[i]: where the token that ends at i begins
+    before = list(range(-1, size))  # before[i]: start of the token that ends at i
     heap: list[tuple[int, int, int]] = []  # (rank, start, end) of two adjacent tokens
 
     def push(start: int) -> None:
@@ -171,7 +171,7 @@ def _parts_of(token: bytes, ranks: Mapping[bytes, int]) -> list[bytes]:
         _, start, end = heapq.heappop(heap)
         middle = ends[start]
         if not 0 < middle < size or ends[middle] != end:
-            continue  # one of the two was merged since
+            continue  # one of the two was merged in between
         ends[start], ends[middle] = end, 0
         before[end] = start
         push(start)
@@ -188,30 +188,30 @@ def load_tiktoken(
     special_tokens: Mapping[str, int] | None = None,
     pattern: str | None = None,
 ) -> TokenizerParts:
-    """Read a tokenizer of tiktoken.
+    """Read a tiktoken tokenizer.
 
     Args:
-        source: a file of ranks; a directory that our export wrote; or the name of an encoding, such
-            as `cl100k_base`, which tiktoken loads, from its cache or the network.
-        special_tokens: special token -> id; None = those that come with the encoding.
-        pattern: the split pattern, which a file of ranks lacks: a name, or a regular expression as
-            in tiktoken. None: that of the encoding.
+        source: File of ranks, directory written by our export, or name of an encoding, such as
+            `cl100k_base`, which tiktoken loads from its cache or the network.
+        special_tokens: Special token -> id. Defaults to the special tokens of the encoding.
+        pattern: Split pattern, a name or a regular expression for tiktoken. Defaults to the pattern
+            of the encoding, and is required for a file of ranks.
 
     Raises:
-        TypeError: special_tokens is not a mapping, or a key of it is not a str.
-        FileNotFoundError: there is no such file, and no such encoding.
-        ValueError: a file is malformed, or lacks a byte; or it has no pattern and none is given.
-            Names the line or token.
-        ImportError: a name is given, and tiktoken is not installed.
-        OSError: tiktoken cannot load the encoding.
+        TypeError: If `special_tokens` is not a mapping, or a key of it is not a str.
+        FileNotFoundError: If there is no such file or encoding.
+        ValueError: If a file is malformed, a byte is missing, or the pattern is unknown.
+        ImportError: If `source` is an encoding and tiktoken is not installed.
+        OSError: If tiktoken cannot load the encoding.
 
     Warns:
-        UserWarning: `pattern` has syntax that may mean something else in tiktoken.
+        UserWarning: If `pattern` has syntax that may mean something else in tiktoken.
     """
     path = Path(source)
     if special_tokens is not None and not isinstance(special_tokens, Mapping):
         raise TypeError(
-            f"special_tokens is {short_repr(special_tokens)}: pass a dict of special token -> id"
+            "special_tokens must be a mapping of special token -> id, got "
+            f"{short_repr(special_tokens)}"
         )
     check_special_tokens(list(special_tokens or ()))
     if path.is_dir():
@@ -220,7 +220,7 @@ def load_tiktoken(
         ranks, found = load_ranks(path), {}
     else:
         encoding = registered_encoding(source)
-        # What `Encoding` is made of; tiktoken's documentation extends encodings by these three.
+        # tiktoken's documentation also uses these three private attributes to extend an encoding.
         ranks, found = (
             dict(encoding._mergeable_ranks),
             {
@@ -230,12 +230,11 @@ def load_tiktoken(
         )
     special = found.get("special_tokens", {}) if special_tokens is None else dict(special_tokens)
     if pattern is None and "pat_str" not in found:
-        raise ValueError(
-            f"{path} has no split pattern, which a file of ranks cannot hold: give pattern, such "
-            "as 'gpt2' or 'cl100k'"
-        )
+        raise ValueError(f"{path} has no split pattern; pass pattern, such as 'gpt2' or 'cl100k'")
     if pattern is not None:
-        pattern = from_given_fancy_regex(resolve_pattern(pattern))  # its errors name the argument
+        pattern = from_given_fancy_regex(
+            resolve_pattern(pattern)
+        )  # outside `try`: its errors are about the argument
     try:
         pattern = pattern or from_fancy_regex(found["pat_str"])
         merges = merges_of_ranks(ranks)
@@ -249,49 +248,48 @@ def load_tiktoken(
 
 
 def _read_export(directory: Path) -> tuple[dict[bytes, int], dict[str, Any]]:
-    """Return the ranks and the description in a directory of our export."""
+    """Return the ranks and the content of encoding.json in an exported directory."""
     path = directory / ENCODING_FILE
     if not path.exists():
         raise FileNotFoundError(
-            f"{path} does not exist: name the file of ranks itself, or a directory that "
-            "`export --to tiktoken` wrote"
+            f"{path} does not exist; pass a file of ranks, or a directory written by "
+            "`export --to tiktoken`"
         )
     with open_regular(path) as file:
         found = parse_json(file.read(), path, unique_keys)
     special = found.get("special_tokens") if isinstance(found, dict) else None
     if not isinstance(special, dict) or not isinstance(found.get("pat_str"), str):
-        raise ValueError(f"{path} lacks 'pat_str', a string, or 'special_tokens', an object")
+        raise ValueError(f"{path} must contain a string 'pat_str' and an object 'special_tokens'")
     return load_ranks(directory / RANKS_FILE), found
 
 
 def registered_encoding(name: str) -> Any:
-    """Return the `Encoding` that tiktoken has by a name, from its cache or the network.
+    """Return tiktoken's `Encoding` of a name, from its cache or the network.
 
     Raises:
-        ImportError: tiktoken is not installed.
-        FileNotFoundError: it has no encoding of that name.
-        OSError: it cannot load the encoding.
+        ImportError: If tiktoken is not installed.
+        FileNotFoundError: If tiktoken has no such encoding.
+        OSError: If tiktoken cannot load the encoding.
     """
     try:
         import tiktoken
     except ImportError:
         raise ImportError(
-            f"there is no file {name} here; to load the encoding of that name, install tiktoken: "
-            "pip install tiktoken"
+            f"{name} does not exist; to load the encoding {name}, pip install tiktoken"
         ) from None
     known = sorted(tiktoken.list_encoding_names())
     if name not in known:
         raise FileNotFoundError(
-            f"{name} is neither a file or directory nor an encoding of tiktoken, which has "
+            f"{name} is not a file, a directory or an encoding of tiktoken; the encodings are "
             f"{', '.join(known)}"
         )
     try:
         return tiktoken.get_encoding(name)
     except MemoryError:
         raise
-    except Exception as error:  # of its downloads: those of requests, and its own
+    except Exception as error:  # from tiktoken or requests
         raise OSError(
-            f"tiktoken cannot load the encoding {name}, which it downloads: {short_reason(error)}"
+            f"tiktoken cannot download the encoding {name}: {short_reason(error)}"
         ) from error
 
 
@@ -299,8 +297,8 @@ def load_ranks(path: str | os.PathLike[str]) -> dict[bytes, int]:
     """Read a file of ranks.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: a line is not `base64 rank`, or repeats a token or a rank; names it.
+        FileNotFoundError: If the file does not exist.
+        ValueError: If a line is not `base64 rank`, or repeats a token or a rank.
     """
     with open_regular(path) as file:
         content = file.read()
@@ -318,7 +316,8 @@ def load_ranks(path: str | os.PathLike[str]) -> dict[bytes, int]:
                 raise ValueError
         except (ValueError, binascii.Error):
             raise ValueError(
-                f"{path}, line {number}: {short_repr(line)} is not a token in base64 and its rank"
+                f"{path}, line {number} must be a token in base64 and a rank, got "
+                f"{short_repr(line)}"
             ) from None
         if token in ranks or rank in seen:
             raise ValueError(
@@ -329,28 +328,28 @@ def load_ranks(path: str | os.PathLike[str]) -> dict[bytes, int]:
     return ranks
 
 
-_MOST_BYTES = 1 << 18
-_MOST_BYTES_PER_TOKEN = 32
-"""Bytes of all tokens together that are accepted, in all and for each token besides: finding the
-merges takes microseconds for each byte. (GPT-2 has 50,257 tokens of 6.4 bytes on average.)"""
+_MAX_BYTES = 1 << 18
+_MAX_BYTES_PER_TOKEN = 32
+"""The tokens of n ranks may have _MAX_BYTES + n * _MAX_BYTES_PER_TOKEN bytes in total, because
+finding the merges takes microseconds per byte. GPT-2's 50,257 tokens have 6.4 bytes on average."""
 
 
 def merges_of_ranks(ranks: Mapping[bytes, int]) -> list[Pair]:
-    """Return the merges that give the ids of tiktoken's ranks, with `ignore_merges`.
+    """Return the merges with which `ignore_merges` gives the ids of tiktoken.
 
-    Each makes one token. A token for which there is none is made only of a pre-token that equals
-    it.
+    Each merge makes a different token. Only a pre-token that equals a token without a merge becomes
+    this token.
 
     Raises:
-        ValueError: a byte is missing; names it. Or the tokens are too long in all.
+        ValueError: If a byte is missing, or the tokens have too many bytes in total.
     """
     check_has_all_bytes(ranks)
-    num_bytes, most = sum(map(len, ranks)), _MOST_BYTES + _MOST_BYTES_PER_TOKEN * len(ranks)
+    num_bytes, most = sum(map(len, ranks)), _MAX_BYTES + _MAX_BYTES_PER_TOKEN * len(ranks)
     if num_bytes > most:
         raise ValueError(
-            f"its {len(ranks):,} tokens have {num_bytes:,} bytes, of which the longest has "
-            f"{max(map(len, ranks)):,}: at most {most:,} are accepted; train with a "
-            "max_token_length (--max-token-length)"
+            f"{len(ranks):,} tokens must have at most {most:,} bytes in total, got {num_bytes:,}; "
+            f"the longest has {max(map(len, ranks)):,}; train with a smaller max_token_length "
+            "(--max-token-length)"
         )
     merges: list[Pair] = []
     for token in sorted(ranks, key=ranks.__getitem__):

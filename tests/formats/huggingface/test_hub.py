@@ -1,4 +1,4 @@
-"""A name of the hub is downloaded by huggingface_hub; here from a server on this machine."""
+"""Files are downloaded from the Hugging Face hub, which a local server replaces here."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ except Exception as error:
 
 
 def offer(server, name, body, revision="main"):  # noqa: F811
-    """Offer a tokenizer.json as the hub does."""
+    """Serve a tokenizer.json like the hub."""
     etag = hashlib.sha256(body).hexdigest()
     headers = {"ETag": f'"{etag}"', "X-Repo-Commit": etag[:40]}
 
-    def do_HEAD(handler):  # the hub is first asked for the headers alone
+    def do_HEAD(handler):  # huggingface_hub requests the headers first
         status, sent, content = server.answers.get(handler.path, (404, {}, b""))
         handler.send_response(status)
         for key, value in {"Content-Length": str(len(content)), **sent}.items():
@@ -49,7 +49,7 @@ def offer(server, name, body, revision="main"):  # noqa: F811
 
 @pytest.fixture
 def load(server, tmp_path):  # noqa: F811
-    """A function that loads a tokenizer in a process of its own: the environment is read once."""
+    """Return a function that loads a tokenizer in a new process with another environment."""
 
     def load(*words, stderr=subprocess.PIPE, **environment):
         url = server.url.removesuffix("/mirror")
@@ -83,19 +83,19 @@ def test_a_name_is_downloaded_from_the_endpoint_once(server, load):  # noqa: F81
     [
         {"HF_HUB_OFFLINE": "1"},
         {},  # the hub does not have it
-        # huggingface_hub tries again and again, for half a minute
+        # huggingface_hub retries for half a minute
         pytest.param({"HF_ENDPOINT": "http://127.0.0.1:9"}, marks=pytest.mark.slow),
     ],
 )
-def test_a_name_that_cannot_be_downloaded_is_one_line(server, load, environment):  # noqa: F811
+def test_a_failed_download_is_reported_in_one_line(server, load, environment):  # noqa: F811
     found, _ = load("someone/absent", **environment)
-    assert found.startswith("OSError cannot download tokenizer.json of 'someone/absent'")
+    assert found.startswith("OSError 'someone/absent' does not exist, and tokenizer.json cannot be")
     assert found.count("\n") == 0
     assert len(found) < 600
     assert server.requests == []
 
 
-@pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are those of POSIX")
+@pytest.mark.skipif(os.name != "posix", reason="POSIX only")
 def test_a_terminal_shows_a_progress_bar(server, load):  # noqa: F811
     import fcntl
     import pty
@@ -118,35 +118,33 @@ def test_a_terminal_shows_a_progress_bar(server, load):  # noqa: F811
         os.close(theirs)
 
 
-def test_what_is_downloaded_is_checked_like_a_file(server, load):  # noqa: F811
+def test_a_download_is_checked_like_a_local_file(server, load):  # noqa: F811
     offer(server, "someone/bad", b'{"model": []}')
     found, _ = load("someone/bad")
     assert found.startswith("ValueError ")
-    assert found.endswith("its 'model' is [], not an object")
+    assert found.endswith("'model' must be an object, got []")
 
 
 @pytest.mark.parametrize(
     "source", ["./absent", "a/b/c", "absent.json", "../x", "/tmp/absent/x", "a b", "", "x/"]
 )
-def test_what_is_no_name_is_a_missing_file(source, tmp_path, monkeypatch):
+def test_an_invalid_name_is_a_missing_file(source, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tokenizer.json").write_text("{}")
     if source == "":
         source = "-"
-    with pytest.raises(FileNotFoundError, match="does not exist: name a file, a directory, or"):
+    with pytest.raises(FileNotFoundError, match="does not exist; pass a file, a directory, or"):
         find_or_download(source, "tokenizer.json")
 
 
-def test_a_directory_of_that_name_comes_first(tmp_path, monkeypatch):
+def test_an_existing_directory_comes_before_the_hub(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "gpt2").mkdir()
     (tmp_path / "gpt2" / "tokenizer.json").write_text(json.dumps(content_of(trained("gpt2"))))
     assert Tokenizer.from_huggingface("gpt2").hash() == trained("gpt2").hash()
 
 
-def test_without_huggingface_hub_a_name_says_what_to_install(monkeypatch):
+def test_a_missing_huggingface_hub_is_named_with_the_command_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(
-        ImportError, match=r"someone/small does not exist here; .* pip install hugg"
-    ):
+    with pytest.raises(ImportError, match=r"someone/small does not exist; .* pip install hugg"):
         find_or_download("someone/small", "tokenizer.json")

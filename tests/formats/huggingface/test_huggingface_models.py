@@ -1,4 +1,4 @@
-"""Exported to Hugging Face, a model computes the same logits and greedy text in transformers."""
+"""Exported models have the same logits and greedy text in transformers, and can be imported."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_logits_are_within_1e_4_and_64_greedy_tokens_equal(tmp_path, number):
     prompt = tokenizer.encode("Once upon")[:8]
     assert len(prompt) + 64 <= values["context_length"]
     ours = greedy(model, prompt, 64)
-    generated = theirs.generate(  # with their cache
+    generated = theirs.generate(  # with the cache of transformers
         torch.tensor([prompt]), max_new_tokens=64, min_new_tokens=64, do_sample=False,
         attention_mask=torch.ones(1, len(prompt), dtype=torch.long), eos_token_id=None,
     )  # fmt: skip
@@ -51,7 +51,7 @@ def test_logits_are_within_1e_4_and_64_greedy_tokens_equal(tmp_path, number):
 
 
 @pytest.mark.parametrize("number", [0, 3, 5, 18])
-def test_an_exported_model_is_loaded_back_with_equal_logits(tmp_path, number):
+def test_an_exported_model_can_be_imported_with_equal_logits(tmp_path, number):
     values, pattern = CONFIGURATIONS[number]
     tokenizer = trained(pattern)
     model = random_model(number, vocab_size=tokenizer.vocab_size, **values)
@@ -83,7 +83,7 @@ def test_weights_of_transformers_are_loaded(tmp_path):
             assert (theirs(ids).logits - ours(ids)).abs().max() < 1e-4
 
 
-def test_weights_in_another_type_are_written_in_float32(tmp_path):
+def test_weights_of_another_dtype_are_written_in_float32(tmp_path):
     tokenizer = byte_tokenizer(END)
     model = random_model(vocab_size=257, **TINY).to(torch.bfloat16)
     export_model(model, tokenizer, "huggingface", tmp_path)
@@ -105,7 +105,7 @@ def test_the_check_reports_ids_logits_and_text(tmp_path):
     assert logits.endswith("24 greedy tokens equal")
 
 
-def test_the_check_finds_other_weights(tmp_path):
+def test_the_check_finds_different_weights(tmp_path):
     pytest.importorskip("transformers")
     tokenizer = trained("gpt2")
     export_model(random_model(0, vocab_size=1500, **TINY), tokenizer, "huggingface", tmp_path)
@@ -123,7 +123,7 @@ def test_a_switch_that_cannot_be_represented_is_refused(tmp_path, switch, value,
     if to == "gguf":
         pytest.importorskip("gguf")
     model = random_model(vocab_size=258, **TINY, **{switch: value})
-    with pytest.raises(ValueError, match=f"{switch} {value!r}"):
+    with pytest.raises(ValueError, match=f"{switch} must be .* got {value!r}"):
         export_model(model, byte_tokenizer(END, merges=[(b"a", b"b")]), to, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -131,16 +131,16 @@ def test_a_switch_that_cannot_be_represented_is_refused(tmp_path, switch, value,
 def test_a_tokenizer_with_more_ids_than_the_model_is_refused(tmp_path):
     model = random_model(vocab_size=256, **TINY)
     with pytest.raises(
-        ValueError, match="tokenizer has 257 ids, and the model's vocab_size is 256"
+        ValueError, match="tokenizer has 257 ids, but the model's vocab_size is 256"
     ):
         export_model(model, byte_tokenizer(END), "huggingface", tmp_path / "out")
 
 
 def test_an_unknown_option_or_format_is_refused(tmp_path):
     model = random_model(vocab_size=257, **TINY)
-    with pytest.raises(TypeError, match="weights is not an option of the format huggingface"):
+    with pytest.raises(TypeError, match="weights is not an option of format huggingface"):
         export_model(model, byte_tokenizer(END), "huggingface", tmp_path / "out", weights="f16")
-    with pytest.raises(ValueError, match="to is 'tiktoken'"):
+    with pytest.raises(ValueError, match=r"to must be one of .* got 'tiktoken'"):
         export_model(model, byte_tokenizer(END), "tiktoken", tmp_path / "out")
 
 
@@ -156,7 +156,7 @@ def test_the_end_of_text_token_ends_generation(tmp_path):
         assert theirs(text, verbose=False)["input_ids"] == tokenizer.encode(text)
 
 
-def test_special_tokens_have_the_roles_that_are_asked_for(tmp_path):
+def test_special_tokens_have_the_requested_roles(tmp_path):
     transformers = pytest.importorskip("transformers")
     tokenizer = byte_tokenizer(END, "<s>", "</s>", "<pad>", "<unk>")
     roles = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
@@ -172,29 +172,29 @@ def test_special_tokens_have_the_roles_that_are_asked_for(tmp_path):
             assert getattr(found, f"{role}_id") == expected, (found, role)
     padded = theirs(["a", "abc"], padding=True)
     pad = theirs.pad_token_id
-    assert padded["input_ids"] == [[97, pad, pad], [97, 98, 99]]  # and no token is added
+    assert padded["input_ids"] == [[97, pad, pad], [97, 98, 99]]  # no special token is added
     assert "tokenizer('<s>', return_tensors" in (tmp_path / "README.md").read_text("utf-8")
 
 
-def test_the_token_that_ends_texts_pads_them_unless_another_does(tmp_path):
+def test_the_default_pad_token_is_the_eos_token(tmp_path):
     export_tokenizer(byte_tokenizer("</s>"), "huggingface", tmp_path / "a", eos_token="</s>")
     export_tokenizer(byte_tokenizer(END, "<p>"), "huggingface", tmp_path / "b", pad_token="<p>")
     found = [json.loads((tmp_path / n / "tokenizer_config.json").read_text()) for n in "ab"]
     assert [(c["eos_token"], c["pad_token"]) for c in found] == [("</s>", "</s>"), (END, "<p>")]
 
 
-def test_a_role_of_a_token_that_is_not_special_is_refused(tmp_path):
+def test_a_role_for_a_token_that_is_not_special_is_refused(tmp_path):
     model = random_model(vocab_size=257, **TINY)
     for role in ("bos_token", "eos_token", "pad_token", "unk_token"):
         for text in ("<pad>", "a"):
-            with pytest.raises(ValueError, match=f"{role} is '{text}'"):
+            with pytest.raises(ValueError, match=f"{role} must be .* got '{text}'"):
                 export_model(model, byte_tokenizer(END), "huggingface", tmp_path, **{role: text})
     with pytest.raises(TypeError, match="pad_token"):
         export_tokenizer(byte_tokenizer(END), "tiktoken", tmp_path, pad_token=END)
     assert not list(tmp_path.iterdir())
 
 
-def test_the_directory_has_its_files_the_model_card_and_no_code(tmp_path):
+def test_the_directory_has_a_model_card_and_no_code(tmp_path):
     card = ModelCard(
         data={"training: x.txt": "0" * 64}, steps=1200, losses={"validation loss": 1.5}
     )
@@ -248,9 +248,9 @@ def write_shards(directory, model, weight_map=None):
     "weight_map",
     [{"a": "../a.safetensors"}, {"a": "/etc/passwd"}, {"a": "a.bin"}, {"a": 5}, {"a": [1]}, 7, []],
 )
-def test_an_index_may_only_name_safetensors_beside_it(tmp_path, weight_map):
+def test_an_index_may_contain_only_safetensors_in_its_directory(tmp_path, weight_map):
     write_shards(tmp_path, small_model(SMALL), weight_map)
-    with pytest.raises(ValueError, match=r"index\.json: its weight_map is .*: it must map tensors"):
+    with pytest.raises(ValueError, match=r"index\.json: weight_map must map tensors"):
         load_model(tmp_path)
 
 
@@ -278,9 +278,9 @@ def test_a_pickle_is_refused_and_not_opened(tmp_path):
 def test_a_huge_configuration_is_refused_before_anything_is_allocated(tmp_path):
     model = small_model(SMALL)
     for changes, message in (
-        ({"max_position_embeddings": 10**12}, "is 1,000,000,000,000, too long for a table of angl"),
-        ({"num_hidden_layers": 10**12}, "it has 1,000,000,000,000 layers, but only"),
-        ({"vocab_size": 10**12}, r"\(31, 24\).*\(1000000000000, 24\)"),
+        ({"max_position_embeddings": 10**12}, "1,000,000,000,000 is too large"),
+        ({"num_hidden_layers": 10**12}, "1,000,000,000,000 layers but"),
+        ({"vocab_size": 10**12}, r"\(1000000000000, 24\).*\(31, 24\)"),
         ({"intermediate_size": 10**12}, "1000000000000"),
     ):
         write_model(tmp_path, model, **changes)
@@ -289,7 +289,7 @@ def test_a_huge_configuration_is_refused_before_anything_is_allocated(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"model_type": "llama"}', "7" * 3_000_000])
-def test_another_config_is_refused_with_its_name(tmp_path, content):
+def test_an_invalid_config_is_refused(tmp_path, content):
     write_model(tmp_path, small_model(SMALL))
     (tmp_path / "config.json").write_text(content)
     with pytest.raises(ValueError, match=r"config\.json"):
@@ -308,7 +308,7 @@ def test_another_config_is_refused_with_its_name(tmp_path, content):
         + b'{"a":{"dtype":"F999","shape":[1],"data_offsets":[0,4]}}  abcd',
     ],
 )
-def test_damaged_weights_are_a_value_error(tmp_path, content):
+def test_damaged_weights_are_refused(tmp_path, content):
     write_model(tmp_path, small_model(SMALL))
     (tmp_path / "model.safetensors").write_bytes(content)
     with pytest.raises(ValueError, match=str(tmp_path)) as raised:
@@ -316,7 +316,7 @@ def test_damaged_weights_are_a_value_error(tmp_path, content):
     assert len(str(raised.value)) < 600
 
 
-def test_what_is_missing_is_named(tmp_path):
+def test_a_missing_config_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"config\.json"):
         load_model(tmp_path)
     with pytest.raises(FileNotFoundError, match=r"config\.json"):
@@ -324,7 +324,7 @@ def test_what_is_missing_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("value", ["false", 0, None])
-def test_embeddings_that_are_neither_tied_nor_not_are_refused(tmp_path, value):
+def test_tie_word_embeddings_must_be_a_boolean(tmp_path, value):
     write_model(tmp_path, small_model(SMALL), tie_word_embeddings=value)
-    with pytest.raises(ValueError, match="tie_word_embeddings is"):
+    with pytest.raises(ValueError, match="tie_word_embeddings must be"):
         load_model(tmp_path)

@@ -1,4 +1,4 @@
-"""tiktoken's files: what is written and read gives the same ids there; the rest is refused."""
+"""tiktoken's files give the same ids here and in tiktoken. Other tokenizers are refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.tokenizer.examples import END
 tiktoken = pytest.importorskip("tiktoken")
 
 
-def test_the_python_runs_as_a_program_from_any_directory(tmp_path):
+def test_the_exported_python_runs_from_any_directory(tmp_path):
     ours = trained("cl100k")
     export_tokenizer(ours, "tiktoken", tmp_path / "my encoding")
     done = subprocess.run(
@@ -44,9 +44,9 @@ REFUSED = {
         ),
         r"make b'ab', id 300",
     ),
-    "other parts": (
+    "different parts": (
         lambda: byte_tokenizer(merges=[AB, BC, (b"a", b"bc")]),
-        r"make b'abc', id 258, .* \[b'ab', b'c'\]",
+        r"make b'abc', id 258; .* \[b'ab', b'c'\]",
     ),
     "a token that no merge makes": (
         lambda: Tokenizer({**{i: bytes([i]) for i in range(256)}, 256: b"the"}, []),
@@ -54,22 +54,22 @@ REFUSED = {
     ),
     "a prefix": (
         lambda: byte_tokenizer("<|a", "<|a|>"),
-        r"special token b'<\|a\|>' begins with b'<\|a', another one: tiktoken may take either",
+        r"b'<\|a\|>' starts with special token b'<\|a'",
     ),
-    "a special token that is also ordinary": (
+    "a special token that is also an ordinary token": (
         lambda: byte_tokenizer("ab", merges=[AB]),
-        r"special token b'ab' is also a token of ordinary text",
+        r"special token b'ab' is also an ordinary token",
     ),
     "a missing byte": (lambda: Tokenizer({0: b"a"}, []), "no token for byte 0x00"),
-    "another syntax": (
+    "unsupported syntax": (
         lambda: byte_tokenizer(pattern=r"\w+|\W"),
-        r"uses syntax that may mean something else in tiktoken",
+        r"has syntax that may mean something else in tiktoken",
     ),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_ranks_cannot_represent_is_refused_before_anything_is_written(tmp_path, name):
+def test_a_tokenizer_that_ranks_cannot_represent_is_refused_before_writing(tmp_path, name):
     make, message = REFUSED[name]
     with pytest.raises(ValueError, match=message):
         export_tokenizer(make(), "tiktoken", tmp_path / "out")
@@ -86,7 +86,7 @@ def write_ranks(path, ranks):
     path.write_bytes(b"".join(lines))
 
 
-def test_a_file_of_ranks_with_pattern_and_special_tokens_gives_the_ids_of_tiktoken(tmp_path):
+def test_a_file_of_ranks_gives_the_same_ids_as_tiktoken(tmp_path):
     ranks = {**RANKS, b"th": 256, b" t": 257, b"the": 258, b" the": 260}
     special = {END: 300, "<|x|>": 259}
     write_ranks(tmp_path / "my.tiktoken", ranks)
@@ -99,7 +99,7 @@ def test_a_file_of_ranks_with_pattern_and_special_tokens_gives_the_ids_of_tiktok
 
 def test_a_file_without_a_pattern_is_refused(tmp_path):
     write_ranks(tmp_path / "my.tiktoken", RANKS)
-    with pytest.raises(ValueError, match=r"my\.tiktoken has no split pattern, .* give pattern"):
+    with pytest.raises(ValueError, match=r"my\.tiktoken has no split pattern; pass pattern"):
         Tokenizer.from_tiktoken(tmp_path / "my.tiktoken")
     with pytest.raises(ValueError, match="unknown pattern 'gpt3'"):
         Tokenizer.from_tiktoken(tmp_path / "my.tiktoken", pattern="gpt3")
@@ -107,7 +107,7 @@ def test_a_file_without_a_pattern_is_refused(tmp_path):
 
 @pytest.fixture
 def registered(monkeypatch):
-    """An encoding in tiktoken's registry, as an extension adds one."""
+    """Add an encoding to tiktoken's registry, like an extension."""
     from tiktoken import registry
     from tiktoken_ext import openai_public
 
@@ -125,7 +125,7 @@ def registered(monkeypatch):
     registry.ENCODINGS.pop("small_base", None)
 
 
-def test_the_name_of_an_encoding_is_looked_up_in_tiktoken(registered):
+def test_an_encoding_is_loaded_from_tiktoken_by_name(registered):
     ours = Tokenizer.from_tiktoken("small_base")
     theirs = tiktoken.get_encoding("small_base")
     assert ours.pattern == "gpt2"
@@ -138,34 +138,32 @@ def test_the_name_of_an_encoding_is_looked_up_in_tiktoken(registered):
         assert ours.encode(text) == theirs.encode(text, allowed_special="all")
 
 
-def test_a_file_of_that_name_comes_first(registered, tmp_path, monkeypatch):
+def test_an_existing_file_comes_before_an_encoding(registered, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_ranks(tmp_path / "small_base", {**RANKS, b"xy": 256})
     assert Tokenizer.from_tiktoken("small_base", pattern="gpt2").vocab[256] == b"xy"
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones():
-    with pytest.raises(FileNotFoundError, match=r"cl101k_base is neither a file or .*cl100k_base"):
+    with pytest.raises(FileNotFoundError, match=r"cl101k_base is not a file, .*cl100k_base"):
         Tokenizer.from_tiktoken("cl101k_base")
 
 
-def test_a_failed_download_is_one_line(monkeypatch):
+def test_a_failed_download_is_reported_in_one_line(monkeypatch):
     def fail(name):
         raise ConnectionError("no route\nto host")
 
     monkeypatch.setattr(tiktoken, "get_encoding", fail)
-    message = r"^tiktoken cannot load the encoding gpt2, which it downloads: no route to host$"
+    message = r"^tiktoken cannot download the encoding gpt2: no route to host$"
     with pytest.raises(OSError, match=message):
         Tokenizer.from_tiktoken("gpt2")
 
 
-def test_without_tiktoken_a_name_says_what_to_install(monkeypatch, tmp_path):
+def test_a_missing_tiktoken_is_named_with_the_command_to_install_it(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "tiktoken", None)
-    with pytest.raises(
-        ImportError, match=r"there is no file cl100k_base here; .* pip install tiktoken"
-    ):
+    with pytest.raises(ImportError, match=r"cl100k_base does not exist; .* pip install tiktoken"):
         Tokenizer.from_tiktoken("cl100k_base")
-    write_ranks(tmp_path / "my.tiktoken", RANKS)  # files need no tiktoken
+    write_ranks(tmp_path / "my.tiktoken", RANKS)  # files do not need tiktoken
     assert Tokenizer.from_tiktoken(tmp_path / "my.tiktoken", pattern="gpt2").vocab_size == 256
 
 
@@ -182,8 +180,8 @@ def test_a_missing_file_or_byte_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"!!! 300", "line 257: b'!!! 300' is not a token in base64 and its rank"),
-        (b"YWI=", "line 257: b'YWI=' is not a token"),
+        (b"!!! 300", "line 257 must be .* got b'!!! 300'"),
+        (b"YWI=", "line 257 must be .* got b'YWI='"),
         (b"YWI= x", "line 257"),
         (b"YWI= -1", "line 257"),
         (b"YWI= 256 7", "line 257"),
@@ -209,21 +207,21 @@ def test_a_malformed_line_is_named(tmp_path, line, message):
     ("special", "message"),
     [
         ({END: 5}, "have the same id 5"),
-        ({END: "5"}, "is '5', not an integer"),
+        ({END: "5"}, "must be an integer, got '5'"),
         ({END: -5}, "between 0 and .* got -"),
-        ({END: 1 << 40}, "between 0 and 4294967295"),
+        ({END: 1 << 40}, "4294967295"),
         ({"": 300}, "empty"),
         ({"a": 300}, "are both b'a'"),
     ],
 )
-def test_bad_special_tokens_are_refused(tmp_path, special, message):
+def test_invalid_special_tokens_are_refused(tmp_path, special, message):
     write_ranks(tmp_path / "x", RANKS)
     with pytest.raises(ValueError, match=message):
         Tokenizer.from_tiktoken(tmp_path / "x", special, pattern="gpt2")
 
 
 @pytest.mark.parametrize("special", [["<s>"], {b"<|x|>": 300}, {300: "<|x|>"}])
-def test_special_tokens_are_strings_with_ids(tmp_path, special):
+def test_special_tokens_must_be_a_mapping_of_strings(tmp_path, special):
     write_ranks(tmp_path / "x", RANKS)
     with pytest.raises(TypeError, match="special"):
         Tokenizer.from_tiktoken(tmp_path / "x", special, pattern="gpt2")
@@ -232,18 +230,17 @@ def test_special_tokens_are_strings_with_ids(tmp_path, special):
 def test_an_export_with_a_damaged_description_is_refused(tmp_path):
     export_tokenizer(trained("gpt2"), "tiktoken", tmp_path)
     (tmp_path / "encoding.json").write_text('{"special_tokens": {}}')
-    with pytest.raises(ValueError, match=r"encoding\.json lacks 'pat_str', a string"):
+    with pytest.raises(ValueError, match=r"encoding\.json must contain a string 'pat_str'"):
         Tokenizer.from_tiktoken(tmp_path)
 
 
-def test_the_python_of_an_export_is_not_run(tmp_path):
+def test_importing_an_export_does_not_run_its_python(tmp_path):
     export_tokenizer(trained("gpt2"), "tiktoken", tmp_path)
     (tmp_path / "encoding.py").write_text("raise SystemExit")
     assert Tokenizer.from_tiktoken(tmp_path).hash() == trained("gpt2").hash()
 
 
-def test_long_tokens_take_time_in_proportion(tmp_path):
-    """A file may hold a token of any length: here each joins two of half the length."""
+def test_long_tokens_take_time_proportional_to_their_length(tmp_path):
     ranks = dict(RANKS)
     token = b"ab"
     while len(token) <= 1 << 16:
@@ -257,7 +254,7 @@ def test_long_tokens_take_time_in_proportion(tmp_path):
 @pytest.mark.parametrize(
     "tokens", [[b"ab" * 10_000_000], [b"a" * 2**n for n in range(1, 24)]], ids=["one", "doubled"]
 )
-def test_tokens_that_would_take_a_minute_are_refused(tmp_path, tokens):
+def test_tokens_that_are_too_long_in_total_are_refused(tmp_path, tokens):
     ranks = {token: rank for rank, token in enumerate([*RANKS, *tokens])}
     write_ranks(tmp_path / "x", ranks)
     with pytest.raises(ValueError, match=rf"the longest has {len(tokens[-1]):,}"):

@@ -210,7 +210,7 @@ def full_disk_names(
                 free()
             left = shutil.disk_usage(target.parent).free
             if number == errno.ENOSPC and size is None:
-                reason += f": more than the {left:,} free bytes are needed"
+                reason += f": {left:,} bytes are free, but more are needed"
             elif number == errno.ENOSPC and left < (size or 0):  # otherwise a quota is exceeded
                 reason += f": {size:,} bytes are needed and {left:,} are free"
         raise OSError(number, reason, os.fspath(target)) from error

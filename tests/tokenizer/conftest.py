@@ -1,4 +1,4 @@
-"""Fixtures: backends, and what the tests of token files read and write."""
+"""Fixtures: backends, and the files that token file tests read and write."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.tokenizer.files.corpus_files import TEXT
 
 @pytest.fixture
 def source(tmp_path):
-    """Return a file that holds TEXT."""
+    """Return a file that contains TEXT."""
     path = tmp_path / "text.txt"
     path.write_bytes(TEXT)
     return path
@@ -40,11 +40,11 @@ def any_backend(request):
 
 @pytest.fixture(scope="module")
 def make(any_backend):
-    """Return the class Tokenizer with each backend."""
+    """Return a constructor of Tokenizer for each backend."""
     return functools.partial(Tokenizer, backend=any_backend)
 
 
 @pytest.fixture(scope="module")
 def make_small(any_backend):
-    """Return small_tokenizer with each backend."""
+    """Return `small_tokenizer` for each backend."""
     return functools.partial(small_tokenizer, backend=any_backend)

@@ -1,4 +1,4 @@
-"""Vocabularies, texts and strategies that several test files here use."""
+"""Vocabularies, texts and strategies shared by the tests of this folder."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _REAL_TEXTS = [
     "multi_emoji", "multi_misc", "blogs", "enwiki", "c4_sample", "fairytales",
 ]  # fmt: skip
 
-# The files of real text that CS336_DATA holds, without .txt; tests of them have tests of our own
-# texts next to them.
+# Names of the files of real text in CS336_DATA, without .txt. Tests without these files cover the
+# same behavior with synthetic texts.
 CORPORA = [name for name in _REAL_TEXTS if DATA and Path(DATA, f"{name}.txt").is_file()] or [
     pytest.param("none", marks=pytest.mark.skip(reason="needs real text, .txt, in CS336_DATA"))
 ]
@@ -48,8 +48,8 @@ TRAINING_TEXT = (
     "the theatre then gathers others; 100 1000 10000; aaaa aaaaaaaa; hahaha hahahaha\n"
 ) * 3
 
-# Difficult for tokenizers: white space of every kind next to everything else, apostrophes, complete
-# and broken special tokens, characters of every length in UTF-8.
+# Fragments that are difficult for tokenizers: all kinds of white space, apostrophes, complete and
+# broken special tokens, characters of every length in UTF-8.
 SPECIALS = [END, END + END, "<|", "a b", "\n\n", "é"]
 FRAGMENTS = [
     *" \n\t\r\u00a0\u3000\u2028\u0085\u200b",
@@ -65,16 +65,16 @@ tricky_texts = st.lists(st.sampled_from(FRAGMENTS), max_size=30).map("".join)
 
 @functools.cache
 def trained(pattern: str = "gpt2") -> tuple[dict[int, bytes], list[tuple[bytes, bytes]]]:
-    """Return a vocabulary trained on TRAINING_TEXT, with merges that show where text was split.
+    """Return a vocabulary trained on TRAINING_TEXT, in which any two bytes of TELLTALES merge.
 
-    A trained vocabulary has few merges of white space and punctuation, so that a wrong split
-    between them would give the right ids. Here any two bytes of TELLTALES merge.
+    Trained vocabularies have few merges of white space and punctuation, so a wrong split between
+    them would not change the ids. The additional merges reveal such a split.
     """
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "text.txt")
         path.write_text(TRAINING_TEXT, encoding="utf-8", newline="")
         with warnings.catch_warnings():
-            # A pattern without a scanner is slow, and a warning says so.
+            # Patterns without a scanner are slow and raise a warning.
             warnings.simplefilter("ignore")
             vocab, merges = train_bpe(path, 340, [], trainer="heap", num_workers=1, pattern=pattern)
     tokens = set(vocab.values())
@@ -88,19 +88,19 @@ def trained(pattern: str = "gpt2") -> tuple[dict[int, bytes], list[tuple[bytes, 
 def small_tokenizer(
     special_tokens: tuple[str, ...] = (END,), pattern: str = "gpt2", **options: Any
 ) -> Tokenizer:
-    """Return a tokenizer with the vocabulary of `trained`; `options` are passed on to it."""
+    """Return a tokenizer with the vocabulary of `trained`."""
     return Tokenizer(*trained(pattern), list(special_tokens), pattern=pattern, **options)
 
 
 def reference_ids(tokenizer: Tokenizer, text: str) -> list[int]:
-    """Return the ids of a text by the reference functions, which share nothing with encoders."""
+    """Return the ids of a text by the reference functions, which do not use an encoder."""
     return encode_text(
         text, tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens, tokenizer.pattern
     )
 
 
 def skip_unless_available(backend: str) -> str:
-    """Return the backend, or skip the test where the extensions are not built."""
+    """Return the backend, or skip the test if the extensions are not built."""
     if backend == "native":
         pytest.importorskip(
             "cs336_basics.tokenizer.encoders._encoder", reason="extensions are not built"
@@ -109,9 +109,10 @@ def skip_unless_available(backend: str) -> str:
 
 
 def edited_merges(seed: int) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]]]:
-    """Return a vocabulary that no trainer makes: merges over a, b, c in any order, ids shuffled.
+    """Return a vocabulary of the letters a, b, c with random merges and ids.
 
-    A merge may come before those that make its tokens, and several merges may make one token.
+    Unlike in a trained vocabulary, a merge may precede the merges that make its tokens, and several
+    merges may make the same token.
     """
     chooser = random.Random(seed)
     tokens = [b"a", b"b", b"c"]
@@ -128,9 +129,9 @@ def edited_merges(seed: int) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]
 
 
 def data_file(name: str) -> Path:
-    """Return a file of CS336_DATA, or skip the test where it is not there."""
+    """Return a file of CS336_DATA, or skip the test if it is missing."""
     if not DATA:
-        pytest.skip(f"needs {name}: set CS336_DATA to the directory that holds it")
+        pytest.skip(f"needs {name}: set CS336_DATA to its directory")
     path = Path(DATA, name)
     if not path.is_file():
         pytest.skip(f"needs {name}, which is not in CS336_DATA ({DATA})")

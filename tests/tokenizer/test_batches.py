@@ -1,4 +1,4 @@
-"""Batches: the ids of each text, by any number of threads, and errors that name the text."""
+"""Batches: ids for any number of threads, and errors with the index of the text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.tokenizer.examples import (
     small_tokenizer,
 )
 
-# Texts of many ids for their length, and of few.
+# Texts with many and with few ids for their length.
 DENSE, SPARSE = "\x01" * 5_000, "the the " * 625
 
 
@@ -21,7 +21,7 @@ DENSE, SPARSE = "\x01" * 5_000, "the the " * 625
 @pytest.mark.parametrize(
     ("first", "others"), [(DENSE, SPARSE), (SPARSE, DENSE), ("", DENSE), (SPARSE, "")]
 )
-def test_an_array_holds_all_ids_however_unlike_the_first_texts_are(first, others, num_workers):
+def test_an_array_contains_all_ids_when_the_size_estimate_is_wrong(first, others, num_workers):
     tokenizer = small_tokenizer()
     texts = [first] * 40 + [others] * 600
     expected = {text: tokenizer.encode(text) for text in (first, others)}
@@ -30,7 +30,7 @@ def test_an_array_holds_all_ids_however_unlike_the_first_texts_are(first, others
     np.testing.assert_array_equal(ids, np.concatenate([expected[text] for text in texts]))
 
 
-def test_the_memory_of_an_array_is_in_proportion_to_its_ids():
+def test_the_memory_of_an_array_is_proportional_to_its_ids():
     tokenizer = small_tokenizer()
     for texts in ([DENSE] * 40 + [""] * 60, [DENSE] * 40 + [SPARSE] * 600, [SPARSE] * 600):
         ids, _ = tokenizer.encode_batch_array(texts, num_workers=2)
@@ -51,7 +51,7 @@ def test_a_large_batch_is_encoded_by_several_threads():
 
 @pytest.mark.parametrize("num_workers", [1, 2, 5])
 @pytest.mark.parametrize("where", [0, 700, 1999])
-def test_the_first_text_with_an_error_is_named_by_any_number_of_threads(num_workers, where):
+def test_the_error_names_the_first_bad_text_for_any_number_of_threads(num_workers, where):
     tokenizer = Tokenizer({0: b"a", 1: b" "}, [])
     texts = ["a " * 500] * 2000
     texts[where] = "a b"
@@ -64,9 +64,9 @@ def test_the_first_text_with_an_error_is_named_by_any_number_of_threads(num_work
     assert tokenizer.encode_batch(["", "", "a"], num_workers=num_workers) == [[], [], [0]]
 
 
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals are those of POSIX")
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX signals")
 @pytest.mark.parametrize("offset", [0, 1 << 21])
-def test_signals_are_seen_between_the_texts_of_a_batch(offset):
+def test_signals_are_handled_between_the_texts_of_a_batch(offset):
     vocab = {offset + i: bytes([i]) for i in range(256)}
     seen = []
     before = signal.signal(signal.SIGALRM, lambda *_: seen.append(1))
@@ -76,11 +76,11 @@ def test_signals_are_seen_between_the_texts_of_a_batch(offset):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    # (Signals that arrive between two checks become one.)
+    # Several signals between two checks are handled as one.
     assert len(seen) > 5
 
 
-def test_the_text_that_cannot_be_encoded_is_named():
+def test_the_error_names_the_text_that_cannot_be_encoded():
     tokenizer = Tokenizer({0: b"a", 1: b" "}, [])
     with pytest.raises(ValueError, match=r"text 1: .*0x62 .*character 2"):
         tokenizer.encode_batch(["a a", "a b", "c"])

@@ -1,4 +1,4 @@
-"""Sequences of ids as arrays: truncated, padded, with masks."""
+"""Truncation and padding of sequences of ids."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TEXTS = ["the cat", "", "é the the cat ate"]
         {"truncation": True, "max_length": 2},
     ],
 )
-def test_a_call_gives_what_transformers_gives(tmp_path, options):
+def test_a_call_returns_the_same_as_transformers(tmp_path, options):
     transformers = pytest.importorskip("transformers")
     tokenizer = small_tokenizer((END,))
     export_tokenizer(tokenizer, "huggingface", tmp_path)
@@ -44,8 +44,8 @@ def test_a_call_gives_what_transformers_gives(tmp_path, options):
     assert tokenizer(iter(TEXTS), **options) == tokenizer(TEXTS, **options)
 
 
-def test_rows_by_the_names_of_their_columns_are_refused():
-    """As `Dataset.map` passes them without `input_columns`: the names would be encoded."""
+def test_a_dict_of_columns_is_rejected():
+    # `Dataset.map` without `input_columns` passes a dict; iterating over it gives column names.
     for call in (small_tokenizer(), small_tokenizer().encode_batch):
         with pytest.raises(TypeError, match="column"):
             call({"text": ["a"]})
@@ -71,12 +71,12 @@ def test_the_padding_of_a_call_can_be_chosen():
         ({"padding": True, "pad_id": "<none>"}, "<none>"),
     ],
 )
-def test_a_call_with_wrong_options_is_refused(options, named):
+def test_a_call_with_wrong_options_is_rejected(options, named):
     with pytest.raises(ValueError, match=named):
         small_tokenizer((END,))(TEXTS, **options)
 
 
-def test_the_shortest_are_padded_to_the_longest():
+def test_short_sequences_are_padded_to_the_longest():
     batch = pad([[5, 6, 7], [], [8]], pad_id=9)
     assert isinstance(batch, PaddedBatch)
     assert batch.ids.tolist() == [[5, 6, 7], [9, 9, 9], [8, 9, 9]]
@@ -119,7 +119,7 @@ def test_the_mask_marks_the_ids_of_each_sequence(
 
 
 def encoded(sequences, dtype=np.uint32):
-    """Sequences as `encode_batch_array` returns them."""
+    """Return sequences in the form that `encode_batch_array` returns."""
     offsets = np.cumsum([0, *map(len, sequences)])
     return EncodedBatch(np.array([i for ids in sequences for i in ids], dtype), offsets)
 
@@ -130,7 +130,7 @@ def encoded(sequences, dtype=np.uint32):
     truncate_side=SIDES,
     max_length=st.none() | st.integers(1, 14),
 )
-def test_an_encoded_batch_is_padded_and_truncated_as_its_sequences(
+def test_an_encoded_batch_is_padded_and_truncated_like_its_sequences(
     sequences, side, truncate_side, max_length
 ):
     settings = {"side": side, "truncate_side": truncate_side, "max_length": max_length}
@@ -160,14 +160,14 @@ def test_an_encoded_batch_is_padded_and_truncated_as_its_sequences(
         ([1, 2], [0.0, 2.0]),
     ],
 )
-def test_a_batch_whose_offsets_do_not_fit_is_refused(ids, offsets):
+def test_a_batch_with_invalid_offsets_is_rejected(ids, offsets):
     batch = EncodedBatch([7], [0, 1])
     for make in (EncodedBatch, lambda ids, offsets: batch._replace(ids=ids, offsets=offsets)):
         with pytest.raises(ValueError, match="offsets"):
             make(np.array(ids), np.array(offsets))
 
 
-def test_a_batch_of_lists_is_a_batch():
+def test_a_batch_can_be_made_from_lists():
     batch = EncodedBatch([97, 98, 99], [0, 2, 3])
     assert small_tokenizer().decode_batch(batch) == ["ab", "c"]
     assert [ids.tolist() for ids in truncate(batch, 1)] == [[97], [99]]
@@ -176,7 +176,7 @@ def test_a_batch_of_lists_is_a_batch():
 
 
 @pytest.mark.parametrize("sequence", [np.array(5), np.ones((1, 1), int)])
-def test_an_array_of_ids_has_one_dimension(sequence):
+def test_an_array_of_ids_must_have_one_dimension(sequence):
     for use in (pad, lambda sequences: truncate(sequences, 3)):
         with pytest.raises(ValueError, match="sequence 1: ids must be one-dimensional"):
             use([[1], sequence])
@@ -185,19 +185,19 @@ def test_an_array_of_ids_has_one_dimension(sequence):
 @pytest.mark.parametrize(
     "make", [list, tuple, iter, np.array, lambda ids: np.array(ids, np.uint16)]
 )
-def test_a_sequence_is_any_iterable_of_ints(make):
+def test_a_sequence_can_be_any_iterable_of_ints(make):
     torch = pytest.importorskip("torch")
     assert pad([make([1, 2]), torch.tensor([3])]).ids.tolist() == [[1, 2], [3, 0]]
     assert pad(iter([make([1, 2])])).ids.tolist() == [[1, 2]]
 
 
-def test_no_sequences_are_an_empty_array():
+def test_no_sequences_give_an_empty_array():
     assert pad([]).ids.shape == pad([]).mask.shape == (0, 0)
     assert pad([[], []]).ids.shape == (2, 0)
 
 
 @given(st.lists(st.lists(IDS, max_size=9), max_size=5), st.integers(0, 9))
-def test_truncation_keeps_the_beginning_or_the_end(sequences, length):
+def test_truncation_keeps_the_start_or_the_end(sequences, length):
     assert truncate(sequences, length) == [s[:length] for s in sequences]
     ends = [list(reversed(list(reversed(s))[:length])) for s in sequences]
     assert truncate(sequences, length, side="left") == ends
@@ -253,12 +253,12 @@ def test_truncated_arrays_are_views():
         ([[1]], {"dtype": "number"}, ValueError, "dtype must .* got 'number'"),
     ],
 )
-def test_mistakes_are_named(sequences, settings, error, message):
+def test_the_error_names_the_invalid_argument(sequences, settings, error, message):
     with pytest.raises(error, match=message):
         pad(sequences, **settings)
 
 
-def test_one_long_sequence_among_many_is_refused_before_memory_is_taken():
+def test_a_too_large_array_is_rejected_before_it_is_allocated():
     sequences = [np.zeros(1 << 20, np.uint16), *[[1]] * (MAX_ELEMENTS >> 20)]
     tracemalloc.start()
     try:
@@ -285,7 +285,7 @@ def test_a_tokenizer_pads_with_a_special_token():
     assert tokenizer.truncate([[1, 2, 3]], 2, side="left") == [[2, 3]]
 
 
-def test_the_arrays_of_a_batch_are_views_and_are_decoded():
+def test_the_arrays_of_a_batch_are_views_and_can_be_decoded():
     tokenizer = small_tokenizer()
     texts = ["the cat", "", "ate the rat 🎉"]
     batch = tokenizer.encode_batch_array(texts)

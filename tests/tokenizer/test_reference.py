@@ -1,4 +1,4 @@
-"""The reference by hand, and other libraries' encoders against ours."""
+"""The reference on small examples, and our encoders against other libraries."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_example_of_the_course_is_encoded():
 
 
 def test_the_lowest_rank_merges_first():
-    # "lower" with the merges of Sennrich et al.'s kind: (w, e) before (l, o), then (lo, we).
+    # "lower" with merges as in Sennrich et al.: (w, e) before (l, o), then (lo, we).
     ranks = {(b"w", b"e"): 0, (b"l", b"o"): 1, (b"lo", b"we"): 2}
     assert merge_pretoken(b"lower", ranks) == [b"lowe", b"r"]
     assert merge_pretoken(b"lower", {(b"o", b"w"): 0, **{p: r + 1 for p, r in ranks.items()}}) == [
@@ -73,7 +73,7 @@ def test_merges_in_order_give_the_same_tokens_in_a_trained_vocabulary():
         expected = merge_pretoken(word.encode(), ranks)
         assert merge_pretoken_in_order(word.encode(), merges) == expected
         assert set(expected) <= set(vocab.values())
-    # In an edited vocabulary they may differ: the pair (ab, c) is formed after its rank has passed.
+    # In an edited vocabulary, the pair (ab, c) may appear only after its merge was applied.
     edited = [(b"ab", b"c"), (b"a", b"b")]
     assert merge_pretoken_in_order(b"abc", edited) == [b"ab", b"c"]
     assert merge_pretoken(b"abc", {pair: rank for rank, pair in enumerate(edited)}) == [b"abc"]
@@ -192,7 +192,7 @@ def test_only_characters_of_late_unicode_versions_are_classed_differently():
     assert len(classed_differently()) < 30_000
 
 
-# Any character, and often those that matter to the pattern.
+# Any characters, often those that matter to the pattern.
 agreed = st.characters(exclude_categories=["Cs"]).filter(lambda c: c not in classed_differently())
 
 random_texts = st.lists(
@@ -283,7 +283,7 @@ def test_real_text_gets_the_ids_of_tiktoken(gpt2_peers, name):
     ours = gpt2_peers.ours["native"]
     ids = ours.encode_array(text, num_workers=2)
     expected = gpt2_peers.tiktoken.encode_to_numpy(text, allowed_special="all")
-    # (The arrays are too large for pytest to explain.)
+    # The arrays are too large for pytest to explain.
     assert (len(ids), bool((ids == expected).all())) == (len(expected), True)
     assert ours.decode_bytes(ids) == text.encode()
 

@@ -1,4 +1,4 @@
-"""Special tokens that a call allows, refuses, or reads as text."""
+"""Special tokens that a call allows, rejects, or reads as text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.tokenizer.examples import (
 # ------------------------------------------------------------------ special tokens by call
 
 
-def test_special_tokens_can_be_allowed_and_refused():
+def test_special_tokens_can_be_allowed_and_disallowed():
     tokenizer = small_tokenizer((END, "<|pad|>"))
     text = f"the {END} cat<|pad|>"
     end, pad = tokenizer.special_token_id(END), tokenizer.special_token_id("<|pad|>")
@@ -66,7 +66,7 @@ ENCODE = {
 
 
 @pytest.mark.parametrize("name", ENCODE)
-def test_special_tokens_that_are_only_disallowed_are_refused(name):
+def test_disallowed_special_tokens_are_rejected(name):
     tokenizer, encode = small_tokenizer((END, "<|pad|>")), ENCODE[name]
     for disallowed in ("all", [END]):
         with pytest.raises(ValueError, match=r"<\|endoftext\|>' at character 4"):
@@ -74,7 +74,7 @@ def test_special_tokens_that_are_only_disallowed_are_refused(name):
         assert encode(tokenizer, "the cat", disallowed_special=disallowed) == tokenizer.encode(
             "the cat"
         )
-    pad = tokenizer.special_token_id("<|pad|>")  # is not disallowed, and so allowed
+    pad = tokenizer.special_token_id("<|pad|>")  # not disallowed, so allowed
     assert pad in encode(tokenizer, "the<|pad|>", disallowed_special=[END])
 
 

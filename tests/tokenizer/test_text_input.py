@@ -1,4 +1,4 @@
-"""Texts as callers pass them: bytes that are not UTF-8, and arguments of the wrong type."""
+"""Invalid texts: bytes that are not UTF-8, lone surrogates, and arguments of the wrong type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.tokenizer.examples import (
     [b"the", b" cat", b"\xff", b"\xe2\x82", b"\xf0\x9f", b"\xc3(", "猫".encode(), END.encode()]
 )).map(b"".join))  # fmt: skip
 @settings(max_examples=150, deadline=None)
-def test_bytes_that_are_not_utf8_are_decoded_with_replacement(data):
+def test_bytes_that_are_not_utf8_are_replaced(data):
     tokenizer = small_tokenizer()
     expected = tokenizer.encode(data.decode("utf-8", errors="replace"))
     assert tokenizer.encode_array(data).tolist() == expected
@@ -44,7 +44,7 @@ def test_arguments_of_encode_array_are_checked():
 # ------------------------------------------------------------------ hostile texts
 
 
-def test_bytes_are_refused_with_a_hint(make_small):
+def test_bytes_are_rejected_with_a_hint(make_small):
     with pytest.raises(TypeError, match="decode"):
         make_small().encode(b"the")
     with pytest.raises(TypeError, match="decode"):
@@ -55,7 +55,7 @@ def test_bytes_are_refused_with_a_hint(make_small):
 
 @pytest.mark.parametrize("surrogate", [chr(0xD800), chr(0xDFFF), chr(0xDC80)])
 @pytest.mark.parametrize("before", ["", "the 猫 ", "x" * 20_000])
-def test_a_lone_surrogate_is_named_with_its_position(make_small, surrogate, before):
+def test_the_error_names_a_lone_surrogate_and_its_position(make_small, surrogate, before):
     text = before + surrogate + " and on"
     message = rf"U\+{ord(surrogate):04X} at character {len(before):,}"
     tokenizer = make_small()

@@ -1,4 +1,4 @@
-"""Tokenizer with every backend: ids, special tokens, refused arguments, the cache, copies."""
+"""Tokenizer with every backend: ids, special tokens, invalid arguments, the cache, copies."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_example_of_the_course_is_encoded_and_decoded(make):
 @settings(max_examples=120)
 @example(text="")
 @example(text=TRAINING_TEXT)
-def test_ids_are_those_of_the_reference(make_small, pattern, text):
+def test_ids_equal_the_reference(make_small, pattern, text):
     tokenizer = make_small(tuple(SPECIALS), pattern)
     ids = tokenizer.encode(text)
     assert ids == reference_ids(tokenizer, text)
@@ -91,8 +91,8 @@ def test_a_word_of_a_megabyte_is_encoded(fast_backend):
     assert tokenizer.decode(ids) == "a" * 1_000_000
 
 
-def test_rank_is_the_index_of_a_merge_not_its_id(make):
-    # (b, c) was learned first, though the id of `ab` is the smaller one.
+def test_the_rank_of_a_merge_is_its_index_not_its_id(make):
+    # (b, c) was learned first, although `ab` has a lower id.
     vocab = {7: b"a", 3: b"b", 99: b"c", 0: b"ab", 1: b"bc"}
     assert make(vocab, [(b"b", b"c"), (b"a", b"b")]).encode("abc") == [7, 1]
     assert make(vocab, [(b"a", b"b"), (b"b", b"c")]).encode("abc") == [0, 99]
@@ -134,12 +134,12 @@ def test_special_tokens_keep_their_id_or_are_appended_in_order(make):
         ("<|>|>", ["<|>", "|", ">"]),
     ],
 )
-def test_of_overlapping_special_tokens_the_longest_wins(make, text, expected):
+def test_the_longest_of_overlapping_special_tokens_wins(make, text, expected):
     tokenizer = make(BYTES, [], ["<|>", "<|><|>"])
     assert [tokenizer.decode([i]) for i in tokenizer.encode(text)] == expected
 
 
-def test_white_space_before_a_special_token_is_split_as_at_the_end_of_a_text(make):
+def test_white_space_before_a_special_token_is_split_like_at_the_end_of_a_text(make):
     vocab = {**BYTES, 256: b"  "}
     tokenizer = make(vocab, [(b" ", b" ")], [END])
     assert tokenizer.encode(f"a  {END}") == [97, 256, 257]
@@ -173,13 +173,13 @@ def test_white_space_before_a_special_token_is_split_as_at_the_end_of_a_text(mak
         ({0: b"a"}, [(b"", b"a")], ValueError, r"merge 0 .*no token b''"),
     ],
 )
-def test_a_bad_vocabulary_or_merge_is_refused_by_name(make, vocab, merges, error, message):
+def test_the_error_names_an_invalid_token_or_merge(make, vocab, merges, error, message):
     with pytest.raises(error, match=message):
         make(vocab, merges)
 
 
 @pytest.mark.parametrize("pattern", ["(", "a*"])
-def test_a_bad_pattern_is_refused(make, pattern):
+def test_an_invalid_pattern_is_rejected(make, pattern):
     with pytest.raises(ValueError, match="pattern"):
         make(BYTES, [], pattern=pattern)
 
@@ -206,10 +206,10 @@ def test_an_empty_vocabulary_encodes_the_empty_text(make):
         ("the cat " * 2000 + "<|> x", "0x78", 16_004),
     ],
 )
-def test_an_absent_byte_is_named_with_its_position(make, text, byte, position):
+def test_the_error_names_an_absent_byte_and_its_position(make, text, byte, position):
     tokenizer = make(COURSE_VOCAB, COURSE_MERGES, ["<|>"])
     message = rf"{byte} of .* at character {position:,} "
-    for _ in range(2):  # the second time with cached words
+    for _ in range(2):  # the second iteration uses cached words
         with pytest.raises(ValueError, match=message):
             tokenizer.encode(text)
     for chunks in ([text], list(text), [text[:7], text[7:]]):
@@ -217,14 +217,14 @@ def test_an_absent_byte_is_named_with_its_position(make, text, byte, position):
             list(tokenizer.encode_iterable(chunks))
 
 
-def test_an_absent_second_byte_of_a_character_is_named_with_the_character(make):
+def test_the_error_for_an_absent_second_byte_names_the_character(make):
     tokenizer = make({0: b"\xc3", 1: b"a"}, [])
     with pytest.raises(ValueError, match=r"0xa9 of 'é' at character 1 "):
         tokenizer.encode("aé")
 
 
 @pytest.mark.parametrize("vocab", [{**BYTES, 2**32: b"ab"}, {**BYTES, 2**32 - 1: b"ab"}])
-def test_ids_of_more_than_32_bits_are_refused(vocab):
+def test_ids_of_more_than_32_bits_are_rejected(vocab):
     with pytest.raises(ValueError, match=r"between 0 and 4294967295, got 4294967296 for b'.+'"):
         Tokenizer(vocab, [], ["<|endoftext|>"])
 
@@ -243,7 +243,7 @@ def test_the_cache_size_does_not_change_the_ids(make_small, cache_size):
             assert tokenizer.encode(word) == reference_ids(tokenizer, word)
 
 
-def test_a_negative_cache_size_is_refused(make_small):
+def test_a_negative_cache_size_is_rejected(make_small):
     with pytest.raises(ValueError, match="-1"):
         make_small(cache_size=-1)
 
@@ -289,7 +289,7 @@ def test_equal_tokenizers_have_equal_pickles_in_every_process(tmp_path):
     first.save(tmp_path)
     tokenizers.append(Tokenizer.from_directory(tmp_path))
     assert {pickle.dumps(tokenizer) for tokenizer in tokenizers} == {pickle.dumps(first)}
-    for seed in "012":  # of the order of sets
+    for seed in "012":  # changes the order of sets
         done = subprocess.run(
             [sys.executable, "-c", PICKLED, str(tmp_path)],
             env={**os.environ, "PYTHONHASHSEED": seed},
@@ -306,7 +306,7 @@ def test_threads_can_share_a_tokenizer(make_small):
         assert list(threads.map(tokenizer.encode, texts)) == expected
 
 
-def test_the_hash_depends_on_everything_that_determines_the_ids_and_nothing_else(make):
+def test_the_hash_depends_only_on_what_determines_the_ids(make):
     vocab, merges = {**BYTES, 256: b"ab", 257: b"bc"}, [(b"a", b"b"), (b"b", b"c")]
     tokenizer = make(vocab, merges, ["<a>", "<b>"])
     appended = {**vocab, 258: b"<a>", 259: b"<b>"}
@@ -344,7 +344,7 @@ def test_the_hash_depends_on_everything_that_determines_the_ids_and_nothing_else
         (StreamingDecoder, "tokenizer"),
     ],
 )
-def test_what_is_not_a_tokenizer_is_refused_with_the_name_of_the_argument(call, name):
+def test_the_error_for_an_invalid_tokenizer_names_the_argument(call, name):
     with pytest.raises(TypeError, match=f"^{name} must be a Tokenizer, got None$"):
         call(None)
 
@@ -369,7 +369,7 @@ def test_every_id_is_found_by_its_token_and_back():
         assert tokenizer.id_to_token(np.uint16(token_id)) == token
 
 
-def test_a_str_is_the_token_of_its_utf8():
+def test_a_str_is_looked_up_by_its_utf8():
     tokenizer = Tokenizer({**BYTES, 256: "é".encode()}, [], [END])
     assert tokenizer.token_to_id("é") == tokenizer.token_to_id(b"\xc3\xa9") == 256
     assert tokenizer.token_to_id(END) == tokenizer.special_token_id(END) == 257
@@ -387,7 +387,7 @@ def test_an_unknown_id_has_no_token(token_id):
 
 
 @pytest.mark.parametrize("token", [3, None, bytearray(b"a"), [b"a"]])
-def test_a_token_is_bytes_or_str(token):
+def test_a_token_must_be_bytes_or_str(token):
     with pytest.raises(TypeError, match="token must be bytes or a str"):
         small_tokenizer().token_to_id(token)
     with pytest.raises(ValueError, match="ud800"):
@@ -395,7 +395,7 @@ def test_a_token_is_bytes_or_str(token):
 
 
 @pytest.mark.parametrize("token_id", [True, np.True_, 1.0, "1", None])
-def test_an_id_is_an_integer(token_id):
+def test_an_id_must_be_an_integer(token_id):
     with pytest.raises(TypeError, match="token_id must be an int, got"):
         small_tokenizer().id_to_token(token_id)
 
@@ -436,7 +436,7 @@ def test_added_special_tokens_get_the_next_ids_and_old_ids_stay(make_small):
     assert list(tokenizer.encode_iterable(["<|us", "er|>"])) == [size]
 
 
-def test_a_token_that_is_special_already_keeps_its_id(make_small):
+def test_an_existing_special_token_keeps_its_id(make_small):
     tokenizer = make_small()
     end = tokenizer.special_token_id(END)
     size = tokenizer.vocab_size
@@ -487,7 +487,7 @@ def test_added_tokens_are_saved_pickled_and_copied(tmp_path):
         (["\ud800"], ValueError, "not valid Unicode"),
     ],
 )
-def test_refused_tokens_change_nothing(tokens, error, message):
+def test_rejected_tokens_change_nothing(tokens, error, message):
     tokenizer = small_tokenizer()
     before = dict(vars(tokenizer))
     with pytest.raises(error, match=message):

@@ -1,4 +1,4 @@
-"""ignore_merges: a pre-token that is a token becomes it, whatever the merges, as in tiktoken."""
+"""ignore_merges: a pre-token that is a token becomes this token without merging."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ try:
     from cs336_basics.tokenizer.encoders.native_encoder import compile_vocabulary
 
     SIMD_LEVELS = simd_levels()
-except ImportError:  # the extensions are not built
+except ImportError:  # extensions are not built
     SIMD_LEVELS = []
 
 BACKENDS = ["reference", "python", *(["native"] if SIMD_LEVELS else [])]
 
-# Some are made by no merge, some are parts of longer words, some are long, and one is no pre-token.
+# Words that no merge makes, parts of longer words, long words, and a token that is no pre-token.
 WHOLE = [
     " strange", "strange", "tran", "th", ".:.:", "1234", "猫鼠", "鼠は", "が", "a" * 40, "\n\n\n",
     " " * 17, "é", "を食べた", " the theatre",
@@ -56,7 +56,7 @@ WHOLE = [
 
 
 def with_words(tokenizer, words, **options):
-    """A tokenizer that has these words as well, and takes them whole."""
+    """Return a tokenizer with additional whole words."""
     vocab, merges, special_tokens, pattern, _ = tokenizer.parts()
     known = set(vocab.values())
     new = [word for word in dict.fromkeys(words) if word not in known]
@@ -72,12 +72,12 @@ def whole_word_tokenizer(pattern="gpt2", **options):
 
 
 def defined(tokenizer, text):
-    """The ids by the plain definition."""
+    """Return the ids by the definition of ignore_merges."""
     return encode_text(text, *tokenizer.parts())
 
 
 def texts(seed, number):
-    """Texts in which the whole words occur, alone and within longer words."""
+    """Return texts with the whole words, alone and within longer words."""
     chooser = random.Random(seed)
     for _ in range(number):
         yield "".join(
@@ -88,7 +88,7 @@ def texts(seed, number):
 
 
 @pytest.mark.parametrize("pattern", ["gpt2", "llama3", "partial"])
-def test_a_word_that_is_a_token_becomes_it_in_every_backend(pattern):
+def test_a_word_in_the_vocabulary_becomes_one_token_in_every_backend(pattern):
     tokenizers = [whole_word_tokenizer(pattern, backend=backend) for backend in BACKENDS]
     assert tokenizers[0].encode(" strange") == [tokenizers[0].token_to_id(" strange")]
     assert len(tokenizers[0].encode("strangely")) > 1
@@ -96,13 +96,13 @@ def test_a_word_that_is_a_token_becomes_it_in_every_backend(pattern):
         expected = defined(tokenizers[0], text)
         for tokenizer in tokenizers:
             assert tokenizer.encode(text) == expected
-            assert tokenizer.encode(text) == expected  # now from the cache
+            assert tokenizer.encode(text) == expected  # from the cache
 
 
 @pytest.mark.skipif(not SIMD_LEVELS, reason="the extensions are not built")
 @pytest.mark.parametrize("simd_level", SIMD_LEVELS)
 @pytest.mark.parametrize("cache_size", [0, 1 << 10, 1 << 20])
-def test_every_simd_level_and_cache_gives_the_ids_of_the_definition(simd_level, cache_size):
+def test_every_simd_level_and_cache_size_gives_the_same_ids(simd_level, cache_size):
     tokenizer = whole_word_tokenizer()
     encoder = compile_vocabulary(
         tokenizer.encoder.vocabulary, "gpt2", cache_size, simd_level=simd_level
@@ -120,7 +120,7 @@ def test_every_simd_level_and_cache_gives_the_ids_of_the_definition(simd_level, 
     words=st.lists(st.text("abc", min_size=1, max_size=40), min_size=1, max_size=10),
 )
 @settings(deadline=None)
-def test_any_merges_and_words_give_the_ids_of_the_definition(seed, whole, words):
+def test_random_merges_and_words_give_the_defined_ids(seed, whole, words):
     vocab, merges = edited_merges(seed)
     merged = Tokenizer(vocab, merges)
     for backend in BACKENDS:
@@ -132,7 +132,7 @@ def test_any_merges_and_words_give_the_ids_of_the_definition(seed, whole, words)
             assert tokenizer.decode(expected) == word
 
 
-def test_a_word_of_absent_bytes_can_be_whole():
+def test_a_whole_word_may_contain_absent_bytes():
     for backend in BACKENDS:
         tokenizer = Tokenizer({0: b"a", 1: b"xy"}, [], ignore_merges=True, backend=backend)
         assert tokenizer.encode("xy") == [1]
@@ -140,7 +140,7 @@ def test_a_word_of_absent_bytes_can_be_whole():
             tokenizer.encode("xya")
 
 
-def test_an_absent_byte_is_found_behind_a_word_that_has_it_and_is_whole():
+def test_an_absent_byte_is_located_after_a_whole_word_that_contains_it():
     vocab = {0: b"a", 1: b"b", 2: b" ", 3: b"ax"}
     for backend in BACKENDS:
         tokenizer = Tokenizer(vocab, [], ignore_merges=True, backend=backend)
@@ -186,7 +186,7 @@ def test_every_way_to_encode_gives_the_same_ids(tmp_path):
     assert tokenizer.token_to_id(" strange") in ids
 
 
-def test_copies_and_files_keep_it(tmp_path):
+def test_copies_and_files_keep_ignore_merges(tmp_path):
     tokenizer = whole_word_tokenizer()
     tokenizer.save(tmp_path)
     text = " strange strangely"
@@ -209,7 +209,7 @@ def test_only_true_and_false_are_accepted():
         Tokenizer(BYTES, [], ignore_merges=1)
 
 
-def test_the_tokens_for_which_it_matters_are_those_that_the_merges_do_not_make():
+def test_unmerged_tokens_are_the_tokens_that_merges_do_not_make():
     tokenizer = whole_word_tokenizer()
     ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
     special = set(map(str.encode, tokenizer.special_tokens))
@@ -225,10 +225,10 @@ def test_the_tokens_for_which_it_matters_are_those_that_the_merges_do_not_make()
     assert unmerged_tokens(trained("gpt2")) == []
 
 
-# Vocabularies that change.
+# Changes of the vocabulary.
 
 
-def test_a_word_that_is_added_needs_one_id_and_no_merge():
+def test_an_added_word_needs_one_id_and_no_merge():
     tokenizer = whole_word_tokenizer()
     extended = extend(tokenizer, [" quaint", "quaint", " strange"], special_tokens=["<|x|>"])
     assert extended.merges == tokenizer.merges
@@ -254,15 +254,15 @@ def test_whole_words_are_pruned_by_their_counts(tmp_path):
     assert pruned.decode(load_token_file(tmp_path / "new.npy")) == text
 
 
-def test_a_removed_word_is_counted_as_what_it_becomes():
+def test_a_removed_word_counts_for_its_parts():
     vocab = {**BYTES, 256: b"ab", 257: b"abc", 258: b"zz"}
     tokenizer = Tokenizer(vocab, [(b"a", b"b")], ignore_merges=True)
-    # Without "abc", "ab" occurs five times.
+    # Without "abc", "ab" has the count 5.
     pruned, _ = prune(tokenizer, 257, {b"ab": 3, b"abc": 2, b"zz": 4})
     assert b"ab" in pruned.vocab.values()
 
 
-def test_a_word_whose_bytes_are_absent_is_not_pruned():
+def test_a_word_with_absent_bytes_is_not_pruned():
     tokenizer = Tokenizer({0: b"a", 1: b"xy", 2: b"aa"}, [(b"a", b"a")], ignore_merges=True)
     pruned, _ = prune(tokenizer, 2, {b"aa": 1})
     assert set(pruned.vocab.values()) == {b"a", b"xy"}
@@ -290,7 +290,7 @@ def ranks_of(tokenizer):
 
 def test_tiktoken_gives_the_same_ids(tmp_path):
     tiktoken = pytest.importorskip("tiktoken")
-    # Tokens like Llama 3's, whose ranks are above those of tokens that cut them otherwise.
+    # As in Llama 3, some whole tokens have higher ranks than tokens that would split them.
     words = [" strange", "strange", ".:.:", "1234", "猫鼠", "aaaaaaaaaab"]
     tokenizer = with_words(trained("llama3"), [word.encode() for word in words])
     ranks = ranks_of(tokenizer)
@@ -305,7 +305,7 @@ def test_tiktoken_gives_the_same_ids(tmp_path):
         assert ours.encode(text) == theirs.encode(text, allowed_special="all")
     with pytest.raises(ValueError, match="b'th'"):
         export_tokenizer(whole_word_tokenizer(), "tiktoken", tmp_path / "refused")
-    # Pairs that are never formed, as Hugging Face's conversion of Llama 3 has them, do not matter.
+    # Pairs that never occur, as in Hugging Face's conversion of Llama 3, do not matter.
     more = [(token[:i], token[i:]) for token in ranks for i in range(1, len(token))]
     more = [pair for pair in more if pair[0] in ranks and pair[1] in ranks]
     more = list(dict.fromkeys([*ours.merges, *more]))
@@ -338,7 +338,7 @@ def test_any_ranks_give_the_ids_of_tiktoken(tokens, text):
     assert ours.encode(text) == theirs.encode(text)
 
 
-def test_a_format_without_it_refuses_words_that_the_merges_do_not_make(tmp_path):
+def test_a_format_without_ignore_merges_rejects_unmerged_words(tmp_path):
     with pytest.raises(
         ValueError, match=r"tokens that its merges do not make, such as b' strange'"
     ):
@@ -351,14 +351,14 @@ def test_a_format_without_it_refuses_words_that_the_merges_do_not_make(tmp_path)
 
 @given(text=tricky_texts)
 @settings(deadline=None)
-def test_where_the_merges_make_every_token_nothing_changes(text):
+def test_ignore_merges_changes_nothing_if_merges_make_every_token(text):
     vocab, merges, special_tokens, pattern, _ = trained("gpt2").parts()
     tokenizer = Tokenizer(vocab, merges, special_tokens, pattern=pattern, ignore_merges=True)
     assert tokenizer.encode(text) == trained("gpt2").encode(text)
     assert tokenizer.encode(text + END) == trained("gpt2").encode(text + END)
 
 
-def test_training_does_not_continue_words_that_the_merges_do_not_make(tmp_path, capsys):
+def test_continued_training_rejects_unmerged_words(tmp_path, capsys):
     (tmp_path / "text.txt").write_text("strange " * 30 + "the cat " * 20, "utf-8")
     whole_word_tokenizer().save(tmp_path / "whole")
     vocab, merges, special_tokens, _, _ = trained("gpt2").parts()

@@ -1,4 +1,4 @@
-"""Vocabulary: its longest tokens, and the form of its merges."""
+"""Vocabulary: longest tokens and checks of merges."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cs336_basics.tokenizer import (
 from cs336_basics.tokenizer.vocabulary import MAX_ID, longest_tokens
 
 
-def test_the_longest_tokens_are_those_with_the_most_bytes_in_the_order_of_ids():
+def test_longest_tokens_counts_bytes_and_sorts_by_id():
     tokens = {3: "né".encode(), 1: b"<|endoftext|>", 2: b"the", 0: b"a"}
     assert longest_tokens(tokens, ["<|endoftext|>"]) == [b"the", "né".encode()]
     assert longest_tokens(tokens) == [b"<|endoftext|>"]
@@ -36,7 +36,7 @@ def test_merges_given_as_lists_become_tuples():
     assert extend(tokenizer, ["abcd"]).encode("abcd") == [258]
 
 
-def test_a_huge_id_in_a_small_vocabulary_takes_no_memory(tmp_path):
+def test_arrays_are_not_allocated_for_a_huge_id(tmp_path):
     vocab = {**{i: bytes([i]) for i in range(256)}, 2**32 - 6: b"ab"}
     tokenizer = Tokenizer(vocab, [(b"a", b"b")])
     assert tokenizer.encode("ab") == [2**32 - 6]
@@ -54,7 +54,7 @@ def test_a_huge_id_in_a_small_vocabulary_takes_no_memory(tmp_path):
     assert not (tmp_path / "new.npy").exists()
 
 
-def test_special_tokens_alone_have_no_longest_token():
+def test_longest_tokens_leaves_out_special_tokens():
     assert longest_tokens({0: b"<s>"}, ["<s>"]) == []
 
 
@@ -73,7 +73,7 @@ TOKEN_IDS = {b"a": 0, b"b": MAX_ID, b"ab": 3, b"aa": 2, b"aab": 7}
 @pytest.mark.skipif(vocabulary.index_merges is None, reason="the extensions are not built")
 @given(MERGES)
 @example([(b"a", b"b"), (b"aa", b"b"), [b"a", b"ab"]])
-def test_compiled_ids_of_merges_equal_those_of_python(merges):
+def test_compiled_and_python_merge_ids_are_equal(merges):
     found = vocabulary.index_merges(merges, TOKEN_IDS)
     expected = result_or_error(vocabulary._index_merges_in_python, merges, TOKEN_IDS)
     if found is not None and not vocabulary._has_repeated_pairs(found):

@@ -1,4 +1,4 @@
-"""extend: new words become reachable, old ids stay, and other texts keep their ids."""
+"""extend: new words are encoded as one token, and other texts keep their ids."""
 
 import itertools
 
@@ -41,7 +41,7 @@ def test_the_old_tokenizer_is_unchanged():
     assert (old.hash(), len(old)) == before
 
 
-def test_a_word_that_is_a_token_needs_nothing():
+def test_a_word_that_is_a_token_adds_nothing():
     old = small_tokenizer()
     word = max(old.vocab.values(), key=len).decode()
     assert list(pretokenize(word)) == [word]
@@ -61,7 +61,7 @@ def test_other_texts_change_only_where_new_merges_apply(text, words):
     new = extend(old, words)
     text += "".join(words)
     assert new.encode(text) == reference_ids(new, text)
-    # The old ids, with the new merges applied to each pre-token by rank.
+    # Apply the new merges by rank to the old ids of each pre-token.
     ranks = {pair: rank for rank, pair in enumerate(new.merges)}
     expected = []
     for segment, is_special in split_special_tokens(text, [END]):
@@ -106,7 +106,7 @@ def test_parts_of_a_long_token_are_found():
     assert token_parts(old, new) == {3: [2] * 50_000}
 
 
-def test_parts_of_another_vocabulary_are_refused():
+def test_parts_of_an_unrelated_vocabulary_are_rejected():
     with pytest.raises(ValueError, match="id 0 is b'\\\\x00' in the old one and None"):
         token_parts(small_tokenizer(), Tokenizer({1: b"a"}, []))
 
@@ -123,12 +123,12 @@ def test_parts_of_another_vocabulary_are_refused():
         (["\ud800"], ValueError, "contains a lone surrogate"),
     ],
 )
-def test_words_that_cannot_be_tokens_are_refused(words, error, message):
+def test_words_that_cannot_be_tokens_are_rejected(words, error, message):
     with pytest.raises(error, match=message):
         extend(small_tokenizer(), words)
 
 
-def test_a_word_with_a_byte_outside_the_vocabulary_is_refused():
+def test_a_word_with_an_absent_byte_is_rejected():
     with pytest.raises(ValueError, match="word 'ad' needs the byte 0x64"):
         extend(Tokenizer({0: b"a", 1: b"b"}, []), ["ad"])
 

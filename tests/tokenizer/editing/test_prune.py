@@ -1,4 +1,4 @@
-"""prune: the remaining tokens can be reached, text is encoded as the remaining merges say."""
+"""prune: all remaining tokens can be reached, and text is encoded by the remaining merges."""
 
 import random
 import time
@@ -31,7 +31,7 @@ def tokenizer(text_file):
 
 
 @pytest.mark.parametrize("size", [257, 258, 300, 419, 420])
-def test_every_remaining_token_is_reached(tokenizer, text_file, size):
+def test_every_remaining_token_can_be_reached(tokenizer, text_file, size):
     pruned, id_map = prune(tokenizer, size, count_words(text_file, tokenizer.splitter))
     assert sorted(pruned.vocab) == list(range(size))
     ranks = {pair: rank for rank, pair in enumerate(pruned.merges)}
@@ -48,14 +48,14 @@ def test_every_remaining_token_is_reached(tokenizer, text_file, size):
 
 @settings(max_examples=40, deadline=None)
 @given(tricky_texts, st.integers(257, 420))
-def test_text_is_encoded_as_the_remaining_merges_say(tokenizer, text, size):
+def test_text_is_encoded_by_the_remaining_merges(tokenizer, text, size):
     pruned, _ = prune(tokenizer, size, {b" the": 2, b"ing": 1})
     assert pruned.encode(text) == reference_ids(pruned, text)
     assert pruned.decode(pruned.encode(text)) == text
 
 
 def rarest_leaf(tokenizer, words):
-    """Return the token to remove first, by counting all words anew."""
+    """Return the token to remove next, by counting all words again."""
     ids = {token: i for i, token in tokenizer.vocab.items()}
     ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
     counts = Counter()
@@ -73,7 +73,7 @@ def rarest_leaf(tokenizer, words):
     return min(leaves, key=lambda token: (counts[token], -first.get(token, 1 << 62), ids[token]))
 
 
-def test_exact_counts_are_those_of_a_recount_at_every_step(tokenizer):
+def test_counts_equal_a_recount_at_every_step(tokenizer):
     words = count_text(long_text(3, 3000), tokenizer.splitter)
     expected = tokenizer
     for size in range(len(tokenizer) - 1, 280, -1):
@@ -120,7 +120,7 @@ def test_a_corpus_is_counted(tokenizer, text_file):
         prune(tokenizer, 300, "none.txt")
 
 
-def test_words_of_another_pattern_or_other_special_tokens_are_refused(tokenizer, text_file):
+def test_words_of_another_pattern_or_other_special_tokens_are_rejected(tokenizer, text_file):
     for splitter, message in (
         (Splitter("cl100k", tokenizer.special_tokens), "with pattern 'cl100k', not"),
         (Splitter(tokenizer.pattern), r"with special_tokens \[\], not"),
@@ -152,17 +152,17 @@ def test_tokens_that_no_merge_makes_are_removed_and_the_parts_of_special_tokens_
         (2.5, {}, TypeError, "vocab_size must be an int, got 2.5"),
     ],
 )
-def test_bad_requests_are_refused(tokenizer, size, counts, error, message):
+def test_invalid_arguments_are_rejected(tokenizer, size, counts, error, message):
     with pytest.raises(error, match=message):
         prune(tokenizer, size, counts)
 
 
-def test_a_bad_number_of_workers_is_refused_even_where_nothing_is_counted(tokenizer):
+def test_num_workers_is_checked_even_if_nothing_is_counted(tokenizer):
     with pytest.raises(ValueError, match="num_workers must be at least 1"):
         prune(tokenizer, 300, {}, num_workers=-1)
 
 
-def test_a_word_with_a_byte_outside_the_vocabulary_is_refused():
+def test_a_word_with_an_absent_byte_is_rejected():
     with pytest.raises(ValueError, match="word b'x' needs the byte 0x78"):
         prune(Tokenizer({0: b"a", 1: b"aa"}, [(b"a", b"a")]), 1, {b"x": 1})
 
@@ -180,5 +180,5 @@ def test_a_long_word_is_encoded_again_in_seconds():
     words = {b"a" * 100_000: 1, b"aa": 5}
     start = time.perf_counter()
     pruned, _ = prune(tokenizer, 5, words)
-    assert time.perf_counter() - start < 60  # a second alone on a machine
+    assert time.perf_counter() - start < 60  # one second on an idle machine
     assert list(pruned.vocab.values()) == tokens[:5]

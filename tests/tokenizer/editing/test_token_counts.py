@@ -17,9 +17,11 @@ from tests.tokenizer.files.corpus_files import TEXT, corpus_of, rewrite, write_i
 pytestmark = pytest.mark.filterwarnings("ignore:the text is not all UTF-8")
 
 
-def test_the_counts_are_those_of_the_token_file_for_every_kind_of_file(tmp_path, out, backend):
+def test_counts_equal_the_token_file_for_every_kind_of_file(tmp_path, out, backend):
     tokenizer = small_tokenizer(backend=backend)
-    num_workers = 1 if backend == "python" else 2  # its workers are processes: see below
+    num_workers = (
+        1 if backend == "python" else 2
+    )  # its workers are processes, which another test covers
     for path, texts in write_inputs(tmp_path / "in"):
         if not any(texts):
             continue
@@ -33,7 +35,7 @@ def test_the_counts_are_those_of_the_token_file_for_every_kind_of_file(tmp_path,
         np.testing.assert_array_equal(counts, expected, err_msg=str(path))
 
 
-def test_the_counts_of_a_token_file_are_those_of_its_text(source, out, monkeypatch):
+def test_the_counts_of_a_token_file_equal_those_of_its_text(source, out, monkeypatch):
     monkeypatch.setattr("cs336_basics.tokenizer.editing.token_counts._IDS_AT_A_TIME", 100)
     tokenizer = small_tokenizer()
     encode_file(tokenizer, source, out / "text.npy")
@@ -79,7 +81,7 @@ def test_never_used_tokens_are_neither_bytes_nor_special(tmp_path):
         never_used(tokenizer, np.ones(tokenizer.vocab_size))
 
 
-def test_a_damaged_token_file_is_refused(source, out):
+def test_a_damaged_token_file_is_rejected(source, out):
     tokenizer = small_tokenizer()
     encode_file(tokenizer, source, out / "text.npy")
     ids = np.load(out / "text.npy")

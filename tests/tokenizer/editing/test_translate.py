@@ -53,7 +53,7 @@ def test_the_translated_file_has_the_same_text_and_documents(
     assert metadata == metadata_of(out / "new.npy")
     assert metadata["num_bytes"] == len(TEXT)
     assert metadata["num_tokens"] == len(new)
-    # Token by token, with the reference.
+    # Translate token by token with the reference.
     ranks = {pair: rank for rank, pair in enumerate(pruned.merges)}
     expected, firsts = [], []
     for token_id in old.tolist():
@@ -92,7 +92,7 @@ def test_an_extended_vocabulary_keeps_the_ids(tokenizer, source, out):
     )
 
 
-def test_a_write_that_fails_leaves_the_old_files(tokenizer, pruned, source, out, monkeypatch):
+def test_a_failed_write_leaves_the_old_files(tokenizer, pruned, source, out, monkeypatch):
     encode_file(tokenizer, source, out / "text.npy", document_starts=True)
     before = contents(out)
     with pytest.raises(ValueError, match=r"destination must end in \.npy"):
@@ -115,7 +115,7 @@ def test_a_write_that_fails_leaves_the_old_files(tokenizer, pruned, source, out,
         assert contents(out) == before
 
 
-def test_files_of_other_tokenizers_are_refused(tokenizer, pruned, source, out):
+def test_files_of_other_tokenizers_are_rejected(tokenizer, pruned, source, out):
     encode_file(tokenizer, source, out / "old.npy")
     with pytest.raises(ValueError, match="made by another tokenizer"):
         translate_token_file(out / "old.npy", out / "new.npy", pruned, tokenizer)

@@ -1,4 +1,4 @@
-// What the encoder guarantees and Python cannot see; test_encoder_contract.py builds this with the
+// Guarantees of the encoder that Python cannot observe. test_encoder.py builds this file with the
 // address sanitizer.
 
 #include <dlfcn.h>
@@ -24,7 +24,7 @@
 #include "encoding/text_cutter.hpp"
 #include "unicode/text_view.hpp"
 
-// The number of threads that can still be started; -1: no limit but the system's.
+// The number of threads that can still be started; -1 means no additional limit.
 static int threads_left = -1;
 
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
@@ -102,7 +102,7 @@ void a_long_word_without_room_does_not_clear_the_cache() {
     check(!budget->take(1), "the budget is not exceeded");
 }
 
-// Encode three texts of 70,000 bytes, each a group, to an array that has room for `room` ids while
+// Encode three texts of 70,000 bytes, one per group, to an array with space for `room` ids while
 // threads run.
 void encode_with_room(size_t room, bool without_threads) {
     const auto encoder = encoder_of_bytes(1 << 20);
@@ -140,7 +140,7 @@ void ids_are_written_as_far_as_there_is_room() {
 }
 
 void hostile_words_are_cached_as_others() {
-    // Words of one hash, for the seed below: their first factor is 0.
+    // These words have the same hash for the seed below, because their first factor is 0.
     const std::string start = "collides";
     HashSeed seed = hash_seed_of(7);
     std::memcpy(&seed.low, start.data(), 8);
@@ -261,7 +261,7 @@ void segments_merge_as_their_word() {
     check(num_segments > 2 * num_words, "words are cut");
 }
 
-// The UTF-8 of a code point in the plainest way.
+// Return the UTF-8 of a code point, computed by the definition.
 void append_utf8(std::vector<uint8_t>& utf8, uint32_t c) {
     const int length = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
     if (length == 1) {
@@ -277,12 +277,12 @@ void utf8_is_written_without_a_byte_beyond_it(TextView::Kind kind,
                                               const std::vector<uint32_t>& characters) {
     uint32_t random = 1;
     for (size_t length = 0; length < 300; ++length) {
-        // Exactly as large as the text: the sanitizer sees what is read or written beyond it.
+        // The buffer has exactly the size of the text, so that the sanitizer detects overruns.
         std::unique_ptr<Unit[]> units(new Unit[length]);
         std::vector<uint8_t> expected;
         for (size_t i = 0; i < length; ++i) {
             random = random * 1664525 + 1013904223;
-            // Runs of characters of one length, or a change at any of them.
+            // Runs of characters of equal length, or a change of length at any character.
             const size_t chosen = length % 3 ? random >> 16 : i / 20;
             units[i] = Unit(characters[chosen % characters.size()]);
             append_utf8(expected, units[i]);

@@ -1,5 +1,5 @@
-// Merging of words: the table of ranks, and groups of words, against plain versions of both;
-// test_encoder_contract.py builds this with the address sanitizer.
+// Compares the table of ranks and the merging of word groups with simple implementations.
+// test_encoder.py builds this file with the address sanitizer.
 
 #include <algorithm>
 #include <array>
@@ -47,7 +47,7 @@ void pairs_have_their_first_ranks() {
         for (size_t size = 0; size <= few.size(); ++size) {
             ranks_are_those_of({few.begin(), few.begin() + size}, few, seed);
         }
-        // Pairs at random, in steps as of ids that follow each other, and often the same.
+        // Random pairs, pairs of consecutive ids, and many repeated pairs.
         std::vector<Pair> drawn, steps, equal, others;
         for (Pair i = 0; i < 3000; ++i) {
             drawn.push_back(Pair(random()));
@@ -68,7 +68,7 @@ struct Vocabulary {
 };
 
 // Random merges of the letters a to d. In every second vocabulary the ids do not follow the ranks,
-// and in every third a merge may come before those that make its tokens.
+// and in every third a merge may precede the merges that make its tokens.
 Vocabulary random_vocabulary(std::mt19937& random, size_t num_merges) {
     Vocabulary made;
     const bool shuffled = random() % 2;
@@ -98,8 +98,7 @@ Vocabulary random_vocabulary(std::mt19937& random, size_t num_merges) {
     return made;
 }
 
-// The ids of a word by definition: one merge after the other, always that of the lowest rank, and of
-// equal ones the leftmost.
+// Return the ids of a word by definition: merge the leftmost pair of the lowest rank, and repeat.
 template <class Id>
 std::vector<Id> merged(const Vocabulary& vocabulary, const std::string& word) {
     std::vector<Id> ids;
@@ -143,7 +142,7 @@ void words_of_a_group_merge_as_alone(SimdLevel level) {
                                    vocabulary.merges.size() / 3);
         const auto group = std::make_unique<Group>(table, level);
         for (size_t size : {size_t{0}, size_t{1}, size_t{2}, size_t{13}, Group::CAPACITY}) {
-            // Exactly as long as the words: the sanitizer sees what is read beyond them.
+            // The buffer has exactly the size of the words, so that the sanitizer detects overruns.
             std::vector<std::unique_ptr<uint8_t[]>> memory;
             std::vector<std::string> words;
             group->clear();
@@ -163,7 +162,7 @@ void words_of_a_group_merge_as_alone(SimdLevel level) {
     }
 }
 
-// Words of many lengths, most of them new, some of them long, some of bytes that are not ASCII.
+// Words of many lengths: mostly new, some long, some with bytes that are not ASCII.
 void a_text_has_the_ids_of_its_words(bool narrow, size_t cache_bytes) {
     std::mt19937 random(7);
     for (int round = 0; round < 6; ++round) {
@@ -215,7 +214,7 @@ void a_cancelled_text_leaves_nothing_behind() {
     const SpecialIds special;
     bool threw = false;
     for (size_t length = 100000; !threw; length *= 2) {
-        // New words, and behind them a long one during which the text is cancelled.
+        // New words, followed by a long word during which the encoding is cancelled.
         std::string text;
         for (const size_t size : {size_t{14}, size_t{14}, length}) {
             text += " " + random_word(random, size);

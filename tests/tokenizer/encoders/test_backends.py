@@ -22,7 +22,7 @@ from tests.tokenizer.examples import (
     ("pattern", "name"),
     [("gpt2", "NativeEncoder"), (r"\w+|\W", "NativeEncoder"), (r"\w+\b|\W", "NativeWordEncoder")],
 )
-def test_the_native_backend_is_the_default_where_it_is_available(pattern, name):
+def test_the_native_backend_is_the_default_if_available(pattern, name):
     skip_unless_available("native")
     assert type(Tokenizer(BYTES, [], pattern=pattern).encoder).__name__ == name
 
@@ -35,12 +35,12 @@ def test_ids_beyond_32_bits_need_the_python_backend():
         Tokenizer(vocab, [], backend="native")
 
 
-def test_an_unknown_backend_is_refused():
+def test_an_unknown_backend_is_rejected():
     with pytest.raises(ValueError, match=r"'cython'.* reference, python, native"):
         Tokenizer(BYTES, [], backend="cython")
 
 
-def test_an_unavailable_native_backend_is_refused(monkeypatch):
+def test_an_unavailable_native_backend_is_rejected(monkeypatch):
     monkeypatch.setitem(sys.modules, "cs336_basics.tokenizer.encoders.native_encoder", None)
     assert isinstance(Tokenizer(BYTES, []).encoder, PythonEncoder)
     with pytest.raises(ValueError, match="backend is 'native', but the extensions are not built"):

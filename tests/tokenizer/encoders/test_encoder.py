@@ -1,4 +1,4 @@
-"""What holds for every encoder, and what the compiled one guarantees in C++."""
+"""Common behavior of all encoders, and the C++ contracts of the compiled encoder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.tokenizer.examples import (
 @given(text=tricky_texts, texts=st.lists(tricky_texts, max_size=4))
 @settings(max_examples=60, deadline=None)
 @pytest.mark.parametrize("pattern", ["gpt2", r"\w+|[^\w ]"])
-def test_arrays_batches_and_documents_hold_the_ids_of_encode(make_small, pattern, text, texts):
+def test_arrays_batches_and_documents_have_the_ids_of_encode(make_small, pattern, text, texts):
     tokenizer = make_small(tuple(SPECIALS), pattern)
     for given_text in (text, text.encode()):
         array = tokenizer.encode_array(given_text)
@@ -43,7 +43,7 @@ def test_arrays_batches_and_documents_hold_the_ids_of_encode(make_small, pattern
 
 
 @pytest.mark.parametrize("pattern", ["gpt2", r"\p{L}+|\s"])
-def test_every_call_gives_the_same_offset_of_an_absent_byte(make, pattern):
+def test_every_method_reports_the_same_offset_of_an_absent_byte(make, pattern):
     encoder = make({0: b"a", 1: b" "}, [], ["<|>"], pattern=pattern).encoder
     special = encoder.all_special
     text = "a a<|>aé b"  # the second word after the special token has the byte
@@ -77,7 +77,7 @@ OPTIONS = ["-std=c++17", "-O0", "-g", "-pthread", "-rdynamic", "-fsanitize=addre
 
 @pytest.fixture(scope="module", params=["g++", pytest.param("clang++", marks=pytest.mark.slow)])
 def sanitized(request, tmp_path_factory):
-    """Return a command that compiles with the address sanitizer."""
+    """Return a compiler command with the address sanitizer."""
     if not sys.platform.startswith("linux") or shutil.which(request.param) is None:
         pytest.skip(f"{request.param} and Linux are needed")
     command = [request.param, *OPTIONS]
@@ -90,7 +90,7 @@ def sanitized(request, tmp_path_factory):
 
 
 @pytest.mark.parametrize("contract", ["encoder_contract", "merging_contract"])
-def test_what_the_encoder_guarantees_in_cpp(sanitized, tmp_path, contract):
+def test_the_cpp_encoder_contract_holds(sanitized, tmp_path, contract):
     program = tmp_path / "contract"
     source = FOLDER / f"{contract}.cpp"
     subprocess.run([*sanitized, f"-I{INCLUDE}", source, "-o", program, "-ldl"], check=True)

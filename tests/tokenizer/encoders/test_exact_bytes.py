@@ -1,4 +1,4 @@
-"""errors="bytes": every byte string comes back, text keeps its ids, files agree with arrays."""
+"""errors="bytes": byte strings are restored, text keeps its ids, files agree with arrays."""
 
 import gzip
 import itertools
@@ -25,7 +25,7 @@ from tests.tokenizer.files.corpus_files import TEXT
 
 BACKENDS = ("reference", "python", "native")
 
-# Text, and every kind of bytes that are not UTF-8: lone, cut, overlong, surrogates, too large.
+# Text, and all kinds of invalid UTF-8: lone, truncated, overlong, surrogates, too large.
 PIECES = [
     *(fragment.encode() for fragment in FRAGMENTS if fragment.isprintable()),
     END.encode(), b" ", b"  ", b"\n", b"\xff", b"\xfe\xff", b"\x80", b"\xc3", b"\xe4\xb8",
@@ -37,7 +37,7 @@ hostile_bytes = st.one_of(st.binary(max_size=40), st.lists(st.sampled_from(PIECE
 
 
 def expected_ids(tokenizer, data):
-    """Return the ids by the rule: stretches of text by the reference, other bytes one by one."""
+    """Return the expected ids: text by the reference, other bytes one by one."""
     ids, text = [], bytearray()
     offset = 0
     while offset < len(data):
@@ -60,7 +60,7 @@ def expected_ids(tokenizer, data):
 
 @settings(max_examples=80, deadline=None)
 @given(hostile_bytes)
-def test_every_byte_string_comes_back_with_the_ids_of_the_rule(data):
+def test_every_byte_string_is_restored_and_has_the_expected_ids(data):
     for backend in BACKENDS:
         tokenizer = small_tokenizer(backend=backend)
         ids = tokenizer.encode_array(data, errors="bytes")
@@ -84,17 +84,17 @@ def test_batches_and_large_texts_do_not_change_the_ids(data, batch_size, large, 
     assert ids.tolist() == expected.tolist()
 
 
-def test_megabytes_that_are_not_text_take_seconds():
+def test_megabytes_of_binary_data_take_seconds():
     tokenizer = small_tokenizer()
     data = b"a\xff" * (1 << 20) + bytes(range(256)) * 4096
     start = time.perf_counter()
     ids = tokenizer.encode_array(data, errors="bytes")
-    assert time.perf_counter() - start < 60  # a second alone on a machine
+    assert time.perf_counter() - start < 60  # one second on an idle machine
     assert tokenizer.decode_bytes(ids) == data
 
 
 @pytest.mark.parametrize("special", ["all", []])
-def test_the_offset_of_an_absent_byte_is_that_in_the_data(special, monkeypatch):
+def test_the_offset_of_an_absent_byte_counts_all_data(special, monkeypatch):
     monkeypatch.setattr(exact_bytes, "BATCH_SIZE", 2)
     tokenizer = Tokenizer({0: b"a", 1: b"\xff", 2: b"\xfe"}, [])
     for absent in (b"b", b"\x80", "é".encode()):
@@ -105,7 +105,7 @@ def test_the_offset_of_an_absent_byte_is_that_in_the_data(special, monkeypatch):
                 )
 
 
-def test_special_tokens_are_chosen_by_call(make_small):
+def test_each_call_chooses_special_tokens(make_small):
     tokenizer = make_small()
     data = b"\xff" + END.encode()
     special = tokenizer.special_token_id(END)
@@ -119,7 +119,7 @@ def test_special_tokens_are_chosen_by_call(make_small):
 
 @pytest.mark.parametrize("backend", ["native", "python"])
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
-def test_of_several_absent_bytes_the_first_is_named(tmp_path, backend, name):
+def test_the_error_names_the_first_absent_byte(tmp_path, backend, name):
     tokenizer = Tokenizer({0: b" ", 1: b"a", 2: b"\xfe"}, [], backend=backend)
     for data in (b"a\xff b", b"a\xfe\xff \xfd", b"a b\xff", b"\xfe b\xff"):
         first = next(i for i, byte in enumerate(data) if byte not in b" a\xfe")
@@ -142,7 +142,7 @@ def test_an_incremental_encoder_gives_the_ids_of_the_whole(data, cuts, pattern):
     tokenizer = small_tokenizer((END, "a b", "\n\n"), pattern)
     encoder = IncrementalEncoder(tokenizer, errors="bytes")
     bounds = sorted({0, len(data), *(min(cut, len(data)) for cut in cuts)})
-    for _ in range(2):  # it can be used again
+    for _ in range(2):  # the encoder can be reused
         ids = []
         for start, end in itertools.pairwise(bounds):
             ids += encoder.feed(data[start:end])
@@ -178,7 +178,7 @@ def test_files_of_bytes_are_encoded_exactly(source, out, backend, chunk_size, nu
     st.integers(1, 50),
     st.sampled_from(["gpt2", "o200k", r"\w+|\s+|[^\w\s]"]),
 )
-def test_files_of_any_bytes_have_the_ids_of_the_rule(tmp_path, data, chunk_size, pattern):
+def test_files_of_any_bytes_have_the_expected_ids(tmp_path, data, chunk_size, pattern):
     tokenizer = small_tokenizer((END, "a b", "\n\n"), pattern, backend="native")
     (tmp_path / "a.txt").write_bytes(data)
     encode_file(
@@ -192,7 +192,7 @@ def test_files_of_any_bytes_have_the_ids_of_the_rule(tmp_path, data, chunk_size,
     assert starts.tolist() == [0, *ends[ends < len(ids)].tolist()]
 
 
-def test_an_absent_byte_of_a_file_is_named_with_its_offset(tmp_path):
+def test_the_error_names_the_offset_of_an_absent_byte_in_a_file(tmp_path):
     tokenizer = Tokenizer({0: b"a", 1: b"\xff", 2: b" "}, [])
     for before in (b"", b"a a\xff a", b"\xff\xffa " * 9):
         for absent in (b"b", b"\x80", "é".encode(), b"\xe4\xb8"):
@@ -216,7 +216,7 @@ def test_compressed_files_and_rows_are_encoded_exactly(tmp_path, out):
     assert tokenizer.decode_bytes(load_token_file(out / "b.npy")) == b"\xff\xe4\xb8 the" * 2
 
 
-def test_training_refuses_what_only_encoding_can_do(source):
+def test_training_rejects_errors_bytes(source):
     corpus = Corpus(source, errors="bytes")
     for work in (lambda: count_words(corpus), lambda: train_bpe(corpus, 300, [])):
         with pytest.raises(ValueError, match=r"errors must .* got 'bytes' .for encoding only"):

@@ -53,14 +53,14 @@ def reference(tokenizer: Tokenizer, text: str) -> list[int]:
 
 
 def native(tokenizer: Tokenizer, simd_level: str, cache_size: int = 1 << 20) -> _encoder.Encoder:
-    """Return the compiled encoder of a tokenizer, at one SIMD level."""
+    """Return the compiled encoder of a tokenizer at a SIMD level."""
     vocabulary = Vocabulary(tokenizer.vocab, tokenizer.merges)
     return compile_vocabulary(vocabulary, "gpt2", cache_size, simd_level=simd_level)
 
 
 @functools.cache
 def larger_vocabulary(tmp_path_factory_text: str = TRAINING_TEXT) -> Tokenizer:
-    """A vocabulary with many long tokens: words of one letter, of two, of real text."""
+    """Return a vocabulary with many long tokens of one letter, two letters and real text."""
     import tempfile
 
     text = tmp_path_factory_text + " aaaaaaaaaaaaaaaa abababababababab 猫猫猫猫猫猫 " * 20
@@ -71,7 +71,7 @@ def larger_vocabulary(tmp_path_factory_text: str = TRAINING_TEXT) -> Tokenizer:
         return Tokenizer(*train_bpe(path, 2000, [END], num_workers=1), [END])
 
 
-# Words with lengths on both sides of every change of algorithm: 1, 16, 32, 64, 128 bytes.
+# Word lengths around every length where the algorithm changes: 1, 16, 32, 64, 128 bytes.
 words = (
     st.text("ab", min_size=1, max_size=140)
     | st.text("the catr", min_size=1, max_size=70).map(lambda w: w.replace(" ", "") or "a")
@@ -92,7 +92,7 @@ def test_words_of_all_lengths_get_the_ids_of_the_reference(simd_level, text):
     expected = reference(tokenizer, text)
     special = _encoder.SpecialSet([])
     assert encoder.encode(text, special) == expected
-    assert encoder.encode(text, special) == expected  # now from the cache
+    assert encoder.encode(text, special) == expected  # from the cache
     assert native(tokenizer, simd_level, cache_size=0).encode(text, special) == expected
 
 
@@ -139,7 +139,7 @@ def test_threads_and_blocks_do_not_change_the_ids(special_tokens):
         assert np.array_equal(array, expected), num_workers
 
 
-def test_large_texts_are_encoded_where_ctrl_c_is_seen_and_to_the_same_ids():
+def test_large_texts_can_be_interrupted_and_get_the_same_ids():
     tokenizer = small_tokenizer()
     cut = TRAINING_TEXT * (17_000_000 // len(TRAINING_TEXT.encode()) + 1)  # many spans
     whole = "!." * 8_600_000  # one
@@ -151,7 +151,7 @@ def test_large_texts_are_encoded_where_ctrl_c_is_seen_and_to_the_same_ids():
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])
-def test_the_garbage_collector_sees_the_lists_of_a_batch_when_all_are_made(num_workers):
+def test_the_garbage_collector_tracks_a_batch_only_when_it_is_complete(num_workers):
     tokenizer = small_tokenizer()
     texts = [TRAINING_TEXT * (1 + 1000 // len(TRAINING_TEXT))] * 2500
     expected = tokenizer.encode(texts[0])
@@ -167,14 +167,14 @@ def test_the_garbage_collector_sees_the_lists_of_a_batch_when_all_are_made(num_w
         lists = tokenizer.encode_batch(texts, num_workers=num_workers)
     finally:
         gc.callbacks.remove(count_lists)
-    # (Python 3.12 and later collect when the call returns.)
+    # Python 3.12 and later collect when the call returns.
     assert set(seen) <= {0, len(texts)}
     assert all(map(gc.is_tracked, lists))
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals are those of POSIX")
 @pytest.mark.parametrize("offset", [0, 1 << 21])
-def test_no_signal_handler_finds_a_list_that_is_not_complete(offset):
+def test_signal_handlers_never_find_an_incomplete_list(offset):
     tokenizer = Tokenizer({offset + i: bytes([i]) for i in range(256)}, [])
     length, calls, num_items = 3_000_000, [], []
 
@@ -182,7 +182,7 @@ def test_no_signal_handler_finds_a_list_that_is_not_complete(offset):
         calls.append(1)
         lists = [o for o in gc.get_objects() if type(o) is list and len(o) == length]
         num_items.extend(len(gc.get_referents(o)) for o in lists)
-        if len(calls) < 100:  # (The timer is set again here: handlers must not be nested.)
+        if len(calls) < 100:  # restart the timer here, so that handlers are not nested
             signal.setitimer(signal.ITIMER_REAL, 0.001)
 
     before = signal.signal(signal.SIGALRM, look)
@@ -215,7 +215,7 @@ def trained_on(name: str, vocab_size: int, pattern: str) -> Tokenizer:
 
 
 def in_python(tokenizer: Tokenizer) -> Tokenizer:
-    """The same in Python, which merges each word once (the reference would take hours)."""
+    """Return the ids of the Python backend; the reference would take hours."""
     return Tokenizer(
         tokenizer.vocab, tokenizer.merges, [END], pattern=tokenizer.pattern, backend="python"
     )
@@ -266,7 +266,7 @@ import resource, sys
 from tests.tokenizer.examples import small_tokenizer
 from cs336_basics.tokenizer import encode_file
 tokenizer = small_tokenizer()
-# There is no room for the stack of a thread.
+# No memory is left for the stack of a thread.
 resource.setrlimit(resource.RLIMIT_AS, (1 << 32, 1 << 32))
 calls = {
     "array": lambda: tokenizer.encode_array("a b " * (1 << 20), num_workers=2),
@@ -281,7 +281,7 @@ for call in calls.values():
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of Linux")
-def test_the_error_says_when_no_thread_can_be_started(tmp_path):
+def test_the_error_reports_that_no_thread_can_be_started(tmp_path):
     import resource
 
     stack, most = 1 << 33, resource.getrlimit(resource.RLIMIT_STACK)[1]
@@ -319,7 +319,7 @@ def test_the_ids_of_a_block_stay_valid_after_the_next_one(tmp_path):
     expected = ids.tolist()
     encoding.close()
     del encoding
-    # (These would reuse freed memory.)
+    # These would reuse freed memory.
     others = [np.full(ids.nbytes + extra, 255, np.uint8) for extra in range(0, 2000, 8)]
     assert ids.tolist() == expected
     assert not ids.flags.writeable
@@ -345,11 +345,11 @@ def test_the_cache_keeps_to_its_limit():
 import sys
 from cs336_basics import Tokenizer
 def peak():
-    # (The ru_maxrss of a new process begins with that of the one that started it.)
+    # The ru_maxrss of a new process starts at the value of its parent.
     with open("/proc/self/status") as status:
         line = next(line for line in status if line.startswith("VmHWM"))
     return int(line.split()[1]) * 1024
-# All digits can be joined, so that a number is not cut into segments, which would be few.
+# All digits can merge, so that numbers are not split into a few cacheable segments.
 merges = [(b"%d" % i, b"%d" % j) for i in range(10) for j in range(10)]
 tokens = [bytes([i]) for i in range(256)] + [left + right for left, right in merges]
 tokenizer = Tokenizer(dict(enumerate(tokens)), merges, cache_size=int(sys.argv[1]))
@@ -365,7 +365,7 @@ print(peak() - before)
             [sys.executable, "-c", program, str(limit)], capture_output=True, text=True, check=True
         )
         grown[limit] = int(run.stdout)
-    # A million numbers of 20 digits take well above 100 MB, if all are cached.
+    # A million cached numbers of 20 digits would take well above 100 MB.
     assert grown[1 << 30] > 90_000_000
     assert grown[1 << 20] < 20_000_000
 
@@ -384,7 +384,7 @@ def test_a_tokenizer_is_sent_to_other_processes(start):
     context = multiprocessing.get_context(start)
     queue = context.Queue()
     with warnings.catch_warnings():
-        # Python 3.12 warns at a fork if other tests have left threads running.
+        # Python 3.12 warns about a fork if threads of other tests are still running.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = context.Process(target=_encode_in_child, args=(tokenizer, text, queue))
         child.start()
@@ -393,7 +393,7 @@ def test_a_tokenizer_is_sent_to_other_processes(start):
     assert child.exitcode == 0
 
 
-# Syllables of which phrases are made, as in scripts that put no space between words.
+# Syllables for phrases of scripts without spaces between words.
 SYLLABLES = {
     "Chinese": "的一是不了在人有我他这中大来上国個到說們",
     "kana": "あいうえおかきくけこアイウエオカキクケコ",
@@ -420,13 +420,13 @@ def trained(script):
 def test_phrases_get_the_ids_of_the_reference(script, cache_size):
     made = trained(script)
     tokenizer = Tokenizer(made.vocab, made.merges, cache_size=cache_size)
-    # The same words in other phrases, other words of the same syllables, and other scripts.
+    # Known words in other phrases, new words of the same syllables, and other scripts.
     known = phrases(SYLLABLES[script], 100, 12, seed=1)
     others = phrases(SYLLABLES[script], 100, 60, seed=2)
     foreign = phrases(SYLLABLES["mixed"], 50, 30, seed=3)
     text = " ".join(known + others + foreign)
     expected = encode_text(text, made.vocab, made.merges)
-    for _ in range(3):  # new words, words that were seen, words in the cache
+    for _ in range(3):  # new words, known words, cached words
         assert tokenizer.encode(text) == expected
 
 
@@ -440,13 +440,13 @@ def test_a_cache_of_segments_is_shared_by_phrases_of_all_lengths():
     assert ids == Tokenizer(made.vocab, made.merges, backend="python").encode(long)
 
 
-# Python stores a str with one, two or four bytes a character.
+# Python stores a str with one, two or four bytes per character.
 STORED = {"latin-1": "é\xa0 naïve", "two bytes": "漢字 жизнь é", "four bytes": "😀 漢 ж é"}
 
 
 @pytest.mark.parametrize("stored", STORED)
 @pytest.mark.parametrize("length", [1, 19, 4_097, 70_001, 700_001])
-def test_a_str_gets_the_ids_of_its_utf8_however_it_is_stored(stored, length):
+def test_a_str_of_any_storage_width_gets_the_ids_of_its_utf8(stored, length):
     tokenizer = small_tokenizer(SPECIALS)
     rng = random.Random(length)
     alphabet = [*STORED[stored], "a", " ", "the", "\n", END]
@@ -467,7 +467,7 @@ def test_a_str_gets_the_ids_of_its_utf8_however_it_is_stored(stored, length):
 
 @pytest.mark.parametrize("before", ["a", "é", "漢", "😀"])
 @pytest.mark.parametrize("length", [0, 30, 700_000])
-def test_a_lone_surrogate_in_a_text_of_any_length_is_named(before, length):
+def test_the_error_names_a_lone_surrogate_in_a_text_of_any_length(before, length):
     tokenizer = small_tokenizer(SPECIALS)
     text = before * length + "\udfff" + before * 40
     message = rf"U\+DFFF at character {length:,};"
@@ -482,7 +482,7 @@ def test_a_lone_surrogate_in_a_text_of_any_length_is_named(before, length):
 
 
 class Shouted(str):
-    """A str that says of itself that it has other bytes."""
+    """A str whose methods report other characters."""
 
     def encode(self, *arguments):
         return super().upper().encode()

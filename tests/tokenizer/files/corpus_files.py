@@ -1,4 +1,4 @@
-"""Files of every kind that the tests of token files encode, and the expected ids."""
+"""Files of every kind for the tests of token files, and the expected ids."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROWS = [
 
 
 def corpus_of(paths: Any, column: str = "text", **options: Any) -> Corpus:
-    """Return the Corpus of files; rows have their text in the field `text` or in a column."""
+    """Return the Corpus of files; the text of rows is in a field or column `text`."""
     names = [str(path) for path in ([paths] if isinstance(paths, (str, Path)) else paths)]
     if any(".jsonl" in name for name in names):
         options["field"] = "text"
@@ -43,7 +43,7 @@ def corpus_of(paths: Any, column: str = "text", **options: Any) -> Corpus:
 
 
 def write_inputs(directory: Path) -> list[tuple[Path, list[str]]]:
-    """Write files of every kind; return their names with the texts of their documents."""
+    """Write files of every kind, and return their names and the texts of their documents."""
     parquet = pytest.importorskip("pyarrow.parquet")
     import pyarrow
 
@@ -82,7 +82,7 @@ def zstandard():
 
 
 def ids_and_starts(tokenizer, texts, separator, end_of_document):
-    """Return the ids of documents and the positions where they begin, in the simplest way."""
+    """Return the ids and start positions of documents, computed in the simplest way."""
     ids, starts = [], []
     for text in texts:
         begin = len(ids)
@@ -103,7 +103,7 @@ def ids_and_starts(tokenizer, texts, separator, end_of_document):
 
 
 def contents(directory):
-    """Return the files of a directory: name -> bytes."""
+    """Return a mapping of name -> bytes for the files of a directory."""
     return {name: (directory / name).read_bytes() for name in os.listdir(directory)}
 
 
@@ -113,7 +113,7 @@ def metadata_of(path):
 
 
 def rewrite(path, ids=None, starts=None, metadata=None):
-    """Replace parts of a token file, by arrays and by a dict of metadata, or bytes."""
+    """Replace the arrays or the metadata (a dict or bytes) of a token file."""
     file = open_token_file(path)
     ids = np.array(file.tokens) if ids is None else ids
     starts = file._starts.tobytes() if starts is None else starts

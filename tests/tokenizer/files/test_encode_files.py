@@ -1,4 +1,4 @@
-"""encode_file: the ids of the whole text, whatever its files, chunks, workers and backend."""
+"""encode_file: the ids of the whole text for any files, chunks, workers and backend."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tests.tokenizer.files.corpus_files import (
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_token_file_holds_the_ids_of_the_text(source, out, backend):
+def test_a_token_file_contains_the_ids_of_the_text(source, out, backend):
     tokenizer = small_tokenizer(backend=skip_unless_available(backend))
     metadata = encode_file(tokenizer, source, out / "text.npy", num_workers=1)
     expected = tokenizer.encode(TEXT.decode("utf-8", errors="replace"))
@@ -82,7 +82,7 @@ def test_the_token_file_is_the_same_for_every_chunk_size(
 @pytest.mark.parametrize(
     ("greatest_id", "dtype"), [(65_535, np.uint16), (65_536, np.uint32), (2**32 - 1, np.uint32)]
 )
-def test_the_dtype_depends_on_the_greatest_id_not_on_the_number_of_ids(
+def test_the_dtype_depends_on_the_highest_id_not_on_the_number_of_ids(
     source, out, greatest_id, dtype
 ):
     vocab = {**BYTES, greatest_id: b"xx"}
@@ -183,7 +183,7 @@ def test_random_documents_give_the_same_files_with_every_backend(tmp_path, out):
         assert results[0] == results[1] == results[2], f"round {round_}"
 
 
-def test_files_keep_their_order_and_those_of_a_glob_are_sorted(tmp_path, out):
+def test_files_keep_their_order_and_globs_are_sorted(tmp_path, out):
     tokenizer = small_tokenizer()
     for name in ("b", "a", "c"):
         (tmp_path / f"{name}.txt").write_text(name)
@@ -206,7 +206,7 @@ def test_no_token_spans_two_files(tmp_path, out, backend):
     assert load_document_starts(out / "a.npy").tolist() == [0, 2]
 
 
-def test_a_lone_surrogate_in_a_row_is_replaced_or_refused(tmp_path, out, backend):
+def test_a_lone_surrogate_in_a_row_is_replaced_or_rejected(tmp_path, out, backend):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "a"}\n{"text": "b\\ud800"}\n')
     tokenizer = small_tokenizer(backend=backend)
@@ -222,7 +222,7 @@ def test_a_lone_surrogate_in_a_row_is_replaced_or_refused(tmp_path, out, backend
 # ------------------------------------------------------------------ document starts
 
 
-def test_document_starts_are_written_on_request_only(source, out):
+def test_document_starts_are_written_only_on_request(source, out):
     tokenizer = small_tokenizer()
     metadata = encode_file(tokenizer, source, out / "a.npy", num_workers=1)
     assert "num_documents" not in metadata
@@ -270,7 +270,7 @@ def test_the_progress_bar_counts_the_bytes_of_the_stored_files(tmp_path, out, mo
         )  # fmt: skip
         bar = bars.pop()
         assert bar.options["total"] == path.stat().st_size
-        assert bar.options["disable"] is None  # on a terminal only
+        assert bar.options["disable"] is None  # only on a terminal
         assert sum(bar.steps) == path.stat().st_size
         assert min(bar.steps) >= 0
         if path.name in ("a.txt", "e.jsonl", "i.parquet"):
@@ -290,7 +290,7 @@ def test_the_progress_bar_counts_the_bytes_of_the_stored_files(tmp_path, out, mo
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("num_workers", [1, 2])
-def test_a_damaged_source_is_named(tmp_path, out, name, content, message, num_workers):
+def test_the_error_names_a_damaged_source(tmp_path, out, name, content, message, num_workers):
     if name.endswith(".parquet"):
         pytest.importorskip("pyarrow")
     (tmp_path / name).write_bytes(content)
@@ -304,9 +304,9 @@ def test_a_damaged_source_is_named(tmp_path, out, name, content, message, num_wo
     assert os.listdir(out) == []
 
 
-def test_missing_fields_and_tokens_are_reported_before_the_work(tmp_path, out, monkeypatch):
+def test_missing_fields_and_tokens_are_reported_before_encoding(tmp_path, out, monkeypatch):
     inputs = dict(write_inputs(tmp_path))
-    monkeypatch.setattr(encode_files, "open_token_writer", None)  # is not reached
+    monkeypatch.setattr(encode_files, "open_token_writer", None)  # never called
     for name, columns, options, message in (
         ("e.jsonl", {}, {}, "name of the field"),
         ("i.parquet", {}, {}, "columns are id, body"),
@@ -324,7 +324,7 @@ def test_missing_fields_and_tokens_are_reported_before_the_work(tmp_path, out, m
 
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.parquet"])
 @pytest.mark.parametrize("left", [None, 10_000])
-def test_a_source_that_changes_while_it_is_read_is_refused(
+def test_a_source_that_changes_while_it_is_read_is_rejected(
     tmp_path, out, monkeypatch, backend, name, left
 ):
     path = tmp_path / name
@@ -346,7 +346,7 @@ def test_a_source_that_changes_while_it_is_read_is_refused(
             os.truncate(path, left)
         write(*arguments)
 
-    # A file that is open can still be read when its name is gone.
+    # An open file can still be read after it is deleted.
     monkeypatch.setattr(TokenWriter, "write", shorten)
     corpus = corpus_of([path, path])
     with pytest.raises((ValueError, FileNotFoundError), match=re.escape(name)) as caught:
@@ -359,7 +359,7 @@ def test_a_source_that_changes_while_it_is_read_is_refused(
 
 
 @pytest.mark.parametrize("chunk_size", [7, 1 << 20])
-def test_strict_names_the_offset_of_an_invalid_byte_in_every_kind_of_file(
+def test_strict_reports_the_offset_of_an_invalid_byte_in_every_kind_of_file(
     tmp_path, out, backend, chunk_size
 ):
     parquet = pytest.importorskip("pyarrow.parquet")
@@ -413,7 +413,7 @@ def test_the_destination_must_end_in_npy(source, out, name):
 
 
 @pytest.mark.parametrize("options", [{"chunk_size": 0}, {"num_workers": 0}, {"num_workers": -1}])
-def test_bad_options_are_named(source, out, options):
+def test_the_error_names_an_invalid_option(source, out, options):
     with pytest.raises(ValueError, match=next(iter(options))):
         encode_file(small_tokenizer(), source, out / "a.npy", **options)
     assert os.listdir(out) == []
@@ -427,7 +427,7 @@ def test_strict_accepts_valid_utf8(tmp_path, out):
     assert len(load_token_file(out / "a.npy")) > 100
 
 
-def test_an_absent_byte_is_named_with_its_file_and_offset(tmp_path, out, backend):
+def test_the_error_names_the_file_and_offset_of_an_absent_byte(tmp_path, out, backend):
     tokenizer = Tokenizer({0: b"a", 1: b"\n"}, [], backend=backend)
     (tmp_path / "a.txt").write_text("aaa\naaaaa b", newline="")
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress("aaa\u00e9a".encode()))
@@ -437,7 +437,7 @@ def test_an_absent_byte_is_named_with_its_file_and_offset(tmp_path, out, backend
         ("a.txt", r"a\.txt: .* 0x20 at offset 9:"),
         ("b.txt.gz", r"b\.txt\.gz: .* 0xc3 at offset 3:"),
         ("c.jsonl", r"c\.jsonl, the line at byte 15: .* 0xc3 "),
-        ("d.txt", r"d\.txt: .* 0xef near offset"),  # of U+FFFD, which is not in the file
+        ("d.txt", r"d\.txt: .* 0xef near offset"),  # the byte of U+FFFD, which is not in the file
     ):
         for chunk_size in (1, 1000):
             with pytest.raises(ValueError, match=message):
@@ -448,7 +448,7 @@ def test_an_absent_byte_is_named_with_its_file_and_offset(tmp_path, out, backend
     assert os.listdir(out) == []
 
 
-def test_a_text_that_gives_no_tokens_is_refused(tmp_path, out):
+def test_a_text_without_tokens_is_rejected(tmp_path, out):
     (tmp_path / "a.txt").write_text("...")
     with pytest.raises(ValueError, match="no tokens"):
         encode_file(Tokenizer(BYTES, [], pattern=r"\w+"), tmp_path / "a.txt", out / "a.npy")
@@ -456,7 +456,7 @@ def test_a_text_that_gives_no_tokens_is_refused(tmp_path, out):
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.jsonl", "a.jsonl.gz"])
-def test_what_cannot_be_cut_is_refused_beyond_the_limit(tmp_path, out, backend, name):
+def test_a_long_text_without_a_safe_cut_is_rejected(tmp_path, out, backend, name):
     data = b"x" * (3 << 20) if "txt" in name else b'{"text": "' + b"x" * (3 << 20) + b'"}\n'
     (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
     options = {"field": "text"} if "jsonl" in name else {}
@@ -466,5 +466,5 @@ def test_what_cannot_be_cut_is_refused_beyond_the_limit(tmp_path, out, backend, 
         encode_file(tokenizer, corpus, out / "a.npy", num_workers=1)
     assert os.listdir(out) == []
     corpus = Corpus(tmp_path / name, max_piece_bytes=4 << 20, **options)
-    if backend == "native":  # the readable one takes too long for so long a word
+    if backend == "native":  # the Python backend is too slow for such a long word
         assert encode_file(tokenizer, corpus, out / "a.npy")["num_bytes"] == 3 << 20

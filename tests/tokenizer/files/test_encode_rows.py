@@ -1,4 +1,4 @@
-"""encode_rows: the token file of the same rows in a file, whole or absent."""
+"""encode_rows: the same token file as for a file of the rows, written atomically."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOKENIZER = Tokenizer(
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory):
-    """The files that encode_file writes: options -> parts."""
+    """Return the parts of the files that encode_file writes, by options."""
     directory = tmp_path_factory.mktemp("expected")
     lines = "".join(json.dumps({"text": row}) + "\n" for row in ROWS)
     (directory / "rows.jsonl").write_text(lines)
@@ -53,7 +53,7 @@ def parts(path):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_gives_the_file_of_the_same_rows(tmp_path, expected, form):
+def test_every_form_of_rows_gives_the_same_file(tmp_path, expected, form):
     for number, ((document_starts, end), file) in enumerate(expected.items()):
         out = tmp_path / str(number)
         out.mkdir()
@@ -78,7 +78,7 @@ def test_workers_give_the_same_ids(tmp_path, backend):
     assert np.array_equal(np.load(tmp_path / "a.npy"), np.load(tmp_path / "b.npy"))
 
 
-def test_bytes_are_kept_on_request(tmp_path):
+def test_invalid_bytes_are_kept_with_errors_bytes(tmp_path):
     rows = [b"a\xff", "b"]
     encode_rows(TOKENIZER, rows, tmp_path / "a.npy", errors="bytes", end_of_document=END)
     assert np.load(tmp_path / "a.npy").tolist() == [97, 255, 256, 98, 256]
@@ -106,7 +106,7 @@ def failing_rows():
         (lambda: [UserDict(text="a")], None, TypeError, "type UserDict, .*: pass field="),
     ],
 )
-def test_after_an_error_there_is_no_file(tmp_path, rows, field, error, message):
+def test_no_file_is_left_after_an_error(tmp_path, rows, field, error, message):
     encode_rows(TOKENIZER, ["kept"], tmp_path / "a.npy", document_starts=True)
     before = contents(tmp_path)
     with pytest.raises(error, match=message):
@@ -117,7 +117,7 @@ def test_after_an_error_there_is_no_file(tmp_path, rows, field, error, message):
     assert not [name for name in os.listdir(tmp_path) if name.startswith("new")]
 
 
-def test_bad_arguments_are_refused(tmp_path):
+def test_invalid_arguments_are_rejected(tmp_path):
     encode_rows(TOKENIZER, ["a"], tmp_path / "a.npy")
     with pytest.raises(FileExistsError, match="exists"):
         encode_rows(TOKENIZER, ["a"], tmp_path / "a.npy")
@@ -131,7 +131,7 @@ def test_bad_arguments_are_refused(tmp_path):
         encode_rows("tok", ["a"], tmp_path / "b.npy")
 
 
-def test_errors_in_a_text_name_the_row(tmp_path):
+def test_the_error_names_the_row_of_a_bad_text(tmp_path):
     lacking = Tokenizer({byte: bytes([byte]) for byte in range(128)}, [])
     with pytest.raises(ValueError, match="row 1: the vocabulary has no token for the byte 0xc3"):
         encode_rows(lacking, ["a", "é"], tmp_path / "a.npy", num_workers=1)

@@ -1,4 +1,4 @@
-"""Several token files as one sequence: the slices of their concatenation, without copies."""
+"""JoinedTokens: slices of several token files as one sequence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PARTS = [np.arange(5, dtype=np.uint16), np.arange(0, dtype=np.uint16),
 WHOLE = np.concatenate(PARTS)
 
 
-def test_every_slice_is_that_of_the_concatenation():
+def test_every_slice_equals_the_slice_of_the_concatenation():
     joined = JoinedTokens(PARTS)
     assert (len(joined), joined.shape, joined.ndim) == (13, (13,), 1)
     assert joined.dtype == np.uint16
@@ -25,7 +25,7 @@ def test_every_slice_is_that_of_the_concatenation():
     assert joined[:].tolist() == WHOLE.tolist()
 
 
-def test_every_section_is_made_of_views():
+def test_sections_are_views():
     joined = JoinedTokens(PARTS)
     for start in range(14):
         for stop in range(start, 14):
@@ -36,19 +36,19 @@ def test_every_section_is_made_of_views():
     assert np.shares_memory(joined[1:4], PARTS[0])
 
 
-def test_a_wider_dtype_holds_the_ids_of_all():
+def test_a_wider_dtype_fits_the_ids_of_all_parts():
     joined = JoinedTokens([np.array([1], np.uint16), np.array([70_000], np.uint32)])
     assert joined.dtype == np.uint32
     assert joined[0:2].tolist() == [1, 70_000]
 
 
 @pytest.mark.parametrize(("start", "stop"), [(-1, 2), (3, 2), (0, 14)])
-def test_a_section_outside_the_sequence_is_refused(start, stop):
+def test_a_section_outside_the_sequence_is_rejected(start, stop):
     with pytest.raises(ValueError, match=r"^(start|stop) must be "):
         JoinedTokens(PARTS).between(start, stop)
 
 
-def test_only_slices_of_step_1_are_read():
+def test_only_slices_with_step_1_are_allowed():
     joined = JoinedTokens(PARTS)
     with pytest.raises(TypeError, match="read by slices, not by int"):
         joined[3]
@@ -77,7 +77,7 @@ def test_files_are_joined_in_the_order_given(files):
     assert isinstance(load_token_files(files[:1]), np.memmap)
 
 
-def test_files_of_different_tokenizers_are_refused(files):
+def test_files_of_different_tokenizers_are_rejected(files):
     with pytest.raises(ValueError, match=r"c\.npy: made by another tokenizer than .*a\.npy"):
         load_token_files(files)
     with pytest.raises(ValueError, match="paths must contain"):

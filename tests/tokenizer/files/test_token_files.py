@@ -1,4 +1,4 @@
-"""Token files: what loading checks, and refuses."""
+"""Token files: checks while loading."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def test_the_error_for_a_missing_file_names_the_command_that_makes_it(token_file
         load_token_file(token_file)
 
 
-def test_a_plain_array_is_refused_with_the_command_that_makes_a_token_file(token_file):
+def test_a_plain_array_is_rejected_with_the_command_that_makes_a_token_file(token_file):
     np.save(token_file, np.load(token_file))
     with pytest.raises(ValueError, match=r"a\.npy .*python -m cs336_basics encode"):
         load_token_file(token_file)
 
 
-def test_numpy_maps_the_ids_and_ignores_what_follows(source, out):
+def test_numpy_maps_the_ids_and_ignores_the_other_parts(source, out):
     encode_file(small_tokenizer(), source, out / "a.npy", num_workers=1, document_starts=True)
     for mode in (None, "r", "c"):
         found = np.load(out / "a.npy", mmap_mode=mode)
@@ -44,7 +44,7 @@ def test_numpy_maps_the_ids_and_ignores_what_follows(source, out):
 
 
 @pytest.mark.parametrize("directory", [None, "made/by"])
-def test_a_file_of_another_tokenizer_is_refused_with_its_directory(source, out, directory):
+def test_the_error_for_another_tokenizer_names_its_directory(source, out, directory):
     tokenizer = small_tokenizer()
     if directory is not None:
         tokenizer.save(out / directory)
@@ -56,23 +56,23 @@ def test_a_file_of_another_tokenizer_is_refused_with_its_directory(source, out, 
     assert tokenizer.hash() not in str(caught.value)
 
 
-def test_arguments_of_the_wrong_type_are_named(token_file):
+def test_the_error_names_an_argument_of_the_wrong_type(token_file):
     with pytest.raises(TypeError, match="vocab_size must be an int, got True"):
         load_token_file(token_file, vocab_size=True)
     with pytest.raises(TypeError, match=r"tokenizer_hash is 5: pass a str, .*tokenizer\.hash\(\)"):
         load_token_file(token_file, tokenizer_hash=5)
 
 
-def test_ids_beyond_the_model_are_refused(token_file):
+def test_a_vocabulary_larger_than_the_model_is_rejected(token_file):
     size = small_tokenizer().vocab_size
     with pytest.raises(ValueError, match=f"vocab_size must be at least {size} .* got {size - 1}"):
         load_token_file(token_file, vocab_size=size - 1)
-    # A model may know more ids than the tokenizer has.
+    # A model may have more ids than the tokenizer.
     assert len(load_token_file(token_file, vocab_size=size + 7)) > 100
 
 
 @pytest.mark.parametrize("document_starts", [False, True])
-def test_a_file_without_its_end_is_refused(source, out, document_starts):
+def test_a_truncated_file_is_rejected(source, out, document_starts):
     path = out / "a.npy"
     encode_file(small_tokenizer(), source, path, num_workers=1, document_starts=document_starts)
     whole = path.read_bytes()
@@ -88,7 +88,7 @@ def test_a_file_without_its_end_is_refused(source, out, document_starts):
 
 @pytest.mark.parametrize("position", [0, 1, 2])
 @pytest.mark.parametrize("value", [0, 1, 130, 2**32, 2**63, 2**64 - 1, -1])
-def test_a_footer_with_other_sizes_is_refused(token_file, position, value):
+def test_a_footer_with_wrong_sizes_is_rejected(token_file, position, value):
     whole = token_file.read_bytes()
     fields = list(FOOTER.unpack(whole[-FOOTER.size :]))
     fields[position] = MAGIC[::-1] if position == 2 else value % 2**64
@@ -106,14 +106,14 @@ def test_a_footer_with_other_sizes_is_refused(token_file, position, value):
         np.array([None, {}], dtype=object),
     ],
 )
-def test_an_array_of_another_kind_is_refused(token_file, array):
+def test_an_array_of_another_kind_is_rejected(token_file, array):
     rewrite(token_file, array)
     with pytest.raises(ValueError, match=r"a\.npy"):
         load_token_file(token_file)
 
 
 def write_npy(path, descr, shape, num_bytes, version=(1, 0)):
-    """Write a .npy file with any header, as a literal."""
+    """Write a .npy file with any header."""
     header = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}".encode()
     header += b" " * (117 - len(header)) + b"\n"
     start = b"\x93NUMPY" + bytes(version) + len(header).to_bytes(2 * version[0], "little")
@@ -124,7 +124,7 @@ def write_npy(path, descr, shape, num_bytes, version=(1, 0)):
 @pytest.mark.parametrize(
     ("descr", "shape"),
     [
-        ("'|V0'", "(-1,)"),  # ended the process: NumPy divides by the size of an item
+        ("'|V0'", "(-1,)"),  # crashed the process, because NumPy divides by the item size
         ("[]", "(-1,)"),
         ("'|V0'", "(4,)"),
         ("'|S0'", "(4,)"),
@@ -156,7 +156,7 @@ def write_npy(path, descr, shape, num_bytes, version=(1, 0)):
     ],
 )
 @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0), (9, 9)])
-def test_a_strange_header_is_refused(token_file, descr, shape, version):
+def test_an_unexpected_header_is_rejected(token_file, descr, shape, version):
     write_npy(token_file, descr, shape, 8, version)
     with pytest.raises(ValueError, match=r"a\.npy: (must contain|not a complete)") as caught:
         load_token_file(token_file)
@@ -167,7 +167,7 @@ def test_a_strange_header_is_refused(token_file, descr, shape, version):
 @pytest.mark.parametrize(
     "content", [b"", b"[1]", b"{}", b"\xff", b'{"tokenizer_hash": ""}', b"[" * 100_000]
 )
-def test_malformed_metadata_is_refused(token_file, content):
+def test_malformed_metadata_is_rejected(token_file, content):
     rewrite(token_file, metadata=content)
     with pytest.raises(ValueError, match=r"a\.npy") as caught:
         load_token_file(token_file)
@@ -185,13 +185,13 @@ def test_malformed_metadata_is_refused(token_file, content):
         ("num_documents", 3),
     ],
 )
-def test_metadata_that_does_not_fit_is_refused(token_file, key, value):
+def test_invalid_metadata_values_are_rejected(token_file, key, value):
     rewrite(token_file, metadata=metadata_of(token_file) | {key: value})
     with pytest.raises(ValueError, match=key if key != "num_documents" else "document starts"):
         load_token_file(token_file)
 
 
-def test_damaged_document_starts_are_refused(source, out):
+def test_damaged_document_starts_are_rejected(source, out):
     path = out / "a.npy"
     encode_file(small_tokenizer(), source, path, num_workers=1, document_starts=True)
     whole = load_document_starts(path).copy()

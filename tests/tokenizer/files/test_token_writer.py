@@ -1,4 +1,4 @@
-"""Writing token files: interrupted, killed, on a full disk, it leaves the old file or the new."""
+"""Interrupting, killing or failing to write leaves the old token file or the new one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.tokenizer.files.corpus_files import contents, corpus_of, metadata_of
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="other systems have no such advice")
-def test_every_byte_is_sent_to_the_disk_once_while_encoding(source, out, monkeypatch):
+def test_every_byte_is_flushed_to_the_disk_once_while_encoding(source, out, monkeypatch):
     spans = []
     monkeypatch.setattr(token_writer, "WRITE_BACK_SIZE", 100)
     monkeypatch.setattr(os, "posix_fadvise", lambda _, start, size, __: spans.append((start, size)))
@@ -86,7 +86,7 @@ def test_an_interruption_leaves_the_old_file_or_none(source, out, monkeypatch, e
 
 @contextlib.contextmanager
 def alarm_raises_keyboard_interrupt():
-    """Let SIGALRM raise KeyboardInterrupt, as Ctrl-C does."""
+    """Let SIGALRM raise KeyboardInterrupt, like Ctrl-C."""
 
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -100,7 +100,7 @@ def alarm_raises_keyboard_interrupt():
 
 
 def huge_word():
-    """Return 60 MB without a safe cut, which would take seconds to encode."""
+    """Return 60 MB without a safe cut, which take seconds to encode."""
     return bytes(random.Random(5).choices(b"!.<|>", k=1 << 20)) * 60
 
 
@@ -119,7 +119,7 @@ def test_ctrl_c_cancels_a_huge_word_of_plain_text(tmp_path, out, monkeypatch):
     monkeypatch.setattr(native, "FileEncoding", watch)
     with alarm_raises_keyboard_interrupt(), pytest.raises(KeyboardInterrupt):
         encode_file(small_tokenizer(), tmp_path / "a.txt", out / "a.npy", num_workers=1)
-    # The first block, which holds everything, was cancelled, not awaited.
+    # The only block was cancelled before it was complete.
     assert encodings[0].num_encoded == 0
     assert os.listdir(out) == []
 
@@ -152,7 +152,7 @@ def test_ctrl_c_cancels_a_huge_word_of_a_row(tmp_path, out, monkeypatch):
             out / "a.npy",
             num_workers=2,
         )
-    assert outcomes.count(KeyboardInterrupt) == 1  # cancelled, not awaited
+    assert outcomes.count(KeyboardInterrupt) == 1  # cancelled before it was complete
     assert os.listdir(out) == []
 
 
@@ -161,8 +161,8 @@ def test_ctrl_c_cancels_a_huge_word_of_a_row(tmp_path, out, monkeypatch):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits are those of POSIX")
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
-def test_a_full_disk_is_named_and_leaves_no_file(tmp_path, out, name):
-    # A limit on the size of a file has the same effect as a full disk.
+def test_a_full_disk_is_reported_and_leaves_no_file(tmp_path, out, name):
+    # A limit on the file size has the same effect as a full disk.
     import resource
 
     text = TRAINING_TEXT * 2000
@@ -186,7 +186,7 @@ import itertools, sys
 from cs336_basics.tokenizer import Tokenizer, encode_file
 directory, tokenizer = sys.argv[1], Tokenizer.from_directory(sys.argv[2])
 for number in itertools.count():
-    # Two texts of the same length, so that the metadata of one would fit the other.
+    # Two texts of equal length, so that the metadata of one would match the other file.
     for name in ("a.txt", "b.txt"):
         encode_file(
             tokenizer, f"{directory}/{name}", f"{directory}/out/t.npy", num_workers=2,
@@ -223,7 +223,7 @@ def kill_repeatedly(tmp_path, out, num_kills):
             starts = load_document_starts(out / "t.npy")
             assert starts.tolist() == list(range(0, len(tokens), len(tokens) // 3000))
     assert seen <= set(texts)
-    # The next run removes the temporary files of killed ones.
+    # The next run removes the temporary files of killed runs.
     encode_file(
         tokenizer, tmp_path / "a.txt", out / "t.npy",
         num_workers=1, overwrite=True, document_starts=True,

@@ -1,4 +1,4 @@
-"""encode_iterable: the ids of the whole text, wherever its chunks end, in little memory."""
+"""encode_iterable: the ids of the whole text for any chunks, in little memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.tokenizer.examples import (
 )
 
 PATTERNS = ["gpt2", "cl100k", r"\w+|\W", r"\s\S+|\S|\s"]
-# Each set changes where a stream may be cut.
+# Each set allows other cuts.
 SPECIAL_SETS = [(), (END,), tuple(SPECIALS), ("a b", "b a"), ("\ufffd",), (" ", "\n"), ("x y z",)]
 
 OTHER_CORPORA = ["owt_sample.txt", "code_python.txt", "multi_zh_wiki.txt", "multi_emoji.txt"]
@@ -36,7 +36,7 @@ OTHER_CORPORA = ["owt_sample.txt", "code_python.txt", "multi_zh_wiki.txt", "mult
 
 @pytest.fixture
 def eager(monkeypatch):
-    """Cut as often as possible: otherwise a short text stays in the buffer to its end."""
+    """Cut as often as possible; by default, a short text is never cut."""
     monkeypatch.setattr(chunked_text, "READ_AHEAD", 1)
     monkeypatch.setattr(chunked_text, "SLICE_SIZE", 7)
 
@@ -44,9 +44,9 @@ def eager(monkeypatch):
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("special_tokens", SPECIAL_SETS)
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_any_two_chunks_give_the_ids_of_the_whole(pattern, special_tokens):
+def test_any_two_chunks_give_the_ids_of_the_whole_text(pattern, special_tokens):
     tokenizer = small_tokenizer(special_tokens, pattern)
-    # Long enough for several cuts: nothing is cut nearer to the end than the special tokens allow.
+    # The text is long enough for several cuts, because special tokens prevent cuts near the end.
     text = f"a b a  b{END}{END} \n\n\n it's\r\n x y z.\n x y \u3000\u00a0 猫\n猫 🎉 <|endof a  "
     text = f"{text}\ufffd y\u3000  b" * 2
     expected = tokenizer.encode(text)
@@ -63,7 +63,7 @@ def test_any_two_chunks_give_the_ids_of_the_whole(pattern, special_tokens):
 )
 @settings(max_examples=20, deadline=None)
 @example(text=TRAINING_TEXT, positions=[])
-def test_any_chunks_give_the_ids_of_the_whole(pattern, special_tokens, text, positions):
+def test_any_chunks_give_the_ids_of_the_whole_text(pattern, special_tokens, text, positions):
     tokenizer = small_tokenizer(special_tokens, pattern)
     expected = tokenizer.encode(text)
     ends = [0, *sorted(min(position, len(text)) for position in positions), len(text)]
@@ -74,7 +74,7 @@ def test_any_chunks_give_the_ids_of_the_whole(pattern, special_tokens, text, pos
 
 
 @pytest.mark.parametrize("size", [1, 3, 100, 5000, 10**6])
-def test_the_usual_buffer_gives_the_ids_of_the_whole(size):
+def test_the_default_buffer_gives_the_ids_of_the_whole_text(size):
     tokenizer = small_tokenizer()
     text = TRAINING_TEXT * 10 + END + TRAINING_TEXT.replace(" ", "") * 10
     chunks = (text[start : start + size] for start in range(0, len(text), size))
@@ -122,7 +122,7 @@ def test_a_text_without_a_safe_cut_is_searched_once(monkeypatch, unit, chunk_siz
 
 
 def extra_memory(tokenizer, stream) -> int:
-    """Return the most memory, in bytes, that was held at once while the ids were read."""
+    """Return the peak memory in bytes while the ids were read."""
     tracemalloc.start()
     try:
         for _ in tokenizer.encode_iterable(stream):
@@ -132,9 +132,9 @@ def extra_memory(tokenizer, stream) -> int:
         tracemalloc.stop()
 
 
-def test_memory_stays_the_same_however_long_the_text_is():
+def test_memory_does_not_grow_with_the_text():
     tokenizer = small_tokenizer()
-    # Numbered words fill the cache, so that it is emptied too.
+    # Numbered words fill the cache, so that it is also emptied.
     peaks = [
         extra_memory(tokenizer, (f"the cat number{i} ate\nrat{i}. " for i in range(length)))
         for length in (6_000, 24_000)
@@ -151,7 +151,7 @@ def test_one_huge_chunk_is_not_copied():
 
 @functools.cache
 def trained_on_long_text() -> Tokenizer:
-    """Return a tokenizer with a vocabulary of 3,000 tokens of many scripts."""
+    """Return a tokenizer with 3,000 tokens of many scripts."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "text.txt")
         path.write_text(long_text(0, 300_000), encoding="utf-8", newline="")

@@ -1,4 +1,4 @@
-"""IncrementalEncoder: the ids of the whole text, whatever the cuts, in bounded memory."""
+"""IncrementalEncoder: the ids of the whole text for any chunks, in bounded memory."""
 
 import re
 
@@ -42,7 +42,7 @@ def test_str_and_bytes_may_be_mixed(text, first, second):
 
 
 def streams(tokenizer, text, errors, **special):
-    """Ways to encode a text in small chunks."""
+    """Return the functions that encode a text in small chunks."""
     data = text.encode()
     yield lambda: list(tokenizer.encode_iterable(list(text), **special))
     yield lambda: fed(
@@ -62,7 +62,7 @@ CHOICES = [None, "all", [], [END], ["a b"], ["\n\n", END]]
     st.sampled_from(CHOICES),
     st.sampled_from([(), "all", [END], ["a b", "\n\n"]]),
 )
-def test_special_tokens_are_allowed_and_refused_as_in_the_whole(
+def test_special_tokens_are_allowed_and_rejected_as_in_the_whole_text(
     text, pattern, errors, allowed, disallowed
 ):
     tokenizer = small_tokenizer((END, END + END, "a b", "\n\n"), pattern)
@@ -79,7 +79,7 @@ def test_special_tokens_are_allowed_and_refused_as_in_the_whole(
                 encode()
 
 
-def test_a_disallowed_token_is_refused_wherever_a_long_text_has_it():
+def test_a_disallowed_token_is_rejected_anywhere_in_a_long_text():
     tokenizer = small_tokenizer((END, "<|user|>"))
     text = "naïve cats " * 3000
     special = {"allowed_special": [END], "disallowed_special": "all"}
@@ -91,12 +91,12 @@ def test_a_disallowed_token_is_refused_wherever_a_long_text_has_it():
     encoder = IncrementalEncoder(tokenizer, **special)
     with pytest.raises(ValueError, match="at character 0"):
         fed(encoder, ["<|user|>"])
-    assert fed(encoder, [text]) == tokenizer.encode(text)  # it has started over
+    assert fed(encoder, [text]) == tokenizer.encode(text)  # the encoder was reset
     with pytest.raises(ValueError, match="allowed_special: '<x>' is not a special token"):
         IncrementalEncoder(tokenizer, allowed_special=["<x>"])
 
 
-def test_ids_come_while_the_text_arrives_and_little_waits():
+def test_ids_are_returned_early_and_little_text_is_buffered():
     tokenizer = small_tokenizer()
     encoder = IncrementalEncoder(tokenizer)
     text = long_text(4, 20_000).replace("\ufffd", "")
@@ -124,7 +124,7 @@ def test_a_decoder_behind_an_encoder_gives_the_text():
 
 
 @pytest.mark.parametrize("cut", range(12))
-def test_bytes_that_are_not_utf8_are_replaced_as_in_the_whole(cut):
+def test_bytes_that_are_not_utf8_are_replaced_as_in_the_whole_text(cut):
     data = b"a \xe4\xb8 b\xff\xf0\x9f\x8e"
     tokenizer = small_tokenizer()
     encoder = IncrementalEncoder(tokenizer)
@@ -133,11 +133,11 @@ def test_bytes_that_are_not_utf8_are_replaced_as_in_the_whole(cut):
     assert ids == tokenizer.encode(data.decode(errors="replace"))
 
 
-def test_strict_names_the_offset_in_the_whole_text_and_starts_over():
+def test_strict_reports_the_offset_in_the_whole_text_and_resets():
     encoder = IncrementalEncoder(small_tokenizer(), errors="strict")
     assert encoder.feed(b"a " * 500)
     with pytest.raises(ValueError, match="byte 0xff at offset 1,001 is not valid UTF-8"):
-        encoder.feed(b"b\xff")  # at once, not when it is encoded
+        encoder.feed(b"b\xff")  # rejected before it is encoded
     assert fed(encoder, ["the cat"]) == small_tokenizer().encode("the cat")
     assert encoder.feed(b"a " * 500)
     assert encoder.feed("é".encode()[:1]) is not None
@@ -150,7 +150,7 @@ def test_strict_names_the_offset_in_the_whole_text_and_starts_over():
     assert fed(encoder, chunks) == small_tokenizer().encode("naïve 🎉 中")
 
 
-def test_what_is_refused_adds_nothing():
+def test_rejected_input_keeps_the_state():
     encoder = IncrementalEncoder(small_tokenizer())
     encoder.feed("the")
     with pytest.raises(ValueError, match="lone surrogate U\\+D800 at character 1"):
@@ -160,15 +160,15 @@ def test_what_is_refused_adds_nothing():
     assert encoder.finish() == small_tokenizer().encode("the")
 
 
-def test_an_absent_byte_is_named_with_its_offset():
+def test_the_error_names_the_offset_of_an_absent_byte():
     encoder = IncrementalEncoder(Tokenizer({0: b"a", 1: b" "}, []))
     with pytest.raises(ValueError, match="no token for the byte 0x62 at offset 201"):
         encoder.feed("a " * 100 + "ab a a a a a")
     assert fed(encoder, ["a", "a"]) == [0, 0]
 
 
-def test_an_absent_byte_after_replaced_bytes_is_named_without_a_wrong_offset():
-    # U+FFFD has three bytes, and stands for fewer here: offsets in the two texts differ.
+def test_an_absent_byte_after_replaced_bytes_has_an_approximate_offset():
+    # U+FFFD has three bytes and replaces fewer, so offsets in the two texts differ.
     vocab = dict(enumerate([b"a", b" ", *(bytes([byte]) for byte in "\ufffd".encode())]))
     encoder = IncrementalEncoder(Tokenizer(vocab, []))
     encoder.feed("a " * 100)
@@ -178,12 +178,12 @@ def test_an_absent_byte_after_replaced_bytes_is_named_without_a_wrong_offset():
 
 
 @pytest.mark.filterwarnings("error")
-def test_an_encoder_can_be_used_again_after_a_warning_that_is_an_error():
+def test_an_encoder_can_be_reused_after_a_warning_raises():
     encoder = IncrementalEncoder(small_tokenizer())
     with pytest.raises(UserWarning, match="the text is not all UTF-8: 1 invalid sequence"):
         fed(encoder, [b"the \xff cat"])
     assert fed(encoder, ["the cat"]) == small_tokenizer().encode("the cat")
-    # This pattern drops characters, and warns where the text is encoded.
+    # This pattern drops characters, so encoding warns.
     letters = Tokenizer({97: b"a", 10: b"\n"}, [], ["\n"], pattern=r"(?=a)a+")
     encoder = IncrementalEncoder(letters)
     with pytest.raises(UserWarning, match="does not match 1 of"):
@@ -191,7 +191,7 @@ def test_an_encoder_can_be_used_again_after_a_warning_that_is_an_error():
     assert fed(encoder, ["a\na"]) == [97, 10, 97]
 
 
-def test_bad_arguments_are_refused():
+def test_invalid_arguments_are_rejected():
     with pytest.raises(TypeError, match="tokenizer must be a Tokenizer, got 5"):
         IncrementalEncoder(5)
     with pytest.raises(ValueError, match=r"errors must be one of .* got 'ignore'"):

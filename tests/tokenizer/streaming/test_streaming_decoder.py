@@ -1,4 +1,4 @@
-"""StreamingDecoder: the text of all ids, in whole characters."""
+"""StreamingDecoder: the text of all ids in complete characters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_streaming_gives_the_same_text_in_whole_characters(data):
     parts = [decoder.push(byte) for byte in data]
     text = data.decode("utf-8", errors="replace")
     assert "".join(parts) + decoder.finish() == text
-    # The decoder can be used again.
+    # The decoder can be reused.
     assert decoder.push(97) == "a"
     assert decoder.finish() == ""
 
@@ -40,7 +40,7 @@ def test_streaming_continues_after_a_bad_id():
 
 
 @given(st.binary(max_size=20))
-def test_a_strict_stream_names_the_offset_in_the_whole(data):
+def test_a_strict_stream_reports_the_offset_in_the_whole_text(data):
     decoder = StreamingDecoder(Tokenizer(BYTES, []), errors="strict")
 
     def decode(data):
@@ -64,7 +64,7 @@ def test_a_strict_stream_names_the_offset_in_the_whole(data):
 @given(
     st.lists(st.integers(-2, 300), max_size=12), st.sampled_from(["replace", "ignore", "strict"])
 )
-def test_the_streaming_decoder_treats_errors_as_decode_does(ids, errors):
+def test_the_streaming_decoder_treats_errors_like_decode(ids, errors):
     tokenizer = Tokenizer(BYTES, [])
     decoder = StreamingDecoder(tokenizer, errors=errors)
 
@@ -78,4 +78,4 @@ def test_the_streaming_decoder_treats_errors_as_decode_does(ids, errors):
             stream()
     else:
         assert stream() == expected
-        assert stream() == expected  # it can be used again
+        assert stream() == expected  # the decoder can be reused

@@ -241,7 +241,11 @@ class Command:
             for name, field in fields.items()
             if field.is_required and not field.positional
         ]
-        required += [self.shown(n) for n, field in fields.items() if field.positional]
+        required += [
+            self.shown(n) if field.is_required else f"[{self.shown(n)}]"
+            for n, field in fields.items()
+            if field.positional
+        ]
         parser.usage = " ".join([INVOCATION, self.name, *required, "[options]"])
         examples = self._examples if all_options else self._examples[:1]
         parser.description = "\n".join(

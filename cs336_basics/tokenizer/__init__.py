@@ -7,12 +7,16 @@ from cs336_basics.tokenizer.editing.translate import translate_token_file
 from cs336_basics.tokenizer.files.encode_files import encode_file
 from cs336_basics.tokenizer.files.encode_rows import encode_rows
 from cs336_basics.tokenizer.files.token_files import load_document_starts, load_token_file
+from cs336_basics.tokenizer.merge_steps import MergedWord, MergeStep, merge_steps
 from cs336_basics.tokenizer.streaming.incremental_encoder import IncrementalEncoder
 from cs336_basics.tokenizer.streaming.streaming_decoder import StreamingDecoder
 from cs336_basics.tokenizer.tokenizer import Tokenizer
+from cs336_basics.tokenizer.visible import visible, visible_parts
 
 __all__ = [
     "IncrementalEncoder",
+    "MergeStep",
+    "MergedWord",
     "Pruned",
     "StreamingDecoder",
     "Tokenizer",
@@ -23,8 +27,11 @@ __all__ = [
     "extend",
     "load_document_starts",
     "load_token_file",
+    "merge_steps",
     "never_used",
     "prune",
     "token_parts",
     "translate_token_file",
+    "visible",
+    "visible_parts",
 ]

@@ -1,0 +1,213 @@
+"""`python -m cs336_basics tokenize`: show the tokens of a text in a terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from cs336_basics._support.messages import short_repr
+from cs336_basics._support.validation import Checked, option
+from cs336_basics.commands._cli import say, show
+from cs336_basics.commands._inputs import STDIN
+from cs336_basics.commands._options import TOKENIZER, Command, Several
+
+if TYPE_CHECKING:
+    from cs336_basics.tokenizer import Tokenizer
+
+_BLOCK = 1 << 16  # bytes
+_RESET = "\x1b[0m"
+# Light backgrounds, under characters that are black, gray (blanks) or dark red (bytes, codes).
+_BACKGROUNDS = [f"\x1b[48;5;{color}m" for color in (153, 222, 157, 218, 189)]
+_FOREGROUNDS = {"text": "\x1b[38;5;16m", "blank": "\x1b[38;5;240m"}
+_OTHER_FOREGROUND = "\x1b[38;5;88m"
+_SPECIAL = "\x1b[1;38;5;231;48;5;54m"
+
+
+@dataclass(kw_only=True)
+class Options(Checked):
+    """Show the tokens of a text, each with another background.
+
+    Blanks are shown as ·, tabs as →, line ends as ↵, bytes that are not a complete character as
+    <e7>, and characters that cannot be seen as <U+200B>.
+    """
+
+    tokenizer: str = TOKENIZER
+    file: Several = option(
+        "text files, or - for standard input, the default", (), metavar="FILE", positional=True
+    )
+    ids: bool = option("print a line with id and token for each token", False)
+    count: bool = option("print lines, words, bytes and tokens, as wc does", False)
+    merges: str | None = option(
+        "print the merges that make the tokens of a word", None, metavar="WORD"
+    )
+    color: Literal["auto", "always", "never"] = option(
+        "auto: in a terminal, unless the environment variable NO_COLOR is set", "auto"
+    )
+
+    def __post_init__(self) -> None:
+        """Check that there is one task."""
+        super().__post_init__()
+        if self.ids + self.count + (self.merges is not None) > 1:
+            raise ValueError("--ids, --count and --merges exclude each other; pass one")
+        if self.merges is not None and self.file:
+            raise ValueError(
+                f"--merges takes no FILE, got {short_repr(self.file[0])}; quote the word"
+            )
+
+
+def tokenize(options: Options) -> None:
+    """Print the tokens, the counts or the merges."""
+    from cs336_basics.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer.from_directory(options.tokenizer)
+    files = options.file or (STDIN,)
+    painter = _Painter(tokenizer, _has_colors(options.color))
+    if options.merges is not None:
+        _print_merges(painter, options.merges)
+    elif options.count:
+        _print_counts(tokenizer, files)
+    elif options.ids:
+        for ids in _encoded(tokenizer, files):
+            show("".join(f"{token_id:>7}  {painter.paint(token_id)}\n" for token_id in ids))
+    else:
+        _print_text(painter, files)
+
+
+def _has_colors(color: str) -> bool:
+    if color == "auto":
+        is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+        return sys.stdout.isatty() and not is_plain
+    return color == "always"
+
+
+def _blocks(name: str) -> Iterator[bytes]:
+    if name == STDIN:
+        stdin: Any = sys.stdin.buffer
+        yield from iter(lambda: stdin.read1(_BLOCK), b"")
+        return
+    with open(name, "rb", buffering=0) as file:
+        yield from iter(lambda: file.read(_BLOCK), b"")
+
+
+def _encoded(tokenizer: Tokenizer, files: Sequence[str]) -> Iterator[list[int]]:
+    """Yield the ids of the files as soon as they are certain."""
+    from cs336_basics.tokenizer import IncrementalEncoder
+
+    encoder = IncrementalEncoder(tokenizer, errors="bytes")
+    for name in files:
+        for block in _blocks(name):
+            yield encoder.feed(block)
+        yield encoder.finish()
+
+
+class _Painter:
+    """Paints tokens on backgrounds that change from one token to the next."""
+
+    def __init__(self, tokenizer: Tokenizer, has_colors: bool) -> None:
+        self.tokenizer = tokenizer
+        self.between = "" if has_colors else "|"
+        self._has_colors = has_colors
+        self._special = set(map(tokenizer.special_token_id, tokenizer.special_tokens))
+        self._number = 0
+
+    def paint(self, token_id: int, line_end: str = "") -> str:
+        """Return a token as text for the terminal.
+
+        Args:
+            token_id: Id of the token.
+            line_end: Text to add after the mark of a line end.
+        """
+        from cs336_basics.tokenizer import visible_parts
+
+        background = _BACKGROUNDS[self._number % len(_BACKGROUNDS)]
+        self._number += 1
+        painted = []
+        for text, kind in visible_parts(self.tokenizer.vocab[token_id]):
+            style, reset = background + _FOREGROUNDS.get(kind, _OTHER_FOREGROUND), _RESET
+            if token_id in self._special:
+                style = _SPECIAL
+            if not self._has_colors:
+                style = reset = ""
+            if kind == "blank":
+                text = text.replace("↵", f"↵{reset}{line_end}{style}")
+            painted.append(f"{style}{text}{reset}")
+        return "".join(painted)
+
+
+def _print_text(painter: _Painter, files: Sequence[str]) -> None:
+    vocab = painter.tokenizer.vocab
+    at_start = True  # of a line
+    for ids in _encoded(painter.tokenizer, files):
+        written = []
+        for token_id in ids:
+            written += ["" if at_start else painter.between, painter.paint(token_id, "\n")]
+            at_start = vocab[token_id].endswith(b"\n")
+        show("".join(written))
+    if not at_start:
+        show("\n")
+
+
+def _print_counts(tokenizer: Tokenizer, files: Sequence[str]) -> None:
+    names = ["lines", "words", "bytes", "tokens"]
+    say(" ".join(f"{name:>11}" for name in [*names, "bytes/token"]))
+    total = [0] * len(names)
+    for name in files:
+        counts = _counts(tokenizer, name)
+        total = [sum(pair) for pair in zip(total, counts, strict=True)]
+        _print_row(counts, "" if name == STDIN else name)
+    if len(files) > 1:
+        _print_row(total, "total")
+
+
+def _counts(tokenizer: Tokenizer, name: str) -> list[int]:
+    """Return the lines, words and bytes of a file as `wc` counts them, and its tokens."""
+    from cs336_basics.tokenizer import IncrementalEncoder
+
+    encoder = IncrementalEncoder(tokenizer, errors="bytes")
+    lines = words = size = tokens = 0
+    in_word = False  # at the end of the block before
+    for block in _blocks(name):
+        lines += block.count(b"\n")
+        words += len(block.split()) - (in_word and not block[:1].isspace())
+        in_word = not block[-1:].isspace()
+        size += len(block)
+        tokens += len(encoder.feed(block))
+    return [lines, words, size, tokens + len(encoder.finish())]
+
+
+def _print_row(counts: Sequence[int], name: str) -> None:
+    ratio = f"{counts[2] / counts[3]:.3f}" if counts[3] else "-"
+    say(" ".join(f"{cell:>11}" for cell in [*counts, ratio]) + (f"  {name}" if name else ""))
+
+
+def _print_merges(painter: _Painter, text: str) -> None:
+    """Print the tokens of each pre-token before the first merge and after every merge."""
+    from cs336_basics.bpe.reference import split_bytes
+    from cs336_basics.tokenizer import merge_steps, visible
+
+    def joined(tokens: Sequence[bytes]) -> str:
+        return " ".join(map(visible, tokens))
+
+    for word in merge_steps(painter.tokenizer, text):
+        if word.kind == "merged":
+            tokens: Sequence[bytes] = split_bytes(word.word)
+            say(f"{'rank':>7}  {joined(tokens)}")
+            for rank, index, merged in word.steps:
+                left, right = tokens[index : index + 2]
+                say(f"{rank:>7}  {joined(merged)}    ({visible(left)} + {visible(right)})")
+                tokens = merged
+        for token_id in word.ids:
+            say(f"     id  {token_id}  {painter.paint(token_id)}")
+
+
+COMMAND = Command(
+    "tokenize",
+    Options,
+    tokenize,
+    "tokenize --tokenizer tokenizers/my my.txt",
+    "tokenize --tokenizer tokenizers/my --count my.txt other.txt",
+    "tokenize --tokenizer tokenizers/my --merges ' lowest'",
+)

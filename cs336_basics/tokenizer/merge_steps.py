@@ -1,0 +1,82 @@
+"""The merges that turn each pre-token of a short text into tokens, one step at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import NamedTuple
+
+from cs336_basics.bpe.reference import Pair, Symbols, split_bytes
+from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
+
+MOST_BYTES = 1000
+"""Maximum length of the text in bytes. The time is quadratic in the length of a pre-token."""
+
+
+class MergeStep(NamedTuple):
+    """One merge within a pre-token.
+
+    Attributes:
+        rank: Rank of the merged pair.
+        position: Index of the pair's left token among the tokens before the merge.
+        tokens: Tokens after the merge.
+    """
+
+    rank: int
+    position: int
+    tokens: Symbols
+
+
+class MergedWord(NamedTuple):
+    """A pre-token or special token, its merges and its ids.
+
+    Attributes:
+        word: UTF-8 of the pre-token or special token.
+        kind: "merged"; "special" for a special token; or "whole" for a pre-token that
+            `ignore_merges` turns into a token without merges.
+        steps: Merges in order. Empty if the kind is not "merged".
+        ids: Ids of the tokens.
+    """
+
+    word: bytes
+    kind: str
+    steps: list[MergeStep]
+    ids: list[int]
+
+
+def merge_steps(tokenizer: Tokenizer, text: str) -> list[MergedWord]:
+    """Return the pre-tokens and special tokens of a short text, with every merge in each.
+
+    Args:
+        tokenizer: Tokenizer with the merges.
+        text: Text of at most `MOST_BYTES` bytes, such as a word.
+
+    Raises:
+        TypeError: If `tokenizer` is not a Tokenizer or `text` is not a str.
+        ValueError: If the text is too long or `Tokenizer.encode` raises it.
+    """
+    check_is_tokenizer(tokenizer)
+    tokenizer.encode(text)  # raises the errors
+    if (size := len(text.encode())) > MOST_BYTES:
+        raise ValueError(f"text must have at most {MOST_BYTES:,} bytes, got {size:,}")
+    encoder = tokenizer.encoder
+    ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
+    words = []
+    for _, word, is_special in encoder.located_words(text, encoder.all_special):
+        data = word.encode()
+        if is_special:
+            words.append(MergedWord(data, "special", [], [tokenizer.special_token_id(word)]))
+        elif data in encoder.vocabulary.whole_words:
+            words.append(MergedWord(data, "whole", [], encoder.encode_word(word)))
+        else:
+            steps = list(_steps(split_bytes(data), ranks))
+            words.append(MergedWord(data, "merged", steps, encoder.encode_word(word)))
+    return words
+
+
+def _steps(tokens: Symbols, ranks: Mapping[Pair, int]) -> Iterator[MergeStep]:
+    """Merge as `merge_by_rank` does, and yield every step."""
+    while known := [(ranks[pair], i) for i, pair in enumerate(pairwise(tokens)) if pair in ranks]:
+        rank, i = min(known)
+        tokens = (*tokens[:i], tokens[i] + tokens[i + 1], *tokens[i + 2 :])
+        yield MergeStep(rank, i, tokens)

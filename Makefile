@@ -18,21 +18,21 @@ SOURCES = setup.py $(shell find cs336_basics -name '*.pyx' -o -name '*.pxd' -o -
 train: $(VENV)/built
 	$(BIN)/python -m cs336_basics.train
 
-test: $(VENV)/built
+test: $(VENV)/tools
 	$(BIN)/pytest tests
 
 # Writes the report to htmlcov/.
-coverage: $(VENV)/built
+coverage: $(VENV)/tools
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest tests
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage html --quiet
 	$(BIN)/coverage report
 
-slow: $(VENV)/built
+slow: $(VENV)/tools
 	$(BIN)/pytest tests -m slow
 
-portability: $(VENV)/built
+portability: $(VENV)/tools
 	$(BIN)/python tests/portability.py
 
 # Set CS336_DATA to a directory of texts to encode these, too.
@@ -40,41 +40,55 @@ llama-cpp: $(VENV)/llama-cpp
 	$(BIN)/pytest tests/formats/gguf/test_llama_cpp_runtime.py -m slow
 
 # llama-cpp-python is a source package, so pip compiles llama.cpp with CMake (without images).
-$(VENV)/llama-cpp: $(VENV)/built
+$(VENV)/llama-cpp: $(VENV)/tools
 	CMAKE_ARGS=-DLLAVA_BUILD=OFF $(BIN)/python -m pip install --constraint constraints.txt --no-binary llama-cpp-python llama-cpp-python
 	touch $@
 
-course-tests: $(VENV)/built
+course-tests: $(VENV)/tools
 	@$(BIN)/python tests/course_tests.py
 
-bench: $(VENV)/built
+bench: $(VENV)/tools
 	$(BIN)/pytest benchmarks --benchmark-only
 
 # STAGES sets the options (make stages STAGES='--full-bytes 0').
-stages: $(VENV)/built
+stages: $(VENV)/tools
 	-grep -v '^#' benchmarks/peers/peers.txt | xargs -n 1 $(BIN)/python -m pip install --quiet
 	$(BIN)/python -m benchmarks.stages.run $(STAGES)
 
-lint: $(VENV)/built
+lint: $(VENV)/tools
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
 build: $(VENV)/built
 
-# The environment: pinned dependencies and build tools from constraints.txt. The rule below builds
-# the extensions, and also rebuilds them when a header changes.
-$(VENV)/installed: constraints.txt pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "cs336_basics needs Python 3.10 or newer; choose one with make PYTHON=...")'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt setuptools cython
-	CS336_SKIP_EXTENSIONS=1 $(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[test,bench,lint]'
-	touch $@
+# The environment: pinned dependencies and build tools from constraints.txt. `make train` needs only
+# torch and the compiled extensions; the tests, the benchmarks and the linters have their packages in
+# $(VENV)/tools.
+PIP = $(BIN)/python -m pip install --quiet --constraint constraints.txt
+SECONDS_SINCE = $$(($$(date +%s) - $$start)) s
 
-# The extensions, built in place.
+$(VENV)/installed: constraints.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "cs336_basics needs Python 3.10 or newer; choose one with make PYTHON=...")'
+	@echo "Installing torch and the build tools into $(VENV) ..."
+	@start=$$(date +%s); $(PYTHON) -m venv $(VENV) && $(PIP) setuptools cython && \
+	CS336_SKIP_EXTENSIONS=1 $(PIP) --no-build-isolation --editable '.[torch]' && \
+	echo "  done in $(SECONDS_SINCE)"
+	@touch $@
+
+# The extensions, built in place with all cores, and again when a header changes.
 $(VENV)/built: $(VENV)/installed $(SOURCES)
-	$(BIN)/python setup.py --quiet build_ext --inplace
-	touch $@
+	@echo "Compiling the extensions ..."
+	@start=$$(date +%s); $(BIN)/python setup.py --quiet build_ext --inplace && \
+	echo "  done in $(SECONDS_SINCE)"
+	@touch $@
+
+$(VENV)/tools: $(VENV)/built
+	@echo "Installing the packages of the tests, the benchmarks and the linters into $(VENV) ..."
+	@start=$$(date +%s); \
+	CS336_SKIP_EXTENSIONS=1 $(PIP) --no-build-isolation --editable '.[test,bench,lint]' && \
+	echo "  done in $(SECONDS_SINCE)"
+	@touch $@
 
 clean:
 	rm -rf build *.egg-info .pytest_cache .coverage* htmlcov .mypy_cache .ruff_cache .hypothesis .benchmarks

@@ -55,13 +55,7 @@ class MergeTrace(NamedTuple):
     @property
     def seconds(self) -> float:
         """Seconds of all phases together."""
-        return (
-            self.seconds_setting_up
-            + self.seconds_counting
-            + self.seconds_finding
-            + self.seconds_updating
-            + self.seconds_building
-        )
+        return sum(self[4:9])
 
 
 Trace = Callable[[MergeTrace], object]

@@ -99,7 +99,7 @@ def test_the_offset_of_an_absent_byte_counts_all_data(special, monkeypatch):
     tokenizer = Tokenizer({0: b"a", 1: b"\xff", 2: b"\xfe"}, [])
     for absent in (b"b", b"\x80", "é".encode()):
         for before in (b"", b"a", b"\xff", b"aa\xff\xfea\xfe" * 3, b"\xffaaa"):
-            with pytest.raises(ValueError, match=f"byte {absent[0]:#04x} at offset {len(before)}:"):
+            with pytest.raises(ValueError, match=f"byte {absent[0]:#04x} at offset {len(before)};"):
                 tokenizer.encode_array(
                     before + absent + b"\xff", errors="bytes", allowed_special=special
                 )
@@ -197,7 +197,7 @@ def test_the_error_names_the_offset_of_an_absent_byte_in_a_file(tmp_path):
     for before in (b"", b"a a\xff a", b"\xff\xffa " * 9):
         for absent in (b"b", b"\x80", "é".encode(), b"\xe4\xb8"):
             (tmp_path / "a.txt").write_bytes(before + absent + b"\xff a")
-            with pytest.raises(ValueError, match=f"byte {absent[0]:#04x} at offset {len(before)}:"):
+            with pytest.raises(ValueError, match=f"byte {absent[0]:#04x} at offset {len(before)};"):
                 encode_file(
                     tokenizer, Corpus(tmp_path / "a.txt", errors="bytes"), tmp_path / "a.npy",
                     chunk_size=5,

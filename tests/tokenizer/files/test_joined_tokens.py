@@ -50,7 +50,7 @@ def test_a_section_outside_the_sequence_is_rejected(start, stop):
 
 def test_only_slices_with_step_1_are_allowed():
     joined = JoinedTokens(PARTS)
-    with pytest.raises(TypeError, match="read by slices, not by int"):
+    with pytest.raises(TypeError, match="index must be a slice, not int"):
         joined[3]
     with pytest.raises(ValueError, match=r"step .* got 2"):
         joined[::2]

@@ -73,7 +73,7 @@ def write_checkpoint(
         except SafetensorError as error:
             number = re.search(r"\(os error (\d+)\)", str(error))
             if number is None or os.name == "nt":  # Windows has its own error numbers
-                raise OSError(f"{os.fspath(path)}: cannot write: {error}") from error
+                raise OSError(f"{os.fspath(path)} cannot be written: {error}") from error
             raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
 
 

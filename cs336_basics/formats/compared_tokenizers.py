@@ -185,5 +185,5 @@ def _guarded(path: Path, load: Callable[[], Any]) -> Any:
         raise
     except BaseException as error:  # a Rust panic is not an Exception
         raise ValueError(
-            f"{short_repr(os.fspath(path))}: cannot read the tokenizer: {short_reason(error)}"
+            f"{short_repr(os.fspath(path))}: not a valid tokenizer: {short_reason(error)}"
         ) from error

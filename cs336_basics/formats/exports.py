@@ -178,7 +178,7 @@ def _damage_named(output: str | os.PathLike[str]) -> Iterator[None]:
     except (ImportError, OSError, MemoryError, RuntimeError):
         raise
     except Exception as error:
-        raise RuntimeError(f"{output}: cannot read it: {short_reason(error)}") from error
+        raise RuntimeError(f"{output} cannot be read: {short_reason(error)}") from error
 
 
 def _tokenizer_format(

@@ -120,7 +120,7 @@ def test_a_damaged_tokenizer_json_is_a_value_error(tmp_path, content):
     pytest.importorskip("tokenizers")
     path = tmp_path / "tokenizer.json"
     path.write_text(content, "utf-8", "surrogatepass")
-    with pytest.raises(ValueError, match=r"tokenizer\.json': cannot read") as caught:
+    with pytest.raises(ValueError, match=r"tokenizer\.json': not a valid tokenizer") as caught:
         open_tokenizer(path)
     assert "\n" not in str(caught.value)
 
@@ -135,15 +135,10 @@ def test_damaged_settings_of_tiktoken_are_a_value_error(directories, tmp_path):
             open_tokenizer(tmp_path)
 
 
-def test_a_directory_without_a_tokenizer_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"tokenizer\.json"):
-        open_tokenizer(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("gpt3", "neither a file or directory nor an encoding of tiktoken, which has .*gpt2"),
+        ("gpt3", "not a file, a directory or an encoding of tiktoken; .*gpt2"),
         ("tokenizers/my", "tokenizers/my does not exist"),
     ],
 )

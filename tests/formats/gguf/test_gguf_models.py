@@ -41,7 +41,7 @@ TOKENIZER = byte_tokenizer(END, "<|pad|>", merges=[(b" ", b"t"), (b" t", b"h")])
 
 def random_model(config):
     model = TransformerLM(config)
-    for parameter in model.parameters():  # gains of 1 would hide a permutation
+    for parameter in model.parameters():  # equal gains would hide a permutation
         torch.nn.init.uniform_(parameter, -0.5, 1.0)
     return model
 

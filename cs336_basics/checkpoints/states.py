@@ -73,15 +73,15 @@ def checked_state(
     own_kind = kind_of(optimizer)
     different = f"{source} was saved by a different optimizer than {own_kind}"
     if kind not in (None, own_kind):
-        raise ValueError(f"{different}: {short_repr(kind)}")
+        raise ValueError(f"{different}: got {short_repr(kind)}")
     parameters = dict(enumerate(p for group in optimizer.param_groups for p in group["params"]))
     state = {}
     for index, values in saved.items():
         if index not in parameters or not isinstance(values, dict):
-            raise ValueError(f"{different}: its parameters differ")
+            raise ValueError(f"{different}: the parameters differ")
         if own_kind in _KEYS and values:
             if set(values) not in _KEYS[own_kind]:
-                raise ValueError(f"{different}: unexpected keys {short_repr(list(values))}")
+                raise ValueError(f"{different}: the state has keys {short_repr(list(values))}")
             for key, value in values.items():
                 _check_value(key, value, parameters[index], f"{source}: the optimizer's {key}")
         # A tensor that was read may be a view of the file.

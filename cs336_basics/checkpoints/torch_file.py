@@ -82,7 +82,7 @@ def _read(file: IO[bytes], source: str) -> Any:
         with zipfile.ZipFile(file) as archive:
             for member in archive.infolist():
                 if member.compress_type != zipfile.ZIP_STORED or member.external_attr != 0:
-                    raise ValueError(f"torch.save does not write {member.filename!a} like this")
+                    raise ValueError(f"{member.filename!a} is compressed or has unusual attributes")
             if (damaged := archive.testzip()) is not None:
                 raise ValueError(f"the checksum of {damaged!a} is wrong")
         file.seek(0)

@@ -47,8 +47,15 @@ __all__ = [
 ]
 
 
-TRAINERS: dict[str, type[BPE_Trainer]] = {
-    trainer.name: trainer
+class _Trainers(dict[str, type[BPE_Trainer]]):
+    """A dict whose KeyError suggests the nearest key."""
+
+    def __missing__(self, name: object) -> type[BPE_Trainer]:
+        raise KeyError(_unknown(name))
+
+
+TRAINERS: dict[str, type[BPE_Trainer]] = _Trainers(
+    (trainer.name, trainer)
     for trainer in (
         NaiveTrainer,
         IncrementalTrainer,
@@ -56,7 +63,7 @@ TRAINERS: dict[str, type[BPE_Trainer]] = {
         MemoryviewTrainer,
         NativeTrainer,
     )
-}
+)
 """Name -> class, in reading order."""
 
 DEFAULT_TRAINER = next(
@@ -72,11 +79,13 @@ def get_trainer(name: str) -> type[BPE_Trainer]:
         ValueError: If no trainer has this name.
     """
     if not isinstance(name, str) or name not in TRAINERS:
-        near = nearest(name, TRAINERS) if isinstance(name, str) else ""
-        raise ValueError(
-            f"trainer must be one of {', '.join(TRAINERS)}, got {short_repr(name)}{near}"
-        )
+        raise ValueError(_unknown(name))
     return TRAINERS[name]
+
+
+def _unknown(name: object) -> str:
+    near = nearest(name, TRAINERS) if isinstance(name, str) else ""
+    return f"trainer must be one of {', '.join(TRAINERS)}, got {short_repr(name)}{near}"
 
 
 @names_the_nearest

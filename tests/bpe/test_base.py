@@ -47,7 +47,8 @@ def test_trainers_are_listed_in_reading_order():
             )
             for name in TRAINERS
         ),
-        (lambda: get_trainer(3), ValueError, ("got 3", "heap")),
+        (lambda: TRAINERS["hep"], KeyError, ("'hep'", "'heap'?")),
+        (lambda: TRAINERS[3], KeyError, ("got 3", "heap")),
         (lambda: get_trainer("hep"), ValueError, ("'hep'", "'heap'?")),
     ],
 )

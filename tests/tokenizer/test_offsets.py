@@ -2,30 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-
 import pytest
 from hypothesis import given, settings
 
-from cs336_basics.tokenizer.encoders.backends import BACKENDS
-from tests.tokenizer.examples import (
-    SPECIALS,
-    skip_unless_available,
-    small_tokenizer,
-    tricky_texts,
-)
-
-
-# Everything here holds for every backend.
-@pytest.fixture(scope="module", params=BACKENDS)
-def backend(request):
-    return skip_unless_available(request.param)
-
-
-@pytest.fixture(scope="module")
-def make_small(backend):
-    """Return small_tokenizer with a backend."""
-    return functools.partial(small_tokenizer, backend=backend)
+from tests.tokenizer.examples import SPECIALS, tricky_texts
 
 
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k", r"\w+|[^\w ]"])

@@ -6,17 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cs336_basics.tokenizer.reference import (
-    encode_text,
-)
-from tests.tokenizer.examples import (
-    END,
-    SPECIALS,
-    small_tokenizer,
-    tricky_texts,
-)
-
-# ------------------------------------------------------------------ special tokens by call
+from cs336_basics.tokenizer.reference import encode_text
+from tests.tokenizer.examples import END, SPECIALS, small_tokenizer, tricky_texts
 
 
 def test_special_tokens_can_be_allowed_and_disallowed():

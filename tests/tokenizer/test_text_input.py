@@ -6,10 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tokenizer.examples import (
-    END,
-    small_tokenizer,
-)
+from tests.tokenizer.examples import END, small_tokenizer
 
 
 @given(data=st.binary(max_size=40) | st.lists(st.sampled_from(

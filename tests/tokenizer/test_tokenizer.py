@@ -178,12 +178,6 @@ def test_the_error_names_an_invalid_token_or_merge(make, vocab, merges, error, m
         make(vocab, merges)
 
 
-@pytest.mark.parametrize("pattern", ["(", "a*"])
-def test_an_invalid_pattern_is_rejected(make, pattern):
-    with pytest.raises(ValueError, match="pattern"):
-        make(BYTES, [], pattern=pattern)
-
-
 def test_text_that_a_custom_pattern_does_not_match_is_dropped(make):
     assert make(BYTES, [], pattern=r"\w+").encode("a, b") == [97, 98]
 
@@ -376,14 +370,10 @@ def test_a_str_is_looked_up_by_its_utf8():
     assert tokenizer.id_to_token(0xC3) == b"\xc3"
 
 
-@pytest.mark.parametrize("token", ["Ġthe", b"no such token", "", b""])
-def test_an_unknown_token_has_no_id(token):
-    assert small_tokenizer().token_to_id(token) is None
-
-
-@pytest.mark.parametrize("token_id", [-1, 5000, 10**30])
-def test_an_unknown_id_has_no_token(token_id):
-    assert small_tokenizer().id_to_token(token_id) is None
+def test_unknown_tokens_and_ids_are_none():
+    tokenizer = small_tokenizer()
+    assert {*map(tokenizer.token_to_id, ["Ġthe", b"no such token", "", b""])} == {None}
+    assert {*map(tokenizer.id_to_token, [-1, 5000, 10**30])} == {None}
 
 
 @pytest.mark.parametrize("token", [3, None, bytearray(b"a"), [b"a"]])

@@ -142,7 +142,7 @@ def test_threads_and_blocks_do_not_change_the_ids(special_tokens):
 def test_large_texts_can_be_interrupted_and_get_the_same_ids():
     tokenizer = small_tokenizer()
     cut = TRAINING_TEXT * (17_000_000 // len(TRAINING_TEXT.encode()) + 1)  # many spans
-    whole = "!." * 8_600_000  # one
+    whole = "!." * 8_600_000  # a single span
     for text in (cut, whole):
         ids = tokenizer.encode(text)
         assert ids == tokenizer.encode_array(text, num_workers=2).tolist()
@@ -172,7 +172,7 @@ def test_the_garbage_collector_tracks_a_batch_only_when_it_is_complete(num_worke
     assert all(map(gc.is_tracked, lists))
 
 
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals are those of POSIX")
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX signals")
 @pytest.mark.parametrize("offset", [0, 1 << 21])
 def test_signal_handlers_never_find_an_incomplete_list(offset):
     tokenizer = Tokenizer({offset + i: bytes([i]) for i in range(256)}, [])
@@ -215,7 +215,7 @@ def trained_on(name: str, vocab_size: int, pattern: str) -> Tokenizer:
 
 
 def in_python(tokenizer: Tokenizer) -> Tokenizer:
-    """Return the ids of the Python backend; the reference would take hours."""
+    """Return the same tokenizer with the Python backend; the reference would take hours."""
     return Tokenizer(
         tokenizer.vocab, tokenizer.merges, [END], pattern=tokenizer.pattern, backend="python"
     )

@@ -80,17 +80,17 @@ def test_the_token_file_is_the_same_for_every_chunk_size(
 
 
 @pytest.mark.parametrize(
-    ("greatest_id", "dtype"), [(65_535, np.uint16), (65_536, np.uint32), (2**32 - 1, np.uint32)]
+    ("highest_id", "dtype"), [(65_535, np.uint16), (65_536, np.uint32), (2**32 - 1, np.uint32)]
 )
 def test_the_dtype_depends_on_the_highest_id_not_on_the_number_of_ids(
-    source, out, greatest_id, dtype
+    source, out, highest_id, dtype
 ):
-    vocab = {**BYTES, greatest_id: b"xx"}
+    vocab = {**BYTES, highest_id: b"xx"}
     tokenizer = Tokenizer(vocab, [(b"x", b"x")], [])
     encode_file(tokenizer, source, out / "a.npy", num_workers=1)
     tokens = load_token_file(out / "a.npy")
     assert tokens.dtype == dtype
-    assert tokens.max() == greatest_id
+    assert tokens.max() == highest_id
 
 
 # ------------------------------------------------------------------ several files and kinds

@@ -1,4 +1,4 @@
-"""Tokens as text in which white space, invisible characters and partial characters can be seen."""
+"""Printable forms of tokens, which mark white space, invisible and partial characters."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ def _visible(character: str) -> tuple[str, str]:
         return BLANKS[character], "blank"
     if "\udc80" <= character <= "\udcff":
         return f"<{ord(character) - 0xDC00:02x}>", "byte"
-    if not character.isprintable():  # terminals obey some of these characters
+    if not character.isprintable():  # terminals interpret some of these characters
         return f"<U+{ord(character):04X}>", "code"
     return character, "text"

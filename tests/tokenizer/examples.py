@@ -33,7 +33,7 @@ CORPORA = [name for name in _REAL_TEXTS if DATA and Path(DATA, f"{name}.txt").is
     pytest.param("none", marks=pytest.mark.skip(reason="needs real text, .txt, in CS336_DATA"))
 ]
 
-# The example of the course.
+# Example from the course.
 COURSE_VOCAB = {
     0: b" ", 1: b"a", 2: b"c", 3: b"e", 4: b"h", 5: b"t",
     6: b"th", 7: b" c", 8: b" a", 9: b"the", 10: b" at",

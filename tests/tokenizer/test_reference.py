@@ -87,7 +87,7 @@ ALL_CHARACTERS = "".join(chr(code) for code in range(0x110000) if not 0xD800 <= 
 
 
 def matched_by_tiktoken(pattern: str) -> set[str]:
-    # With bytes for tokens, the ids are the UTF-8 of what the pattern matches; the rest is dropped.
+    # With single bytes as tokens, the ids are the UTF-8 of all matches. Other text is dropped.
     ranks = {bytes([byte]): byte for byte in range(256)}
     encoding = tiktoken.Encoding("", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
     return set(bytes(encoding.encode_ordinary(ALL_CHARACTERS)).decode())
@@ -110,7 +110,7 @@ def classed_differently() -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Peers:
-    """One vocabulary in our tokenizers, one for each backend, in tiktoken and in tokenizers."""
+    """The same vocabulary in each of our backends, in tiktoken and in tokenizers."""
 
     ours: dict[str, Tokenizer]
     tiktoken: Any
@@ -159,7 +159,7 @@ def training_text() -> str:
 
 @pytest.fixture(scope="module", params=["gpt2", "cl100k"])
 def peers(request, tmp_path_factory):
-    """Return a vocabulary of our own, trained with each split pattern."""
+    """Return our vocabulary in all libraries, trained with each split pattern."""
     directory = tmp_path_factory.mktemp(request.param)
     text = directory / "text.txt"
     text.write_text(training_text(), encoding="utf-8", newline="")
@@ -169,7 +169,7 @@ def peers(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def gpt2_peers():
-    """Return GPT-2's vocabulary, which is not ours to ship."""
+    """Return GPT-2's vocabulary in all libraries; the project does not include its files."""
     vocab = load_vocab(data_file("gpt2_vocab.json"))
     merges = load_merges(data_file("gpt2_merges.txt"))
     return make_peers(vocab, merges, "gpt2")

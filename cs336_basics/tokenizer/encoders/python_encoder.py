@@ -97,7 +97,7 @@ class PythonEncoder(Encoder):
         before = array("q", range(-1, end - 1))
         after = array("q", range(1, end + 1))
         positions_of_rank: dict[int, array[int]] = {}
-        num_visited: dict[int, int] = {}  # of the positions of each rank
+        num_visited: dict[int, int] = {}  # number of visited positions
         open_ranks: list[int] = []  # a heap of the keys of positions_of_rank
 
         def add_pair(position: int) -> None:

@@ -46,7 +46,7 @@ def eager(monkeypatch):
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_any_two_chunks_give_the_ids_of_the_whole_text(pattern, special_tokens):
     tokenizer = small_tokenizer(special_tokens, pattern)
-    # The text is long enough for several cuts, because special tokens prevent cuts near the end.
+    # Special tokens prevent cuts near the end, so the text must be long enough for several cuts.
     text = f"a b a  b{END}{END} \n\n\n it's\r\n x y z.\n x y \u3000\u00a0 猫\n猫 🎉 <|endof a  "
     text = f"{text}\ufffd y\u3000  b" * 2
     expected = tokenizer.encode(text)

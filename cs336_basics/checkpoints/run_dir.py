@@ -202,7 +202,7 @@ class RunDirectory:
         _append_line(self.metrics, row)
 
     def append_checkpoint_time(self, step: int, seconds: float) -> None:
-        """Append a line to timings.jsonl: a checkpoint was saved `seconds` after the start."""
+        """Append the time of a checkpoint, in seconds since the start, to timings.jsonl."""
         _append_line(self.timings, {"step": step, "kind": "checkpoint", "seconds": seconds})
 
     def seconds(self) -> float:

@@ -65,7 +65,7 @@ def checked_state(
 ) -> dict[int, dict[str, Any]]:
     """Return a copy of a saved state by parameter index.
 
-    `kind` is the `kind_of` the saved optimizer, or None if it is unknown.
+    `kind` is the saved optimizer's `kind_of`, or None if it is unknown.
 
     Raises:
         ValueError: If a different algorithm saved the state, or it belongs to other parameters.

@@ -11,7 +11,7 @@ from cs336_basics._support.messages import short_repr
 from cs336_basics.data.datasets import sample_documents
 from cs336_basics.tokenizer import Tokenizer
 
-if TYPE_CHECKING:  # tokenizers need no torch
+if TYPE_CHECKING:  # tokenizers do not need torch
     from torch import Tensor
 
     from cs336_basics.model import ModelConfig, TransformerLM

@@ -88,7 +88,7 @@ def byte_of_code() -> npt.NDArray[np.uint16]:
 
 
 def vocab_of_strings(strings: Mapping[str, Any], *, plain_text: bool = False) -> dict[int, bytes]:
-    """Return id -> token for string -> id, the vocabulary in a JSON file.
+    """Convert the vocabulary of a JSON file, string -> id, to id -> token.
 
     Args:
         strings: String -> id. The ids are not checked yet.
@@ -100,7 +100,7 @@ def vocab_of_strings(strings: Mapping[str, Any], *, plain_text: bool = False) ->
             twice.
     """
     tokens, ids = strings_to_tokens(list(strings)), list(strings.values())
-    # The fast path checks all at once. The loop below finds the item for the message.
+    # Check all items at once. The loop below finds the invalid item for the message.
     in_range = set(map(type, ids)) <= {int} and (not ids or (min(ids) >= 0 and max(ids) <= MAX_ID))
     if in_range and None not in tokens:
         vocab = dict(zip(ids, tokens, strict=True))
@@ -137,7 +137,7 @@ def add_token(vocab: dict[int, bytes], token_id: Any, token: bytes) -> None:
 
 @contextlib.contextmanager
 def collection_paused() -> Iterator[None]:
-    """Pause Python's garbage collector, which would take a quarter of the time to load GPT-2."""
+    """Pause the garbage collector, which takes a quarter of the time to load GPT-2's vocabulary."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -148,7 +148,7 @@ def collection_paused() -> Iterator[None]:
 
 
 def merges_of_strings(pairs: list[Any], place: Callable[[int], str]) -> list[Pair]:
-    """Return the merges in a file, each a list of two strings or two strings around a space.
+    """Return the merges in a file. Each is a list of two strings, or one string with a space.
 
     Args:
         pairs: Unchecked merges.

@@ -63,7 +63,7 @@ class ComparedTokenizer:
 
 
 def open_tokenizer(name: str | os.PathLike[str]) -> ComparedTokenizer:
-    """Return the tokenizer with a name from the table above.
+    """Open a tokenizer by name. The module lists the possible names.
 
     Raises:
         FileNotFoundError: If there is no file, directory or encoding of that name.

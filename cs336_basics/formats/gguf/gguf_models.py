@@ -241,7 +241,7 @@ def _tokenizer_fields(tokenizer: Tokenizer, size: int) -> Fields:
 
 
 def _add_field(writer: Any, key: str, value: Any) -> None:
-    """Add a field with the type that belongs to the Python type of its value. See `Fields`."""
+    """Add a field. `Fields` lists the types."""
     if isinstance(value, bool):
         writer.add_bool(key, value)
     elif isinstance(value, int):
@@ -284,7 +284,7 @@ def _tensors(gguf: ModuleType, model: TransformerLM, type: str) -> dict[str, tup
 
 
 def _tensor_name(name: str) -> str:
-    """Return llama.cpp's name of a weight, such as `model.layers.N.mlp.up_proj.weight`."""
+    """Translate a Hugging Face name, such as `model.layers.N.mlp.up_proj.weight`."""
     part = name.removesuffix(".weight")
     if part in _NAMES:
         return f"{_NAMES[part]}.weight"

@@ -221,7 +221,7 @@ _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def _theirs(name: str) -> str:
-    """Return Llama's name of a weight, such as `layers.N.attn.q_proj.weight`."""
+    """Translate our name of a weight, such as `layers.N.attn.q_proj.weight`, to Llama's."""
     if name in _TOP:
         return _TOP[name]
     _, number, rest = name.split(".", 2)

@@ -194,7 +194,7 @@ def loaded(tokenizer, directory):
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """Return name of a pattern -> our tokenizer, and its export loaded by tokenizers."""
+    """Return a dict: name of a pattern -> our tokenizer, and its export loaded by tokenizers."""
     return {
         name: (trained(name), loaded(trained(name), tmp_path_factory.mktemp("export") / name))
         for name in PATTERNS

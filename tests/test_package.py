@@ -36,6 +36,7 @@ MAY_IMPORT = {
     "training": {"model", "generation", "checkpoints", "data", "tokenizer"},
     "experiments": {"checkpoints", "data", "training"},
     "formats": {"pretokenization", "tokenizer", "model", "data", "checkpoints"},
+    "reports": {"pretokenization", "tokenizer", "formats", "checkpoints", "training"},
 }
 for rules in MAY_IMPORT.values():
     rules.add("_support")

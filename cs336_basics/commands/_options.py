@@ -7,6 +7,7 @@ use - or _. A field named `from_` becomes the option `--from`.
 from __future__ import annotations
 
 import argparse
+import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 from cs336_basics._support.arguments import MOST_THREADS
 from cs336_basics._support.messages import nearest
+from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics._support.validation import (
     Checked,
     Option,
@@ -109,6 +111,52 @@ class EncodingOptions(TextOptions):
 
     tokenizer: str = TOKENIZER
     errors: Annotated[str, one_of(("replace", "strict", "bytes"))] = ERRORS
+
+
+TOKENIZERS_HELP = (
+    "tokenizer directory, tiktoken encoding, or tokenizer.json or tokenizer directory from Hugging "
+    "Face"
+)
+
+
+@dataclass(kw_only=True)
+class CorporaOptions(Checked):
+    """Options of commands that compare tokenizers on several corpora."""
+
+    input: Several = option(INPUT_HELP + "; each one is a corpus")
+    separator: str = option("separator of documents in plain text", END_OF_TEXT, rare=True)
+    field: str | None = FIELD
+    column: str | None = COLUMN
+    input_format: Format | None = option(
+        "format of the input (default: detected from name and content)", None, rare=True
+    )
+    errors: TextErrors = ERRORS
+
+    def corpora(self, listed: bool = True) -> list[tuple[str, Corpus]]:
+        """Return pairs of input name and corpus.
+
+        Args:
+            listed: Whether to print the files of input directories.
+        """
+        from cs336_basics.pretokenization.reading.corpus import (
+            Corpus,
+            MissingFieldError,
+            check_options_are_used,
+        )
+
+        given: dict[str, Any] = {"field": self.field, "column": self.column}
+        say_directories(self.input if listed else ())
+        files = [saved_stdin() if name == STDIN else name for name in self.input]
+        how: dict[str, Any] = {"errors": self.errors, "format": self.input_format, **given}
+        try:
+            corpora = [Corpus.fitting(file, **how) for file in files]
+            check_options_are_used(corpora, **given)
+        except MissingFieldError:
+            raise
+        except ValueError as error:  # here, --format is the output format
+            message = re.sub(r'\bformat="(\w+)"', r"--input-format \1", str(error))
+            raise ValueError(message) from None
+        return list(zip(self.input, corpora, strict=True))
 
 
 class Command:

@@ -4,57 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from cs336_basics._support.text import END_OF_TEXT
-from cs336_basics._support.validation import Checked, Count, option
+from cs336_basics._support.validation import Count, option
 from cs336_basics.commands._cli import say
-from cs336_basics.commands._inputs import STDIN, saved_stdin, say_directories
-from cs336_basics.commands._options import (
-    COLUMN,
-    ERRORS,
-    FIELD,
-    INPUT_HELP,
-    Command,
-    Format,
-    Several,
-    TextErrors,
-)
+from cs336_basics.commands._options import TOKENIZERS_HELP, Command, CorporaOptions, Several
 
 if TYPE_CHECKING:
     from cs336_basics.formats.compared_tokenizers import ComparedTokenizer
     from cs336_basics.formats.comparison import Result
-    from cs336_basics.pretokenization import Corpus
 
 
 @dataclass(kw_only=True)
-class Options(Checked):
+class Options(CorporaOptions):
     """Compare tokenizers: bytes per token, speed in one thread, and the longest tokens.
 
     Documents that change when they are encoded and decoded are reported below the table.
     """
 
-    tokenizer: Several = option(
-        "tokenizer directory, tiktoken encoding, or tokenizer.json or tokenizer directory from "
-        "Hugging Face",
-        metavar="NAME",
-    )
-    input: Several = option(INPUT_HELP + "; each one is a corpus")
+    tokenizer: Several = option(TOKENIZERS_HELP, metavar="NAME")
     documents: Count = option("number of evenly spaced documents to take from each corpus", 10)
     gigabytes: float = option(
         "size of the text for the hours column; the default is the Pile's", 825.0, rare=True, gt=0
     )
-    separator: str = option("separator of documents in plain text", END_OF_TEXT, rare=True)
     format: Literal["table", "json"] = option("output format", "table")
-    field: str | None = FIELD
-    column: str | None = COLUMN
-    input_format: Format | None = option(
-        "format of the input (default: detected from name and content)", None, rare=True
-    )
-    errors: TextErrors = ERRORS
 
 
 def compare(options: Options) -> None:
@@ -65,7 +40,7 @@ def compare(options: Options) -> None:
     tokenizers = [open_tokenizer(name) for name in options.tokenizer]
     results = comparison.compare(
         tokenizers,
-        _open_corpora(options),
+        options.corpora(listed=options.format == "table"),
         documents=options.documents,
         gigabytes=options.gigabytes,
         separator=options.separator,
@@ -80,28 +55,6 @@ def compare(options: Options) -> None:
     for tokenizer in tokenizers:
         shown = " ".join(map(_quoted, comparison.longest_tokens(tokenizer)))
         say(f"{tokenizer.name} ({tokenizer.library}, {tokenizer.num_tokens:,} tokens): {shown}")
-
-
-def _open_corpora(options: Options) -> list[tuple[str, Corpus]]:
-    """Return pairs of input name and corpus."""
-    from cs336_basics.pretokenization.reading.corpus import (
-        Corpus,
-        MissingFieldError,
-        check_options_are_used,
-    )
-
-    given: dict[str, Any] = {"field": options.field, "column": options.column}
-    say_directories(options.input if options.format == "table" else ())
-    files = [saved_stdin() if name == STDIN else name for name in options.input]
-    how: dict[str, Any] = {"errors": options.errors, "format": options.input_format, **given}
-    try:
-        corpora = [Corpus.fitting(file, **how) for file in files]
-        check_options_are_used(corpora, **given)
-    except MissingFieldError:
-        raise
-    except ValueError as error:  # here, --format is the output format
-        raise ValueError(re.sub(r'\bformat="(\w+)"', r"--input-format \1", str(error))) from None
-    return list(zip(options.input, corpora, strict=True))
 
 
 def _table(results: Sequence[Result], gigabytes: float) -> list[str]:

@@ -50,16 +50,28 @@ class ComparedTokenizer:
     Attributes:
         name: Name that the user gave.
         library: Library that encodes, and its version.
-        tokens: Tokens in the order of their ids, without special tokens.
-        num_tokens: Number of tokens, including special tokens.
+        vocab: id -> token, including special tokens.
+        special: Ids of the special tokens.
         make: Makes a Coder with its own empty caches.
     """
 
     name: str
     library: str
-    tokens: list[bytes]
-    num_tokens: int
+    vocab: dict[int, bytes]
+    special: frozenset[int]
     make: Callable[[], Coder]
+
+    @property
+    def tokens(self) -> list[bytes]:
+        """Tokens in the order of their ids, without special tokens."""
+        return [
+            token for token_id, token in sorted(self.vocab.items()) if token_id not in self.special
+        ]
+
+    @property
+    def num_tokens(self) -> int:
+        """Number of tokens, including special tokens."""
+        return len(self.vocab)
 
 
 def open_tokenizer(name: str | os.PathLike[str]) -> ComparedTokenizer:
@@ -85,7 +97,6 @@ def open_tokenizer(name: str | os.PathLike[str]) -> ComparedTokenizer:
 
 def _ours(path: Path) -> ComparedTokenizer:
     tokenizer = Tokenizer.from_directory(path)
-    special = {token.encode() for token in tokenizer.special_tokens}
 
     def make() -> Coder:
         own = copy.copy(tokenizer)
@@ -94,8 +105,8 @@ def _ours(path: Path) -> ComparedTokenizer:
     return ComparedTokenizer(
         name=os.fspath(path),
         library=f"cs336_basics {cs336_basics.__version__}",
-        tokens=[token for _, token in sorted(tokenizer.vocab.items()) if token not in special],
-        num_tokens=len(tokenizer),
+        vocab=tokenizer.vocab,
+        special=frozenset(map(tokenizer.special_token_id, tokenizer.special_tokens)),
         make=make,
     )
 
@@ -111,12 +122,13 @@ def _tiktoken(name: str, load: Callable[[Any], Any]) -> ComparedTokenizer:
             f"{name}: tiktoken, which reads it, is not installed; pip install tiktoken, or omit it"
         ) from None
     encoding = load(tiktoken)
-    tokens = sorted(encoding.token_byte_values(), key=encoding.encode_single_token)
+    special = {token: encoding.encode_single_token(token) for token in encoding.special_tokens_set}
+    vocab = {encoding.encode_single_token(token): token for token in encoding.token_byte_values()}
     return ComparedTokenizer(
         name=name,
         library=f"tiktoken {tiktoken.__version__}",
-        tokens=tokens,
-        num_tokens=len(tokens) + len(encoding.special_tokens_set),
+        vocab=vocab | {token_id: token.encode() for token, token_id in special.items()},
+        special=frozenset(special.values()),
         make=lambda: Coder(encoding.encode_ordinary, encoding.decode),  # it has no cache
     )
 
@@ -156,25 +168,25 @@ def _huggingface(name: str, path: Path) -> ComparedTokenizer:
     return ComparedTokenizer(
         name=name,
         library=f"tokenizers {tokenizers.__version__}",
-        tokens=_tokens_of(loaded),
-        num_tokens=loaded.get_vocab_size(with_added_tokens=True),
+        vocab=_vocab_of(loaded),
+        special=frozenset(loaded.get_added_tokens_decoder()),
         make=make,
     )
 
 
-def _tokens_of(tokenizer: Any) -> list[bytes]:
-    """Return the tokens of a Hugging Face tokenizer, without the special tokens."""
+def _vocab_of(tokenizer: Any) -> dict[int, bytes]:
+    """Return the tokens of a Hugging Face tokenizer by id, as bytes."""
     decoder = json.loads(tokenizer.to_str()).get("decoder") or {}
-    special = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
-    vocab = tokenizer.get_vocab(with_added_tokens=False)
+    added = tokenizer.get_added_tokens_decoder()
     known = set(character_to_byte())
     # A byte-level vocabulary writes each byte as a character.
     in_bytes = "ByteLevel" in json.dumps(decoder)
-    return [
-        string_to_token(token) if in_bytes and known.issuperset(token) else token.encode()
-        for token in sorted(vocab, key=vocab.__getitem__)
-        if token not in special
-    ]
+    return {
+        token_id: string_to_token(token)
+        if in_bytes and token_id not in added and known.issuperset(token)
+        else token.encode()
+        for token, token_id in tokenizer.get_vocab(with_added_tokens=True).items()
+    }
 
 
 def _guarded(path: Path, load: Callable[[], Any]) -> Any:

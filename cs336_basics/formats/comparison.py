@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from cs336_basics._support.arguments import checked_integer
@@ -58,6 +58,16 @@ class Result:
     hours: float
 
 
+@dataclass(frozen=True)
+class Measured:
+    """A result with the sampled documents and their ids."""
+
+    tokenizer: ComparedTokenizer
+    result: Result
+    documents: list[str]
+    ids: list[list[int]]
+
+
 def compare(
     tokenizers: Sequence[ComparedTokenizer],
     corpora: Sequence[tuple[str, Corpus]],
@@ -83,38 +93,51 @@ def compare(
             `sample_documents` raises it.
         FileNotFoundError, OSError, ImportError: If `sample_documents` raises them.
     """
+    return [
+        measured.result
+        for measured in measure(
+            tokenizers, corpora, documents=documents, gigabytes=gigabytes, separator=separator
+        )
+    ]
+
+
+def measure(
+    tokenizers: Sequence[ComparedTokenizer],
+    corpora: Sequence[tuple[str, Corpus]],
+    *,
+    documents: int = 10,
+    gigabytes: float = PILE_GIGABYTES,
+    separator: str = END_OF_TEXT,
+) -> Iterator[Measured]:
+    """Yield the results of `compare` with the documents and ids."""
     documents = checked_integer("documents", documents, 1)
     if not 0 < gigabytes < float("inf"):
         raise ValueError(f"gigabytes must be positive and finite, got {gigabytes}")
-    results = []
     for name, corpus in corpora:
         sample = sample_documents(
             corpus, documents, beginning_bytes=TIMED_BYTES, separator=separator
         )
         num_bytes = _size(sample.spaced)
-        counts = [_count_tokens(tokenizer, name, sample.spaced) for tokenizer in tokenizers]
+        encoded = [_encode(tokenizer, name, sample.spaced) for tokenizer in tokenizers]
         seconds = _time(tokenizers, sample.beginning)
         timed_bytes = _size(sample.beginning)
-        for tokenizer, (num_tokens, changed), duration in zip(
-            tokenizers, counts, seconds, strict=True
-        ):
+        for tokenizer, (ids, changed), duration in zip(tokenizers, encoded, seconds, strict=True):
+            num_tokens = sum(map(len, ids))
             rate = timed_bytes / max(duration, 1e-9)
-            results.append(
-                Result(
-                    tokenizer=tokenizer.name,
-                    corpus=name,
-                    num_documents=len(sample.spaced),
-                    all_documents=sample.num_documents,
-                    num_bytes=num_bytes,
-                    num_tokens=num_tokens,
-                    bytes_per_token=num_bytes / num_tokens,
-                    changed_documents=changed,
-                    timed_bytes=timed_bytes,
-                    megabytes_per_second=rate / 1e6,
-                    hours=gigabytes * 1e9 / rate / 3600,
-                )
+            result = Result(
+                tokenizer=tokenizer.name,
+                corpus=name,
+                num_documents=len(sample.spaced),
+                all_documents=sample.num_documents,
+                num_bytes=num_bytes,
+                num_tokens=num_tokens,
+                bytes_per_token=num_bytes / num_tokens,
+                changed_documents=changed,
+                timed_bytes=timed_bytes,
+                megabytes_per_second=rate / 1e6,
+                hours=gigabytes * 1e9 / rate / 3600,
             )
-    return results
+            yield Measured(tokenizer, result, sample.spaced, ids)
 
 
 def longest_tokens(tokenizer: ComparedTokenizer, number: int = NUM_LONGEST) -> list[bytes]:
@@ -125,16 +148,17 @@ def longest_tokens(tokenizer: ComparedTokenizer, number: int = NUM_LONGEST) -> l
     return heapq.nsmallest(number, tokenizer.tokens, key=lambda token: -len(token))
 
 
-def _count_tokens(
+def _encode(
     tokenizer: ComparedTokenizer, corpus: str, texts: Sequence[str]
-) -> tuple[int, int]:
-    """Return the number of tokens, and the number of texts that decoding does not restore."""
+) -> tuple[list[list[int]], int]:
+    """Return the ids of each text, and the number of texts that decoding does not restore."""
     coder = tokenizer.make()
-    num_tokens = changed = 0
+    all_ids = []
+    changed = 0
     try:
         for text in texts:
             ids = coder.encode(text)
-            num_tokens += len(ids)
+            all_ids.append(ids)
             changed += coder.decode(ids) != text
     except (KeyboardInterrupt, MemoryError):
         raise
@@ -142,9 +166,9 @@ def _count_tokens(
         raise ValueError(
             f"{tokenizer.name}: cannot encode a document of {corpus}: {short_reason(error)}"
         ) from error
-    if num_tokens == 0:
+    if not any(all_ids):
         raise ValueError(f"{tokenizer.name}: the documents of {corpus} have no tokens")
-    return num_tokens, changed
+    return all_ids, changed
 
 
 def _time(tokenizers: Sequence[ComparedTokenizer], texts: Sequence[str]) -> list[float]:

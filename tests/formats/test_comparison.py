@@ -71,7 +71,7 @@ def test_the_longest_tokens_are_sorted_without_special_tokens(directories):
     others = set(tokenizer.tokens) - set(longest)
     assert max(map(len, others)) <= len(longest[-1])
     assert END.encode() not in longest
-    few = dataclasses.replace(tokenizer, tokens=[b"a", b"bc", b"d"])
+    few = dataclasses.replace(tokenizer, vocab={0: b"a", 2: b"d", 1: b"bc"})
     assert longest_tokens(few) == [b"bc", b"a", b"d"]
 
 
@@ -87,7 +87,7 @@ def test_special_tokens_in_a_text_are_encoded_as_ordinary_text(directories, tmp_
 
 def test_documents_that_decoding_changes_are_counted(corpus):
     coder = Coder(lambda text: [*text.encode()], lambda ids: bytes(ids).decode().replace("ï", "i"))
-    lossy = ComparedTokenizer("lossy", "none", [b"a"], 1, lambda: coder)
+    lossy = ComparedTokenizer("lossy", "none", {}, frozenset(), lambda: coder)
     (result,) = compare([lossy], [("a", corpus)], documents=25)
     assert result.changed_documents == len(TEXTS)
     assert result.bytes_per_token == 1
@@ -98,7 +98,7 @@ def test_a_tokenizer_that_cannot_encode_is_named(corpus):
         raise KeyError("no token")
 
     coder = Coder(fail, str)
-    bad = ComparedTokenizer("bad", "none", [b"a"], 1, lambda: coder)
+    bad = ComparedTokenizer("bad", "none", {}, frozenset(), lambda: coder)
     with pytest.raises(ValueError, match="bad: cannot encode a document of a: 'no token'"):
         compare([bad], [("a", corpus)])
     empty = dataclasses.replace(bad, name="empty", make=lambda: Coder(lambda text: [], str))

@@ -1,0 +1,215 @@
+"""A report as a list of sections, and its HTML and Markdown.
+
+The HTML is one file without scripts or outside assets, and its policy forbids both. All text can
+come from strangers: token, file name and sample are escaped where they are written, here.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from cs336_basics.tokenizer.visible import visible_parts
+
+NUM_COLORS = 5
+"""Number of backgrounds of neighboring tokens."""
+
+LONGEST_TOKEN = 100
+"""Number of bytes after which a token is cut."""
+
+_NUMBER = re.compile(r"[\d–,.+-]+ ?[%×s]?( \[[^\]]*\])?")
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Tokens in a table cell.
+
+    Attributes:
+        tokens: Tokens in order.
+        as_text: Whether they are the tokens of a text, to be joined, and not a list.
+        marked: Indices of the tokens whose start is marked.
+    """
+
+    tokens: Sequence[bytes]
+    as_text: bool = False
+    marked: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table. Cells are text or `Tokens`."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str | Tokens]]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart as an SVG element of `charts.py`. Markdown leaves it out."""
+
+    svg: str
+
+
+@dataclass(frozen=True)
+class Quote:
+    """Text of several lines, to be shown as it is."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """A title and its paragraphs (str), tables, charts and quotes."""
+
+    title: str
+    blocks: list[str | Table | Chart | Quote] = field(default_factory=list)
+
+
+# --------------------------------------------------------------------- HTML
+
+_STYLE = """
+:root { color-scheme: light dark; --back: #fff; --text: #1b1b1f; --line: #c9c9d2; --soft: #f3f3f7;
+  --dim: #5a5a66; --c0: #0b5fa5; --c1: #b3470b; --c2: #1a7339; --c3: #8a3ea8; --c4: #a01f4b;
+  --t0: #d5e8fb; --t1: #fde3c0; --t2: #d3f1d6; --t3: #fbd6e4; --t4: #e3dcfa; --mark: #c00000; }
+@media (prefers-color-scheme: dark) { :root { --back: #16161a; --text: #ececf1; --line: #45454f;
+  --soft: #222228; --dim: #a9a9b6; --c0: #74b9f7; --c1: #f4a261; --c2: #77d38f; --c3: #cf9be6;
+  --c4: #f28bab; --t0: #1d3f5e; --t1: #5c3c12; --t2: #1d4a28; --t3: #5e2440; --t4: #3a2f66;
+  --mark: #ff8080; } }
+body { margin: 0 auto; max-width: 70rem; padding: 1rem; background: var(--back);
+  color: var(--text); font: 1rem/1.5 system-ui, sans-serif; }
+h1, h2 { line-height: 1.2; overflow-wrap: anywhere; } h2 { margin-top: 2.5rem; }
+.scroll { overflow-x: auto; margin: 1rem 0; } .scroll:focus { outline: 2px solid var(--c0); }
+table { border-collapse: collapse; font-size: .9rem; } th { text-align: left; }
+th, td { padding: .3rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
+th { background: var(--soft); } td.number { text-align: right; white-space: nowrap;
+  font-variant-numeric: tabular-nums; }
+code, pre { font: .85rem/1.7 ui-monospace, monospace; overflow-wrap: anywhere; }
+pre { white-space: pre-wrap; background: var(--soft); padding: .8rem; }
+code { padding: .1rem 0; } code.list { display: inline-block; margin: 0 .4rem .2rem 0;
+  padding: 0 .2rem; background: var(--soft); }
+.blank { color: var(--dim); } .byte, .code { font-style: italic; }
+.t0 { background: var(--t0); } .t1 { background: var(--t1); } .t2 { background: var(--t2); }
+.t3 { background: var(--t3); } .t4 { background: var(--t4); }
+.marked { border-left: 3px solid var(--mark); }
+svg { max-width: 100%; height: auto; } svg text { fill: var(--text); font-size: 12px; }
+svg .grid { stroke: var(--line); } svg .line { fill: none; stroke-width: 2; }
+"""
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def render_html(title: str, sections: Sequence[Section]) -> str:
+    """Return a report as one HTML page."""
+    contents = "".join(
+        f'<li><a href="#s{number}">{_text(section.title)}</a></li>\n'
+        for number, section in enumerate(sections)
+    )
+    body = "".join(
+        f'<h2 id="s{number}">{_text(section.title)}</h2>\n'
+        + "".join(map(_html_block, section.blocks))
+        for number, section in enumerate(sections)
+    )
+    return (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{_text(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
+        f"<h1>{_text(title)}</h1>\n<nav><ul>\n{contents}</ul></nav>\n{body}</main>\n"
+        "</body>\n</html>\n"
+    )
+
+
+def _html_block(block: str | Table | Chart | Quote) -> str:
+    if isinstance(block, Chart):
+        return f"{block.svg}\n"
+    if isinstance(block, Quote):
+        return f"<pre>{_text(block.text)}</pre>\n"
+    if isinstance(block, str):
+        return f"<p>{_text(block)}</p>\n"
+    header = "".join(f'<th scope="col">{_text(name)}</th>' for name in block.header)
+    rows = "".join(f"<tr>{''.join(map(_html_cell, row))}</tr>\n" for row in block.rows)
+    return (
+        '<div class="scroll" tabindex="0"><table>\n'
+        f"<thead><tr>{header}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n"
+    )
+
+
+def _html_cell(cell: str | Tokens) -> str:
+    if isinstance(cell, str):
+        kind = ' class="number"' if _NUMBER.fullmatch(cell) else ""
+        return f"<td{kind}>{_text(cell)}</td>"
+    written = []
+    for index, token in enumerate(cell.tokens):
+        kind = f"t{index % NUM_COLORS}" if cell.as_text else "list"
+        kind += " marked" * (index in cell.marked)
+        parts = (
+            _text(text) if kind == "text" else f'<span class="{kind}">{_text(text)}</span>'
+            for text, kind in _parts(token)
+        )
+        written.append(f'<code class="{kind}">{"".join(parts)}</code>')
+    return f"<td>{''.join(written)}</td>"
+
+
+def _parts(token: bytes) -> Iterator[tuple[str, str]]:
+    """Yield the visible parts of a token, which is cut if it is long."""
+    yield from visible_parts(token[:LONGEST_TOKEN])
+    if len(token) > LONGEST_TOKEN:
+        yield f"… ({len(token):,} bytes)", "code"
+
+
+def _text(text: str) -> str:
+    return html.escape(printable(text))
+
+
+def printable(text: str) -> str:
+    """Return text with U+FFFD instead of control characters and others that are not printable."""
+    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
+
+
+# --------------------------------------------------------------------- Markdown
+
+
+def render_markdown(title: str, sections: Sequence[Section]) -> str:
+    """Return a report as Markdown with GitHub's tables."""
+    blocks = [f"# {_escaped(title)}"]
+    for section in sections:
+        blocks += [f"## {_escaped(section.title)}", *map(_markdown_block, section.blocks)]
+    return "\n\n".join(filter(None, blocks)) + "\n"
+
+
+def _markdown_block(block: str | Table | Chart | Quote) -> str:
+    if isinstance(block, Chart):
+        return ""
+    if isinstance(block, Quote):
+        return "\n".join(f"    {line}" for line in printable(block.text).split("\n"))
+    if isinstance(block, str):
+        return _escaped(block)
+    rows = [" | ".join(map(_markdown_cell, row)) for row in block.rows]
+    header = " | ".join(map(_escaped, block.header))
+    return "\n".join(f"| {row} |" for row in [header, " | ".join("-" * len(block.header)), *rows])
+
+
+def _markdown_cell(cell: str | Tokens) -> str:
+    if isinstance(cell, str):
+        return _escaped(cell)
+    if cell.as_text:
+        return _code("|".join(map(_shown, cell.tokens)))
+    return " ".join(_code(_shown(token)) for token in cell.tokens)
+
+
+def _shown(token: bytes) -> str:
+    return "".join(text for text, _ in _parts(token))
+
+
+def _code(text: str) -> str:
+    """Return text as a code span, within which Markdown and HTML mean nothing."""
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    space = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{space}{text}{space}{fence}".replace("|", "\\|")
+
+
+def _escaped(text: str) -> str:
+    """Return text without Markdown, HTML and line breaks."""
+    text = " ".join(printable(text).split())
+    return re.sub(r"([\\`*_\[\]<>&|~#@])", r"\\\1", text)

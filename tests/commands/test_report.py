@@ -1,0 +1,55 @@
+"""`python -m cs336_basics report`: its files and its errors."""
+
+import re
+
+import pytest
+
+from tests.commands.small_run import command
+from tests.pretokenization.reading.test_documents import TEXTS, plain
+from tests.tokenizer.examples import small_tokenizer
+
+report = command("report")
+
+TOKENIZERS = ["--tokenizer", "a", "b", "--input", "text.txt"]
+
+
+@pytest.fixture
+def work(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    small_tokenizer().save("a")
+    small_tokenizer(pattern="cl100k").save("b")
+    plain(tmp_path, TEXTS)
+    return tmp_path
+
+
+def test_html_and_markdown_are_written(work, capsys):
+    assert report([*TOKENIZERS, "--output", "r.html", "r.md", "--title", "<b>Mine</b>"]) == 0
+    assert capsys.readouterr().out == "written to r.html\nwritten to r.md\n"
+    page = (work / "r.html").read_text(encoding="utf-8")
+    assert "<h1>&lt;b&gt;Mine&lt;/b&gt;</h1>" in page
+    assert page.count("<svg") == 1
+    text = (work / "r.md").read_text(encoding="utf-8")
+    titles = re.findall(r"<h2[^>]*>(.*?)</h2>", page)
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == titles
+    assert len(titles) == 7
+    assert report([*TOKENIZERS, "--output", "r.html"]) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert report([*TOKENIZERS, "--output", "r.html", "--overwrite"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([*TOKENIZERS, "--output", "r.pdf"], "'r.pdf'"),
+        ([*TOKENIZERS, "--output", "r.html", "text.txt"], "'text.txt'"),
+        ([*TOKENIZERS, "text.txt", "--output", "r.html"], "'text.txt' twice"),
+        (["--tokenizer", "missing/x", *TOKENIZERS[3:], "--output", "r.html"], "missing/x"),
+        (["--output", "r.html"], "--tokenizer"),
+    ],
+)
+def test_errors_are_one_line_and_write_nothing(work, capsys, words, message):
+    assert report(words) == 2
+    printed = capsys.readouterr()
+    assert printed.err.count("\n") == 1
+    assert message in printed.err
+    assert not (work / "r.html").exists()

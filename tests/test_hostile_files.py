@@ -47,7 +47,7 @@ def tiny_run():
 
 
 class Files:
-    """One file of each kind in a directory, and its loader."""
+    """A directory with one file of each kind, and the loader of each file."""
 
     def __init__(self, directory):
         tokenizer = small_tokenizer()

@@ -73,7 +73,7 @@ DEFAULT_TRAINER = next(
 
 
 def get_trainer(name: str) -> type[BPE_Trainer]:
-    """Return the trainer class with a name in TRAINERS.
+    """Return the trainer class registered in TRAINERS under the given name.
 
     Raises:
         ValueError: If no trainer has this name.

@@ -66,7 +66,7 @@ def _load(options: Options) -> Callable[[str], Iterator[str]]:
     from cs336_basics.generation import Sampling, stop_at
     from cs336_basics.training.load_run import load_run
 
-    # Check the options before the slow loading of the model.
+    # Check the options before loading the model, which is slow.
     sampling = Sampling(
         temperature=options.temperature,
         top_k=options.top_k,

@@ -270,8 +270,8 @@ class TypedEncoder final : public Encoder {
             return encode_new_word(key, word, length, out);
         }
 
-        // Merge the new words of all gaps together, and move the ids after the gaps. Returns the
-        // end of all ids.
+        // Merge the new words of all gaps together, and shift the ids that follow each gap. Returns
+        // the end of the ids.
         CS336_INLINE Id* fill_gaps(Id* end) { return num_gaps_ ? fill_some_gaps(end) : end; }
 
         CS336_NOINLINE Id* fill_some_gaps(Id* end) {

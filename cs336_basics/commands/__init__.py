@@ -27,7 +27,7 @@ COMMANDS = {
     "train-bpe": "train a BPE tokenizer on text",
     "explain": "show the data structures of the trainers as they merge your words",
     "compare": "compare tokenizers: bytes per token, speed, longest tokens",
-    "report": "write a page that compares tokenizers: compression, fairness, odd tokens",
+    "report": "write a page that compares tokenizers or shows a run",
     "tokenize": "show the tokens of a text in color, their ids, counts or merges",
     "tokens": "count how often each token occurs in text",
     "prune": "shrink a tokenizer to the tokens most frequent in a text",

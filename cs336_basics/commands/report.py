@@ -8,6 +8,7 @@ from pathlib import Path
 from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.validation import Count, option
+from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import (
     INPUT_HELP,
@@ -21,40 +22,61 @@ from cs336_basics.commands._outputs import check_output
 
 @dataclass(kw_only=True)
 class Options(CorporaOptions):
-    """Write a report that compares tokenizers on several corpora, as one file.
+    """Write a report as one file: a comparison of tokenizers on corpora, a run, or both.
 
     The HTML page needs no other file and no network.
     """
 
-    tokenizer: Several = option(TOKENIZERS_HELP, metavar="NAME")
-    input: Several = option(INPUT_HELP + "; each one is a corpus")
+    tokenizer: Several = option(f"{TOKENIZERS_HELP} (default: the run's)", (), metavar="NAME")
+    input: Several = option(INPUT_HELP + "; each one is a corpus", ())
+    run: str | None = option(
+        "run directory: its losses, samples and under-trained tokens", None, metavar="DIR"
+    )
     output: Several = option("files to write, each .html or .md")
     documents: Count = option("number of evenly spaced documents to take from each corpus", 1000)
-    title: str = option("title of the report", "Tokenizer report")
+    title: str | None = option("title of the report", None)
     overwrite: bool = option("replace existing output", False)
+
+    def __post_init__(self) -> None:
+        """Check that there is something to report."""
+        super().__post_init__()
+        for name in self.output:
+            if Path(name).suffix not in (".html", ".md"):
+                raise ValueError(f"--output must end in .html or .md, got {short_repr(name)}")
+        if self.input and not self.tokenizer and self.run is not None:
+            self.tokenizer = (str(RunDirectory(self.run).tokenizer),)
+        if bool(self.tokenizer) != bool(self.input) or not (self.input or self.run):
+            raise ValueError("pass --tokenizer and --input, or --run, or all of them")
 
 
 def report(options: Options) -> None:
-    """Measure the tokenizers and write the report."""
-    from cs336_basics.formats.compared_tokenizers import open_tokenizer
-    from cs336_basics.reports.page import render_html, render_markdown
-    from cs336_basics.reports.tokenizer_report import tokenizer_sections
+    """Measure the tokenizers, examine the run, and write the report."""
+    from cs336_basics.reports.page import Section, render_html, render_markdown
 
-    renderers = {".html": render_html, ".md": render_markdown}
-    for name in options.output:
-        if Path(name).suffix not in renderers:
-            raise ValueError(f"--output must end in .html or .md, got {short_repr(name)}")
     corpora = options.corpora()
     inputs = [file for _, corpus in corpora for file in corpus.files]
     for name in options.output:
         check_output("--output", name, options.overwrite, [*inputs, *options.tokenizer])
-    tokenizers = [open_tokenizer(name) for name in options.tokenizer]
-    sections = tokenizer_sections(
-        tokenizers, corpora, documents=options.documents, separator=options.separator
-    )
+    sections: list[Section] = []
+    if options.run is not None:
+        from cs336_basics.reports.run_report import run_sections
+
+        sections += run_sections(options.run)
+    if options.tokenizer:
+        from cs336_basics.formats.compared_tokenizers import open_tokenizer
+        from cs336_basics.reports.tokenizer_report import tokenizer_sections
+
+        sections += tokenizer_sections(
+            [open_tokenizer(name) for name in options.tokenizer],
+            corpora,
+            documents=options.documents,
+            separator=options.separator,
+        )
+    title = options.title or ("Tokenizer report" if options.tokenizer else "Run report")
     for name in options.output:
+        render = render_html if Path(name).suffix == ".html" else render_markdown
         with atomic_writer(name, "w") as file:
-            file.write(renderers[Path(name).suffix](options.title, sections))
+            file.write(render(title, sections))
         say(f"written to {name}")
 
 
@@ -63,6 +85,7 @@ COMMAND = Command(
     Options,
     report,
     "report --tokenizer tokenizers/a tokenizers/b --input a.txt b.txt --output report.html",
+    "report --run runs/my --output run.html",
     "report --tokenizer tokenizers/a gpt2 --input 'web/*.jsonl.gz' --field text \\\n"
     "      --output report.html report.md",
 )

@@ -128,16 +128,20 @@ def _html_block(block: str | Table | Chart | Quote) -> str:
     if isinstance(block, str):
         return f"<p>{_text(block)}</p>\n"
     header = "".join(f'<th scope="col">{_text(name)}</th>' for name in block.header)
-    rows = "".join(f"<tr>{''.join(map(_html_cell, row))}</tr>\n" for row in block.rows)
+    are_numbers = [
+        all(isinstance(cell, str) and _NUMBER.fullmatch(cell) for cell in column)
+        for column in zip(*block.rows, strict=True)
+    ]
+    rows = "".join(f"<tr>{''.join(map(_html_cell, row, are_numbers))}</tr>\n" for row in block.rows)
     return (
         '<div class="scroll" tabindex="0"><table>\n'
         f"<thead><tr>{header}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n"
     )
 
 
-def _html_cell(cell: str | Tokens) -> str:
+def _html_cell(cell: str | Tokens, is_number: bool) -> str:
     if isinstance(cell, str):
-        kind = ' class="number"' if _NUMBER.fullmatch(cell) else ""
+        kind = ' class="number"' if is_number else ""
         return f"<td{kind}>{_text(cell)}</td>"
     written = []
     for index, token in enumerate(cell.tokens):

@@ -1,9 +1,11 @@
 """`python -m cs336_basics report`: its files and its errors."""
 
 import re
+from pathlib import Path
 
 import pytest
 
+from cs336_basics.__main__ import main
 from tests.commands.small_run import command
 from tests.pretokenization.reading.test_documents import TEXTS, plain
 from tests.tokenizer.examples import small_tokenizer
@@ -44,7 +46,10 @@ def test_html_and_markdown_are_written(work, capsys):
         ([*TOKENIZERS, "--output", "r.html", "text.txt"], "'text.txt'"),
         ([*TOKENIZERS, "text.txt", "--output", "r.html"], "'text.txt' twice"),
         (["--tokenizer", "missing/x", *TOKENIZERS[3:], "--output", "r.html"], "missing/x"),
-        (["--output", "r.html"], "--tokenizer"),
+        (["--output", "r.html"], "--tokenizer and --input, or --run"),
+        (["--tokenizer", "a", "--output", "r.html"], "--tokenizer and --input"),
+        (["--tokenizer", "a", "--run", "x", "--output", "r.html"], "--tokenizer and --input"),
+        (["--run", "missing", "--output", "r.html"], "missing"),
     ],
 )
 def test_errors_are_one_line_and_write_nothing(work, capsys, words, message):
@@ -53,3 +58,14 @@ def test_errors_are_one_line_and_write_nothing(work, capsys, words, message):
     assert printed.err.count("\n") == 1
     assert message in printed.err
     assert not (work / "r.html").exists()
+
+
+def test_the_tokenizer_of_a_run_is_the_default(tiny, capsys):
+    assert main(["train", "--config", tiny, "--run-dir", "run"]) == 0
+    plain(Path(), TEXTS)
+    assert report(["--run", "run", "--input", "text.txt", "--output", "r.html"]) == 0
+    page = Path("r.html").read_text(encoding="utf-8")
+    assert '<h2 id="s0">Run run</h2>' in page
+    assert "<td>run/tokenizer</td>" in page
+    assert report(["--run", "run", "--output", "r.md"]) == 0
+    assert Path("r.md").read_text(encoding="utf-8").startswith("# Run report\n")

@@ -125,10 +125,12 @@ def test_a_code_span_is_fenced_by_more_backticks_than_it_has():
     assert "| ``` `` ``` ``a`b`` `a\\|b` |" in content
 
 
-def test_numbers_are_aligned_and_blanks_are_marked():
-    cells = ("1,234", "-1.5", "12.0%", "1.2 [1.0, 1.3]", "–", "a 1", "10 of 12")
-    content = render_html("x", [Section("x", [Table(cells, [cells])])])
-    assert content.count('<td class="number">') == 5
+def test_columns_of_numbers_are_aligned_and_blanks_are_marked():
+    columns = [("1,234", "–"), ("-1.5", "3"), ("12.0%", "9.9%"), ("1.2 [1.0, 1.3]", "1.0"),
+               ("a 1", "1"), ("10 of 12", "1"), ("", "x")]  # fmt: skip
+    table = Table("abcdefg", list(zip(*columns, strict=True)))
+    content = render_html("x", [Section("x", [table])])
+    assert content.count('<td class="number">') == 2 * 4
     content = render_html("x", [Section("x", [Table("a", [(Tokens([b" a\n"], True),)])])])
     assert '<span class="blank">·</span>a<span class="blank">↵</span>' in content
 

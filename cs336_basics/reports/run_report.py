@@ -1,0 +1,213 @@
+"""The sections of a report on a run: its card, loss curve, samples and under-trained tokens."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from cs336_basics._support.reading import open_regular
+from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.formats.run_card import card_of_run
+from cs336_basics.reports.charts import chart
+from cs336_basics.reports.measures import is_part_of_utf8
+from cs336_basics.reports.page import Chart, Quote, Section, Table, Tokens
+from cs336_basics.tokenizer import Tokenizer, count_token_file
+from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.config_files import load_config
+from cs336_basics.training.learning_curves import Rows, read_curves
+from cs336_basics.training.load_run import load_run
+
+SUSPECTED_SHARE = 0.02
+"""Share of the tokens that Land and Bartolo examine further."""
+
+_MOST_LISTED = 40
+_MOST_POINTS = 1000
+_LONGEST_SAMPLE = 4000  # bytes
+
+T = TypeVar("T")
+
+
+def run_sections(path: str | os.PathLike[str]) -> list[Section]:
+    """Return the sections of a report on a run.
+
+    Args:
+        path: Run directory. If it has no checkpoint yet, there is no section on tokens.
+
+    Raises:
+        FileNotFoundError, ValueError: If it is not a run directory, has no metrics yet, or a file
+            in it is damaged.
+    """
+    run = RunDirectory(path)
+    rows = read_curves(run.path)
+    config = load_config(run.config)
+    curves = {
+        name: _thinned([(row["step"], row[key]) for row in rows if key in row], _MOST_POINTS)
+        for key, name in (("train_loss", "training loss"), ("val_loss", "validation loss"))
+    }
+    drawn = chart(curves, title="Loss against step", x="step", y="loss (nats per token)")
+    samples = sorted(run.samples.glob("step_*.txt"))
+    sections = [
+        Section(f"Run {run.name}", [Table(("", "value"), _facts(run, config, rows)), Chart(drawn)])
+    ]
+    if samples:
+        shown = dict.fromkeys([samples[0], samples[-1]])
+        quotes = (part for sample in shown for part in (f"{sample.stem}:", Quote(_start(sample))))
+        sections.append(Section("Samples", list(quotes)))
+    if run.newest_checkpoint():
+        sections.append(_tokens(run))
+    text = run.config.read_text(encoding="utf-8", errors="replace")
+    return [*sections, Section("Configuration", [Quote(text)])]
+
+
+def _facts(run: RunDirectory, config: TrainConfig, rows: Rows) -> list[tuple[str, str]]:
+    """Return pairs of name and value."""
+    card = card_of_run(run.path, config.data)
+    last = {key: value for row in rows for key, value in row.items()}
+    best, best_step = run.best()
+    model = config.model
+    facts = {
+        "weights": f"{model.num_parameters():,}",
+        "layers, heads, d_model, d_ff": f"{model.num_layers}, {model.num_heads}, {model.d_model}, "
+        f"{model.d_ff}",
+        "vocabulary, context length": f"{model.vocab_size:,}, {model.context_length:,}",
+        "steps": f"{last['step']:,} of {config.max_steps:,}",
+        "tokens trained on": f"{last['tokens']:,}",
+        "training loss": _number(last, "train_loss"),
+        "validation loss": _number(last, "val_loss"),
+        "best validation loss": f"{best:.4f} at step {best_step:,}" if best_step else "–",
+        "perplexity": _number(last, "val_perplexity"),
+        "bits per byte": _number(last, "val_bits_per_byte"),
+        "time": f"{run.seconds():,.0f} s",
+        "tokens per second": f"{last.get('tokens_per_second', float('nan')):,.0f}",
+        "device, precision": f"{config.device}, {config.precision}",
+        **{f"{name}, SHA-256": digest for name, digest in card.data.items()},
+        "report written on": f"{platform.platform()}, {os.cpu_count()} cores, torch "
+        f"{torch.__version__}",
+    }
+    return list(facts.items())
+
+
+def _number(row: dict[str, float], key: str) -> str:
+    return f"{row[key]:.4f}" if key in row else "–"
+
+
+def _start(file: Path) -> str:
+    with open_regular(file) as opened:
+        return opened.read(_LONGEST_SAMPLE).decode("utf-8", "replace")
+
+
+def _thinned(items: Sequence[T], most: int) -> list[T]:
+    """Return at most about `most` items at equal distances, with the last one."""
+    step = max(1, len(items) // most)
+    return [*items[:-1:step], *items[-1:]]
+
+
+# --------------------------------------------------------------------- under-trained tokens
+
+
+def distance_from_unused(head: Tensor, unused: Sequence[int]) -> npt.NDArray[np.float64]:
+    """Return the cosine distance of each row of the output head from the mean row of unused ids.
+
+    The rows of ids that never occur are all moved in the same direction, away from the outputs of
+    the model, so a low distance means that the model has hardly seen a token (Land and Bartolo
+    2024, "Fishing for Magikarp"). Their variant that first removes the principal component is worse
+    for small models, because this component is what unused ids have in common.
+
+    Args:
+        head: Matrix of the output head, shape (vocab_size, d_model).
+        unused: Ids that certainly never occur in a text.
+
+    Raises:
+        ValueError: If `unused` is empty or a weight is not finite.
+    """
+    if not unused:
+        raise ValueError("there is no id that certainly never occurs in a text")
+    rows = head.detach().double().cpu()
+    if not rows.isfinite().all():
+        raise ValueError("some weights are not finite")
+    mean = rows[list(unused)].mean(0, keepdim=True)
+    distance: npt.NDArray[np.float64] = (1 - torch.cosine_similarity(rows, mean)).numpy()
+    return distance
+
+
+def unused_ids(tokenizer: Tokenizer, vocab_size: int) -> list[int]:
+    """Return the ids of a model that certainly never occur in a text.
+
+    These are single bytes that no valid UTF-8 has, and ids without a token.
+    """
+    return [
+        token_id
+        for token_id in range(vocab_size)
+        if (token := tokenizer.vocab.get(token_id)) is None
+        or (len(token) == 1 and not is_part_of_utf8(token))
+    ]
+
+
+def _tokens(run: RunDirectory) -> Section:
+    title = "Under-trained tokens"
+    model, tokenizer = load_run(run.path)
+    vocab_size = model.config.vocab_size
+    unused = unused_ids(tokenizer, vocab_size)
+    counts = None
+    if (run.data / "train.npy").is_file():
+        counts = np.zeros(vocab_size, np.int64)
+        found = count_token_file(tokenizer, run.data / "train.npy")[:vocab_size]
+        counts[: len(found)] = found
+        unused = [token_id for token_id in unused if not counts[token_id]]
+    try:
+        distance = distance_from_unused(model.head_weight, unused)
+    except ValueError as error:
+        return Section(title, [f"Not measured: {error}."])
+    special = set(map(tokenizer.special_token_id, tokenizer.special_tokens))
+    ids = [
+        token_id
+        for token_id, token in tokenizer.vocab.items()
+        if token_id < vocab_size and len(token) > 1 and token_id not in special
+    ]
+    ids.sort(key=lambda token_id: (distance[token_id], token_id))
+    suspected = ids[: math.ceil(SUSPECTED_SHARE * len(ids))]
+    blocks: list[str | Table | Chart | Quote] = [
+        "A token is suspect if its output weights are near those of ids that never occur in a text "
+        f"({len(unused)} ids), by cosine distance: the model has hardly seen it, and a text with "
+        f"it can have surprising effects. Land and Bartolo (2024) suspect the nearest "
+        f"{SUSPECTED_SHARE:.0%} of all tokens, here {len(suspected):,}. Single bytes and special "
+        "tokens are left out."
+    ]
+    rows = [
+        (str(i), Tokens([tokenizer.vocab[i]]), f"{distance[i]:.4f}") for i in ids[:_MOST_LISTED]
+    ]
+    if counts is None or len(ids) < 2:
+        return Section(title, [*blocks, Table(("id", "token", "distance"), rows)])
+    points = [(counts[i] + 1.0, float(distance[i])) for i in _thinned(ids, _MOST_POINTS)]
+    x = "occurrences in the training text + 1"
+    blocks += [
+        f"The rank correlation of distance and occurrences in the training text is "
+        f"{_rank_correlation(distance[ids], counts[ids]):.2f}; near 1, the distance tells how often"
+        " a token was seen. The median of the occurrences is "
+        f"{np.median(counts[ids]):,.0f} for all tokens and {np.median(counts[suspected]):,.0f} for "
+        "the suspected ones.",
+        Chart(chart({"": points}, title=title, x=x, y="distance", log="x", lines=False)),
+    ]
+    header = ("id", "token", "distance", "in the training text")
+    counted = [(*row, f"{counts[int(row[0])]:,}") for row in rows]
+    return Section(title, [*blocks, Table(header, counted)])
+
+
+def _rank_correlation(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> float:
+    """Return Spearman's coefficient. Equal values have their mean rank."""
+    ranks = []
+    for values in (left, right):
+        _, inverse, number = np.unique(values, return_inverse=True, return_counts=True)
+        ranks.append((np.cumsum(number) - (number - 1) / 2)[inverse])
+    deviations = [rank - rank.mean() for rank in ranks]
+    product = np.prod([np.linalg.norm(deviation) for deviation in deviations])
+    return float(deviations[0] @ deviations[1] / product) if product else 0.0

@@ -7,8 +7,9 @@ python -m benchmarks.models.lm_training --device cuda --batch-size 64 --shape gp
 
 Measures float32 and, where the device has instructions for it, bfloat16. All implementations start
 from the same weights, read the same batches and clip their gradients. Before anything is timed, the
-fast path and transformers must return the loss of the readable path. Rounds alternate, so that
-other load on the machine affects all implementations.
+fast path and transformers must return the loss of the readable path. The implementations take turns
+step by step, so that other load on the machine affects all of them, and ratios are those of
+consecutive steps. Peak memory is measured in a process of its own for each.
 
 The fast path is the choice of `--fast auto` for a long run. The peer is LlamaForCausalLM, compiled,
 with scaled dot-product attention, in the same precision (bfloat16 by autocast). It runs with
@@ -18,6 +19,8 @@ keep freed memory, as `python -m cs336_basics.train` does.
 
 import argparse
 import dataclasses
+import functools
+import json
 import os
 import statistics
 import time
@@ -27,6 +30,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as in `python -m cs336_ba
 import numpy as np
 import torch
 
+from benchmarks.machine import in_new_process, peak_memory_of_this_process
 from cs336_basics.formats.huggingface.llama import llama_config, llama_state
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.training.allocator import keep_freed_memory
@@ -118,23 +122,36 @@ class Peer:
         self.optimizer.step()
 
 
-def measure(shape, batch_size, device, precision, rounds, steps, kinds):
-    """Check the losses; return kind -> tokens per second of each round, and the fast path."""
-    config = SHAPES[shape]
-    tokens = np.random.default_rng(0).integers(config.vocab_size, size=1_000_000, dtype=np.uint16)
-
-    def batch(step):
-        return get_batch(tokens, batch_size, config.context_length, device, step_generator(0, step))
-
-    fast = Ours(shape, batch_size, device, precision)
+def implementations(shape, batch_size, device, precision):
+    """Return kind -> function that makes an implementation."""
     bfloat16 = precision == "bfloat16"
-    make = {
+    return {
         "readable": lambda: Ours(shape, batch_size, device),
-        "fast": lambda: fast,
+        "fast": lambda: Ours(shape, batch_size, device, precision),
         "transformers": lambda: Peer(shape, device, bfloat16),
         "transformers-fused": lambda: Peer(shape, device, bfloat16, fused=True),
     }
+
+
+@functools.cache
+def random_tokens(vocab_size):
+    return np.random.default_rng(0).integers(vocab_size, size=1_000_000, dtype=np.uint16)
+
+
+def random_batch(shape, batch_size, device, step):
+    config = SHAPES[shape]
+    tokens = random_tokens(config.vocab_size)
+    return get_batch(tokens, batch_size, config.context_length, device, step_generator(0, step))
+
+
+def measure(shape, batch_size, device, precision, rounds, kinds):
+    """Check the losses; return kind -> seconds of each step, and the fast path."""
+    make = implementations(shape, batch_size, device, precision)
     runs = {kind: make[kind]() for kind in kinds}
+    fast = runs["fast"]
+
+    def batch(step):
+        return random_batch(shape, batch_size, device, step)
 
     x, y = batch(0)
     losses = {}
@@ -142,27 +159,30 @@ def measure(shape, batch_size, device, precision, rounds, steps, kinds):
         losses[kind] = run.loss(x, y).item()
     expected = next(iter(losses.values()))
     for kind, loss in losses.items():
-        assert abs(loss - expected) < (0.02 if bfloat16 else 1e-3), (kind, losses)
+        assert abs(loss - expected) < (0.02 if precision == "bfloat16" else 1e-3), (kind, losses)
 
     for run in runs.values():
         for step in range(2):
             run.step(*batch(step))
-    speeds = {kind: [] for kind in runs}
-    step = 0
-    for _ in range(rounds):
+    seconds = {kind: [] for kind in runs}
+    for step in range(rounds):
         for kind, run in runs.items():
-            number = max(1, steps // 4) if kind == "readable" else steps
-            if device.type == "cuda":
-                torch.cuda.synchronize()
             start = time.perf_counter()
-            for _ in range(number):
-                step += 1
-                run.step(*batch(step))
+            run.step(*batch(step))
             if device.type == "cuda":
                 torch.cuda.synchronize()
-            seconds = time.perf_counter() - start
-            speeds[kind].append(number * batch_size * config.context_length / seconds)
-    return speeds, fast
+            seconds[kind].append(time.perf_counter() - start)
+    return seconds, fast
+
+
+def peak_memory(kind, shape, batch_size, device, precision):
+    """Take two steps of one implementation; return the peak memory of this process in bytes."""
+    run = implementations(shape, batch_size, device, precision)[kind]()
+    for step in range(2):
+        run.step(*random_batch(shape, batch_size, device, step))
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    return peak_memory_of_this_process()
 
 
 def main():
@@ -176,13 +196,20 @@ def main():
         choices=["float32", "bfloat16"],
         help="precision to measure (default: all that the device has instructions for)",
     )
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=4, help="steps per round")
+    parser.add_argument("--rounds", type=int, default=20, help="steps of each implementation")
+    parser.add_argument("--peak-memory", choices=KINDS, help=argparse.SUPPRESS)
     parser.add_argument("--without", action="append", default=[], help="implementation to omit")
     options = parser.parse_args()
     device = choose_device(options.device)
     if device.type == "cpu":
         keep_freed_memory()
+    if options.peak_memory:
+        (precision,) = options.precision
+        peak = peak_memory(
+            options.peak_memory, options.shape, options.batch_size, device, precision
+        )
+        print(json.dumps(peak))
+        return
     if "transformers" in options.without:
         options.without.append("transformers-fused")
     kinds = [k for k in KINDS if k not in options.without]
@@ -193,29 +220,43 @@ def main():
         precisions = ["float32", "bfloat16"] if has_bfloat16(device) else ["float32"]
     for precision in precisions:
         torch.compiler.reset()
-        speeds, fast = measure(
-            options.shape, options.batch_size, device, precision, options.rounds, options.steps,
-            kinds,
-        )  # fmt: skip
-        report(options.shape, options.batch_size, device, speeds, fast)
+        seconds, fast = measure(
+            options.shape, options.batch_size, device, precision, options.rounds, kinds
+        )
+        peaks = {
+            kind: in_new_process(
+                __file__, "--peak-memory", kind, "--precision", precision, "--shape",
+                options.shape, "--batch-size", options.batch_size, "--device", options.device,
+            )
+            for kind in kinds
+        }  # fmt: skip
+        report(options.shape, options.batch_size, device, seconds, peaks, fast)
 
 
-def report(shape, batch_size, device, speeds, fast):
+def report(shape, batch_size, device, seconds, peaks, fast):
     """Print the results of `measure`, with model FLOP utilization if the peak is known."""
     print(f"{shape}, batch {batch_size}, {fast.config.precision}, on {device_name(device)}")
     for line in fast.choices:
         print(f"  {line}")
     flops = flops_per_token(fast.config.model)
-    print(f"{'':<20}{'tokens/s':>12}{'lowest':>10}{'highest':>10}{'fast is':>10}{'MFU':>8}")
-    for kind, values in speeds.items():
-        # Ratios within a round: the load on the machine differs between rounds.
-        ratio = statistics.median(f / v for f, v in zip(speeds["fast"], values, strict=True))
+    tokens = batch_size * SHAPES[shape].context_length
+    print("How many times as fast the fast path is: median, lower quartile and minimum")
+    print(
+        f"{'':<20}{'ms/step':>10}{'tokens/s':>11}{'median':>9}{'quartile':>10}{'minimum':>9}"
+        f"{'peak MB':>10}{'MFU':>8}"
+    )
+    for kind, values in seconds.items():
+        # Ratios of consecutive steps: the load on the machine changes.
+        ratios = [other / own for other, own in zip(values, seconds["fast"], strict=True)]
+        quartile = statistics.quantiles(ratios, n=4)[0] if len(ratios) > 1 else ratios[0]
         precision = "float32" if kind == "readable" else fast.config.precision
         peak = peak_flops(device_name(device), precision)
-        mfu = "" if peak is None else f"{statistics.median(values) * flops / peak:.1%}"
+        speed = tokens / statistics.median(values)
+        mfu = "" if peak is None else f"{speed * flops / peak:.1%}"
         print(
-            f"{kind:<20}{statistics.median(values):>12,.0f}{min(values):>10,.0f}"
-            f"{max(values):>10,.0f}{ratio:>9.2f}x{mfu:>8}"
+            f"{kind:<20}{1e3 * statistics.median(values):>10,.0f}{speed:>11,.0f}"
+            f"{statistics.median(ratios):>8.2f}x{quartile:>9.2f}x{min(ratios):>8.2f}x"
+            f"{peaks[kind] / 1e6:>10,.0f}{mfu:>8}"
         )
 
 

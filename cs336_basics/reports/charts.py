@@ -10,9 +10,7 @@ from cs336_basics.reports.page import NUM_COLORS, printable
 
 Points = Sequence[tuple[float, float]]
 
-_WIDTH, _HEIGHT = 680, 340
-_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 20, 16, 48
-_DASHES = ("none", "8 4", "2 3", "10 3 2 3", "1 6")
+_WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 680, 70, 660, 16, 292
 _LONGEST_LABEL = 60
 _LARGEST = 1e15
 
@@ -37,66 +35,52 @@ def chart(
         lines: Whether to join the points of a label with a line.
     """
     kept = {
-        label: [
-            (px, py)
-            for px, py in points
-            if _can_be_drawn(px, "x" in log) and _can_be_drawn(py, "y" in log)
-        ]
+        label: [p for p in points if _is_drawn(p[0], "x" in log) and _is_drawn(p[1], "y" in log)]
         for label, points in series.items()
     }
-    everything = [point for points in kept.values() for point in points]
-    if not everything:
+    if not any(kept.values()):
         return ""
-    xs, ys = zip(*everything, strict=True)
-    place_x, ticks_x = _scale(xs, "x" in log, _LEFT, _WIDTH - _RIGHT)
-    place_y, ticks_y = _scale(ys, "y" in log, _HEIGHT - _BOTTOM, _TOP)
-    bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
+    xs, ys = zip(*(point for points in kept.values() for point in points), strict=True)
+    place_x, ticks_x = _scale(xs, "x" in log, _LEFT, _RIGHT)
+    place_y, ticks_y = _scale(ys, "y" in log, _BOTTOM, _TOP)
     parts = [
-        f'<line class="grid" x1="{place_x(tick):.1f}" x2="{place_x(tick):.1f}" y1="{_TOP}" '
-        f'y2="{bottom}"/><text x="{place_x(tick):.1f}" y="{bottom + 18}" '
-        f'text-anchor="middle">{_number(tick)}</text>'
+        f'<path class="grid" d="M{place_x(tick):.1f} {_TOP}V{_BOTTOM}"/>'
+        f'<text x="{place_x(tick):.1f}" y="{_BOTTOM + 18}" text-anchor="middle">{tick:,.6g}</text>'
         for tick in ticks_x
     ]
     parts += [
-        f'<line class="grid" x1="{_LEFT}" x2="{right}" y1="{place_y(tick):.1f}" '
-        f'y2="{place_y(tick):.1f}"/><text x="{_LEFT - 8}" y="{place_y(tick) + 4:.1f}" '
-        f'text-anchor="end">{_number(tick)}</text>'
+        f'<path class="grid" d="M{_LEFT} {place_y(tick):.1f}H{_RIGHT}"/>'
+        f'<text x="{_LEFT - 8}" y="{place_y(tick) + 4:.1f}" text-anchor="end">{tick:,.6g}</text>'
         for tick in ticks_y
     ]
-    for number, points in enumerate(kept.values()):
-        placed = [f"{place_x(px):.1f},{place_y(py):.1f}" for px, py in points]
+    height = _BOTTOM + 48
+    for number, (label, points) in enumerate(kept.items()):
         color = f"var(--c{number % NUM_COLORS})"
+        placed = [(round(place_x(px), 1), round(place_y(py), 1)) for px, py in points]
         if lines:
-            dash = _DASHES[number // NUM_COLORS % len(_DASHES)]
-            parts.append(
-                f'<polyline class="line" stroke="{color}" stroke-dasharray="{dash}" '
-                f'points="{" ".join(placed)}"/>'
-            )
+            shown = " ".join(f"{px},{py}" for px, py in placed)
+            parts.append(f'<polyline class="line" stroke="{color}" points="{shown}"/>')
         else:
-            parts += [
-                '<circle cx="{}" cy="{}" r="2.5" fill="{}"/>'.format(*point.split(","), color)
-                for point in placed
-            ]
-    legend_height = 18 * len(kept) if len(kept) > 1 else 0
-    for number, label in enumerate(kept if legend_height else ()):
-        top = _HEIGHT + 18 * number
-        parts.append(
-            f'<rect x="{_LEFT}" y="{top}" width="12" height="12" '
-            f'fill="var(--c{number % NUM_COLORS})"/>'
-            f'<text x="{_LEFT + 20}" y="{top + 11}">{_label(label)}</text>'
-        )
+            parts += [f'<circle cx="{px}" cy="{py}" r="2.5" fill="{color}"/>' for px, py in placed]
+        if len(kept) > 1:
+            parts.append(
+                f'<rect x="{_LEFT}" y="{height}" width="12" height="12" fill="{color}"/>'
+                f'<text x="{_LEFT + 20}" y="{height + 11}">{_label(label)}</text>'
+            )
+            height += 18
     parts.append(
-        f'<text x="{(_LEFT + right) / 2}" y="{_HEIGHT - 8}" text-anchor="middle">{_label(x)}</text>'
-        f'<text transform="translate(14 {(_TOP + bottom) / 2}) rotate(-90)" '
+        f'<text x="{(_LEFT + _RIGHT) / 2}" y="{_BOTTOM + 38}" '
+        f'text-anchor="middle">{_label(x)}</text>'
+        f'<text transform="translate(14 {(_TOP + _BOTTOM) / 2}) rotate(-90)" '
         f'text-anchor="middle">{_label(y)}</text>'
     )
     return (
-        f'<svg role="img" viewBox="0 0 {_WIDTH} {_HEIGHT + legend_height}" width="{_WIDTH}" '
+        f'<svg role="img" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" '
         f'aria-label="{_label(title)}">' + "\n".join(parts) + "</svg>"
     )
 
 
-def _can_be_drawn(value: float, is_log: bool) -> bool:
+def _is_drawn(value: float, is_log: bool) -> bool:
     return abs(value) < _LARGEST and (value > 0 or not is_log)
 
 
@@ -122,10 +106,6 @@ def _scale(
         return first + share * (last - first)
 
     return place, ticks
-
-
-def _number(value: float) -> str:
-    return f"{value:,.6g}" if 1e-4 <= abs(value) < 1e7 or value == 0 else f"{value:.0e}"
 
 
 def _label(text: str) -> str:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import codecs
+import itertools
 import math
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from cs336_basics.formats.compared_tokenizers import Coder, ComparedTokenizer
+from cs336_basics.reports.page import Tokens
 
 RESAMPLES = 1000
 ALPHA = 2.5
@@ -29,6 +31,9 @@ _SCRIPTS = (
 )  # fmt: skip
 OTHER = "Other"
 """Stands for all scripts that are not in the list."""
+
+SHORTEST_LINE, LONGEST_LINE, MOST_LINES = 20, 120, 2000
+"""Characters of a line for an example, which is cut if it is longer, and lines to examine."""
 
 _BLANK_TOKENS = (b"", "▁".encode())  # without white space
 # Texts around a token that is not produced alone.
@@ -93,8 +98,7 @@ def gini(values: Sequence[float]) -> float:
 # --------------------------------------------------------------------- words
 
 
-@dataclass(frozen=True)
-class WordTotals:
+class WordTotals(NamedTuple):
     """Totals over words, of which `whole` are one token."""
 
     words: int = 0
@@ -102,28 +106,23 @@ class WordTotals:
     tokens: int = 0
     whole: int = 0
 
-    def __add__(self, other: WordTotals) -> WordTotals:
-        return WordTotals(
-            self.words + other.words,
-            self.num_bytes + other.num_bytes,
-            self.tokens + other.tokens,
-            self.whole + other.whole,
-        )
+    def __add__(self, other: WordTotals) -> WordTotals:  # type: ignore[override]
+        return WordTotals(*map(sum, zip(self, other, strict=True)))
 
     @property
     def fertility(self) -> float:
-        """Tokens per word (Rust et al. 2021)."""
-        return self.tokens / self.words
+        """Tokens per word (Rust et al. 2021). NaN without words."""
+        return self.tokens / self.words if self.words else math.nan
 
     @property
     def share_whole(self) -> float:
-        """Share of words that are one token."""
-        return self.whole / self.words
+        """Share of words that are one token. NaN without words."""
+        return self.whole / self.words if self.words else math.nan
 
     @property
     def bytes_per_token(self) -> float:
-        """UTF-8 bytes per token."""
-        return self.num_bytes / self.tokens
+        """UTF-8 bytes per token. NaN without words."""
+        return self.num_bytes / self.tokens if self.tokens else math.nan
 
 
 def count_words(documents: Iterable[str]) -> Counter[tuple[str, str]]:
@@ -216,78 +215,51 @@ def is_part_of_utf8(data: bytes) -> bool:
 # --------------------------------------------------------------------- examples
 
 
-@dataclass(frozen=True)
-class Example:
-    """A line of text and its tokens in each tokenizer.
-
-    Attributes:
-        line: The text.
-        tokens: The tokens of each tokenizer.
-        marked: For each tokenizer, the indices of the tokens that start where at least one other
-            tokenizer has no token start.
-    """
-
-    line: str
-    tokens: list[list[bytes]]
-    marked: list[frozenset[int]]
-
-
 def different_lines(
-    tokenizers: Sequence[ComparedTokenizer],
-    documents: Iterable[str],
-    number: int = 3,
-    *,
-    longest: int = 120,
-    most_lines: int = 2000,
-) -> list[Example]:
+    tokenizers: Sequence[ComparedTokenizer], documents: Iterable[str], number: int = 3
+) -> list[tuple[str, list[Tokens]]]:
     """Return the lines of documents that tokenizers cut most differently.
 
     Args:
         tokenizers: Tokenizers to compare.
         documents: Documents with the lines. At most one line of each is chosen.
         number: Maximum number of lines.
-        longest: Number of characters after which a line is cut.
-        most_lines: Number of lines to examine.
+
+    Returns:
+        Pairs of a line and its tokens in each tokenizer. The tokens that start where another
+        tokenizer has no boundary are marked.
     """
     coders = [tokenizer.make() for tokenizer in tokenizers]
-    best: list[tuple[float, int, Example]] = []
-    num_lines = 0
-    for index, document in enumerate(documents):
-        of_document: tuple[float, int, Example] | None = None
-        for line in document.splitlines():
-            line = line.strip()[:longest].strip()
-            if len(line) < longest // 6:
-                continue
-            num_lines += 1
-            example = _example(tokenizers, coders, line)
-            score = sum(map(len, example.marked)) / len(line)
-            if score and (of_document is None or score > of_document[0]):
-                of_document = score, -index, example
-            if num_lines >= most_lines:
-                break
-        best += [of_document] if of_document else []
-        if num_lines >= most_lines:
-            break
-    best.sort(key=lambda found: found[:2], reverse=True)
-    return [example for *_, example in best[:number]]
+    lines = (
+        (index, line.strip()[:LONGEST_LINE])
+        for index, document in enumerate(documents)
+        for line in document.splitlines()
+        if len(line.strip()) >= SHORTEST_LINE
+    )
+    best: dict[int, tuple[float, str, list[Tokens]]] = {}  # of each document
+    for index, line in itertools.islice(lines, MOST_LINES):
+        cut = _cut(tokenizers, coders, line)
+        share = sum(len(tokens.marked) for tokens in cut) / len(line)
+        if share > best.get(index, (0,))[0]:
+            best[index] = share, line, cut
+    ranked = sorted(best.values(), key=lambda found: -found[0])
+    return [(line, cut) for _, line, cut in ranked[:number]]
 
 
-def _example(
+def _cut(
     tokenizers: Sequence[ComparedTokenizer], coders: Sequence[Coder], line: str
-) -> Example:
+) -> list[Tokens]:
     tokens = [
         [tokenizer.vocab.get(token_id, b"?") for token_id in coder.encode(line)]
         for tokenizer, coder in zip(tokenizers, coders, strict=True)
     ]
-    data = line.encode()
-    starts = []  # none of a tokenizer that changes the text
-    for found in tokens:
-        offsets = np.cumsum([0, *map(len, found)])[:-1].tolist()
-        starts.append(offsets if b"".join(found) == data else [])
-    known = [set(offsets) for offsets in starts if offsets]
+    starts = [[0, *itertools.accumulate(map(len, found))][:-1] for found in tokens]
+    kept = [b"".join(found) == line.encode() for found in tokens]  # not if it changes the text
+    known = [set(offsets) for offsets, is_kept in zip(starts, kept, strict=True) if is_kept]
     shared = set.intersection(*known) if known else set()
-    marked = [
-        frozenset(i for i, offset in enumerate(offsets) if offset not in shared)
-        for offsets in starts
+    return [
+        Tokens(
+            found, True, frozenset(i for i, s in enumerate(offsets) if is_kept and s not in shared)
+        )
+        for found, offsets, is_kept in zip(tokens, starts, kept, strict=True)
     ]
-    return Example(line, tokens, marked)

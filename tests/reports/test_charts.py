@@ -39,7 +39,7 @@ def test_points_are_in_order_and_within_the_axes():
 def test_any_points_have_a_few_ticks_and_stay_within_the_picture(points, lines):
     svg = drawn(points, lines=lines)
     root = ElementTree.fromstring(svg)
-    assert 2 <= len(list(root.iter("line"))) <= 20
+    assert 2 <= len(list(root.iter("path"))) <= 20
     placed = [
         float(v) for line in re.findall(r'points="([^"]+)"', svg) for v in re.split("[ ,]", line)
     ]

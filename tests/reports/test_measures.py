@@ -9,7 +9,6 @@ import pytest
 from cs336_basics import Tokenizer
 from cs336_basics.formats.compared_tokenizers import Coder, ComparedTokenizer, open_tokenizer
 from cs336_basics.reports.measures import (
-    MIN_WORDS,
     WordTotals,
     count_words,
     different_lines,
@@ -134,31 +133,32 @@ def test_parts_of_utf8_are_exactly_its_substrings():
 
 
 def test_lines_are_those_that_are_cut_most_differently(tmp_path):
-    tokenizers = [
-        opened(small_tokenizer(), tmp_path / "a"),
-        opened(Tokenizer(BYTES, []), tmp_path / "b"),
-    ]
+    ours = opened(small_tokenizer(), tmp_path / "a")
+    tokenizers = [ours, opened(Tokenizer(BYTES, []), tmp_path / "b")]
     same = "Q Q Q Q Q Q Q Q Q Q Q Q Q"
     documents = ["too short", f"{same}\nthe theatre then gathers others", "the cat " * 50]
-    examples = different_lines(tokenizers, documents)
-    assert len(examples) == 2
-    for example in examples:
-        texts = {b"".join(tokens) for tokens in example.tokens}
-        assert len(texts) == 1
-        assert len(texts.pop()) <= 120
-        (_, few), (bytes_, many) = zip(example.tokens, example.marked, strict=True)
-        assert few == frozenset()
-        assert len(many) == len(bytes_) - len(example.tokens[0])
-    assert different_lines([tokenizers[0], tokenizers[0]], documents) == []
-    assert len(different_lines(tokenizers, documents, 1)) == 1
+    lines = different_lines(tokenizers, documents)
+    assert [line for line, _ in lines] == [
+        ("the cat " * 50)[:120],
+        "the theatre then gathers others",
+    ]
+    for line, (few, many) in lines:
+        assert b"".join(few.tokens) == b"".join(many.tokens) == line.encode()
+        assert few.marked == frozenset()
+        assert len(many.marked) == len(many.tokens) - len(few.tokens)
+    assert different_lines([ours, ours], documents) == []
+    assert different_lines(tokenizers, documents, 1) == lines[:1]
 
 
 def test_a_tokenizer_that_changes_the_text_marks_nothing(tmp_path):
     coder = Coder(lambda text: [0, 0], str)
     lossy = ComparedTokenizer("lossy", "none", {0: b"x"}, frozenset(), lambda: coder)
-    ours = opened(small_tokenizer(), tmp_path)
-    bytes_ = opened(Tokenizer(BYTES, []), tmp_path / "b")
-    (example,) = different_lines([lossy, ours, bytes_], ["the theatre then gathers others"])
-    assert example.marked[:2] == [frozenset(), frozenset()]
-    assert example.tokens[0] == [b"x", b"x"]
-    assert MIN_WORDS > 1
+    tokenizers = [
+        lossy,
+        opened(small_tokenizer(), tmp_path),
+        opened(Tokenizer(BYTES, []), tmp_path / "b"),
+    ]
+    ((_, cut),) = different_lines(tokenizers, ["the theatre then gathers others"])
+    assert [len(tokens.marked) > 0 for tokens in cut] == [False, False, True]
+    assert cut[0].tokens == [b"x", b"x"]
+    assert different_lines([lossy, lossy], ["the theatre then gathers others"]) == []

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
 from collections import Counter
@@ -7,6 +8,7 @@ from collections import Counter
 import pytest
 
 from cs336_basics import Tokenizer
+from cs336_basics.formats import export_tokenizer
 from cs336_basics.formats.compared_tokenizers import open_tokenizer
 from cs336_basics.formats.comparison import compare
 from cs336_basics.pretokenization import Corpus
@@ -39,7 +41,8 @@ def tables(section):
 
 def test_the_figures_are_those_of_compare_and_of_the_definitions(tokenizers, corpora):
     sections = {s.title: s for s in tokenizer_sections(tokenizers, corpora, documents=25)}
-    sizes, words = tables(sections["Compression and speed"])
+    libraries, sizes = tables(sections["Compression and speed"])
+    assert [row["tokens"] for row in libraries] == [f"{t.num_tokens:,}" for t in tokenizers]
     for row, result in zip(sizes, compare(tokenizers, corpora, documents=25), strict=True):
         assert (row["corpus"], row["tokenizer"]) == (result.corpus, result.tokenizer)
         assert row["tokens"] == f"{result.num_tokens:,}"
@@ -52,8 +55,8 @@ def test_the_figures_are_those_of_compare_and_of_the_definitions(tokenizers, cor
     tokenizer = small_tokenizer()
     counts = Counter(itertools.chain.from_iterable(map(tokenizer.encode, TEXTS)))
     efficiency = renyi_efficiency(counts.values(), len(tokenizer))
-    assert words[0]["Rényi efficiency"] == f"{efficiency:.3f}"
-    assert float(words[1]["fertility"]) > float(words[0]["fertility"]) >= 1
+    assert sizes[0]["Rényi efficiency"] == f"{efficiency:.3f}"
+    assert float(sizes[1]["fertility"]) > float(sizes[0]["fertility"]) >= 1
 
     used, listed = tables(sections["Unused, rare and unreachable tokens"])
     both = counts + Counter(tokenizer.encode(TEXTS[0]))
@@ -98,3 +101,17 @@ def test_a_corpus_without_letters_and_a_vocabulary_without_common_tokens(tmp_pat
     assert (
         len(re.findall(r"^\|( - \|)+$", render_markdown("x", sections), re.MULTILINE)) == num_tables
     )
+
+
+def test_a_tokenizer_has_the_same_report_in_every_library(tmp_path, corpora):
+    pytest.importorskip("tiktoken")
+    pytest.importorskip("tokenizers")
+    tokenizer = small_tokenizer()
+    tokenizer.save(tmp_path / "ours")
+    export_tokenizer(tokenizer, "tiktoken", tmp_path / "tiktoken")
+    pages = set()
+    for name in ("ours", "ours/tokenizer.json", "tiktoken"):
+        opened = dataclasses.replace(open_tokenizer(tmp_path / name), name="x", library="y")
+        page = render_markdown("x", tokenizer_sections([opened], corpora))
+        pages.add(re.sub(r"[\d.,]+ \| 0 \|$", "", page, flags=re.MULTILINE))  # MB/s
+    assert len(pages) == 1

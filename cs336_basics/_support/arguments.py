@@ -15,25 +15,25 @@ F = TypeVar("F", bound=Callable[..., Any])
 MAX_INT64 = 2**63 - 1
 
 MOST_THREADS = 4096
-"""Highest `num_workers` of a command: far more threads end the process without a message."""
+"""Maximum `num_workers` of a command. Far more threads would kill the process without a message."""
 
 
 def checked_integer(
     name: str, value: Any, smallest: int, largest: int | None = None, note: str = ""
 ) -> int:
-    """Return an int or a NumPy integer as an int.
+    """Return `value` as an int, if it is an int or a NumPy integer.
 
     Args:
         name: Name of the argument in messages.
         value: Value of the argument.
-        smallest, largest: Limits. Defaults to no upper limit.
-        note: Text after the limit in messages, such as " bytes" or ", or None (all cores)".
+        smallest, largest: Inclusive limits. By default, there is no upper limit.
+        note: Text that follows the limit in messages, such as " bytes" or ", or None (all cores)".
 
     Raises:
-        TypeError: If the value is not an integer. A bool is not one.
+        TypeError: If the value is not an integer. Bools are rejected, too.
         ValueError: If the value is outside the limits.
     """
-    # NumPy 2 calls its bool "bool", NumPy 1 "bool_": recognized without importing NumPy.
+    # The type is compared by name to avoid importing NumPy. NumPy 1 names its bool "bool_".
     if type(value).__name__ in ("bool", "bool_"):
         raise TypeError(f"{name} must be an int, got {value!r}")
     try:
@@ -50,7 +50,7 @@ def checked_integer(
 def names_the_nearest(function: F) -> F:
     """Suggest the nearest name when the function receives an unknown keyword argument.
 
-    Python does this from 3.13 on.
+    Python 3.13 and later do this without a decorator.
     """
     known = [name for name in inspect.signature(function).parameters if name != "self"]
 

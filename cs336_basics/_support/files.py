@@ -1,9 +1,9 @@
 """Atomic files and directories: write under a temporary name, sync, then rename.
 
-After a crash at any moment, the path has its old content or the complete new content. The temporary
+Even after a crash, the path has either its old content or the complete new content. The temporary
 name is `.NAME.PID-RANDOM.tmp` in the same directory. The next writer of NAME removes the temporary
-files of processes that no longer run. If two machines or containers write the same name in a shared
-directory at the same time, one may therefore remove the other's file, and that writer fails.
+files of processes that are no longer running. If two machines or containers write the same name in
+a shared directory at the same time, one may therefore remove the other's file and make it fail.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from typing import IO, Any
 
 _BLOCK = 1 << 20
 _LONGEST_NAME = 200
-"""Maximum length of a name in a temporary name, in bytes. Most systems allow 255 in total."""
+"""Maximum length of NAME in a temporary name, in bytes. Most systems allow 255 in total."""
 NO_SPACE = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
-"""Error numbers for a full disk, a file size limit and a quota."""
+"""Error numbers for a full disk, an exceeded file size limit and an exceeded quota."""
 
 _being_written: set[str] = set()
-"""Temporary names of this process. A killed process with the same PID may have left others."""
+"""Temporary names in use by this process. Others with its PID were left by a killed process."""
 
 
 @contextlib.contextmanager
@@ -56,10 +56,10 @@ def atomic_writer(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO
 
 @contextlib.contextmanager
 def atomic_path(path: str | os.PathLike[str], size: int | None = None) -> Iterator[Path]:
-    """Yield the name of an empty temporary file that becomes `path`; see `atomic_writer`.
+    """Yield the path of an empty temporary file that becomes `path`; see `atomic_writer`.
 
-    Use it for libraries that open or replace the file themselves. Close the file before the block
-    ends.
+    Use this function for libraries that open or replace the file themselves. Close the file before
+    the block ends.
 
     Args:
         path: Final name.
@@ -74,7 +74,7 @@ def atomic_path(path: str | os.PathLike[str], size: int | None = None) -> Iterat
             mode = temporary.stat().st_mode & 0o777
         yield temporary
         sync(temporary)
-        if temporary.stat().st_mode & 0o777 != mode:  # safetensors creates private files
+        if temporary.stat().st_mode & 0o777 != mode:  # safetensors makes files private
             os.chmod(temporary, mode)
         os.replace(temporary, target)
         sync(target.parent)
@@ -128,7 +128,7 @@ def check_is_regular(path: str | os.PathLike[str], mode: int) -> None:
     """Check that `path` is a regular file, given its mode from `os.stat`.
 
     Raises:
-        ValueError: If it is a directory, a device, a FIFO or a socket.
+        ValueError: If `path` is a directory, a device, a FIFO or a socket.
     """
     if not stat.S_ISREG(mode):
         kinds = {stat.S_IFDIR: "directory", stat.S_IFIFO: "FIFO", stat.S_IFSOCK: "socket"}
@@ -139,7 +139,7 @@ def check_is_regular(path: str | os.PathLike[str], mode: int) -> None:
 def replaced_file(path: str | os.PathLike[str]) -> Path:
     """Return the file that a write to `path` replaces: `path` or the target of a link."""
     _check_is_in_directory(path)
-    # Renaming a file over /dev/stdout would lose what was written to standard output.
+    # Renaming a file over /dev/stdout would lose the data written to standard output.
     parent = os.path.realpath(os.path.dirname(os.path.abspath(path)))
     if parent == "/dev" or parent.startswith("/proc/"):
         raise ValueError(f"{os.fspath(path)} is a device; use a regular file")
@@ -152,7 +152,7 @@ def replaced_file(path: str | os.PathLike[str]) -> Path:
 
 
 def _check_is_in_directory(path: str | os.PathLike[str]) -> None:
-    """Raise an error that names the parent of `path` that is not a directory."""
+    """Raise NotADirectoryError if a parent of `path` exists but is not a directory."""
     for parent in Path(path).parents:
         if parent.is_dir():
             return
@@ -163,7 +163,7 @@ def _check_is_in_directory(path: str | os.PathLike[str]) -> None:
 
 @contextlib.contextmanager
 def _temporary_name(target: Path, size: int | None = None) -> Iterator[Path]:
-    """Yield a unique temporary name next to `target`, and remove the file if it remains."""
+    """Yield a unique temporary name next to `target`. Afterwards, remove the file if it exists."""
     name = target.name
     if len(os.fsencode(name)) > _LONGEST_NAME:
         name = hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
@@ -180,7 +180,7 @@ def _temporary_name(target: Path, size: int | None = None) -> Iterator[Path]:
             raise OSError(error.errno, error.strerror, own) from error
         raise
     finally:
-        with contextlib.suppress(OSError):  # do not hide the first error
+        with contextlib.suppress(OSError):  # do not hide the original error
             remove(temporary)
         _being_written.discard(temporary.name)
 
@@ -189,7 +189,7 @@ def _temporary_name(target: Path, size: int | None = None) -> Iterator[Path]:
 def full_disk_names(
     target: Path, size: int | None = None, free: Callable[[], None] | None = None
 ) -> Iterator[None]:
-    """Name the file and the required space in a "disk full" error from this block.
+    """Add the file name and the required space to a "disk full" error from this block.
 
     Args:
         target: File that the block writes.
@@ -200,9 +200,9 @@ def full_disk_names(
         yield
     except OSError as error:
         number, reason = error.errno, error.strerror or ""
-        if re.fullmatch(r"\d+ requested and \d+ written", str(error)):  # NumPy drops the reason
+        if re.fullmatch(r"\d+ requested and \d+ written", str(error)):  # NumPy omits the reason
             number, reason = errno.ENOSPC, os.strerror(errno.ENOSPC)
-        # open() already names the file, and it needs a directory entry, not bytes.
+        # open() names the file itself, and it fails for lack of directory entries, not of bytes.
         if error.filename is not None or number not in NO_SPACE:
             raise
         with contextlib.suppress(OSError):
@@ -217,7 +217,7 @@ def full_disk_names(
 
 
 def _remove_leftovers(directory: Path, pattern: re.Pattern[str]) -> None:
-    """Remove temporary files that match `pattern` and whose processes no longer run."""
+    """Remove temporary files that match `pattern` and were left by processes that have ended."""
     for name in os.listdir(directory):
         match = pattern.fullmatch(name)
         if match and name not in _being_written and not _runs(int(match[1])):
@@ -226,7 +226,7 @@ def _remove_leftovers(directory: Path, pattern: re.Pattern[str]) -> None:
 
 
 def _runs(pid: int) -> bool:
-    """Return whether another process has this PID. On Windows, which cannot tell, return True."""
+    """Return whether another process has this PID. On Windows, always return True."""
     if os.name == "nt":
         return True
     try:
@@ -261,7 +261,7 @@ def sync(path: Path) -> None:
 
 
 def check_is_no_input(output: str | os.PathLike[str], inputs: Iterable[str]) -> None:
-    """Check that `output` is not an input under the same or another name. Inputs may be URLs.
+    """Check that `output` is not one of the inputs under any name. Inputs may be URLs.
 
     Raises:
         ValueError: If `output` is one of the inputs.
@@ -281,7 +281,7 @@ def _identity(path: str | os.PathLike[str]) -> tuple[int, int] | None:
 
 
 def printable_path(path: str | os.PathLike[str]) -> str:
-    """Return a path as text that UTF-8 can encode, even if its name is not valid Unicode."""
+    """Return a path as a string that UTF-8 can encode, even if the path is not valid Unicode."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 

@@ -1,7 +1,8 @@
 """Names and modules that load on first use.
 
-Reading a configuration or printing a help page does not import torch, which takes seconds and may
-not be installed. The native trainer does not import NumPy, which can take longer than training.
+Reading a configuration or printing a help page does not import torch, which takes seconds to import
+and may not be installed. The native trainer does not import NumPy, because the import can take
+longer than the training.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class LazyModule:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(importlib.import_module(self._module_name), name)
-        setattr(self, name, value)  # later accesses do not come here
+        setattr(self, name, value)  # later accesses bypass __getattr__
         return value
 
 
@@ -33,7 +34,7 @@ def lazy_names(
 
     Args:
         package: Name of the package.
-        modules: Module -> its public names, separated by spaces.
+        modules: Mapping from modules to their public names, separated by spaces.
     """
     module_of = {name: module for module, names in modules.items() for name in names.split()}
 

@@ -1,4 +1,4 @@
-"""Peak memory, and MemoryErrors that say what was in memory."""
+"""Peak memory of this process, and MemoryErrors that describe the data in memory."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 def holding(describe: Callable[[], str]) -> Iterator[None]:
     """Add a description of the data in memory to a MemoryError from this block.
 
-    In nested blocks, the innermost description is used.
+    If blocks are nested, the description of the innermost one is used.
 
     Args:
-        describe: Returns the description, such as "5 words". Called only after a MemoryError.
+        describe: Returns the description, such as "5 words". It is called only on a MemoryError.
     """
     try:
         yield
@@ -27,7 +27,7 @@ def holding(describe: Callable[[], str]) -> Iterator[None]:
 
 
 class _DescribedError(MemoryError):
-    """A MemoryError that has a description."""
+    """A MemoryError that already describes the data in memory."""
 
 
 def peak_memory() -> int | None:

@@ -10,10 +10,10 @@ _LONGEST_REASON = 300
 
 
 def short_repr(value: object, longest: int = _LONGEST_VALUE) -> str:
-    """Return `repr(value)` in one line, cut to `longest` characters.
+    """Return `repr(value)` on one line, truncated to `longest` characters.
 
-    Time and memory are bounded, too. Invalid input may be a string of megabytes, or nested lists
-    that share their elements, whose full representation grows exponentially with the depth.
+    Time and memory are bounded, too: an invalid value may be a string of several megabytes, or
+    nested lists with shared elements, whose full representation grows exponentially with depth.
     """
     if isinstance(value, (bytes, bytearray)):
         value = value[: longest + 1]
@@ -22,21 +22,21 @@ def short_repr(value: object, longest: int = _LONGEST_VALUE) -> str:
     shortener.maxstring = shortener.maxlong = shortener.maxother = longest
     try:
         text = shortener.repr(value)
-    except ValueError:  # Python refuses to write an integer of thousands of digits
+    except ValueError:  # Python refuses to format integers with thousands of digits
         text = f"<{type(value).__name__} too long to show>"
-    text = " ".join(line.strip() for line in text.split("\n"))  # an array has several lines
+    text = " ".join(line.strip() for line in text.split("\n"))  # arrays span several lines
     return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
 def short_reason(error: BaseException) -> str:
-    """Return the message of an error, or its type if it has none, as one short line."""
+    """Return an error's message on one short line, or its type if it has no message."""
     text = " ".join(str(error)[: 10 * _LONGEST_REASON].split()) or type(error).__name__
     return text if len(text) <= _LONGEST_REASON else text[: _LONGEST_REASON - 3] + "..."
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return `; did you mean 'NAME'?` for the nearest known names, or an empty string."""
-    import difflib  # only errors need it
+    import difflib  # needed only for errors
 
     known = list(known)
     # Users often omit the section (d_model) or part of the name (learning_rate).

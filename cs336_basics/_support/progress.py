@@ -30,7 +30,7 @@ class HiddenBar:
 
 
 def progress_bar(show: bool, **options: Any) -> tqdm[Any] | HiddenBar:
-    """Return a `tqdm` bar that appears only on a terminal, or a hidden bar unless `show`."""
+    """Return a `tqdm` bar that appears only on a terminal, or a hidden bar if `show` is false."""
     if not show:
         return HiddenBar()
     from tqdm import tqdm
@@ -39,10 +39,10 @@ def progress_bar(show: bool, **options: Any) -> tqdm[Any] | HiddenBar:
 
 
 def byte_bar(show: bool, total: int, desc: str) -> tqdm[Any] | HiddenBar:
-    """Return a progress bar in bytes; see `progress_bar`."""
+    """Return a progress bar that counts bytes; see `progress_bar`."""
     return progress_bar(show, total=total, desc=desc, unit="B", unit_scale=True)
 
 
 def title_of(files: Sequence[str]) -> str:
-    """Return the title of a bar: the name of a single file, or the number of files."""
+    """Return a progress bar's title: the name of a single file, or the number of files."""
     return os.path.basename(files[0]) if len(files) == 1 else f"{len(files):,} files"

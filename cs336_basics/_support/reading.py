@@ -24,8 +24,8 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     Opening does not block on a FIFO without a writer.
 
     Raises:
-        ValueError: If it is a device, a FIFO or a socket.
-        OSError: If it cannot be read.
+        ValueError: If `path` is a device, a FIFO or a socket.
+        OSError: If `path` cannot be read.
     """
 
     def open_without_waiting(name: str, flags: int) -> int:
@@ -41,10 +41,10 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def decoded(content: bytes, path: str | os.PathLike[str]) -> str:
-    """Return the content of a file as text without a byte order mark.
+    """Decode a file's content and remove a byte order mark.
 
     Raises:
-        ValueError: If it is not UTF-8. The message names the byte offset.
+        ValueError: If the content is not UTF-8. The message gives the byte offset.
     """
     try:
         # "-sig": some Windows editors write a byte order mark.
@@ -54,16 +54,16 @@ def decoded(content: bytes, path: str | os.PathLike[str]) -> str:
 
 
 def parse_json(content: bytes, path: str | os.PathLike[str], object_pairs_hook: Any = None) -> Any:
-    """Return the JSON value in the content of a file.
+    """Parse a file's content as JSON.
 
     Raises:
-        ValueError: If it is not JSON, or a string in it is not valid Unicode. The message names the
-            file and, if known, the line.
+        ValueError: If the content is not JSON, or a string in it is not valid Unicode. The message
+            names the file and, if known, the line.
     """
     text = decoded(content, path)
     try:
         found = json.loads(text, object_pairs_hook=object_pairs_hook)
-        if "\\ud" in text or "\\uD" in text:  # half a surrogate pair cannot be encoded
+        if "\\ud" in text or "\\uD" in text:  # encoding an unpaired surrogate fails
             json.dumps(found, ensure_ascii=False).encode()
         return found
     except UnicodeEncodeError as error:
@@ -83,7 +83,7 @@ def unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the items of a JSON object as a dict. Use it as `object_pairs_hook`.
 
     Raises:
-        ValueError: If a key occurs twice. JSON parsers silently keep the last one.
+        ValueError: If a key occurs twice. By default, Python's parser keeps the last value.
     """
     content = dict(items)
     if len(content) < len(items):
@@ -96,7 +96,7 @@ def unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_json_object(path: Path, longest: int) -> dict[str, Any]:
-    """Return the object in a small JSON file.
+    """Return the JSON object in a small file.
 
     Args:
         path: JSON file.
@@ -121,30 +121,30 @@ def read_array_header(
 ) -> tuple[np.dtype[Any], int]:
     """Read the header of a one-dimensional .npy array.
 
-    `np.load` is unsafe for untrusted files: some headers (items of size 0) end the process, and
-    others raise errors of the Python parser.
+    `np.load` is unsafe for untrusted files: some headers crash the process (those with an item size
+    of 0), and others raise errors of the Python parser.
 
     Args:
         file: File at the start of the array.
         path: Name of the file in messages.
-        size: Size of the array with its header, in bytes.
-        dtypes: Permitted element types, little-endian.
+        size: Size of the array including its header, in bytes.
+        dtypes: Permitted little-endian element types.
 
     Returns:
-        The type and the number of elements. They follow in the file.
+        The type and the number of the elements, which follow the header in the file.
 
     Raises:
-        ValueError: If the file does not contain such an array.
+        ValueError: If the file does not contain a complete array of this form.
     """
     start = file.tell()
     try:
         dtype, shape = _parse_array_header(file)
-    except Exception as error:  # including a MemoryError of the parser
+    except Exception as error:  # including a MemoryError from the parser
         raise ValueError(f"{path}: not a complete .npy file: {short_reason(error)}") from error
     if dtype not in [np.dtype(name).newbyteorder("<") for name in dtypes] or len(shape) != 1:
         raise ValueError(
-            f"{path}: must contain one-dimensional {' or '.join(dtypes)}, got {str(dtype)[:80]} of "
-            f"shape {str(shape)[:80]}"
+            f"{path}: must contain a one-dimensional array of {' or '.join(dtypes)}, got "
+            f"{str(dtype)[:80]} of shape {str(shape)[:80]}"
         )
     num_bytes, found = shape[0] * dtype.itemsize, size - (file.tell() - start)
     if shape[0] < 0 or num_bytes != found:
@@ -157,7 +157,7 @@ def read_array_header(
 
 def _parse_array_header(file: BinaryIO) -> tuple[np.dtype[Any], tuple[int, ...]]:
     version = np.lib.format.read_magic(file)
-    if version != (1, 0):  # others have longer headers or records
+    if version != (1, 0):  # others are for long headers or records
         raise ValueError(f"unsupported format version {version[0]}.{version[1]}")
     shape, _, dtype = np.lib.format.read_array_header_1_0(file)
     if not all(type(length) is int for length in shape):

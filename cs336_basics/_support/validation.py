@@ -1,7 +1,7 @@
 """Dataclasses that check their values on creation: configurations and command options.
 
-Declare a field as `name: TYPE = option("help", default, limits)`. A value must have the type of its
-field. Only a `Word` is converted from text.
+Declare a field as `name: TYPE = option("help", default, limits)`. A value must have its field's
+type. Text is parsed only if it is a `Word`.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ T = TypeVar("T")
 
 
 class Word(str):
-    """Untyped text: a word on a command line, or an unquoted value in YAML."""
+    """Untyped text: a word on the command line, or an unquoted value in YAML."""
 
     __slots__ = ()
 
 
 class Limits(NamedTuple):
-    """Check that a number is within limits. None means no limit."""
+    """A check that a number is within limits. None means no limit."""
 
     ge: float | None = None
     gt: float | None = None
@@ -52,7 +52,7 @@ class Limits(NamedTuple):
 
 
 def one_of(names: Iterable[str]) -> Callable[[Any], Any]:
-    """Return a check that a string is one of `names`, which may be known only at run time."""
+    """Return a check that a string is one of `names`. They may be computed at run time."""
     known = [*names, None]
 
     def check(value: Any) -> Any:
@@ -72,7 +72,7 @@ def _one_or_several(paths: str | tuple[str, ...]) -> str | tuple[str, ...]:
 Count = Annotated[int, Limits(ge=1, le=MAX_INT64)]
 Amount = Annotated[int, Limits(ge=0, le=MAX_INT64)]
 Paths = Annotated[str | tuple[str, ...], _one_or_several]
-"""One path or several, as strings because configurations are written as YAML."""
+"""One or more paths, stored as strings because configurations are written as YAML."""
 
 
 class Option(NamedTuple):
@@ -96,11 +96,11 @@ def option(help: str, default: Any = dataclasses.MISSING, **rest: Any) -> Any:
     """Return a field of a `Checked` dataclass.
 
     Args:
-        help: Line on the help page.
+        help: Description on the help page.
         default: Default value. A field without one is required.
         rest: `metavar`, the name of the value on the help page; `rare`, to show the field only with
-            `--help-all`; `positional`, for a value without a name before it; and the limits of a
-            number, as in `Limits`.
+            `--help-all`; `positional`, for a value without an option name before it; and the limits
+            of a number, as in `Limits`.
     """
     limits = Limits(**{key: rest.pop(key) for key in Limits._fields if key in rest})
     return dataclasses.field(default=default, metadata={"help": help, "limits": limits, **rest})
@@ -110,8 +110,8 @@ class Checked:
     """Base class for dataclasses that check their values.
 
     Values are converted to the annotated type: integers to floats, lists to tuples, paths to
-    strings, and NumPy scalars to Python numbers. If a subclass has a `__post_init__`, it must call
-    this one first.
+    strings, and NumPy scalars to Python numbers. A subclass that defines `__post_init__` must call
+    the base class's method first.
     """
 
     def __post_init__(self) -> None:
@@ -126,12 +126,12 @@ class Checked:
 
 
 def build(kind: type[T], values: Mapping[str, Any], show: Callable[[str], str] = str) -> T:
-    """Return a dataclass built from values by dotted name, such as `model.d_model`.
+    """Build a dataclass from values keyed by dotted names, such as `model.d_model`.
 
     Args:
         kind: A `Checked` dataclass.
-        values: Values of the fields' types, or `Word`s.
-        show: Returns the form of a name for messages.
+        values: Mapping from dotted names to values of the fields' types or `Word`s.
+        show: Formats a name for messages.
 
     Raises:
         ValueError: If a name is unknown, or a value is missing, has the wrong type or is out of
@@ -172,7 +172,7 @@ def _options(kind: Any) -> dict[str, Option]:
 
 
 def kinds_of(kind: Any) -> list[Any]:
-    """Return the alternatives of a type without their annotations."""
+    """Return the members of a union type, or the type itself, without annotations."""
     if get_origin(kind) is Annotated:
         return kinds_of(get_args(kind)[0])
     if get_origin(kind) in (Union, types.UnionType):
@@ -181,7 +181,7 @@ def kinds_of(kind: Any) -> list[Any]:
 
 
 def _checked(name: str, value: Any, known: Option) -> Any:
-    """Return a value as its field's type, or raise a ValueError with a one-line message."""
+    """Convert a value to its field's type, or raise a ValueError with a one-line message."""
     try:
         return known.limits(_convert(value, known.kind))
     except ValueError as error:
@@ -189,7 +189,7 @@ def _checked(name: str, value: Any, known: Option) -> Any:
 
 
 def _convert(value: Any, kind: Any) -> Any:
-    """Return a value as a type, or raise a ValueError such as "must be an integer"."""
+    """Convert a value to a type, or raise a ValueError such as "must be an integer"."""
     origin, args = get_origin(kind), get_args(kind)
     if origin is Annotated:
         value = _convert(value, args[0])
@@ -227,7 +227,7 @@ def _convert(value: Any, kind: Any) -> Any:
 
 
 def _plain(value: Any, kind: Any) -> Any:
-    # NumPy 2 calls its bool "bool", NumPy 1 "bool_": recognized without importing NumPy.
+    # The type is compared by name to avoid importing NumPy. NumPy 1 names its bool "bool_".
     is_bool = type(value).__name__ in ("bool", "bool_")
     is_word = isinstance(value, Word)
     if kind in (str, Path) and isinstance(value, (str, os.PathLike)):
@@ -251,7 +251,7 @@ _NAMES: dict[Any, str] = {
     float: "a finite number",
     bool: "true or false",
 }
-"""Type -> name in messages."""
+"""Mapping from types to their names in messages."""
 
 
 def _either(names: Iterable[Any]) -> str:

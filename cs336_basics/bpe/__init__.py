@@ -64,12 +64,12 @@ TRAINERS: dict[str, type[BPE_Trainer]] = _Trainers(
         NativeTrainer,
     )
 )
-"""Name -> class, in reading order."""
+"""Trainer classes by name, in reading order."""
 
 DEFAULT_TRAINER = next(
     name for name in ("native", "memoryview", "heap") if is_built(TRAINERS[name])
 )
-"""Name of the fastest version that is built. `"heap"` is pure Python."""
+"""Name of the fastest version that is built. `"heap"` needs no build."""
 
 
 def get_trainer(name: str) -> type[BPE_Trainer]:
@@ -105,19 +105,19 @@ def train_bpe(
     trace: Trace | None = None,
     continue_from: tuple[Mapping[int, bytes], Iterable[Pair]] | None = None,
 ) -> tuple[dict[int, bytes], list[Pair]]:
-    """Train a byte-level BPE vocabulary on one or several files.
+    """Train a byte-level BPE vocabulary on one or more files.
 
     To train on texts in memory, use `BPE_Trainer.train_from_iterator`. To train on counted words,
     use `BPE_Trainer.train_from_counts`.
 
     Args:
-        input_path: File, glob such as `"data/*.txt"`, list of these, or Corpus, which names the
-            field or column of the text. Text may be UTF-8, JSON lines or Parquet, compressed or
-            not.
-        vocab_size: Number of bytes (256), special tokens and merges together.
+        input_path: File, glob such as `"data/*.txt"`, list of files and globs, or Corpus, which
+            also names the field or column that contains the text. Files may be UTF-8 text, JSON
+            lines or Parquet, compressed or not.
+        vocab_size: Total number of bytes (256), special tokens and merges.
         special_tokens: Tokens to cut out of the text before counting.
-        trainer: A name in TRAINERS. All learn the same merges. Defaults to the fastest that is
-            built.
+        trainer: A name in TRAINERS. All trainers learn the same merges. Defaults to the fastest
+            one that is built.
         pattern, counting, num_workers, progress, min_frequency, max_token_length, tie_break, trace,
             continue_from: See `BPE_Trainer`.
 

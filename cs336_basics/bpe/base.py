@@ -1,9 +1,9 @@
 """BPE_Trainer: the code that all versions of the trainer share.
 
-Byte-pair encoding (Sennrich et al. 2016; over bytes: Radford et al. 2019) starts with words as
-sequences of single bytes. Each step finds the most frequent pair of adjacent tokens and merges it
-everywhere into a new token. The tie rule of CS336: of equally frequent pairs, the largest is merged
-first, compared as `(bytes, bytes)`.
+Byte-pair encoding (Sennrich et al. 2016; on bytes: Radford et al. 2019) starts with each word as a
+sequence of single bytes. Each step finds the most frequent pair of adjacent tokens and merges it
+into a new token wherever it occurs. CS336 breaks ties between equally frequent pairs by merging the
+largest one first, compared as `(bytes, bytes)`.
 """
 
 from __future__ import annotations
@@ -43,33 +43,33 @@ class BPE_Trainer:
         pattern: Split pattern: a name in PATTERNS or a regular expression.
         counting: Backend for counting words in files; see `count_words`. Defaults to the fastest
             one that is built and supports the pattern.
-        num_workers: Number of threads or processes for counting words. The native version also sets
-            up words with them. Defaults to all cores.
+        num_workers: Number of threads or processes for counting words and, in the native version,
+            for setting them up. Defaults to all cores.
         progress: Whether to show progress bars on a terminal.
         min_frequency: Minimum count of a pair. Training stops if no pair reaches it.
         max_token_length: Maximum length of a new token in bytes. Defaults to no limit. Hugging
-            Face's limit of n allows tokens of max(2, n - 1) bytes.
+            Face's limit of n allows tokens of up to max(2, n - 1) bytes.
         tie_break: Order of equally frequent pairs. `"lexicographic"` merges the largest
-            `(bytes, bytes)` first, as in CS336, and `"huggingface"` follows `tokenizers`.
-        trace: Callback invoked in order with a MergeTrace for each merge, after the next merge is
-            found or the training ends; see `trace_file`. Its time is not measured.
+            `(bytes, bytes)` first, as in CS336. `"huggingface"` follows `tokenizers`.
+        trace: Callback invoked with a MergeTrace for each merge, in order, once the next merge is
+            found or training ends; see `trace_file`. The timings exclude the callback.
         continue_from: `(vocab, merges)` of a trained or imported vocabulary to continue. Its merges
             are applied to the words first. Use the same split pattern. If the tie rule is also the
-            same, continuing on the same text gives the result of a single training.
+            same, continuing on the same text gives the same result as a single training run.
 
     Raises:
         ValueError, TypeError: If an option has an invalid value; see also `StartingVocabulary`.
 
     Attributes:
-        start: `StartingVocabulary` for `continue_from`.
-        timings: Seconds by phase after training. The phases are PHASES.
+        start: `StartingVocabulary` built from `continue_from`.
+        timings: Mapping from each phase in PHASES to its seconds, available after training.
     """
 
     name: ClassVar[str]
     """Key of the class in TRAINERS."""
 
     pairs: Callable[[Symbols], Iterable[Pair]] = staticmethod(pairwise)
-    """Returns the adjacent pairs of a word that may be merged."""
+    """Function that returns the adjacent pairs of a word that may be merged."""
 
     counts: list[int]
     """Number of occurrences of each word."""
@@ -116,22 +116,23 @@ class BPE_Trainer:
     def train(
         self, input_path: Corpus | PathsLike, vocab_size: int, special_tokens: Iterable[str]
     ) -> tuple[dict[int, bytes], list[Pair]]:
-        """Train on one or several files.
+        """Train on one or more files.
 
         Args:
-            input_path: File, glob such as `"data/*.txt"`, list of these, or Corpus. Text may be
-                UTF-8, JSON lines or Parquet, compressed or not.
-            vocab_size: Number of bytes (256), special tokens and merges together. For a continued
+            input_path: File, glob such as `"data/*.txt"`, list of files and globs, or Corpus. Files
+                may be UTF-8 text, JSON lines or Parquet, compressed or not.
+            vocab_size: Total number of bytes (256), special tokens and merges. For a continued
                 vocabulary, the highest new id plus one.
             special_tokens: Tokens to cut out of the text. They are not counted, and no merge
                 crosses them. Include the special tokens of a continued vocabulary.
 
         Returns:
-            vocab: Id -> bytes. Ids 0-255 are the bytes. The special tokens follow in the given
-                order, then the merged tokens in the order of the merges. All tokens are distinct. A
-                continued vocabulary keeps its ids, and new tokens follow in this order.
-            merges: Merged pairs in order, after those of a continued vocabulary. If no pair is left
-                to merge, training stops early with a warning.
+            vocab: Mapping from ids to tokens. Ids 0-255 are the single bytes. The special tokens
+                follow in the given order, then the merged tokens in the order of the merges. All
+                tokens are distinct. A continued vocabulary keeps its ids, and the new tokens follow
+                in the same order.
+            merges: Merged pairs in order, preceded by the merges of a continued vocabulary. If no
+                pair is left to merge, training stops early with a warning.
 
         Raises:
             ValueError: If `vocab_size` is too small, or a special token is empty, repeated or a
@@ -153,8 +154,8 @@ class BPE_Trainer:
         """Train on texts in memory, such as the rows of a dataset; see `train`.
 
         Args:
-            texts: Documents as strings or UTF-8 bytes, read one at a time. With `field`, rows:
-                dicts, a Hugging Face `datasets.Dataset`, or an Arrow table or stream.
+            texts: Documents (strings or UTF-8 bytes), read one at a time. With `field`, rows
+                instead: dicts, a Hugging Face `datasets.Dataset`, or an Arrow table or stream.
             errors: How to handle invalid UTF-8; see `Corpus`.
             field: Field or column that contains the text.
 
@@ -170,12 +171,12 @@ class BPE_Trainer:
         """Train on counted words; see `train`.
 
         Args:
-            word_counts: Pre-token (bytes) -> number of occurrences.
+            word_counts: Mapping from pre-tokens (bytes) to their numbers of occurrences.
 
         Raises:
-            ValueError: If a count is negative, the counted bytes exceed 64 bits, a WordCounts was
-                made with another pattern or other special tokens, or the merges make a special
-                token that is part of a word; see also `train`.
+            ValueError: If a count is negative, the counted bytes exceed 2^63 - 1, a WordCounts was
+                made with a different pattern or different special tokens, or the merges make a
+                special token that is part of a word; see also `train`.
             TypeError, OverflowError: See `WordCounts.from_mapping`.
         """
         if not isinstance(word_counts, Mapping):
@@ -189,7 +190,7 @@ class BPE_Trainer:
         return self._train(lambda splitter: counts, vocab_size, special_tokens)
 
     def count_words(self, corpus: Corpus | PathsLike, splitter: Splitter) -> Mapping[bytes, int]:
-        """Count the words of files with the options of the trainer; see `count_words`."""
+        """Count the words in files with the trainer's options; see `count_words`."""
         workers, progress = self.num_workers, self.progress
         return count_words(
             corpus, splitter, backend=self.counting, num_workers=workers, progress=progress
@@ -198,7 +199,7 @@ class BPE_Trainer:
     def check_request(
         self, vocab_size: int, special_tokens: Iterable[str]
     ) -> tuple[list[str], int]:
-        """Return the checked special tokens and the number of merges to learn; see `train`."""
+        """Check the arguments; return the special tokens and the number of merges to learn."""
         tokens = check_special_tokens(special_tokens)
         return tokens, self.start.num_merges(vocab_size, tokens)
 
@@ -230,10 +231,10 @@ class BPE_Trainer:
     def learn_merges(
         self, word_counts: WordCounts, num_merges: int, recorder: Recorder
     ) -> list[Pair]:
-        """Return up to `num_merges` merges, or fewer if no pair is left.
+        """Return `num_merges` merges, or fewer if no pair is left.
 
         A compiled version overrides this method. It must apply `min_frequency`, `max_token_length`
-        and `tie_break`, and report to `recorder` with `lap`, `advance` and `traced`.
+        and `tie_break`, and call the recorder's methods `lap`, `advance` and `traced`.
         """
         loop: Any = copy.copy(self)  # a copy, because its steps are replaced
         loop.counts = word_counts.counts.tolist()
@@ -245,5 +246,5 @@ class BPE_Trainer:
         return merges
 
     def tie(self, pair: Pair) -> Any:
-        """Return the sort key for equally frequent pairs. The largest is merged first."""
+        """Return the sort key of a pair. Of equally frequent pairs, the largest is merged first."""
         return pair

@@ -1,7 +1,7 @@
-"""Text drawings of the state of each trainer before a merge, for a few words.
+"""Text drawings that show the state of each trainer before a merge, for a few words.
 
-`python -m cs336_basics explain` prints these drawings. docs/stages.md shows those for the example
-of the course.
+`python -m cs336_basics explain` prints these drawings. docs/stages.md shows them for the course's
+example.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from cs336_basics.bpe.v3_heap import Entry
 from cs336_basics.pretokenization.counting.word_counts import WordCounts
 
 MOST_BYTES = 500
-"""Maximum total length of the distinct words in bytes, each of which may become a column."""
+"""Maximum total length of the distinct words, in bytes. Each byte may become a column."""
 
 _LINE = 110
-"""Maximum line length of a table with a column for each position."""
+"""Maximum line length of a table that has a column for each position."""
 _NO_COUNT_YET = 2**63 - 1
-"""Threshold of the native loop before it counts pairs."""
+"""Value of the native loop's threshold before pairs are counted."""
 
 
 def explain(words: Iterable[bytes], num_merges: int = 2, stage: str | None = None) -> str:
     """Return the merges, followed by the drawings of one or all trainers.
 
     Args:
-        words: Words of a text, with repetitions.
+        words: Words of a text, including repetitions.
         num_merges: Number of merges before the drawing. Fewer are made if no pair is left.
         stage: A name in TRAINERS. Defaults to all trainers that are built.
 
     Raises:
-        ValueError: If there are no words or too many bytes, or no trainer has this name.
+        ValueError: If `words` is empty or too long in total, or no trainer has this name.
         ImportError: If the trainer is not built.
     """
     word_counts = Counter(words)
@@ -54,7 +54,8 @@ def draw(stage: str, word_counts: Mapping[bytes, int], num_merges: int) -> str:
 
     Args:
         stage: A name in TRAINERS.
-        word_counts: Word -> number of occurrences. The words have at most MOST_BYTES bytes.
+        word_counts: Mapping from words to their numbers of occurrences. The words must have at most
+            MOST_BYTES bytes in total.
         num_merges: Number of merges before the drawing.
     """
     get_trainer(stage)()
@@ -79,12 +80,12 @@ class _Moment(NamedTuple):
     best: Pair | None
 
     def pairs(self) -> list[tuple[Pair, int]]:
-        """Return the pairs and their counts, the next pair to merge first."""
+        """Return the pairs and their counts, starting with the next pair to merge."""
         return sorted(self.pair_counts.items(), key=lambda item: (item[1], item[0]), reverse=True)
 
 
 def _moment(stage: str, word_counts: Mapping[bytes, int], num_merges: int) -> _Moment:
-    """Run a Python trainer until it has found the pair after `num_merges` merges."""
+    """Run a Python trainer for `num_merges` merges, until it has found the next pair."""
     num_bytes = sum(map(len, word_counts))
     if not num_bytes:
         raise ValueError("words must not be empty; try 'low lower widest'")
@@ -242,9 +243,9 @@ def _maximum(moment: _Moment) -> str:
 
 
 def _symbol(symbol: bytes) -> str:
-    r"""Return a symbol as text, with escapes such as \x07 or \u200b where it is not printable.
+    r"""Return a symbol as text. Unprintable characters become escapes such as \x07 or \u200b.
 
-    A point and a dash are quoted, because they have a meaning in the drawings.
+    The symbols "." and "-" are quoted, because they have a meaning in the drawings.
     """
     text = symbol.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
     text = "".join(c if c.isprintable() else _escaped(ord(c)) for c in text)
@@ -262,12 +263,12 @@ def _pair(pair: Pair) -> str:
 
 
 def _width(text: str) -> int:
-    """Return the width of a text on a terminal."""
+    """Return the number of terminal columns that a text takes up."""
     return len(text) + sum(east_asian_width(character) in "WF" for character in text)
 
 
 def _table(rows: Iterable[Iterable[object]]) -> str:
-    """Return rows as text in left-aligned columns."""
+    """Format rows as text with left-aligned columns."""
     cells = [[str(cell) for cell in row] for row in rows]
     widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]
     padded = [
@@ -278,7 +279,7 @@ def _table(rows: Iterable[Iterable[object]]) -> str:
 
 
 def _bands(rows: list[list[str]]) -> str:
-    """Return a table with a column for each position, split into tables that fit a line."""
+    """Format a table with a column for each position, split into tables that fit on a line."""
     names, *columns = zip(*rows, strict=True)
     bands: list[list[tuple[str, ...]]] = []
     width = _LINE

@@ -1,7 +1,7 @@
 """min_frequency, max_token_length and tie_break for Python trainers.
 
-The trainers contain only the algorithm. These functions wrap its steps. Compiled trainers implement
-the options in their loop.
+The trainers contain only the algorithm, and these functions wrap its steps. Compiled trainers
+implement the options in their merge loops.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TIE_BREAKS = ("lexicographic", "huggingface")
 
 
 def apply_options(loop: Any) -> None:
-    """Apply the options of a trainer to its steps. The trainer is a copy that learns once."""
+    """Wrap a trainer's steps to apply its options. Pass a copy to use for one training run."""
     if loop.max_token_length is not None:
         loop.pairs = functools.partial(_short_pairs, loop.max_token_length)
     if loop.min_frequency > 1:
@@ -29,7 +29,7 @@ def apply_options(loop: Any) -> None:
 
 
 def _short_pairs(limit: int, symbols: Symbols) -> Iterator[Pair]:
-    """Return the adjacent pairs of a word whose merged token has at most `limit` bytes."""
+    """Return the adjacent pairs of a word that merge into a token of at most `limit` bytes."""
     return (pair for pair in pairwise(symbols) if len(pair[0]) + len(pair[1]) <= limit)
 
 
@@ -44,11 +44,12 @@ def _frequent(
 class HuggingFaceIds:
     """The tie rule of `tokenizers`: merge the pair with the smallest (left id, right id) first.
 
-    Ids are those of `tokenizers` with the ByteLevel alphabet: first the bytes in the order of
-    `huggingface_byte_ranks`, then the merges.
+    Ids are assigned as in `tokenizers` with the ByteLevel alphabet: first to the bytes in the order
+    of `huggingface_byte_ranks`, then to the merged tokens.
 
     Args:
-        symbols: Tokens before the first merge: the bytes, then those of a continued vocabulary.
+        symbols: Tokens before the first merge: the bytes, then any tokens from the vocabulary being
+            continued.
     """
 
     def __init__(self, symbols: list[bytes]) -> None:
@@ -61,7 +62,7 @@ class HuggingFaceIds:
         return -self._id[pair[0]], -self._id[pair[1]]
 
     def merge(self, step: Callable[..., Any], words: Any, best: Pair, *state: Any) -> Any:
-        """Give the merged token the next id, even if it has one already; then merge."""
+        """Assign the next id to the merged token, even if it already has one, and then merge."""
         self._id[best[0] + best[1]] = self._next_id
         self._next_id += 1
         return step(words, best, *state)

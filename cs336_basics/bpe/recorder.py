@@ -1,7 +1,7 @@
-"""Recorder: the clock, the progress bar and the trace of a training.
+"""Recorder: the clock, the progress bar and the trace of a training run.
 
-It wraps the three steps of a trainer in Python: `count_pairs`, `find_best` and `merge`. Compiled
-trainers have their own clocks and report their seconds to the recorder.
+It wraps the three steps of a Python trainer: `count_pairs`, `find_best` and `merge`. Compiled
+trainers measure their steps themselves and report the seconds to the recorder.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ PHASES = (
     "building the vocabulary",
     "total",
 )
-"""Keys of `BPE_Trainer.timings`, which are wall-clock seconds. The phases add up to the total."""
+"""Keys of `BPE_Trainer.timings`. The values are wall-clock seconds, which add up to the total."""
 
 _NOTHING: Mapping[str, float] = MappingProxyType({})
 
 
 class Recorder:
-    """Measures one training.
+    """Measures one training run.
 
-    One clock runs through the whole training: each reading ends a phase and starts the next.
+    One clock runs throughout: each reading ends one phase and starts the next.
 
     Args:
-        trace: Called with the trace of each merge; see `BPE_Trainer`.
+        trace: Callback invoked with the MergeTrace of each merge; see `BPE_Trainer`.
         first_rank: Rank of the first merge.
 
     Attributes:
-        timings: Seconds so far by phase.
-        advance: Called with the number of merges learned since the last call.
+        timings: Seconds spent in each phase so far.
+        advance: Function to call with the number of merges learned since the last call.
     """
 
     def __init__(self, trace: Trace | None = None, first_rank: int = 0) -> None:
@@ -59,7 +59,7 @@ class Recorder:
 
         Args:
             phase: A name in PHASES.
-            measured: Seconds of this time that belong to other phases, by phase.
+            measured: Seconds to add to other phases instead, by phase.
         """
         now = time.perf_counter()
         self.timings[phase] += now - self._last
@@ -76,13 +76,13 @@ class Recorder:
 
     @contextlib.contextmanager
     def progress_bar(self, show: bool, num_merges: int) -> Iterator[None]:
-        """Show the progress of a block that learns merges."""
+        """Show a progress bar while a block learns merges."""
         with progress_bar(show, total=num_merges, unit=" merges", desc="learning merges") as bar:
             self.advance = bar.update
             yield
 
     def measure(self, loop: Any) -> None:
-        """Add clock, progress and trace to the steps of a trainer, a copy that learns once."""
+        """Wrap a trainer's steps to measure them. Pass a copy to use for one training run."""
         loop.count_pairs = self._timed("counting pairs", loop.count_pairs)
         loop.find_best = self._timed("finding the maximum", loop.find_best)
         loop.merge = self._advancing(self._timed("updating", loop.merge))
@@ -112,7 +112,7 @@ class Recorder:
         self.skip()
 
     def finish(self) -> None:
-        """End the last phase, the total and the trace."""
+        """End the last phase, set the total, and trace the last merge."""
         self.lap("building the vocabulary")
         self.timings["total"] = self._last - self._start - self._skipped
         if self.trace is not None and self._held_back is not None:
@@ -120,7 +120,7 @@ class Recorder:
             self.trace(self._held_back._replace(seconds_building=building))
 
     def _timed(self, phase: str, step: Callable[..., Any]) -> Callable[..., Any]:
-        # A late merge takes 20 microseconds, so the clock must be cheap.
+        # Late merges take about 20 microseconds each, so reading the clock must be cheap.
         clock, timings = time.perf_counter, self.timings
 
         def timed(*arguments: Any) -> Any:
@@ -144,7 +144,7 @@ class Recorder:
 
 
 class _Tracer:
-    """Adds a MergeTrace to the steps of a trainer."""
+    """Wraps a trainer's steps to record a MergeTrace for each merge."""
 
     def __init__(self, recorder: Recorder, loop: Any) -> None:
         self._recorder = recorder

@@ -1,7 +1,7 @@
-"""Reference for byte-pair encoding of one word: merging a pair, and merging by rank.
+"""Reference implementation of byte-pair encoding for one word: merge a pair, or merge by rank.
 
-Sennrich, Haddow and Birch 2016; over bytes and by rank: Radford et al. 2019. Trainers and encoders
-are tested against these functions.
+Sources: Sennrich, Haddow and Birch 2016; Radford et al. 2019 for merging bytes and merging by rank.
+Trainers and encoders are tested against these functions.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def merge_pair(symbols: Symbols, pair: Pair) -> Symbols:
 
 
 def merge_by_rank(symbols: Symbols, ranks: Mapping[Pair, int]) -> Symbols:
-    """Merge the leftmost pair with the lowest rank until no pair has a rank."""
+    """Repeatedly merge the leftmost pair with the lowest rank, until no pair has a rank."""
     while known := [(ranks[pair], i) for i, pair in enumerate(pairwise(symbols)) if pair in ranks]:
         _, i = min(known)
         symbols = (*symbols[:i], symbols[i] + symbols[i + 1], *symbols[i + 2 :])

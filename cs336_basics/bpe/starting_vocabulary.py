@@ -1,11 +1,11 @@
 """StartingVocabulary: the vocabulary before training, either the bytes or an existing vocabulary.
 
 To continue a vocabulary, its merges are applied to the words of the new text, as its tokenizer
-would. The merge loop then counts the pairs of the resulting symbols. On the text of the first
-training, both trainings together give the same merges as a single one, because the second training
-starts with the counts at which the first one stopped. This is true for learned merges. Edited
-merges may give another result, for example if two merges make the same token or a merge comes
-before the merges that make its parts.
+would. The merge loop then counts the pairs of the resulting symbols. If you continue on the same
+text, the two training runs together learn the same merges as a single run, because the second one
+starts with the counts at which the first one stopped. If the merges were edited, the result may
+differ, for example if two merges make the same token or a merge comes before the merges that make
+its parts.
 """
 
 from __future__ import annotations
@@ -33,20 +33,21 @@ class StartingVocabulary:
 
     Args:
         continued: `(vocab, merges)`. The vocabulary maps ids to tokens and must contain all 256
-            single bytes. Ids may be in any order and have gaps. Merges are pairs of tokens in
-            order of rank. Defaults to the bytes without merges.
+            single bytes. Ids may be in any order and have gaps. Merges are pairs of tokens, ordered
+            by rank. Defaults to the 256 bytes without merges.
 
     Attributes:
-        tokens: Id -> token.
-        merges: List of pairs.
+        tokens: Mapping from ids to tokens.
+        merges: List of pairs, ordered by rank.
         symbols: Distinct tokens that words can consist of: the 256 bytes in order, then the tokens
             of the merges in order.
-        num_ids: Highest id plus one. New tokens get the ids from there on.
+        num_ids: Highest id plus one, which becomes the first new token's id.
 
     Raises:
-        TypeError: If `continued` is not such a tuple, an id is not an int, or a token is not bytes.
-        ValueError: If an id is negative, a token is empty or repeated, a byte is missing, or a
-            merge is repeated or has a token or a result that is not in the vocabulary.
+        TypeError: If `continued` is not a tuple of this form, an id is not an int, or a token is
+            not bytes.
+        ValueError: If an id is negative, a token is empty or repeated, a byte is missing, a merge
+            is repeated, or one of its tokens or its result is not in the vocabulary.
     """
 
     def __init__(self, continued: tuple[Mapping[int, bytes], Iterable[Pair]] | None = None) -> None:
@@ -68,7 +69,7 @@ class StartingVocabulary:
 
         Returns:
             Array of shape (num_merges, 3) and dtype uint32: left, right and merged token, as
-            indices into `symbols`. Merges of a token that no merge makes are omitted.
+            indices into `symbols`. Merges that use a token no merge makes are omitted.
         """
         index = {symbol: i for i, symbol in enumerate(self.symbols)}
         rows = [
@@ -79,13 +80,13 @@ class StartingVocabulary:
         return np.array(rows, np.uint32).reshape(len(rows), 3)
 
     def symbol_bytes(self) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-        """Return the bytes of all `symbols`, and the offsets of their starts and of the end."""
+        """Return the concatenated `symbols`, and the offsets at which they start, and the end."""
         offsets = np.zeros(len(self.symbols) + 1, np.int64)
         np.cumsum([len(symbol) for symbol in self.symbols], out=offsets[1:])
         return np.frombuffer(b"".join(self.symbols), np.uint8), offsets
 
     def warn_of_unmade_tokens(self, special_tokens: Iterable[str]) -> None:
-        """Warn about tokens that are not special and that no merge makes."""
+        """Warn about tokens that are neither special nor made by a merge."""
         made = {*self.symbols, *map(str.encode, special_tokens)}
         unmade = [token for token in self.tokens.values() if token not in made]
         if unmade:
@@ -96,11 +97,11 @@ class StartingVocabulary:
             )
 
     def num_merges(self, vocab_size: int, special_tokens: Iterable[str]) -> int:
-        """Return the number of new merges in a vocabulary of this size.
+        """Return the number of new merges in a vocabulary of `vocab_size` tokens.
 
         Raises:
-            TypeError: If the size is not an int.
-            ValueError: If the size is too small, or a special token is a single byte.
+            TypeError: If `vocab_size` is not an int.
+            ValueError: If `vocab_size` is too small, or a special token is a single byte.
         """
         vocab_size = checked_integer("vocab_size", vocab_size, -MAX_INT64, MAX_INT64)
         known = set(self.tokens.values())
@@ -125,23 +126,23 @@ class StartingVocabulary:
     ) -> tuple[dict[int, bytes], list[Pair]]:
         """Return the vocabulary and merges after training.
 
-        New special tokens get the next ids, followed by the tokens of the new merges. These tokens
-        are distinct: a merge is applied wherever its pair occurs, so equal bytes between two token
-        boundaries are always split in the same way, and two pairs never make the same bytes. An
-        existing merge that could not be applied before keeps its rank.
+        New special tokens get the next ids, followed by the tokens of the new merges. The new
+        tokens are distinct: a merge is applied wherever its pair occurs, so equal bytes between two
+        token boundaries are always split in the same way, and two pairs never make the same bytes.
+        An existing merge that could not be applied before keeps its rank.
 
         Raises:
             ValueError: If a merge makes a special token.
 
         Warns:
-            UserWarning: If a merge makes an existing token from other parts than the existing
-                merges do. The token keeps its id.
+            UserWarning: If a new merge makes an existing token from different parts than the
+                existing merges do. The token keeps its id.
         """
         special = {token.encode(): token for token in special_tokens}
         known = set(self.tokens.values())
         made = list(map(b"".join, merges))
         for token in special.keys() & set(made):
-            # Only possible if the special tokens were not cut out of the counted text.
+            # This happens only if the special tokens were not cut out of the counted text.
             raise ValueError(
                 f"the merges make the special token {special[token]!r}, which is part of a word; "
                 "count the words with the same special_tokens"

@@ -1,8 +1,8 @@
-"""Traces: the time and the work of each merge of a training.
+"""Traces: the time and the work of each merge in a training run.
 
 A trainer calls `BPE_Trainer.trace` with a MergeTrace for each merge. `trace_file` writes them to a
 file. All stages have the same columns, so you can compare them. Columns that do not apply to a
-stage are 0: `naive` has no heap, and `native` does not know the word of a position.
+stage are 0: `naive` has no heap, and `native` does not know which word a position belongs to.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ class Work(NamedTuple):
     """Amount of data that a merge reads and changes."""
 
     occurrences: int = 0
-    """Merged occurrences of the pair in the distinct words. All stages give the same number."""
+    """Merged occurrences of the pair in the distinct words. This number is equal in all stages."""
     words: int = 0
-    """Words read. 0 in `native`."""
+    """Words read. Always 0 in `native`."""
     positions: int = 0
     """Symbols of these words. In `memoryview` and `native`, entries read from the list of
     occurrences, which in `native` includes stale ones."""
     pairs_searched: int = 0
-    """Pairs compared to find the maximum. 0 in stages with a heap."""
+    """Pairs compared to find the maximum. Always 0 in stages with a heap."""
     pairs_updated: int = 0
     """Additions to and subtractions from pair counts."""
     heap_entries: int = 0
-    """Heap entries popped to find the pair or pushed for new pairs. 0 without a heap."""
+    """Heap entries popped to find the pair or pushed for new pairs. Always 0 without a heap."""
 
 
 class MergeTrace(NamedTuple):
-    """One merge of a training.
+    """One merge in a training run.
 
     Seconds are split by phase, as in `BPE_Trainer.timings`. The first merge includes setting up and
     counting. The last merge includes building the vocabulary. `naive` counts pairs for every merge,
@@ -54,7 +54,7 @@ class MergeTrace(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """Seconds of all phases together."""
+        """Total seconds of all phases."""
         return sum(self[4:9])
 
 
@@ -68,9 +68,9 @@ COLUMNS = (*MergeTrace._fields[:-1], *Work._fields)
 def trace_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Trace]:
     """Yield a `trace` callback that writes each MergeTrace to a CSV file.
 
-    The first line contains the COLUMNS. The tokens `left` and `right` are Python literals such as
-    `b' the'`, which `ast.literal_eval` reads. The complete file appears when the block ends without
-    an exception.
+    The first line contains the names in COLUMNS. The tokens `left` and `right` are Python literals
+    such as `b' the'`, which you can read with `ast.literal_eval`. The complete file appears when
+    the block ends without an exception.
 
     Args:
         path: CSV file.
@@ -80,7 +80,7 @@ def trace_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iter
         FileExistsError: If the file exists and `overwrite` is False.
         OSError: If the file cannot be written.
     """
-    # Most trainings are not traced and do not need these imports.
+    # Most training runs are not traced and do not need these imports.
     import csv
 
     from cs336_basics._support.files import atomic_writer

@@ -18,10 +18,10 @@ class UnbuiltTrainer(BPE_Trainer):
 
 
 def unbuilt_trainer(name: str) -> type[BPE_Trainer]:
-    """Return a class with this trainer name that raises ImportError when called."""
+    """Return a trainer class with the given name that raises ImportError when called."""
     return type("UnbuiltTrainer", (UnbuiltTrainer,), {"name": name})
 
 
 def is_built(trainer: type[BPE_Trainer]) -> bool:
-    """Return whether a class in TRAINERS can be used."""
+    """Return whether a class in TRAINERS can be used, that is, any extension it needs is built."""
     return not issubclass(trainer, UnbuiltTrainer)

@@ -1,9 +1,9 @@
-"""Version 1, naive: recount every pair of every word at every merge.
+"""Version 1, naive: recount every pair in every word for every merge.
 
 This is the definition of BPE. Every other version must learn exactly these merges.
 
-Cost per merge: the length of all distinct words. Main drawback: a merge changes a handful of words,
-but all of them are counted again.
+Cost per merge: the total length of the distinct words. Main drawback: a merge changes only a
+handful of words, but all of them are counted again.
 """
 
 from __future__ import annotations

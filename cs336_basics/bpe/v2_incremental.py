@@ -1,7 +1,7 @@
-"""Version 2, incremental: count pairs once, then correct the counts that a merge changes.
+"""Version 2, incremental: count pairs once, then update the counts that a merge changes.
 
-Unlike v1, it counts before the loop and keeps an index from each pair to the words that contain it.
-A merge visits only those words and corrects the counts of their pairs.
+Unlike v1, it counts the pairs once, before the loop, and keeps an index from each pair to the words
+that contain it. A merge visits only these words and updates the counts of their pairs.
 
 Cost per merge: the words that contain the pair, and a search through all pairs for the maximum.
 Main drawback: on real text, this search takes most of the time.
@@ -21,7 +21,7 @@ class IncrementalTrainer(BPE_Trainer):
     name = "incremental"
 
     pair_words: defaultdict[Pair, set[int]]
-    """Pair -> indices of the words that contain it."""
+    """Mapping from pairs to the indices of the words that contain them."""
 
     def learn(self, words: list[Symbols], num_merges: int) -> list[Pair]:
         merges: list[Pair] = []
@@ -53,8 +53,8 @@ class IncrementalTrainer(BPE_Trainer):
         counts, pairs, pair_words = self.counts, self.pairs, self.pair_words
         new_token = best[0] + best[1]
         new_pairs: set[Pair] = set()
-        # Remove all old pairs of a changed word and add its new pairs. Finding the unchanged pairs
-        # would be faster but less simple.
+        # Remove all old pairs of a changed word and add all its new pairs. Skipping the unchanged
+        # pairs would be faster but more complicated.
         for index in list(pair_words[best]):
             symbols, count = words[index], counts[index]
             for pair in pairs(symbols):

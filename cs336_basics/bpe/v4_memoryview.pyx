@@ -1,9 +1,9 @@
-"""Version 4, memoryview: flat arrays, typed memoryviews, one loop without the GIL.
+"""Version 4, memoryview: flat arrays, typed memoryviews and a loop that releases the GIL.
 
-Unlike v3, no symbol is a Python object. One array contains the token ids of all words. Each
+Unlike in v3, no symbol is a Python object. One array contains the token ids of all words. Each
 position is in two linked lists: one links it to its neighbours in the word, the other to the next
-and previous position of the same pair. A merge then takes constant time for each occurrence,
-regardless of the length of the word, and needs no search:
+and previous positions of the same pair. A merge then takes constant time per occurrence, regardless
+of the length of the word, and needs no search:
 
     position   0    1    2    3    4    5         (the words "low" and "lot")
     token      l    o    w    l    o    t
@@ -11,8 +11,9 @@ regardless of the length of the word, and needs no search:
     same_next  3    -    -    -    -    -         (l, o) occurs at 0 and at 3
 
 The positions in the list of a pair ascend, because a merge visits them from left to right and
-appends to the lists of the new pairs. So runs such as "aaaa" merge from the left, as BPE requires.
-A hash table maps (left id, right id) to a dense pair id. The lazy heap is that of v3.
+appends to the lists of the new pairs. Runs such as "aaaa" are therefore merged from the left, as
+BPE requires. A hash table maps (left id, right id) to a dense pair id. The lazy heap is the same as
+in v3.
 
 Cost per merge: O(occurrences of the pair). Main drawbacks: the positions of a pair are spread over
 memory, so a large corpus causes cache misses, and one core does all the work.
@@ -91,17 +92,17 @@ class MemoryviewTrainer(BPE_Trainer):
 
 
 cdef class MergeLoop:
-    """The state of the merge loop: words as linked positions, pairs, and a heap of pairs.
+    """State of the merge loop: words as linked positions, pairs, and a heap of pairs.
 
     Args:
         word_counts: A WordCounts.
-        trainer: BPE_Trainer with the options and the continued vocabulary.
+        trainer: BPE_Trainer that has the options and the continued vocabulary.
 
     Attributes:
-        seconds_counting: Seconds of counting pairs.
-        seconds_finding, seconds_updating: Seconds of the last call of `run`, by phase.
-        trace: (count, seconds of finding, seconds of updating, Work) of each merge, if the trainer
-            has a trace.
+        seconds_counting: Seconds spent counting pairs.
+        seconds_finding, seconds_updating: Seconds spent in each phase of the last call of `run`.
+        trace: (count, seconds spent finding, seconds spent updating, Work) for each merge, if the
+            trainer has a trace.
 
     Raises:
         OverflowError: If the words have 2^31 bytes or more in total.
@@ -133,7 +134,7 @@ cdef class MergeLoop:
     cdef uint64_t slot_mask
     cdef HashSeed seed
 
-    # the heap: pair ids, and their counts when they were pushed; grown by doubling
+    # the heap: pair ids and the pairs' counts when pushed; grown by doubling
     cdef readonly count_t[::1] heap_count
     cdef readonly pair_t[::1] heap_pair
     cdef readonly Py_ssize_t heap_size
@@ -142,7 +143,7 @@ cdef class MergeLoop:
     cdef count_t min_count
     cdef int64_t max_length
     cdef bint traced
-    cdef Py_ssize_t num_occurrences, num_words, num_updates, num_heap_entries  # of the last merge
+    cdef Py_ssize_t num_occurrences, num_words, num_updates, num_heap_entries  # for the last merge
 
     def __init__(self, word_counts, trainer):
         if len(word_counts.data) >= 2**31:
@@ -190,8 +191,8 @@ cdef class MergeLoop:
         """Learn up to `num_merges` more merges, or fewer if no pair is left.
 
         Returns:
-            List of (left id, right id). Ids 0-255 are the bytes. The tokens of the continued merges
-            follow, then those of the learned merges.
+            List of (left id, right id). Ids 0-255 are the bytes, followed by the tokens of the
+            continued merges and the tokens of the learned merges.
         """
         cdef Py_ssize_t done = 0
         cdef pair_t best
@@ -313,7 +314,7 @@ cdef class MergeLoop:
         return 0
 
     cdef pair_t find_or_add(self, token_t left, token_t right) except -2 nogil:
-        """Return the id of a pair. An unknown pair gets a new id and an empty list."""
+        """Return the id of a pair. A new pair gets a new id and an empty list."""
         cdef uint64_t slot = hash_pair(self.seed, left, right) & self.slot_mask
         cdef pair_t pair = self.slots[slot]
         while pair != NONE:
@@ -323,7 +324,7 @@ cdef class MergeLoop:
             pair = self.slots[slot]
         if self.num_pairs == self.pair_left.shape[0]:
             self.grow_pairs()
-            return self.find_or_add(left, right)  # the slots have moved
+            return self.find_or_add(left, right)  # the slots were reallocated
         pair = self.num_pairs
         self.num_pairs += 1
         self.slots[slot] = pair
@@ -335,7 +336,7 @@ cdef class MergeLoop:
         return pair
 
     cdef int grow_pairs(self) except -1 with gil:
-        """Double the capacity for pairs. There are always four slots for each pair."""
+        """Double the capacity for pairs. There are always four slots per pair."""
         cdef Py_ssize_t size = 2 * self.pair_left.shape[0]
         cdef pair_t pair
         cdef uint64_t slot
@@ -354,7 +355,7 @@ cdef class MergeLoop:
         return 0
 
     cdef inline bint fits(self, token_t left, token_t right) noexcept nogil:
-        """Return whether a pair may be merged. Pairs that are too long are in no list."""
+        """Return whether a pair may be merged. Pairs that are too long are not in any list."""
         return self.max_length == INT64_MAX or (
             <int64_t>self.tokens.get().length(left) + self.tokens.get().length(right)
             <= self.max_length
@@ -372,7 +373,7 @@ cdef class MergeLoop:
             if self.pair_count[pair] == self.heap_count[0]:
                 self.pop_top()
                 return pair
-            # The count fell after the push: push the pair again with its current count, or drop it.
+            # The count fell after the push: push the pair again with its new count, or drop it.
             if self.pair_count[pair] >= self.min_count:
                 self.heap_count[0] = self.pair_count[pair]
                 self.sift_down(0)
@@ -446,9 +447,10 @@ def _grown(view, size):
 
 
 def split_words(word_counts, start):
-    """Return the symbols of all words before the first new merge, and their number in each word.
+    """Return the symbols of all words before the first new merge, and the number in each word.
 
-    This is a compiled `StartingVocabulary.split`. The symbols are indices into `start.symbols`.
+    This is a compiled version of `StartingVocabulary.split`. The symbols are indices into
+    `start.symbols`.
     """
     if not start.merges:
         return word_counts.data, np.diff(word_counts.offsets)

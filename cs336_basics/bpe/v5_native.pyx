@@ -1,8 +1,9 @@
 """Version 5, native: a merge loop in C++ on flat arrays.
 
-Unlike v4, positions are not linked, and pairs too rare to be merged are not stored. The algorithm
-is in `native/merging/flat_merge_loop.hpp`. This file passes the counted words to it as arrays. It
-runs the loop for a tenth of a second at a time, so Ctrl-C and the progress bar respond quickly.
+Unlike in v4, positions are not linked, and pairs that are too rare to be merged are not stored. The
+algorithm is in `native/merging/flat_merge_loop.hpp`. This file passes the counted words to it as
+arrays, and runs the loop for a tenth of a second at a time so that Ctrl-C and the progress bar
+respond quickly.
 
 Cost per merge: O(occurrences of the pair), most of them close together in memory. Main drawback:
 the code is hard to change; read v1 to v4 first.
@@ -75,12 +76,12 @@ cdef extern from "merging/flat_merge_loop.hpp" namespace "cs336" nogil:
         const MergeOptions& options) except +
 
 cdef extern from "Python.h":
-    # Declared without `except`: the merge loop raises the exception when it returns.
+    # Declared without `except`: the exception is raised after the merge loop has returned.
     int PyErr_CheckSignals()
 
 
 cdef cbool keep_going() noexcept with gil:
-    """Run signal handlers, such as that of Ctrl-C, and return whether none raised an exception."""
+    """Run signal handlers, such as the one for Ctrl-C. Return whether none raised an exception."""
     return PyErr_CheckSignals() == 0
 
 
@@ -88,8 +89,8 @@ class NativeTrainer(BPE_Trainer):
     """Runs the merge loop in C++.
 
     Attributes:
-        omit: Parts of the merge loop to switch off: "threshold", "sorted words" or "prefetch". The
-            merges stay the same. Benchmarks use it to measure the gain of each part.
+        omit: Optimizations to switch off: "threshold", "sorted words" or "prefetch". The merges do
+            not change. Benchmarks use this attribute to measure the gain of each optimization.
         step_seconds: Seconds between updates of the progress bar and checks for Ctrl-C.
     """
 
@@ -101,7 +102,7 @@ class NativeTrainer(BPE_Trainer):
         cdef const uint8_t[::1] data
         cdef const int64_t[::1] offsets, counts
         data, offsets, counts = word_counts.buffers
-        # Every merge removes a symbol, so there are fewer merges than bytes.
+        # Every merge removes at least one symbol, so there are fewer merges than bytes.
         num_merges = min(num_merges, data.shape[0])
         if not num_merges:
             return []
@@ -167,7 +168,7 @@ class NativeTrainer(BPE_Trainer):
 
 
 def merge_state(word_counts, num_merges):
-    """Return the state of the merge loop after some merges of a WordCounts, for `explain`.
+    """Return the state of the merge loop after merging a WordCounts, for `explain`.
 
     Returns:
         threshold: Minimum count of stored pairs.

@@ -1,4 +1,4 @@
-"""Counts the data that each merge of a Python trainer reads and changes."""
+"""WorkCounter: counts the data that each merge of a Python trainer reads and changes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from cs336_basics.bpe.trace import Work
 
 
 class WorkCounter:
-    """Counts the work of a trainer from the words, the pair counts and the index of the trainer.
+    """Counts the work of a trainer, based on its words, pair counts and index.
 
     Args:
-        loop: Trainer, a copy that learns once.
+        loop: Copy of a trainer, used for one training run.
     """
 
     def __init__(self, loop: Any) -> None:
@@ -27,7 +27,7 @@ class WorkCounter:
         return self._lookups
 
     def of_merge(self, words: list[Symbols], best: Pair, pair_counts: dict[Pair, int]) -> Work:
-        """Return the work of finding this pair and of merging it."""
+        """Return the work of finding this pair and merging it."""
         pair_words = getattr(self._loop, "pair_words", None)
         if pair_words is not None:
             words = [words[index] for index in pair_words[best]]
@@ -49,7 +49,7 @@ class WorkCounter:
 
 
 class _Lookups:
-    """Pair counts that count lookups. `HeapTrainer.find_best` makes one for each popped entry."""
+    """Pair counts that count lookups. `HeapTrainer.find_best` looks up each entry that it pops."""
 
     def __init__(self, pair_counts: dict[Pair, int]) -> None:
         self._pair_counts = pair_counts

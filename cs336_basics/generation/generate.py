@@ -1,7 +1,7 @@
-"""Generation of token ids, one at a time, with or without a key-value cache.
+"""Generating token ids one at a time, with or without a key-value cache.
 
-Read `generate` first. `next_window` decides which tokens the model sees, with a cache or without,
-so the cache changes only the speed.
+Read `generate` first. Whether or not there is a cache, `next_window` decides which tokens the model
+sees, so the cache changes only the speed.
 """
 
 from __future__ import annotations
@@ -35,26 +35,27 @@ def generate(
     """Yield the ids of tokens that continue a prompt, each as soon as it is drawn.
 
     The model sees at most the last `context_length` tokens. When a text has filled the context, the
-    model continues from the last half of it, and the context fills up again. A window that slides
-    by one token would change the position of every token in it and invalidate the whole cache.
+    model continues from the last half, and the context fills up again. A window that slides by one
+    token would change the position of every token in it and invalidate the whole cache.
 
     Args:
-        model: The model, which is not changed.
+        model: The model. It is not modified.
         prompt_ids: At least one token id. To start a new document, pass the end-of-text token.
         max_new_tokens: Maximum number of tokens to yield.
         sampling: How to draw each token. Defaults to the model's distribution, `Sampling()`.
         eos_id: Token that ends the text. It is not yielded.
-        allowed_ids: Ids that may be drawn, for example those in a tokenizer that has fewer ids than
-            the model. Defaults to all.
-        generator: A CPU generator, which gives the same text on every device. Defaults to torch's
-            global one.
-        use_cache: Whether to keep keys and values of earlier tokens. False computes them again for
-            each token, which is slower and gives the same text up to ties within rounding.
+        allowed_ids: Ids that may be drawn, such as the tokenizer's ids if the model has more.
+            Defaults to all ids.
+        generator: A CPU generator, so the text is the same on every device. Defaults to torch's
+            global generator.
+        use_cache: Whether to keep the keys and values of earlier tokens. False recomputes them for
+            each token, which is slower but gives the same text, except where rounding breaks a tie.
 
     Raises:
         TypeError: If an id or `max_new_tokens` is not an int.
-        ValueError: If an argument is out of range. Both are raised by the call itself, not by the
-            first token.
+        ValueError: If an argument is out of range.
+
+    Errors are raised by the call itself, not when the first token is requested.
     """
     max_new_tokens = checked_integer("max_new_tokens", max_new_tokens, 0)
     texts = _Texts(model, [prompt_ids], sampling, eos_id, allowed_ids, use_cache)
@@ -83,9 +84,9 @@ def generate_batch(
 ) -> list[list[int]]:
     """Return the ids of tokens that continue each prompt. Prompts may differ in length.
 
-    Each result equals that of `generate` for the same prompt and generator, up to ties within
-    rounding. Each step computes the next token of all unfinished texts in one batch. Arguments and
-    errors are the same as in `generate`, except that `generators` has one generator per prompt.
+    Each result equals that of `generate` for the same prompt and generator, except where rounding
+    breaks a tie. Each step computes the next token of all unfinished texts in one batch. Arguments
+    and errors are the same as in `generate`, except that `generators` has one generator per prompt.
     """
     max_new_tokens = checked_integer("max_new_tokens", max_new_tokens, 0)
     texts = _Texts(model, prompts, sampling, eos_id, allowed_ids, use_cache)
@@ -121,10 +122,10 @@ def next_window(window: list[int], token_id: int, context_length: int) -> list[i
 
 
 class _Texts:
-    """A batch of growing texts and the state to draw their next tokens.
+    """A batch of growing texts, and the state for drawing their next tokens.
 
     The cache contains all tokens of each window except the last. After a window is cut to its last
-    half, its part of the cache is computed again.
+    half, its row of the cache is recomputed.
     """
 
     def __init__(
@@ -177,13 +178,13 @@ class _Texts:
         if self.cache is not None and rows:
             self.cache.select(rows)
 
-    # Turns off gradients here because a `with` around the `yield` in `generate` would also turn
-    # them off in the code that consumes the tokens.
+    # Gradients are turned off here because a `with` around the `yield` in `generate` would also
+    # turn them off in the code that consumes the tokens.
     @torch.no_grad()
     def next_logits(self) -> Tensor:
-        """Return the logits (texts, vocab_size) of the token after each text."""
+        """Return the logits (texts, vocab_size) for the token after each text."""
         device = self.weight.device
-        if self.cache is None:  # the readable way, which computes each window separately
+        if self.cache is None:  # readable: computes each window separately
             rows = [self.model(torch.tensor([window], device=device)) for window in self.windows]
             return torch.stack([logits[0, -1] for logits in rows])
 
@@ -197,7 +198,7 @@ class _Texts:
         return logits[:, -1]
 
     def _filled_cache(self, windows: list[list[int]]) -> KVCache:
-        """Return a new cache with all tokens of the windows except the last of each."""
+        """Return a new cache with all tokens of each window except the last."""
         cache = self._new_cache(len(windows))
         lengths = [len(window) - 1 for window in windows]
         if max(lengths) > 0:
@@ -214,7 +215,7 @@ class _Texts:
 
 
 def checked_id(token_id: int, vocab_size: int) -> int:
-    """Return `token_id` as an int, or raise if it is not in the model's vocabulary."""
+    """Return `token_id` as an int, or raise an error if it is not in the model's vocabulary."""
     number = checked_integer("a token id", token_id, -(2**63))
     if not 0 <= number < vocab_size:
         raise ValueError(

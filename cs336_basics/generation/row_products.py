@@ -1,8 +1,8 @@
 """Faster products of a single row and a matrix, the main cost of generating one text on a CPU.
 
-The product reads each weight once, so memory bandwidth limits it. PyTorch multiplies a single row
-in one thread. A dot product with each row of the matrix uses all threads and takes 4.6 instead of
-5.9 ms per token (benchmarks/NOTES.md).
+The product reads each weight once, so memory bandwidth limits its speed. PyTorch multiplies a
+single row in one thread. Dot products with the rows of the matrix use all threads and take 4.6
+instead of 5.9 ms per token (benchmarks/NOTES.md).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class RowLinear(Linear):
 def with_row_products(model: TransformerLM) -> TransformerLM:
     """Return a copy of the model that shares its weights and uses `RowLinear`.
 
-    A model that is sharded, not on the CPU or not in float32 is returned as it is.
+    A model that is sharded, not on the CPU or not in float32 is returned unchanged.
     """
     weight = next(model.parameters())
     # Sharding changes the class of the model, and its modules cannot be copied.

@@ -18,7 +18,7 @@ class Sampling(Checked):
     """How to draw a token from logits.
 
     The repetition penalty is applied first, then the temperature, then the filters top-k, top-p and
-    min-p in this order. Each filter sees the renormalized result of the previous one.
+    min-p, in this order. Each filter receives the renormalized result of the previous one.
 
     Raises:
         ValueError: If a value is not a number or is out of range.
@@ -29,7 +29,7 @@ class Sampling(Checked):
     )
     top_k: Count | None = option("sample only from this many likeliest tokens", None)
     top_p: float = option(
-        "sample only from the smallest set of likeliest tokens whose probabilities sum to this",
+        "sample only from the smallest set of likeliest tokens with at least this probability",
         1.0, gt=0, le=1,
     )  # fmt: skip
     min_p: float = option(
@@ -53,12 +53,12 @@ class Sampling(Checked):
         Args:
             logits: Logits of one text, shape (vocab_size,).
             previous_ids: Ids of the text so far, for the repetition penalty.
-            generator: A CPU generator. Defaults to torch's global one.
+            generator: A CPU generator. Defaults to torch's global generator.
             allowed: Boolean CPU tensor of shape (vocab_size,), True for ids that may be drawn. At
-                least one must be True. Defaults to all.
+                least one must be True. Defaults to all ids.
 
         Raises:
-            ValueError: If the logits have another shape or are not finite.
+            ValueError: If the logits have the wrong shape or are not finite.
         """
         if logits.ndim != 1:
             raise ValueError(f"logits must have shape (vocab_size,), got {tuple(logits.shape)}")
@@ -77,17 +77,17 @@ class Sampling(Checked):
             probabilities = keep_top_k(probabilities, self.top_k)
             probabilities = probabilities / probabilities.sum()
         probabilities = keep_nucleus(probabilities, self.top_p)
-        # Min-p compares probabilities with each other, so they need not sum to 1.
+        # Min-p only compares probabilities with each other, so they need not sum to 1.
         probabilities = keep_likely(probabilities, self.min_p)
         return int(torch.multinomial(probabilities, 1, generator=generator))
 
 
 def penalize_repetition(logits: Tensor, previous_ids: Sequence[int], penalty: float) -> Tensor:
-    """Return logits (vocab_size,) that make tokens of the text so far less likely (penalty > 1).
+    """Return logits (vocab_size,) that make tokens in the text so far less likely (penalty > 1).
 
     Positive logits are divided by the penalty and negative logits multiplied by it, once per token
-    however often it occurred (Keskar et al. 2019, "CTRL", section 4.1). The rule for negative
-    logits comes from the code of the paper, since dividing them would make the token more likely.
+    no matter how often it occurred (Keskar et al. 2019, "CTRL", section 4.1). The rule for negative
+    logits comes from the paper's code; dividing them would make the token more likely.
     """
     ids = torch.tensor(sorted(set(previous_ids)), dtype=torch.long)
     seen = logits[ids]

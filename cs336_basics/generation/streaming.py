@@ -1,4 +1,4 @@
-"""Generated text as a stream of complete characters, up to a stop string."""
+"""Streaming generated text in complete characters, up to a stop string."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def generate_text(
 ) -> Iterator[str]:
     """Yield text that continues a prompt as it is generated, in strings of complete characters.
 
-    The text ends before `<|endoftext|>`, before the first string of `stop`, or after
+    The text ends before `<|endoftext|>`, before the first occurrence of a stop string, or after
     `max_new_tokens` tokens. If the model has more ids than the tokenizer, the extra ids are never
     drawn.
 
@@ -42,9 +42,9 @@ def generate_text(
         stop: Strings that end the text; see `stop_at`.
 
     Raises:
-        ValueError: If an argument is out of range, or the tokenizer's vocabulary is missing
-            `<|endoftext|>` or a byte of the prompt. Raised by the call itself, not by the first
-            string.
+        ValueError: If an argument is out of range, or `<|endoftext|>` or a byte of the prompt is
+            missing from the tokenizer's vocabulary. It is raised by the call itself, not when the
+            first string is requested.
     """
     eos_id = tokenizer.special_token_id(END_OF_TEXT)
     vocab_size = model.config.vocab_size
@@ -71,16 +71,18 @@ def stream_text(tokenizer: Tokenizer, token_ids: Iterable[int]) -> Iterator[str]
 
 
 def stop_at(texts: Iterable[str], stop: Sequence[str]) -> Iterator[str]:
-    """Yield the text in `texts` up to, but not including, the first string of `stop`.
+    """Yield the text in `texts` up to, but not including, the first stop string.
 
     A stop string may be split over any number of `texts`, so characters that could start one are
-    held back until the next characters decide. The first stop string to be complete ends the text.
-    If several are completed by the same character, the longest counts. Nothing after it is read
-    from `texts`.
+    held back until the following characters show whether they do. The first stop string to be
+    completed ends the text. If the same character completes several, the longest counts. Nothing
+    more is then read from `texts`.
 
     Raises:
         TypeError: If `stop` is a single string.
-        ValueError: If a stop string is empty. Both are raised by the call itself.
+        ValueError: If a stop string is empty.
+
+    Errors are raised by the call itself, not when the first string is requested.
     """
     if isinstance(stop, str):
         raise TypeError(f"stop must be a list of strings, such as ['.'], got {short_repr(stop)}")

@@ -1,4 +1,4 @@
-"""A Transformer language model written from scratch on torch. It maps token ids to logits.
+"""A Transformer language model that maps token ids to logits, written from scratch in PyTorch.
 
 Reading order: `config.py`, `layers.py`, `attention.py`, `kv_cache.py` (for generation),
 `transformer.py`. `accounting.py` counts the FLOPs and activations of a model.

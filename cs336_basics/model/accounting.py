@@ -1,7 +1,7 @@
 """The cost of a model by part: FLOPs of a forward pass and activations kept for the backward pass.
 
 These counts come from formulas. `training/memory.py` runs the real code on tensors without data and
-also finds the memory that the formulas leave out.
+includes the memory that the formulas leave out.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from cs336_basics.model.config import ModelConfig
 
 
 def forward_flops(config: ModelConfig) -> dict[str, int]:
-    """Return the FLOPs of a forward pass over one sequence of the context length, by part.
+    """Return the FLOPs of a forward pass over a full-length sequence, by part.
 
-    Only matrix products count: multiplying (m, k) by (k, n) takes 2 m k n FLOPs. Scores count for
-    all pairs of positions, masked or not. The embedding is a lookup and counts as zero.
+    Only matrix products are counted: multiplying (m, k) by (k, n) takes 2 m k n FLOPs. Scores are
+    counted for all pairs of positions, masked or not. The embedding is a lookup and counts as zero.
 
     Returns:
         FLOPs under "attention projections" (queries, keys, values and output), "attention scores"
@@ -30,20 +30,20 @@ def forward_flops(config: ModelConfig) -> dict[str, int]:
 
 
 def kept_activations(config: ModelConfig) -> dict[str, int]:
-    """Return how many values one sequence of the context length keeps for the backward pass.
+    """Return the number of values that a full-length sequence keeps for the backward pass, by part.
 
     The count covers the results of the operations that CS336 counts: RMSNorm, projections, scores,
-    softmax, the weighted sum of the values, products and SiLU of the feed-forward network, final
+    softmax, the weighted sum of the values, products and SiLU in the feed-forward network, final
     norm, logits, and the cross-entropy of each logit. It leaves out residual sums, rotations and
     everything that depends on the implementation.
 
     Returns:
-        Numbers of values under "norms", "attention projections" (including the weighted sum),
+        Counts under "norms", "attention projections" (including the weighted sum),
         "attention scores" (including the softmax), "feed-forward" and "head" (including the
         cross-entropy).
     """
     tokens, width, layers = config.context_length, config.d_model, config.num_layers
-    # W1 x and its SiLU; the gate adds W3 x and their product.
+    # W1 x and SiLU(W1 x). The gate adds W3 x and SiLU(W1 x) * W3 x.
     inner = 4 if config.ffn == "swiglu" else 2
     norms = {"pre": 2 * layers + 1, "post": 2 * layers, "none": 0}[config.norm]
     return {

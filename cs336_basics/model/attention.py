@@ -1,4 +1,4 @@
-"""Attention: softmax, scaled dot-product attention, rotary positions and the multi-head layer.
+"""Attention: softmax, scaled dot-product attention, rotary embeddings and the multi-head layer.
 
 In shapes, "..." stands for any number of batch dimensions, including heads.
 """
@@ -39,8 +39,8 @@ def scaled_dot_product_attention(
         Q: Queries, shape (..., queries, d_k).
         K: Keys, shape (..., keys, d_k).
         V: Values, shape (..., keys, d_v).
-        mask: Boolean, shape (..., queries, keys), True where a query attends to a key. A query
-            that attends to no key gets NaN. Defaults to attending everywhere.
+        mask: Boolean, shape (..., queries, keys), True where a query attends to a key. The result
+            is NaN for a query that attends to no key. Defaults to attending everywhere.
 
     Returns:
         Weighted sums of the values, shape (..., queries, d_v).
@@ -64,14 +64,14 @@ def causal_attention(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
 
 
 def blocked_causal_attention(Q: Tensor, K: Tensor, V: Tensor, num_blocks: int = 2) -> Tensor:
-    """Compute `causal_attention` in blocks of queries, which skips part of the masked scores.
+    """Compute `causal_attention` in blocks of queries, skipping part of the masked scores.
 
     Q, K, V and the result have shape (..., sequence, d_k). The result has the dtype of V. The
     queries are split into `num_blocks` blocks of equal length; the last one may be shorter. Each
     block attends to the keys up to its own end, so n blocks skip (n - 1) / 2n of the scores: a
     quarter with two blocks. More blocks skip more scores but make the matrix products smaller.
 
-    Softmax is computed in float32 or float64. Memory is quadratic in the sequence length.
+    Softmax is computed in float32 or float64. Memory use is quadratic in the sequence length.
     """
     sequence = Q.shape[-2]
     size = -(-sequence // num_blocks)
@@ -88,7 +88,7 @@ def blocked_causal_attention(Q: Tensor, K: Tensor, V: Tensor, num_blocks: int = 
 
 
 def fused_causal_attention(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
-    """Compute `causal_attention` with PyTorch's fused kernel, in memory linear in the sequence."""
+    """Compute `causal_attention` with PyTorch's fused kernel, whose memory use is linear."""
     return torch.nn.functional.scaled_dot_product_attention(Q, K, V, is_causal=True)
 
 
@@ -101,21 +101,22 @@ CAUSAL_ATTENTION: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
 
 
 class RotaryPositionalEmbedding(Module):
-    """Rotary position embedding (RoPE), which rotates pairs of features by angles of the position.
+    """Rotary position embedding (RoPE), which rotates pairs of features depending on the position.
 
-    At position i the features (2k, 2k + 1) are rotated by i * theta^(-2k / d_k), so that the dot
-    product of a query and a key depends only on their distance (Su et al. 2021, section 3.2).
+    At position i, the features (2k, 2k + 1) are rotated by i * theta^(-2k / d_k), so the position
+    affects the dot product of a query and a key only through their distance (Su et al. 2021,
+    section 3.2).
 
     The tables `cos` and `sin`, (max_seq_len, d_k / 2) in float32, are buffers: they move with the
     module but are not saved, since the arguments determine them. The rotation is computed in
-    float32, also under autocast. `.to(torch.bfloat16)` casts the tables; the `dtype` of
+    float32, even under autocast. `.to(torch.bfloat16)` casts the tables; the `dtype` of
     TransformerLM does not.
 
     Args:
         theta: Base of the angles, positive and finite.
-        d_k: Features of a query or key, an even number.
+        d_k: Number of features in a query or key, even.
         max_seq_len: Number of positions in the tables.
-        device: Device of the tables.
+        device: Device for the tables.
 
     Raises:
         ValueError: If d_k is odd, or theta is not positive and finite.
@@ -143,7 +144,7 @@ class RotaryPositionalEmbedding(Module):
         self.register_buffer("sin", angle.sin(), persistent=False)
 
     def forward(self, x: Tensor, token_positions: Tensor | None = None) -> Tensor:
-        """Return x rotated, with the same shape and dtype.
+        """Return x rotated by its positions, with the same shape and dtype.
 
         Args:
             x: Queries or keys, shape (..., sequence, d_k).
@@ -163,20 +164,20 @@ class MultiHeadSelfAttention(Module):
     Each head has d_k = d_v = d_model / num_heads features.
 
     Args:
-        d_model: Features of each token.
+        d_model: Number of features per token.
         num_heads: Number of heads, a divisor of d_model.
-        rope: Rotation of queries and keys, shared by all layers of a model. None uses no
-            positions.
+        rope: Rotation of queries and keys, shared by all layers of a model. None means no
+            position embedding.
         attention: Key of CAUSAL_ATTENTION. The results are equal up to rounding. "blocked" falls
             back to PyTorch's kernel when a cache is used.
         qk_norm_eps: If given, queries and keys pass through an RMSNorm with this eps before RoPE
-            (Henry et al. 2020, "Query-Key Normalization", with RMSNorm and gains as in later
+            (Henry et al. 2020, "Query-Key Normalization"; RMSNorm with gains follows later
             models).
         device: Device of the weights.
         dtype: Dtype of the weights.
 
     Raises:
-        ValueError: If num_heads does not divide d_model, or the d_k of `rope` differs.
+        ValueError: If num_heads does not divide d_model, or `rope` has a different d_k.
     """
 
     def __init__(
@@ -226,8 +227,8 @@ class MultiHeadSelfAttention(Module):
             token_positions: Positions for RoPE, shape (..., sequence), broadcast against the batch
                 dimensions of x. They do not affect the causal mask, which follows the order in x.
                 Required with a cache, in shape (batch, sequence).
-            cache: Keys and values of earlier tokens, to which x also attends. The keys and values
-                of x are added.
+            cache: Keys and values of earlier tokens, to which x also attends. The call adds the
+                keys and values of x.
         """
         q = self._split_heads(self.q_proj(x))  # (..., heads, sequence, d_k)
         k = self._split_heads(self.k_proj(x))  # (..., heads, sequence, d_k)
@@ -235,7 +236,7 @@ class MultiHeadSelfAttention(Module):
         if self.q_norm is not None and self.k_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
         if self.rope is not None:
-            # The heads of a text share its positions, (..., 1, sequence).
+            # All heads share the positions: (..., 1, sequence).
             positions = None if token_positions is None else token_positions.unsqueeze(-2)
             q, k = self.rope(q, positions), self.rope(k, positions)
 
@@ -251,7 +252,10 @@ class MultiHeadSelfAttention(Module):
     def _attend_to_cache(
         self, q: Tensor, k: Tensor, v: Tensor, token_positions: Tensor, cache: LayerCache
     ) -> Tensor:
-        """Store k and v, then let each q, (batch, heads, sequence, d_k), attend up to its slot."""
+        """Store k and v, then let each query attend to the slots up to its own.
+
+        q, k and v have shape (batch, heads, sequence, d_k).
+        """
         cache.store(k, v, token_positions)
         keys, values = cache.keys.to(q.dtype), cache.values.to(q.dtype)
         slots = torch.arange(keys.shape[-2], device=q.device)

@@ -23,27 +23,29 @@ Attention = Literal["sdpa", "blocked", "reference"]
 class ModelConfig(Checked):
     """The shape and the architecture of a TransformerLM.
 
-    The defaults are the TinyStories model of CS336. A configuration is immutable. To change it,
-    call `dataclasses.replace(config, num_layers=6)`, which returns a new, checked one.
+    The defaults are the TinyStories model of CS336. A configuration is immutable. To change a
+    value, call `dataclasses.replace(config, num_layers=6)`, which returns a new, checked
+    configuration.
 
     Raises:
         ValueError: If a value has the wrong type or is out of range, or two values contradict each
             other.
     """
 
-    vocab_size: Count = option("number of token ids, also for a new tokenizer", 10_000)
+    vocab_size: Count = option("number of token ids; a new tokenizer also gets this size", 10_000)
     context_length: Count = option("maximum sequence length in tokens", 256)
-    d_model: Count = option("features of each token between the layers", 512)
+    d_model: Count = option("features per token between layers", 512)
     num_layers: Count = option("number of Transformer blocks", 4)
     num_heads: Count = option("attention heads per block; must divide d_model", 16)
     d_ff: Count = option(
         "inner features of the feed-forward network; usually 8/3 d_model rounded to a multiple of "
-        "64 for swiglu, or 4 d_model for silu, which give the same number of weights",
+        "64 for swiglu, or 4 d_model for silu (about the same number of weights)",
         1344,
     )
     rope_theta: Positive = option("base of the rotary angles", 10_000.0)
     norm: Literal["pre", "post", "none"] = option(
-        "RMSNorm before each sublayer and the head, after each residual sum, or nowhere", "pre"
+        "apply RMSNorm before each sublayer and the head, after each residual sum, or nowhere",
+        "pre",
     )
     position: Literal["rope", "none"] = option(
         "rotary embeddings, or no positions beyond the causal mask", "rope"
@@ -60,7 +62,8 @@ class ModelConfig(Checked):
     # Bounded attention scores keep larger learning rates stable (Henry et al. 2020; Dehghani et al.
     # 2023, section 2).
     qk_norm: bool = option("apply RMSNorm to the queries and keys of each head before RoPE", False)
-    # Embeddings are scaled by sqrt(d_model) (Press & Wolf 2017; Vaswani et al. 2017, section 3.4).
+    # If tied, embeddings are scaled by sqrt(d_model) (Press & Wolf 2017; Vaswani et al. 2017,
+    # section 3.4).
     tied_embeddings: bool = option("share one table between the embedding and the head", False)
     # Each block starts as the identity, so depth does not change the size of the signal (Zhang et
     # al. 2019, "Fixup"; Bachlechner et al. 2020, "ReZero").

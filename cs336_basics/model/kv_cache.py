@@ -1,11 +1,11 @@
 """The key-value cache, which stores keys and values of earlier tokens for generation.
 
-Without a cache, generating token n + 1 computes the keys and values of all n tokens again. They
+Without a cache, generating token n + 1 recomputes the keys and values of the n earlier tokens. They
 have not changed, because the causal mask prevents a token from attending to later ones (Pope et al.
 2022, "Efficiently Scaling Transformer Inference", section 2.1).
 
-Pass the cache to the model in every call, `model(token_ids, cache)`. It grows by the tokens of that
-call. The model itself stores nothing, so it can alternate between several caches.
+Pass the cache to the model in every call, `model(token_ids, cache)`. The call adds its tokens to
+the cache. The model itself stores nothing, so it can alternate between several caches.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class LayerCache:
     def store(self, keys: Tensor, values: Tensor, positions: Tensor) -> None:
         """Store keys and values (batch, heads, sequence, d_head) at positions (batch, sequence)."""
         rows = torch.arange(len(positions), device=positions.device)[:, None]  # (batch, 1)
-        # Index tensors separated by a slice put their dimensions first in the result, which makes
-        # it (batch, sequence, heads, d_head).
+        # Dimensions of index tensors that are separated by a slice come first in the result, so its
+        # shape is (batch, sequence, heads, d_head).
         self.keys[rows, :, positions] = keys.transpose(1, 2).to(self.keys.dtype)
         self.values[rows, :, positions] = values.transpose(1, 2).to(self.values.dtype)
 
@@ -39,9 +39,9 @@ class KVCache:
     """Keys and values of the tokens that a model has seen, for a batch of texts of any lengths.
 
     Token i of a text occupies slot i of its row. Slots from `lengths[row]` on are unused. They need
-    no extra mask: a query at position p attends to slots 0 .. p, and slot p is written before
-    position p is computed. So texts of different lengths are padded *at the end* to equal length,
-    and `truncate` removes the padding.
+    no extra mask: a query at position p attends to slots 0 .. p, and slot p is written before the
+    query attends. Pad texts of different lengths to the same length *at the end*; `truncate`
+    removes the padding from the cache.
 
     Use the cache under `torch.no_grad()`. Otherwise it keeps the autograd graph of everything it
     stores.
@@ -51,7 +51,7 @@ class KVCache:
     Args:
         config: Configuration of the model.
         batch_size: Number of texts.
-        device: Device of the model. Defaults to torch's default device.
+        device: The model's device. Defaults to torch's default device.
         dtype: Dtype of the model's weights. Defaults to torch's default dtype.
     """
 
@@ -95,8 +95,8 @@ class KVCache:
         """Keep only the first lengths[row] tokens of each text.
 
         Raises:
-            ValueError: If the number of lengths is not the number of texts, or a length is
-                negative or exceeds the stored one.
+            ValueError: If there is not exactly one length per text, or a length is negative or
+                exceeds the current one.
         """
         if not all(0 <= new <= old for new, old in zip(lengths, self.lengths, strict=True)):
             raise ValueError(
@@ -112,7 +112,7 @@ class KVCache:
         self.lengths = [self.lengths[row] for row in rows]
 
     def replace(self, rows: Sequence[int], other: KVCache) -> None:
-        """Replace the given rows with the texts of another cache, in order."""
+        """Replace the given rows with the rows of another cache, in order."""
         index = torch.tensor(rows, device=self.layers[0].keys.device)
         for mine, theirs in zip(self.layers, other.layers, strict=True):
             mine.keys[index], mine.values[index] = theirs.keys, theirs.values

@@ -1,6 +1,6 @@
 """The building blocks of a Transformer: Linear, Embedding, RMSNorm and feed-forward networks.
 
-They are written from scratch and use only `Parameter`, `Module` and `init` of `torch.nn`. In
+They are written from scratch and use only `Parameter`, `Module` and `init` from `torch.nn`. In
 shapes, "..." stands for any number of batch dimensions, possibly none.
 """
 
@@ -71,8 +71,8 @@ class RMSNorm(Module):
     """Root mean square normalization, x / sqrt(mean(x^2) + eps) * gain (Zhang & Sennrich 2019).
 
     `weight`, the gain, has shape (d_model,) and starts at 1. The computation runs in float32, or in
-    float64 if x is float64, because in 16 bits squares overflow and means lose digits. The result
-    is cast back to the dtype of x.
+    float64 if x is float64, because in 16 bits squares overflow and means lose precision. The
+    result is cast back to the dtype of x.
     """
 
     def __init__(
@@ -95,14 +95,14 @@ class RMSNorm(Module):
 
 
 def silu(x: Tensor) -> Tensor:
-    """Return SiLU or swish, x * sigmoid(x), of each element (Elfwing et al. 2017)."""
+    """Return x * sigmoid(x), called SiLU or swish, for each element (Elfwing et al. 2017)."""
     return x * torch.sigmoid(x)
 
 
 class SwiGLU(Module):
     """The gated feed-forward network of Llama, W2 (SiLU(W1 x) * W3 x) (Shazeer 2020).
 
-    d_ff is usually about 8/3 d_model, rounded to a multiple of 64. Its three matrices then have as
+    d_ff is usually 8/3 d_model, rounded to a multiple of 64. The three matrices then have about as
     many parameters as the classic two matrices with d_ff = 4 d_model.
     """
 
@@ -152,14 +152,14 @@ def at_least_float32(x: Tensor) -> Tensor:
 
 
 def check_ids(ids: Tensor, size: int, name: str) -> None:
-    """Check that `ids`, which will index a dimension of `size` entries, lie in 0 .. size - 1.
+    """Check that `ids` can index a dimension with `size` entries.
 
-    Values are checked only on the CPU and outside `torch.compile`. On a GPU the check would make
+    Values are checked only on the CPU and outside `torch.compile`. On a GPU, the check would make
     the host wait for the device, and the kernel has its own check.
 
     Raises:
         TypeError: If the dtype is not int32 or int64. Torch would treat uint8 and bool as a mask.
-        IndexError: If a value is out of range. Torch would count negative ones from the end.
+        IndexError: If a value is out of range. Torch would count negative values from the end.
     """
     if ids.dtype not in (torch.int32, torch.int64):
         raise TypeError(f"{name} must be int32 or int64, got {ids.dtype}; convert with .long()")

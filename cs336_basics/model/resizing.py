@@ -1,6 +1,6 @@
 """Resizing a model's embedding and output head when its vocabulary grows or shrinks.
 
-The functions change a model in place and replace the parameters of its embedding and head. Create
+The functions modify the model in place and replace the parameters of its embedding and head. Create
 a new optimizer afterwards, because the old one still refers to the replaced parameters.
 """
 
@@ -29,10 +29,10 @@ def resize_embeddings(
     """Add rows for new ids to a model, without changing the logits of the old ids.
 
     If `parts` lists the parts of a new id, its row is the mean of their rows. Any other new row is
-    the mean of all old rows, which makes the new token as likely as an average one. Small random
-    rows may make it the most likely of all (Hewitt 2021, "Initializing New Word Embeddings for
-    Pretrained Language Models"). Both the embedding and the output head get new rows, and
-    `model.config.vocab_size` is updated. Create a new optimizer afterwards.
+    the mean of all old rows, which makes the new token about as likely as an average token. With a
+    small random row, the new token might become the most likely (Hewitt 2021, "Initializing New
+    Word Embeddings for Pretrained Language Models"). Both the embedding and the output head get new
+    rows, and `model.config.vocab_size` is updated. Create a new optimizer afterwards.
 
     Args:
         model: A TransformerLM on any device, not wrapped or compiled.
@@ -63,7 +63,7 @@ def resize_embeddings(
         ]
 
     def grown(table: Tensor) -> Tensor:
-        # A sum of 50,000 numbers in bfloat16 would have no correct digit.
+        # The sum of 50,000 numbers in bfloat16 would not have a single correct digit.
         wide = table.float() if table.dtype in (torch.float16, torch.bfloat16) else table
         rows = wide.mean(dim=0, keepdim=True).repeat(vocab_size - old_size, 1)
         for new_id, old_ids in made_of.items():
@@ -76,7 +76,7 @@ def resize_embeddings(
 
 
 def select_embeddings(model: TransformerLM, id_map: npt.NDArray[np.int64]) -> None:
-    """Keep and renumber the rows of some ids, without changing their logits.
+    """Keep only the rows of some ids and renumber them, without changing their logits.
 
     `model.config.vocab_size` is updated. Create a new optimizer afterwards.
 
@@ -87,8 +87,8 @@ def select_embeddings(model: TransformerLM, id_map: npt.NDArray[np.int64]) -> No
             returns such an array.
 
     Raises:
-        TypeError: If `model` is not a TransformerLM, or `id_map` is not of integers.
-        ValueError: If `id_map` has another shape, or a new id is missing or repeated.
+        TypeError: If `model` is not a TransformerLM, or `id_map` does not have an integer dtype.
+        ValueError: If `id_map` has the wrong shape, or a new id is missing or repeated.
     """
     old_size = _vocab_size_of(model)
     ids = np.asarray(id_map)
@@ -113,7 +113,7 @@ def _vocab_size_of(model: TransformerLM) -> int:
 
 
 def _replace_tables(model: TransformerLM, changed: Callable[[Tensor], Tensor], size: int) -> None:
-    """Replace the table of the embedding and, unless it is tied, the matrix of the head."""
+    """Replace the embedding table and, unless it is tied, the head matrix."""
     layers: list[Embedding | Linear] = [model.token_embeddings]
     if model.lm_head is not None:
         layers.append(model.lm_head)

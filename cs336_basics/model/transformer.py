@@ -1,8 +1,8 @@
 """The Transformer language model and the block that it repeats.
 
 The default is the architecture of current open language models: pre-norm with RMSNorm, rotary
-positions, SwiGLU, no biases, and a separate output head (Touvron et al. 2023, "LLaMA"). Options of
-`ModelConfig` turn on later improvements to training and turn off parts for CS336's ablations.
+embeddings, SwiGLU, no biases, and a separate output head (Touvron et al. 2023, "LLaMA"). Options in
+`ModelConfig` turn on later improvements to training, or turn off parts for CS336's ablations.
 """
 
 # Calling a torch Module returns Any.
@@ -68,7 +68,7 @@ class TransformerBlock(Module):
         cache: LayerCache | None = None,
     ) -> Tensor:
         """Transform x, (..., sequence, d_model); see `MultiHeadSelfAttention.forward`."""
-        if self.norm == "pre":  # Xiong et al. 2020: never rescales the residual stream itself
+        if self.norm == "pre":  # Xiong et al. 2020: the residual stream itself is never rescaled
             x = x + self.attn(self.ln1(x), token_positions, cache)
             x = x + self.ffn(self.ln2(x))
         elif self.norm == "post":  # Vaswani et al. 2017
@@ -81,13 +81,13 @@ class TransformerBlock(Module):
 
 
 class TransformerLM(Module):
-    """A causal Transformer language model, which maps token ids to the logits of each next token.
+    """A causal Transformer language model, which maps token ids to logits for each next token.
 
     Parameters default to float32 on the CPU. The state-dict keys are `token_embeddings`,
     `layers.N.attn.{q,k,v,output}_proj`, `layers.N.{ln1,ln2}`, `layers.N.ffn.{w1,w2,w3}`, `ln_final`
     and `lm_head`, each followed by `.weight`. The option `qk_norm` adds
-    `layers.N.attn.{q,k}_norm`. With tied embeddings there is no `lm_head`, so parameters and state
-    dicts contain the shared table once.
+    `layers.N.attn.{q,k}_norm`. With tied embeddings, there is no `lm_head`, so the parameters and
+    the state dict contain the shared table once.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class TransformerLM(Module):
         self.lm_head: Linear | None = None
         self.embedding_scale = 1.0
         if config.tied_embeddings:
-            # The head needs small entries, but embeddings need entries of about 1.
+            # The head needs small weights, but embeddings need values of about 1.
             self.embedding_scale = math.sqrt(config.d_model)
             with torch.no_grad():
                 self.token_embeddings.weight.div_(self.embedding_scale)
@@ -124,20 +124,20 @@ class TransformerLM(Module):
             self.lm_head = Linear(config.d_model, config.vocab_size, device=device, dtype=dtype)
 
     def forward(self, token_ids: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Return the logits of the token after each position, (..., sequence, vocab_size).
+        """Return the logits for the token after each position, (..., sequence, vocab_size).
 
         The logits at position i depend only on tokens 0 .. i.
 
         Args:
             token_ids: int32 or int64, shape (..., sequence), or (batch, sequence) with a cache.
             cache: Keys and values of the earlier tokens of each text. `token_ids` continue the
-                texts, and their keys and values are added. The logits equal those of the complete
-                texts, up to rounding.
+                texts, and the call adds their keys and values. Up to rounding, the logits equal
+                those computed from the complete texts.
 
         Raises:
-            ValueError: If a text becomes longer than the context length.
+            ValueError: If a text would exceed the context length.
             TypeError: If the ids have another dtype.
-            IndexError: If an id is outside the vocabulary (checked on the CPU only, and not under
+            IndexError: If an id is outside the vocabulary (checked only on the CPU, and not under
                 `torch.compile`).
         """
         return self.logits(self.hidden_states(token_ids, cache))
@@ -182,5 +182,5 @@ class TransformerLM(Module):
 
     @property
     def head_weight(self) -> Tensor:
-        """The matrix of the output head, (vocab_size, d_model), tied or not."""
+        """The matrix of the output head, (vocab_size, d_model). It may be the embedding table."""
         return self.token_embeddings.weight if self.lm_head is None else self.lm_head.weight

@@ -20,16 +20,16 @@ def clip_gradients(parameters: Iterable[Tensor], max_l2_norm: float, eps: float 
 
     The joint norm treats all gradients as one long vector (Pascanu et al. 2013), so the direction
     of the step does not change. If the norm exceeds the bound, each gradient is multiplied by
-    max_l2_norm / (norm + eps). A norm that is infinite or NaN leaves the gradients unchanged, so
-    check it before the optimizer's step.
+    max_l2_norm / (norm + eps). If the norm is infinite or NaN, the gradients stay unchanged, so
+    check the norm before the optimizer's step.
 
     Args:
-        parameters: One tensor or several. Those without a gradient are skipped.
-        max_l2_norm: Bound on the norm, positive. Infinity measures the norm without clipping.
+        parameters: One tensor or several. Tensors without a gradient are skipped.
+        max_l2_norm: Maximum norm, positive. Pass infinity to measure the norm without clipping.
         eps: Added to the norm in the divisor.
 
     Returns:
-        The norm before clipping, computed in float32 or float64; 0 without gradients.
+        The norm before clipping, computed in float32 or float64; 0 if there are no gradients.
 
     Raises:
         ValueError: If `max_l2_norm` is not positive.
@@ -54,17 +54,17 @@ def clip_gradients(parameters: Iterable[Tensor], max_l2_norm: float, eps: float 
 
 @torch.no_grad()
 def clip_gradients_foreach(parameters: Iterable[Tensor], max_l2_norm: float) -> Tensor:
-    """Clip gradients with torch's function, which does not make the host wait for a GPU.
+    """Clip gradients with PyTorch's own function, which does not make the host wait for a GPU.
 
-    The gradients may be sharded over processes (FSDP); the norm covers all shards. An infinite norm
-    or NaN turns the gradients into 0 or NaN, so check it before you save the weights.
+    The gradients may be sharded over processes (FSDP); the norm covers all shards. If the norm is
+    infinite or NaN, the gradients become 0 or NaN, so check the norm before you save the weights.
 
     Args:
-        parameters: Tensors. Those without a gradient are skipped.
-        max_l2_norm: Bound on the norm, positive.
+        parameters: Tensors. Tensors without a gradient are skipped.
+        max_l2_norm: Maximum norm, positive.
 
     Returns:
-        The norm before clipping, a scalar tensor on the device of the gradients.
+        The norm before clipping, as a scalar tensor on the gradients' device.
 
     Raises:
         ValueError: If `max_l2_norm` is not positive.

@@ -1,6 +1,6 @@
 """The configuration of a training run as dataclasses that check their values.
 
-`config_files.py` reads and writes them as YAML. Each value is an option of the command `train`.
+`config_files.py` reads and writes them as YAML. Each value is also an option of `train`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LOGGERS = {
     "wandb": "wandb",
     "trackio": "trackio",
 }
-"""Maps each logger to the module that it needs."""
+"""Maps the name of each logger to the module that it needs."""
 
 DecayRate = Annotated[float, Limits(ge=0, lt=1)]
 
@@ -30,24 +30,24 @@ class OptimizerConfig(Checked):
     """The optimizer (see training/optimizers.py) and gradient clipping."""
 
     kind: Literal["adamw", "muon", "sgd"] = option(
-        "AdamW or SGD for all weights, or Muon for matrices and AdamW for the rest", "adamw"
+        "AdamW or SGD for all weights, or Muon for matrices with AdamW for the rest", "adamw"
     )
     betas: tuple[DecayRate, DecayRate] = option(
         "decay rates of AdamW's moment estimates, as [beta1, beta2]", (0.9, 0.95)
     )
     eps: float = option("added to the denominator of AdamW's update", 1e-8, gt=0)
     weight_decay: float = option(
-        "weight decay, decoupled; with sgd, added to the gradient", 0.1, ge=0
+        "decoupled weight decay, or with sgd, an L2 penalty in the gradient", 0.1, ge=0
     )
     momentum: DecayRate = option(
-        "decay rate of past gradients, averaged by muon and summed by sgd; 0: none", 0.95
+        "momentum factor: muon averages past gradients, sgd sums them; 0: no momentum", 0.95
     )
     nesterov: bool = option("with sgd, use Nesterov momentum", False)
     embedding_lr_scale: float = option(
-        "with muon, learning rate of the embedding relative to the matrices", 1.0, ge=0
+        "with muon, learning rate of the embedding as a multiple of the base rate", 1.0, ge=0
     )
     head_lr_scale: float = option(
-        "with muon, learning rate of the output head relative to the matrices", 1.0, ge=0
+        "with muon, learning rate of the output head as a multiple of the base rate", 1.0, ge=0
     )
     max_grad_norm: float = option("maximum L2 norm of the gradients", 1.0, gt=0)
 
@@ -62,10 +62,10 @@ class OptimizerConfig(Checked):
 
 @dataclass(frozen=True)
 class ScheduleConfig(Checked):
-    """Linear warm-up, then a half cosine, or a plateau and a linear decay."""
+    """Linear warm-up, then either a half cosine or a plateau with a linear decay."""
 
     shape: Literal["cosine", "linear"] = option(
-        "decay as a half cosine, or as a plateau and a straight line", "cosine"
+        "decay along a half cosine, or linearly after a plateau", "cosine"
     )
     max_learning_rate: float = option("learning rate at the end of the warm-up", 1e-3, gt=0)
     min_learning_rate: float = option("learning rate at the end of the schedule", 1e-4, ge=0)
@@ -99,7 +99,7 @@ class TrainConfig(Checked):
     """
 
     name: str = option("name of the run and start of its directory's name", "sample")
-    # A 64-bit word of the data order's Philox key. The sample corpus uses seed + 1.
+    # The Philox key of the data order has 64 bits for the seed. The sample corpus uses seed + 1.
     seed: int = option(
         "seed of the weights, the data order, the sample corpus and the samples",
         0,
@@ -109,16 +109,16 @@ class TrainConfig(Checked):
     max_steps: Count = option("optimizer steps in the whole run", 1000)
     batch_size: Count = option("sequences per optimizer step", 32)
     accumulation: Count = option(
-        "micro-batches per batch; more need less memory, with the same result", 1
+        "micro-batches per batch; more of them save memory without changing the result", 1
     )
     precision: Literal["float32", "bfloat16"] = option(
         "dtype of matrix products; weights and optimizer stay in float32", "float32"
     )
     compile: bool = option("compile the model with torch.compile", False)
-    loss_chunks: Count = option("chunks of logits; more need less memory, with the same loss", 1)
+    loss_chunks: Count = option("chunks of logits; more of them save memory", 1)
     fused_optimizer: bool = option("use torch's fused AdamW instead of the readable AdamW", False)
     checkpoint_activations: bool = option(
-        "recompute each block in the backward pass; less memory, more time", False
+        "recompute each block in the backward pass to save memory, at the cost of time", False
     )
     fast: Literal["off", "auto"] = option(
         "auto: choose precision, compile, loss_chunks, fused_optimizer and model.attention "
@@ -129,7 +129,7 @@ class TrainConfig(Checked):
         "under torchrun, replicate the weights in each process, or shard them", "ddp"
     )
     deterministic: bool = option(
-        "on a GPU, resume exactly with slower algorithms (a CPU always does)", False
+        "on a GPU, use slower algorithms that make resuming exact (always exact on a CPU)", False
     )
     device: str = option("cpu, cuda, cuda:N, mps or auto (a GPU if there is one)", "auto")
     num_workers: int | None = option(
@@ -138,18 +138,18 @@ class TrainConfig(Checked):
     log_every: Count = option("steps between rows in metrics.jsonl", 10)
     eval_every: Count = option("steps between evaluations; each saves a checkpoint first", 200)
     eval_batches: Amount = option(
-        "validation batches, spread evenly over the data; 0: all of it", 20
+        "validation batches, spread evenly over the data; 0: use all data", 20
     )
     checkpoint_every: Count = option("steps between checkpoints", 200)
     keep_checkpoints: Count = option("newest checkpoints to keep, in addition to the best", 2)
     log_to: str = option(
         "also log to any of tensorboard, wandb (offline) and trackio, separated by commas", ""
     )
-    sample_tokens: Amount = option("length of the text sampled at each evaluation; 0: none", 200)
+    sample_tokens: Amount = option("tokens to sample at each evaluation; 0: none", 200)
     sample_prompt: str = option("start of sampled texts; empty: start a new document", "")
-    sample_temperature: float = option("temperature of the sampled texts; 0: greedy", 0.8, ge=0)
+    sample_temperature: float = option("temperature for sampling texts; 0: greedy", 0.8, ge=0)
     sample_top_p: float = option(
-        "top-p (nucleus) of the sampled texts; 1: all tokens", 0.95, gt=0, le=1
+        "top-p (nucleus) for sampling texts; 1: allow all tokens", 0.95, gt=0, le=1
     )
     data: DataConfig = field(default_factory=DataConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -176,7 +176,7 @@ class TrainConfig(Checked):
 
     @property
     def preparation(self) -> Preparation:
-        """The values that the preparation of the data depends on."""
+        """The values on which the prepared data depends."""
         return Preparation(self.data, self.model.vocab_size, self.seed, self.num_workers)
 
     @property

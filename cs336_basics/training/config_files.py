@@ -1,4 +1,4 @@
-"""Reading, checking and writing configurations as YAML files."""
+"""Reading and writing configurations as YAML files, with checks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DIRECTORY = Path(str(resources.files("cs336_basics") / "configs"))
 
 
 class FileValue(NamedTuple):
-    """A value of a YAML file, as text or a list of text, and its position."""
+    """A value from a YAML file, as a string or a list of strings, and its position."""
 
     value: Any
     source: Path
@@ -40,7 +40,7 @@ class FileValue(NamedTuple):
 
     @property
     def origin(self) -> str:
-        """The named configuration, or the file and line, for a listing of all values."""
+        """The named configuration, or the file and line, to show in a listing of all values."""
         if self.source.parent == _DIRECTORY:
             return self.source.stem
         return f"{self.source}, line {self.line}"
@@ -62,9 +62,9 @@ def find_config(name: str) -> Path:
 
 
 def load_config(source: Path, changes: Mapping[str, Any] | None = None) -> TrainConfig:
-    """Return the configuration in a YAML file.
+    """Return the configuration stored in a YAML file.
 
-    The file overrides the values of its base, and `changes` override the file.
+    The values in the file override those in its base, and `changes` override both.
 
     Args:
         source: A YAML file; see `read_values`.
@@ -93,9 +93,9 @@ def load_config(source: Path, changes: Mapping[str, Any] | None = None) -> Train
 def read_values(source: Path) -> dict[str, FileValue]:
     """Return the values of a YAML file and its base by dotted name.
 
-    The key `base` names the configuration that the file overrides, `sample` by default. With
-    `base: none` only the values in the file are returned, and the defaults of `TrainConfig` apply
-    to all others.
+    The key `base` names the configuration that the file overrides. It defaults to `sample`. With
+    `base: none`, only the values in the file are returned; for all others, `TrainConfig` has
+    defaults.
 
     Raises:
         ValueError: If the file is not YAML, repeats a name, or names an unknown base.
@@ -131,7 +131,7 @@ def read_values(source: Path) -> dict[str, FileValue]:
 
 
 def _base_values(base: FileValue | None) -> dict[str, FileValue]:
-    """Return the values of the configuration that `base` names, `sample` by default."""
+    """Return the values of the configuration that `base` names. It defaults to `sample`."""
     name = "sample" if base is None else base.value
     if name == "none":
         return {}
@@ -170,8 +170,8 @@ def _entries(mapping: yaml.MappingNode) -> Iterator[tuple[str, yaml.Node]]:
 class _Loader(yaml.BaseLoader):
     """Reads every value as text, whatever its tag.
 
-    An unquoted value becomes a `Word`, which the configuration converts like a word on a command
-    line. YAML 1.1 would read `off` as false, 010 as 8 and 1e-3 as a string.
+    An unquoted value becomes a `Word`, which the configuration converts like a command-line
+    argument. YAML 1.1 would read `off` as false, 010 as 8 and 1e-3 as a string.
     """
 
     def construct_scalar(self, node: Any) -> str:
@@ -190,7 +190,7 @@ def config_with_origins(config: TrainConfig, origins: Mapping[str, str]) -> str:
 
     Args:
         config: The configuration.
-        origins: Origins by dotted name. A missing one is shown as "default".
+        origins: Origins by dotted name. A value without one is marked "default".
     """
     content = dataclasses.asdict(config)
     rows: list[tuple[str, str]] = [("base: none", "all values follow")]

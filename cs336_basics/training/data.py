@@ -33,7 +33,7 @@ from cs336_basics.tokenizer.files.joined_tokens import (
 )
 
 TokenArray = npt.NDArray[np.integer[Any]] | JoinedTokens
-"""One-dimensional token ids: an array, a memory map, or several of them as one sequence."""
+"""One-dimensional token ids: an array, a memory map, or several of these joined into one."""
 
 
 # ----------------------------------------------------------------------------- items
@@ -42,26 +42,26 @@ TokenArray = npt.NDArray[np.integer[Any]] | JoinedTokens
 class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
     """Dataset of windows of a token sequence, as inputs and targets.
 
-    Item i is the window that starts at token `i * stride`. It is a pair (inputs, targets) of int64
+    Item i is the window that starts at token `i * stride`: a pair (inputs, targets) of int64
     tensors of shape (context_length,), where the targets are the inputs shifted by one token. Files
     are memory-mapped. A pickled dataset stores only file names and maps the files when unpickled.
 
     Args:
         tokens: An array of ids, or token files and globs whose ids are joined in order.
-        context_length: Tokens in the inputs.
-        stride: Tokens from the start of a window to the start of the next. Defaults to
-            `context_length`, so each token is a target once. 1 gives every window, as in
+        context_length: Number of input tokens.
+        stride: Tokens from the start of one window to the start of the next. Defaults to
+            `context_length`, so each token is a target once. 1 gives every possible window, as in
             `get_batch`.
-        vocab_size: Number of ids in the model. If given, all ids are checked against it.
-        tokenizer_hash: `Tokenizer.hash()` of the tokenizer that must have made the files. Defaults
-            to any tokenizer.
-        name: Name of the tokens in error messages.
+        vocab_size: Vocabulary size of the model. If given, all ids are checked against it.
+        tokenizer_hash: Expected `Tokenizer.hash()` of the tokenizer that encoded the files.
+            Defaults to accepting any tokenizer.
+        name: How error messages refer to the tokens.
 
     Raises:
         FileNotFoundError: If a file does not exist.
         ValueError: If a file cannot be used (see `load_token_files`), an id is outside the
             vocabulary, or there are fewer than context_length + 1 tokens.
-        TypeError: If the array is not of integers.
+        TypeError: If the array does not have an integer dtype.
     """
 
     def __init__(
@@ -104,12 +104,12 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
 
     def batch(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> tuple[Tensor, Tensor]:
         """Return items as (inputs, targets), int64 of shape (len(indices), context_length)."""
-        # One token more than the context: inputs and targets overlap in the same window.
+        # One token more than the context, because inputs and targets overlap in the window.
         windows = np.empty((len(indices), self.context_length + 1), dtype=np.int64)
         for row, index in enumerate(indices):
             start = int(index) * self.stride
             windows[row] = self.tokens[start : start + self.context_length + 1]
-            if row % 16 == 15:  # the system may map one or two megabytes around each window
+            if row % 16 == 15:  # each read may map one or two megabytes around the window
                 release_pages(self.tokens)
         release_pages(self.tokens)
         ids = torch.from_numpy(windows)
@@ -182,7 +182,7 @@ def pad_documents(documents: Sequence[Tensor], pad_id: int = 0) -> tuple[Tensor,
 
     Args:
         documents: At least one tensor of shape (length,).
-        pad_id: Id that fills the rest of each row.
+        pad_id: Id to pad with.
 
     Returns:
         The ids, int64 of shape (len(documents), longest), and a boolean mask of the same shape,
@@ -205,16 +205,16 @@ def get_batch(
 ) -> tuple[Tensor, Tensor]:
     """Return a batch of random windows of the dataset as inputs and targets.
 
-    All `len(dataset) - context_length` windows are equally likely and drawn with replacement. Only
-    the drawn windows of a memory map are read. The copy to a CUDA device is asynchronous.
+    All `len(dataset) - context_length` windows are equally likely and drawn with replacement. From
+    a memory map, only the drawn windows are read. The copy to a CUDA device is asynchronous.
 
     Args:
         dataset: One-dimensional array or memory map of any integer dtype, or several of them as
             JoinedTokens.
         batch_size: Number of windows.
-        context_length: Tokens in the inputs of each window.
-        device: Device of the results.
-        generator: Random generator. Defaults to a new one with an unpredictable seed.
+        context_length: Number of input tokens in each window.
+        device: Device for the returned tensors.
+        generator: Random generator. Defaults to a new generator with an unpredictable seed.
 
     Returns:
         Inputs and targets, int64 tensors of shape (batch_size, context_length) on `device`, where
@@ -231,7 +231,7 @@ def get_batch(
     generator = np.random.default_rng() if generator is None else generator
     inputs, targets = windows.batch(generator.integers(len(windows), size=batch_size))
     if torch.device(device).type == "cuda" and torch.cuda.is_available():
-        # Copies from page-locked memory run while the host continues.
+        # Copies from page-locked memory run asynchronously.
         inputs, targets = inputs.pin_memory(), targets.pin_memory()
     return inputs.to(device, non_blocking=True), targets.to(device, non_blocking=True)
 
@@ -239,9 +239,9 @@ def get_batch(
 def step_generator(seed: int, step: int) -> np.random.Generator:
     """Return the random generator of a step, which depends only on the seed and the step.
 
-    Philox encrypts a counter. Streams with different keys are independent, so any step can be
-    computed without the earlier ones (Salmon et al. 2011, "Parallel Random Numbers: As Easy as 1,
-    2, 3").
+    The generator is Philox, which encrypts a counter. Streams with different keys are independent,
+    so any step can be computed without the earlier ones (Salmon et al. 2011, "Parallel Random
+    Numbers: As Easy as 1, 2, 3").
     """
     return np.random.Generator(np.random.Philox(key=np.array([seed, step], dtype=np.uint64)))
 
@@ -249,20 +249,20 @@ def step_generator(seed: int, step: int) -> np.random.Generator:
 class StepBatches(Sampler[list[int]]):
     """The indices of each step's batch, as a `batch_sampler` for torch's DataLoader.
 
-    The indices depend only on the seed and the step, so iteration can start at any step. Several
-    processes draw the same batch, and each takes its share.
+    The indices depend only on the seed and the step, so iteration can start at any step. With
+    several processes, each draws the same batch and takes its share.
 
     Args:
         num_items: Number of items in the dataset.
         batch_size: Items per batch, over all processes.
         seed: Seed of the order, at least 0.
-        num_steps: The last step. Defaults to no end.
-        start_step: The first step. Steps count from 1.
-        replacement: Whether to draw the items of a batch independently from all items. Over
-            `TokenWindows(..., stride=1)` these are the batches of the trainer with the same seed.
-            If False, each epoch draws every item at most once, in an order that depends on the seed
-            and the epoch, and drops a last partial batch.
-        rank: Number of this process, starting at 0.
+        num_steps: The last step. Defaults to no limit.
+        start_step: The first step, counting from 1.
+        replacement: Whether to draw each item of a batch independently from all items. With
+            `TokenWindows(..., stride=1)`, this gives the same batches as the trainer with the same
+            seed. If False, each epoch draws every item at most once, in an order that depends on
+            the seed and the epoch, and drops a trailing partial batch.
+        rank: Rank of this process, starting at 0.
         world_size: Number of processes.
 
     Raises:
@@ -334,7 +334,7 @@ class StepBatches(Sampler[list[int]]):
         return self._order[1]
 
     def settings(self) -> dict[str, Any]:
-        """Return the arguments that determine the batches, apart from this process's share."""
+        """Return the arguments that determine the batches, but not this process's share of them."""
         return {
             name: getattr(self, name) for name in ("num_items", "batch_size", "seed", "replacement")
         }
@@ -344,14 +344,14 @@ class StepLoader:
     """A DataLoader over StepBatches that counts the batches it has delivered.
 
     Workers read ahead, so a sampler does not know which batch the caller has received. To resume,
-    save `state_dict()` after a batch and pass it to `load_state_dict` of a new loader, which then
-    continues with the next batch. The number of workers may differ.
+    save `state_dict()` after a batch and pass it to the `load_state_dict` method of a new loader,
+    which then continues with the next batch. The number of workers may differ.
 
     Args:
         dataset: TokenWindows, TokenDocuments or another map-style dataset.
-        batches: Indices of the batches.
-        num_workers: Number of processes that read data. 0 reads in this process.
-        options: Other arguments of torch's DataLoader, such as `collate_fn` or `pin_memory`.
+        batches: The indices in each batch.
+        num_workers: Number of worker processes. 0 reads the data in this process.
+        options: Other arguments for torch's DataLoader, such as `collate_fn` or `pin_memory`.
 
     Attributes:
         step: Step of the last batch delivered, initially `batches.start_step - 1`.
@@ -372,7 +372,7 @@ class StepLoader:
             yield batch
 
     def __len__(self) -> int:
-        """Return the number of remaining batches. Raises TypeError if they have no end."""
+        """Return the number of remaining batches. Raises TypeError if it is unlimited."""
         return len(self._left())
 
     def _left(self) -> StepBatches:
@@ -381,7 +381,7 @@ class StepLoader:
         return left
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the step and the settings of the batches as plain values."""
+        """Return the step and the batch settings as plain values."""
         return {"step": self.step, **self.batches.settings()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -407,12 +407,12 @@ class StepLoader:
 def release_pages(tokens: TokenArray) -> None:
     """Release the pages of a read-only memory map.
 
-    Pages that were read count as memory of the process, which would grow to the size of the file.
-    Released pages stay in the system's page cache, and the map stays valid.
+    Pages that have been read count towards the process's memory, which would grow to the size of
+    the file. Released pages stay in the system's page cache, and the map stays valid.
     """
     for part in tokens.parts if isinstance(tokens, JoinedTokens) else (tokens,):
         mapped = getattr(part, "_mmap", None)  # NumPy has no public attribute
-        # In a copy-on-write map ("c") this would discard changes.
+        # Releasing pages of a copy-on-write map ("c") would discard changes.
         if isinstance(mapped, mmap.mmap) and getattr(part, "mode", None) == "r":
             advice = getattr(mmap, "MADV_DONTNEED", None)  # not on Windows
             if advice is not None:
@@ -428,7 +428,7 @@ def _check_array(name: str, tokens: TokenArray) -> None:
 
 def _check_ids(name: str, tokens: TokenArray, vocab_size: int) -> None:
     """Raise ValueError for an id outside the vocabulary, which would abort the process on a GPU."""
-    block = 1 << 24  # a memory map may be larger than memory
+    block = 1 << 24  # check block by block, because the file may be larger than memory
     for start in range(0, len(tokens), block):
         ids = tokens[start : start + block]
         smallest, largest = int(ids.min()), int(ids.max())

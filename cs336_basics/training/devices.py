@@ -1,4 +1,4 @@
-"""Choosing a device, and what each device supports and how fast it is."""
+"""Choosing a device, and finding out its capabilities and speed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from cs336_basics.model import ModelConfig
 from cs336_basics.model.accounting import forward_flops
 from cs336_basics.training.config import TrainConfig
 
-# Peak FLOP/s of dense matrix products in bfloat16 and in float32 (without TF32), by a part of the
-# CUDA device name, from the data sheets. The first match counts.
+# Peak FLOP/s of dense matrix products in bfloat16 and float32 (without TF32), from the data sheets.
+# Each key is part of a CUDA device name. The first match counts.
 PEAK_FLOPS: dict[str, dict[str, float]] = {
     "H200 NVL": {"bfloat16": 835e12, "float32": 60e12},
     "H200": {"bfloat16": 989e12, "float32": 67e12},
@@ -36,12 +36,12 @@ PEAK_FLOPS: dict[str, dict[str, float]] = {
     "RTX 4090": {"bfloat16": 165e12, "float32": 82.6e12},
     "RTX 3090": {"bfloat16": 71e12, "float32": 35.6e12},
 }
-# Words that mark a slice of the device in the table, or a different chip.
+# Words in a device name that mark a slice of a device in the table, or a different chip.
 _NOT_THE_SAME = re.compile(r"\b(MIG|Laptop|Max-Q|Ti|SUPER|D)\b")
 
 
 def choose_device(name: str) -> torch.device:
-    """Return the device with this name. "auto" is a CUDA GPU, else an Apple GPU, else the CPU.
+    """Return the device with this name. "auto" means a CUDA GPU, else an Apple GPU, else the CPU.
 
     Raises:
         ValueError: If the name is unknown or this machine does not have the device.
@@ -66,15 +66,15 @@ def choose_device(name: str) -> torch.device:
 
 
 def check_precision(precision: str, device: torch.device) -> None:
-    """Check that the device has instructions for the precision and does not emulate it.
+    """Check that the device supports the precision in hardware.
 
     Raises:
-        ValueError: If the device would emulate it, which is slower than float32.
+        ValueError: If the device would emulate the precision, which is slower than float32.
     """
     if precision == "bfloat16" and not has_bfloat16(device):
         raise ValueError(
-            f"precision must be float32 on {device_name(device)}, got bfloat16; without "
-            "instructions for bfloat16 it is slower than float32"
+            f"precision must be float32 on {device_name(device)}, got bfloat16; without hardware "
+            "support, bfloat16 is slower than float32"
         )
 
 
@@ -121,24 +121,24 @@ def device_name(device: torch.device) -> str:
 
 
 def flops_per_token(config: ModelConfig) -> int:
-    """Return the FLOPs of training on one token.
+    """Return the number of FLOPs needed to train on one token.
 
-    Each weight in a matrix product counts 6 FLOPs, two in the forward and four in the backward
-    pass, and attention adds 12 * layers * d_model * context (Chowdhery et al. 2022, "PaLM",
-    appendix B). The embedding lookup counts as zero. As is usual for comparisons, masked scores
-    count and recomputed activations do not.
+    Each weight in a matrix product counts as 6 FLOPs, two in the forward pass and four in the
+    backward pass, and attention adds 12 * layers * d_model * context (Chowdhery et al. 2022,
+    "PaLM", appendix B). The embedding lookup counts as zero. As is usual in comparisons, masked
+    scores are counted and recomputed activations are not.
     """
     return 3 * sum(forward_flops(config).values()) // config.context_length
 
 
 def training_flops(config: TrainConfig) -> int:
-    """Return the FLOPs of a complete run."""
+    """Return the number of FLOPs in a complete run."""
     tokens = config.max_steps * config.batch_size * config.model.context_length
     return tokens * flops_per_token(config.model)
 
 
 def peak_flops(name: str, precision: str) -> float | None:
-    """Return the peak FLOP/s of a GPU by its name, or None if it is unknown."""
+    """Return the peak FLOP/s of the GPU with this name, or None if unknown."""
     if _NOT_THE_SAME.search(name):
         return None
     for part, peaks in PEAK_FLOPS.items():
@@ -149,11 +149,11 @@ def peak_flops(name: str, precision: str) -> float | None:
 
 @contextlib.contextmanager
 def exact_arithmetic(device: torch.device, deterministic: bool = False) -> Iterator[None]:
-    """Context manager that makes results independent of the timing of threads.
+    """Context manager that makes results independent of thread timing.
 
-    It always applies on a CPU, and on a GPU if `deterministic` is set. By default, the order in
-    which the gradient of the embedding sums the rows of repeated tokens depends on the timing of
-    threads, and the compiler times GPU kernels to select one, which may differ between processes.
+    It always applies on a CPU, but on a GPU only if `deterministic` is set. Without it, the order
+    in which the embedding's gradient sums the rows of repeated tokens depends on thread timing. The
+    compiler also selects GPU kernels by timing them, so processes may select different ones.
     """
     if device.type != "cpu" and not deterministic:
         yield
@@ -167,11 +167,11 @@ def exact_arithmetic(device: torch.device, deterministic: bool = False) -> Itera
     if deterministic:
         # cuBLAS reads this at its first matrix product.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    # The outermost context, because `use_deterministic_algorithms` also changes this setting.
+    # This context is outermost because `use_deterministic_algorithms` also changes its setting.
     with inductor_config.patch(deterministic=deterministic or inductor_config.deterministic):
         try:
             torch.use_deterministic_algorithms(True)
-            # Also filling new memory with NaN to expose bugs would slow every operation.
+            # By default, this mode also fills new memory with NaN, which slows every operation.
             settings.fill_uninitialized_memory = False
             yield
         finally:

@@ -1,9 +1,9 @@
 """Training one model in several processes: `torchrun --nproc-per-node N -m cs336_basics.train ...`.
 
 With DDP, each process stores the whole model and computes its share of each batch. Gradients are
-averaged during the backward pass (Li et al. 2020). With FSDP, for models that do not fit otherwise,
-each process stores a shard of the weights, gradients and moments, and gathers the weights of a
-block to compute it (Zhao et al. 2023). The batches and losses are the same as with one process.
+averaged during the backward pass (Li et al. 2020). FSDP is for models that do not fit otherwise:
+each process stores a shard of the weights, gradients and moments, and gathers the weights of one
+block at a time (Zhao et al. 2023). The batches and losses are the same as with one process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch.nn import Module
 if TYPE_CHECKING:
     from cs336_basics.training.config import TrainConfig
 
-# Limit for a process that does not respond. A process that dies is detected immediately.
+# How long to wait for an unresponsive process. A process that dies is detected immediately.
 TIMEOUT = datetime.timedelta(minutes=30)
 
 
@@ -50,7 +50,7 @@ class World:
         """Return the sum of each number over all processes."""
         if self.size == 1:
             return values
-        # A GPU would have to finish its queued steps first, so this uses the CPU and gloo.
+        # Sum on the CPU with gloo, because a GPU would have to finish its queued steps first.
         total = torch.tensor(values, dtype=torch.float64)
         dist.all_reduce(total)
         return total.tolist()
@@ -65,7 +65,7 @@ class World:
             dist.barrier()
 
     def share(self, value: Any) -> Any:
-        """Return the value of the first process, in all processes."""
+        """Return the first process's value in every process."""
         if self.size == 1:
             return value
         box = [value]
@@ -81,7 +81,7 @@ def join_world(device: str) -> World:
             NCCL on GPUs.
 
     Raises:
-        ValueError: If this machine has more processes than GPUs.
+        ValueError: If there are more processes than GPUs on this machine.
     """
     if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
         return World()
@@ -107,7 +107,7 @@ def check_batch_size(config: TrainConfig, world: World) -> None:
     """Check that each process's share of a batch splits into equal micro-batches.
 
     Raises:
-        ValueError: If it does not.
+        ValueError: If the share cannot be split equally.
     """
     if config.batch_size % (world.size * config.accumulation) != 0:
         raise ValueError(
@@ -125,7 +125,8 @@ def leave_world() -> None:
 def shard(model: Module, world: World, device: torch.device, compiled: bool = False) -> None:
     """Shard the weights of a model over the processes in place (FSDP2).
 
-    If `compiled`, each block is compiled separately, because weights are gathered between blocks.
+    If `compiled` is set, each block is compiled separately, because weights are gathered between
+    blocks.
     """
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method

@@ -33,7 +33,7 @@ class Evaluation:
     Args:
         config: The configuration of the run.
         tokens: One-dimensional token ids, an array or a memory map.
-        tokenizer: Tokenizer with the lengths of the tokens, for bits per byte. None omits them.
+        tokenizer: Tokenizer that gives token lengths for bits per byte. None omits bits per byte.
     """
 
     def __init__(
@@ -59,14 +59,14 @@ class Evaluation:
         world: World,
         before_batch: Callable[[], None],
     ) -> tuple[float, float | None]:
-        """Return the mean loss in nats per token, and the bits per byte.
+        """Return the mean loss in nats per token, and the bits per byte (None without a tokenizer).
 
-        Bits per byte are the loss of all predicted tokens in bits, divided by the number of bytes
-        in these tokens (for a special token, in its name). They do not depend on the tokenizer, so
-        you can compare models with different tokenizers. None without a tokenizer.
+        Bits per byte are the total loss of the predicted tokens in bits, divided by the number of
+        bytes in these tokens. A special token has as many bytes as its name. Bits per byte let you
+        compare models with different tokenizers.
 
         Args:
-            model: The model, set to evaluation mode during the call.
+            model: The model, put into evaluation mode during the call.
             loss_of: Returns the mean loss of a batch of inputs and targets.
             device: Device of the batches.
             world: The processes that share the windows.
@@ -78,7 +78,7 @@ class Evaluation:
         with torch.no_grad():
             for indices in self._batches(world):
                 before_batch()
-                # A sharded model needs all processes, so one without windows repeats a window.
+                # A sharded model needs all processes, so a process without windows repeats one.
                 mine = indices if len(indices) else self.indices[:1]
                 inputs, targets = self.windows.batch(mine)
                 loss = loss_of(inputs.to(device), targets.to(device))
@@ -102,7 +102,7 @@ class Evaluation:
 def evaluation_row(
     step: int, tokens: int, val_loss: float, bits_per_byte: float | None
 ) -> tuple[dict[str, Any], str]:
-    """Return the row of metrics for an evaluation, and a line of text that shows it."""
+    """Return the results of an evaluation as a row of metrics and as a line of text."""
     row: dict[str, Any] = {
         "step": step,
         "tokens": tokens,
@@ -117,16 +117,16 @@ def evaluation_row(
 
 
 def bytes_of_tokens(tokenizer: Tokenizer, config: TrainConfig) -> Tensor:
-    """Return the number of bytes in the token of each id of the model: int64, (vocab_size,).
+    """Return the number of bytes in each of the model's tokens by id, int64, (vocab_size,).
 
-    Ids that the tokenizer does not have get 0.
+    Ids missing from the tokenizer get 0.
     """
     tokens = (tokenizer.vocab.get(token_id, b"") for token_id in range(config.model.vocab_size))
     return torch.tensor([len(token) for token in tokens])
 
 
 def check_samples(tokenizer: Tokenizer, config: TrainConfig) -> None:
-    """Check that the tokenizer supports the sampled texts of the configuration.
+    """Check that the tokenizer can sample texts as configured.
 
     Raises:
         ValueError: If the prompt cannot be encoded or the tokenizer has no `<|endoftext|>`.
@@ -144,9 +144,9 @@ def check_samples(tokenizer: Tokenizer, config: TrainConfig) -> None:
 
 
 def sample_text(model: TransformerLM, tokenizer: Tokenizer, config: TrainConfig, step: int) -> str:
-    """Return a text sampled from the model, the same for the same weights and step."""
+    """Return a text sampled from the model. The weights and the step determine it."""
     seed = np.random.SeedSequence([config.seed, step]).generate_state(1, np.uint64)
-    # The compiled blocks of a sharded model would be compiled again for each cache length.
+    # Compiled blocks of a sharded model would be recompiled for each cache length.
     stance = torch.compiler.set_stance if config.compile else contextlib.nullcontext
     with stance("force_eager"):
         texts = generate_text(

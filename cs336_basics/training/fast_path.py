@@ -28,10 +28,10 @@ _WORTH_COMPILING = {"cpu": 1e14, "cuda": 1e16}
 
 _KERNELS: tuple[Literal["sdpa", "blocked"], ...] = ("sdpa", "blocked")
 _ROUNDS = 20  # Other programs make times vary by 40 %, so take the lower quartile of many.
-_BLOCK_FLOPS = 2e10  # limit for a timed pass, a tenth of a second on two cores
+_BLOCK_FLOPS = 2e10  # maximum for a timed pass; takes a tenth of a second on two cores
 
-# If the logits are large, the loss is computed in chunks. Each chunk adds to the gradient of the
-# complete head, so a few large chunks are faster.
+# If the logits are large, the loss is computed in chunks. Each chunk updates the gradient of the
+# entire head, so a few large chunks are faster than many small ones.
 _LARGE_VOCABULARY = 4096
 _LOSS_CHUNKS = 4
 _ROWS_IN_A_CHUNK = 2048
@@ -128,11 +128,11 @@ def _fused_optimizer(config: TrainConfig, _: torch.device) -> Decision:
 def _attention(
     scores_fit: bool, report: Callable[[str], None], config: TrainConfig, device: torch.device
 ) -> Decision:
-    """Choose PyTorch's kernel, or products over two blocks of queries, which store all scores."""
+    """Choose PyTorch's kernel, or products over blocks of queries, which keep all scores."""
     if device.type != "cpu":
         return "sdpa", "PyTorch's fused kernel"
     if training_flops(config) < _WORTH_COMPILING["cpu"]:
-        return "sdpa", "the run is too short for timing other kernels"
+        return "sdpa", "the run is too short to time other kernels"
     if not scores_fit:
         return "sdpa", "its memory is linear in the context"
     report("timing attention kernels, which takes up to half a minute")
@@ -160,7 +160,7 @@ def _physical_memory() -> int:
 
 
 def product_seconds(device: torch.device, dtype: torch.dtype) -> float:
-    """Return the time of a matrix product in seconds, the best of eight."""
+    """Return the time of a matrix product in seconds, the minimum of eight runs."""
     x = torch.ones(512, 1024, device=device, dtype=dtype)
     weight = torch.ones(1024, 1024, device=device, dtype=dtype)
     best = float("inf")

@@ -18,14 +18,15 @@ AXES = {
     "tokens": "tokens",
     "seconds": "wall-clock time (seconds)",
 }
-"""Maps keys of the metrics that the horizontal axis can show to its label."""
+"""Maps each metric that the horizontal axis can show to the axis label."""
 
 
 def read_curves(path: Path) -> Rows:
-    """Return the metrics of a run, with any recorded times.
+    """Return the metrics of a run, including any recorded times.
 
     Raises:
-        ValueError: If `path` is not a run directory, has no metrics yet, or a row has no tokens.
+        ValueError: If `path` is not a run directory, there are no metrics yet, or a row has no
+            number of tokens.
     """
     run = RunDirectory(path)
     if not run.metrics.is_file():
@@ -35,7 +36,7 @@ def read_curves(path: Path) -> Rows:
         raise ValueError(f"{run.metrics}: no rows yet")
     for row in rows:
         if "tokens" not in row:
-            raise ValueError(f"{run.metrics}: remove the row of step {row['step']} without tokens")
+            raise ValueError(f"{run.metrics}: no tokens at step {row['step']}; remove the row")
     return rows
 
 
@@ -62,15 +63,15 @@ def plot_runs(
 
     Args:
         curves: Metrics of each run by label.
-        output: Picture to write. The suffix selects the format and defaults to PNG.
-        axes: Keys of AXES.
+        output: Image file to write. The suffix selects the format and defaults to PNG.
+        axes: Keys of AXES, one per panel.
         title: Title above the panels.
-        ymin, ymax: Limits of the loss. Default to the range of the losses.
+        ymin, ymax: Limits of the loss axis. Default to the range of the losses.
 
     Raises:
         ValueError: If matplotlib cannot write the format.
     """
-    # matplotlib takes half a second to import, and only drawing needs it.
+    # matplotlib takes half a second to import and is needed only for drawing.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -82,7 +83,7 @@ def plot_runs(
             _draw_run(panel, rows, key, _figure_text(label), f"C{index}")
         visible = [y for line in panel.lines for y in line.get_ydata() if y < (ymax or math.inf)]
         if ymax is not None and ymin is None and visible:
-            # Scale the lower margin by the visible range, without the losses above it.
+            # Scale the lower margin to the visible range, which excludes losses above ymax.
             ymin = min(visible) - 0.05 * (ymax - min(visible))
         panel.set_ylim(ymin, ymax)
         panel.set_xlabel(AXES[key])
@@ -96,7 +97,7 @@ def plot_runs(
 
 
 def plot_run(run: RunDirectory) -> None:
-    """Plot the losses of a run over its steps to its loss.png."""
+    """Plot the losses of a run by step in its loss.png."""
     plot_runs({run.name: run.read_metrics()}, run.loss_plot, ["step"])
 
 
@@ -111,7 +112,7 @@ def plot_group(output: Path, title: str, curves: Mapping[str, Rows]) -> None:
 def _draw_run(panel: Any, rows: Rows, x: str, label: str, color: str) -> None:
     """Draw the training loss as a thin line and the validation loss with markers.
 
-    The validation loss has the label, or the training loss if there were no evaluations.
+    The label goes to the validation loss, or to the training loss if there were no evaluations.
     """
     drawn = None
     for loss, style in (

@@ -1,4 +1,4 @@
-"""Loading the model and tokenizer of a run, to generate text or for other use."""
+"""Loading the model and tokenizer of a run."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from cs336_basics.training.config_files import load_config
 from cs336_basics.training.devices import choose_device
 
 _MOST_ANGLES = 1 << 24
-"""Maximum number of entries in the table of RoPE angles for a small checkpoint."""
+"""Maximum number of RoPE angles, unless the checkpoints have more bytes."""
 
 DEFAULT_SAMPLING = Sampling(temperature=0.8, top_p=0.95)
-"""Default sampling of `LoadedRun` and of the command `generate`."""
+"""Default sampling settings of `LoadedRun` and the `generate` command."""
 
 
 class LoadedRun(NamedTuple):
@@ -94,8 +94,8 @@ def load_run(
 
     Args:
         path: The run directory.
-        checkpoint: Checkpoint with the weights. Defaults to the newest of the run.
-        device: Device of the model: cpu, cuda, cuda:N, mps or auto.
+        checkpoint: Checkpoint with the weights. Defaults to the run's newest.
+        device: Device for the model: cpu, cuda, cuda:N, mps or auto.
 
     Raises:
         FileNotFoundError: If `path` is not a run directory or has no checkpoint.
@@ -126,12 +126,12 @@ def check_model_size(config: ModelConfig, run: RunDirectory, checkpoints: Sequen
 
     Raises:
         FileNotFoundError: If a checkpoint does not exist.
-        ValueError: If the model is larger than all checkpoints, or its table of RoPE angles is
-            huge.
+        ValueError: If the model or its table of RoPE angles is too large for all checkpoints.
     """
     num_bytes = max((path.stat().st_size for path in checkpoints), default=0)
     angles = config.context_length * config.d_head
-    # A weight takes at least a byte. No weights depend on the context length.
+    # A weight takes at least a byte. The context length determines only the RoPE table, which is
+    # not saved.
     if config.num_parameters() > num_bytes or angles > max(num_bytes, _MOST_ANGLES):
         raise ValueError(
             f"{checkpoints[-1]}: {num_bytes:,} bytes are too few for the model in {run.config}, "

@@ -1,7 +1,7 @@
 """Loggers that send metrics to TensorBoard, Weights & Biases or trackio.
 
-Each is an optional package, imported on use. A run resumes from metrics.jsonl and does not need
-them, so an error in a logger is a warning and does not end the run.
+These packages are optional and imported on use. A run resumes from metrics.jsonl and does not need
+them, so an error in a logger only causes a warning.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Settings = dict[str, Any]
 
 
 class Logger:
-    """Sends rows of metrics to a package, until the first error, which becomes a warning.
+    """Sends rows of metrics to a package until the first error, which it reports as a warning.
 
     Args:
         name: Key of LOGGERS.
-        send: Called with the numbers of a row by name, and its step.
+        send: Called with a row's numbers by name and its step.
         finish: Called at the end to write any remaining rows.
     """
 
@@ -48,7 +48,7 @@ class Logger:
     def _attempt(self, action: Callable[[], Any]) -> None:
         try:
             action()
-        except Exception as error:  # each package has its own errors
+        except Exception as error:  # each package raises its own types
             if not self._failed:
                 warn(f"{self._name} receives no more metrics: {_describe(error)}")
             self._failed = True
@@ -58,7 +58,7 @@ def check_loggers(names: Sequence[str]) -> None:
     """Check that the packages of these loggers are installed.
 
     Raises:
-        ValueError: If one is missing. The message has the command that installs it.
+        ValueError: If one is missing. The message includes the command to install it.
     """
     for name in names:
         try:
@@ -78,7 +78,7 @@ def open_loggers(
     Args:
         names: Keys of LOGGERS.
         run: The directory of the run.
-        settings: The configuration as nested dictionaries, shown by some loggers.
+        settings: The configuration as nested dictionaries, which some loggers show.
         step: Steps that the run has already taken.
 
     Raises:
@@ -88,7 +88,7 @@ def open_loggers(
     for name in names:
         try:
             loggers.append(_open(name, run, settings, step))
-        except Exception as error:  # each package has its own errors
+        except Exception as error:  # each package raises its own types
             for opened in loggers:
                 opened.close()
             raise ValueError(f"log_to: {name} could not be started: {_describe(error)}") from error
@@ -99,7 +99,7 @@ def _open(name: str, run: RunDirectory, settings: Settings, step: int) -> Logger
     if name == "tensorboard":
         from torch.utils.tensorboard import SummaryWriter
 
-        # A resumed run writes the rows after `step` again; `purge_step` hides the old ones.
+        # A resumed run writes the rows after `step` again, so `purge_step` hides the old ones.
         writer: Any = SummaryWriter(
             str(run.path / "tensorboard"), purge_step=step + 1 if step else None
         )
@@ -119,7 +119,7 @@ def _open(name: str, run: RunDirectory, settings: Settings, step: int) -> Logger
 
 
 def _for_trackio(run: RunDirectory, step: int) -> Settings:
-    # A new run must not continue an older run of the same name in another directory.
+    # A new run must not continue an older run with the same name in another directory.
     return {
         "project": "cs336_basics",
         "name": run.name,
@@ -130,10 +130,10 @@ def _for_trackio(run: RunDirectory, step: int) -> Settings:
 def _for_wandb(run: RunDirectory) -> Settings:
     """Return the arguments of `wandb.init`, which writes offline to RUN_DIR/wandb by default.
 
-    An argument would override its environment variable, so it is omitted if the variable is set.
-    With WANDB_MODE=online, a resumed run continues the same run at W&B. W&B cannot resume offline
-    (wandb/wandb#3841), so each session is a separate run there: with one id for all, the last
-    session would replace the others.
+    An argument overrides its environment variable, so it is omitted if the variable is set. With
+    WANDB_MODE=online, a resumed run continues the same run at W&B. W&B cannot resume an offline run
+    (wandb/wandb#3841), so each offline session becomes a separate run at W&B. If all had the same
+    id, the last session would replace the others.
     """
     arguments = {
         "WANDB_PROJECT": "cs336_basics",

@@ -31,7 +31,7 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     Raises:
         ValueError: If the shapes do not match or there are no targets.
         TypeError: If the targets are not integers.
-        RuntimeError: If a target is outside the vocabulary (checked by torch, on the CPU).
+        RuntimeError: If a target is outside the vocabulary (torch checks this on the CPU).
     """
     _check_targets(targets, logits, "logits")
 
@@ -58,9 +58,9 @@ def chunked_cross_entropy(
 
     The logits and their gradient are by far the largest tensors of a step. Here the forward pass
     computes the gradient of each chunk, softmax(logits) - onehot(target), and multiplies it by
-    `head` and by the hidden states, so the backward pass needs no logits. This divides their memory
-    by `num_chunks` and computes no product twice (Hsu et al. 2024, "Liger Kernel: Efficient Triton
-    Kernels for LLM Training", section 3.2).
+    `head` and by the hidden states, so the backward pass needs no logits. This divides the memory
+    for logits by `num_chunks` and computes no product twice (Hsu et al. 2024, "Liger Kernel:
+    Efficient Triton Kernels for LLM Training", section 3.2).
 
     Args:
         hidden_states: Shape (..., d_model).
@@ -72,7 +72,7 @@ def chunked_cross_entropy(
             of `hidden_states`.
 
     Returns:
-        The mean in nats, a scalar tensor, float32 or float64.
+        The mean in nats, as a float32 or float64 scalar tensor.
 
     Raises:
         ValueError: If `num_chunks` is below 1. See `cross_entropy` for other errors.
@@ -119,7 +119,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             if soft_cap is not None:
                 slope = torch.tanh(logits / soft_cap)
                 logits = soft_cap * slope
-            # Work in place from here on, because a chunk is large.
+            # From here on, work in place, because a chunk is large.
             logits -= logits.amax(dim=-1, keepdim=True)
             target = target.unsqueeze(-1)  # (chunk, 1)
             target_logit = logits.gather(-1, target)  # (chunk, 1)
@@ -129,8 +129,8 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             if not wants_gradients:
                 continue
             # rows * d loss / d logits = softmax(logits) - onehot(target). The backward pass divides
-            # by rows, because in float16 the quotients could become zero. A compiler fuses this
-            # into one pass over the chunk; a scatter would need a second pass.
+            # by rows, because here the quotients could underflow to zero in float16. The compiler
+            # fuses this subtraction into one pass over the chunk; a scatter would need a second.
             is_target = torch.arange(head.shape[0], device=head.device) == target
             gradient = exponentials.div_(normalizer)  # (chunk, vocab)
             gradient -= is_target.to(gradient.dtype)
@@ -159,11 +159,11 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
 
 
 class LanguageModelLoss(Module):
-    """The loss of a model as a module, which can be compiled and distributed.
+    """The loss of a model, as a module that can be compiled and distributed.
 
     Args:
         model: The model.
-        num_chunks: Number of chunks of logits. 1 is the readable path with `cross_entropy`.
+        num_chunks: Number of chunks of logits. 1 selects the readable `cross_entropy`.
         precision: "float32", or "bfloat16" for matrix products under autocast. Weights and sums
             stay in float32.
     """
@@ -199,9 +199,9 @@ class LanguageModelLoss(Module):
 def checkpoint_activations(model: TransformerLM) -> None:
     """Make each block store only its input and recompute the rest in the backward pass.
 
-    A block then stores one (batch, sequence, d_model) tensor, at the cost of a third more
+    Each block then stores a single (batch, sequence, d_model) tensor, at the cost of a third more
     arithmetic (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"). The results are
-    identical, bit for bit.
+    bit-identical.
     """
     for layer in model.layers:
         # A block uses no random numbers, so there is no generator state to save.

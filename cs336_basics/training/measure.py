@@ -1,6 +1,6 @@
 """Measuring the memory and speed of a run by taking a few steps in a separate process.
 
-A measurement includes the allocator and the libraries, which add up to a third on a CPU.
+Measured memory includes the allocator and the libraries, which add up to a third on a CPU.
 `memory.py` computes only the memory of the tensors.
 """
 
@@ -42,7 +42,7 @@ def measure_steps(config: TrainConfig) -> Measurement:
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         try:
             return pool.submit(_take_steps, config).result()
-        except Exception as error:  # raised by training, or because the process was killed
+        except Exception as error:  # from training, or because the process was killed
             raise RuntimeError(f"measuring a few steps failed: {error}") from error
 
 

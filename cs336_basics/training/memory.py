@@ -1,11 +1,11 @@
 """The memory of a training step, computed with tensors that have no data.
 
 The real model, loss and optimizer take a step on PyTorch's fake tensors, which have shapes but no
-memory, and the bytes of all live tensors are counted. The result always matches the code, also for
+memory, and the bytes of all live tensors are counted. The result always matches the code, even for
 models that do not fit into memory.
 
-PyTorch has no public names for fake tensors, dispatch modes and trees. Its own memory tools also
-import them from the private modules below.
+PyTorch has no public names for fake tensors, dispatch modes and trees. PyTorch's own memory tools
+import them from the same private modules as this file.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _bytes(tensor: torch.Tensor | None) -> int:
 
 @contextlib.contextmanager
 def _without_values() -> Iterator[None]:
-    """Skip the checks of ids and the drawing of weights, because fake tensors have no values."""
+    """Skip checking ids and drawing weights, because fake tensors have no values."""
     names: list[tuple[Any, str]] = [
         (transformer_module, "check_ids"),
         (torch.nn.init, "trunc_normal_"),

@@ -19,7 +19,7 @@ Parameters = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, T
 
 
 class _GroupOptimizer(Optimizer):
-    """Base of the optimizers below, whose `step` updates the groups of parameters in turn."""
+    """Base class of the optimizers below. `step` updates one parameter group after another."""
 
     @torch.no_grad()
     def step(  # type: ignore[override]
@@ -41,7 +41,7 @@ class _GroupOptimizer(Optimizer):
         super().add_param_group(param_group)
 
     def _check_settings(self, group: dict[str, Any]) -> None:
-        """Raise ValueError for a setting of a group that is out of range."""
+        """Raise ValueError if a setting of the group is out of range."""
         for name in ("lr", "eps", "weight_decay", "lr_scale"):
             if not 0 <= group.get(name, 0) < math.inf:
                 raise ValueError(f"{name} must be finite and at least 0, got {group[name]}")
@@ -91,15 +91,15 @@ class SGD(_GroupOptimizer):
 class MomentumSGD(_GroupOptimizer):
     """Gradient descent with momentum (Sutskever et al. 2013) and an L2 penalty.
 
-    Unlike `SGD`, it leaves the decay of the learning rate to a schedule. With gradient g:
+    Unlike `SGD`, it does not decay the learning rate; use a schedule for that. With gradient g:
 
         g <- g + weight_decay * p
         m <- momentum * m + g
         p <- p - lr * m                         (nesterov: p <- p - lr * (g + momentum * m))
 
     This equals `torch.optim.SGD`. The weight decay is not decoupled, so it enters the momentum. The
-    state of a parameter is `momentum_buffer` (m), a tensor like the parameter, or empty without
-    momentum.
+    state of a parameter is `momentum_buffer` (m), a tensor like the parameter. Without momentum,
+    the state is empty.
 
     Raises:
         ValueError: If a setting, including one of a parameter group, is out of range.
@@ -181,7 +181,7 @@ class AdamW(_GroupOptimizer):
         parameter.mul_(1 - lr * group["weight_decay"])
         exp_avg.lerp_(gradient, 1 - beta1)
         exp_avg_sq.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
-        # Both averages start at zero, so they are too small by exactly these factors.
+        # Both averages start at zero, which makes them too small by exactly these factors.
         correction1 = 1 - beta1**step
         correction2 = 1 - beta2**step
         denominator = exp_avg_sq.sqrt().div_(math.sqrt(correction2)).add_(group["eps"])
@@ -201,9 +201,9 @@ class Muon(AdamW):
         W <- W - lr * weight_decay * W
         W <- W - lr * 0.2 * sqrt(max(rows, columns)) * orthogonalize(U)
 
-    The factor 0.2 * sqrt(max(rows, columns)) gives updates the usual size of AdamW's updates, so
-    both can share a learning rate and a weight decay (Liu et al. 2025, "Muon is Scalable for LLM
-    Training", section 2.2). AdamW updates the other groups.
+    The factor 0.2 * sqrt(max(rows, columns)) makes updates about as large as those of AdamW, so
+    both optimizers can share a learning rate and a weight decay (Liu et al. 2025, "Muon is Scalable
+    for LLM Training", section 2.2). AdamW updates the other groups.
 
     The learning rate of a group is `lr` times its `lr_scale`, so a schedule can set the same `lr`
     for all groups. `precision`, "float32" or "bfloat16", applies to the matrix products of
@@ -250,7 +250,7 @@ class Muon(AdamW):
                 self.param_groups.pop()
                 raise ValueError(
                     f"parameters in a Muon group must be matrices, got shape "
-                    f"{tuple(parameter.shape)}; put it into a group with muon=False"
+                    f"{tuple(parameter.shape)}; put the parameter into a group with muon=False"
                 )
 
     def _update_group(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
@@ -268,7 +268,7 @@ class Muon(AdamW):
         lr, momentum = group["lr"], group["momentum"]
         for shape, matrices in by_shape.items():
             dtype = torch.bfloat16
-            if group["precision"] == "float32":  # float64 for weights in float64
+            if group["precision"] == "float32":  # becomes float64 for float64 weights
                 dtype = torch.promote_types(matrices[0].dtype, torch.float32)
             ahead = []
             for matrix in matrices:
@@ -313,7 +313,7 @@ def orthogonalize(matrices: Tensor, steps: int = 5) -> Tensor:
     step applies the polynomial a s + b s^3 + c s^5 to all singular values, using only matrix
     products. The coefficients (Jordan et al. 2024) trade exactness for speed: after five steps,
     singular values that were above about 1/500 of the Frobenius norm are between 0.68 and 1.21,
-    which trains as well as 1. A matrix of zeros is returned unchanged.
+    which works as well in training as exactly 1. A matrix of zeros is returned unchanged.
     """
     a, b, c = 3.4445, -4.7750, 2.0315
     tall = matrices.shape[-2] > matrices.shape[-1]
@@ -335,21 +335,21 @@ def build_optimizer(
     precision: str = "float32",
     fused: bool = False,
 ) -> Optimizer:
-    """Create the optimizer of a configuration for the parameters of a TransformerLM.
+    """Create the configured optimizer for the parameters of a TransformerLM.
 
     The kinds "adamw" and "sgd" (MomentumSGD) have one group with all parameters. "muon" has up to
-    four: the matrices of the blocks, updated by Muon, and the embedding, the head and the gains,
-    updated by AdamW. The embedding and the head have their own learning rates. Only the matrices
-    and the head have weight decay, because it would pull gains, which should be about 1, and the
-    vectors of rare tokens to 0.
+    four groups: the matrices of the blocks, updated by Muon, and the embedding, the head and the
+    gains, updated by AdamW. The embedding and the head have their own learning rates. Only the
+    matrices and the head have weight decay. On the other groups, it would pull gains, which should
+    be about 1, and the vectors of rare tokens towards 0.
 
     Args:
         model: The model.
         config: Kind and settings of the optimizer.
         lr: Learning rate.
         precision: Dtype of Muon's matrix products, "float32" or "bfloat16".
-        fused: Whether "adamw" is torch's fused AdamW, which computes the same in one pass over
-            memory. Other kinds ignore it.
+        fused: Whether "adamw" uses torch's fused AdamW, which computes the same update in one pass
+            over memory. Other kinds ignore this.
 
     Raises:
         ValueError: If a setting is out of range.

@@ -1,4 +1,4 @@
-"""Learning-rate schedules: linear warm-up, then a half cosine, or a plateau and a linear decay."""
+"""Learning-rate schedules: linear warm-up, then a half cosine or a plateau with linear decay."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def scheduled_learning_rate(step: int, config: ScheduleConfig, max_steps: int) -
 def resumed_schedule(
     config: TrainConfig, steps_before: int, how: Literal["continue", "extend"]
 ) -> tuple[ScheduleConfig, str | None]:
-    """Return the schedule of a resumed run, and a line of text if `max_steps` changes it.
+    """Return the schedule of a resumed run, and a line of text if `max_steps` changed.
 
     Args:
         config: Configuration of the run with the new `max_steps`.
@@ -74,8 +74,8 @@ def cosine_schedule(
     - in between: falls along a half cosine;
     - it >= cosine_cycle_iters: min_learning_rate exactly.
 
-    If warmup_iters = cosine_cycle_iters, that iteration has the maximum and the next one the
-    minimum.
+    If warmup_iters = cosine_cycle_iters, that iteration has the maximum learning rate and the next
+    one the minimum.
 
     Raises:
         ValueError: Unless 0 <= it, 0 <= warmup_iters <= cosine_cycle_iters and
@@ -114,12 +114,12 @@ def linear_schedule(
     - in between: falls along a straight line;
     - it >= cycle_iters: min_learning_rate exactly.
 
-    This is the schedule "warmup-stable-decay" (Hu et al. 2024, "MiniCPM", section 4). Without a
-    plateau and with a minimum of 0, it beats the cosine at every budget (Bergsma et al. 2025,
-    "Straight to Zero").
+    This is the "warmup-stable-decay" schedule (Hu et al. 2024, "MiniCPM", section 4). Without a
+    plateau and with a minimum of 0, it beats the cosine schedule at every budget (Bergsma et al.
+    2025, "Straight to Zero").
 
     Raises:
-        ValueError: Unless all numbers of iterations are at least 0,
+        ValueError: Unless all iteration counts are at least 0,
             warmup_iters + decay_iters <= cycle_iters and
             0 <= min_learning_rate <= max_learning_rate < inf.
     """

@@ -1,4 +1,4 @@
-"""A session of a run: stop signals, clock and progress display."""
+"""Parts of a training session: stop signals, clock and progress display."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-_SECONDS_BETWEEN_LINES = 10.0  # lines of progress if there is no terminal
+_SECONDS_BETWEEN_LINES = 10.0  # between progress lines if there is no terminal
 
 
 class TrainingInterrupted(Exception):  # noqa: N818 -- an interruption is not an error
@@ -28,8 +28,8 @@ class StopSignals:
     """Context manager that records the first Ctrl-C or SIGTERM for the training loop.
 
     A second Ctrl-C has its usual effect, in case a step takes too long. A second SIGTERM has no
-    effect: if a scheduler sends SIGTERM to all processes of a job, torchrun forwards another one to
-    processes that may already be saving a checkpoint.
+    effect: when a scheduler sends SIGTERM to all processes of a job, torchrun forwards it once more
+    to processes that may already be saving a checkpoint.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class StopSignals:
 
 
 class Clock:
-    """Measures the time of a run, and of its steps without evaluations and checkpoints.
+    """Measures the total time of a run, and the time of its steps alone.
 
     Args:
         seconds_before: Wall-clock time of the run's earlier sessions.
@@ -92,7 +92,7 @@ class Clock:
 
 
 class Progress:
-    """Shows a progress bar on a terminal, or reports a line every few seconds without one.
+    """Shows a progress bar on a terminal. Without one, reports a line every few seconds.
 
     Args:
         step: Number of steps taken before this session.
@@ -121,7 +121,7 @@ class Progress:
         self._bar.update()
 
     def show(self, row: dict[str, Any]) -> None:
-        """Show the numbers of a row of metrics."""
+        """Show the loss and speed in a row of metrics."""
         loss, speed = f"{row['train_loss']:.3f}", f"{row['tokens_per_second']:,.0f}"
         self._bar.set_postfix_str(f"loss {loss}, {speed} tokens/s", refresh=False)
         now = time.perf_counter()

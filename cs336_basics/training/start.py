@@ -41,7 +41,7 @@ class Resumption:
     """How to resume a run."""
 
     checkpoint: Path | None = None
-    """The checkpoint to resume from. None is the newest."""
+    """The checkpoint to resume from. None means the newest."""
     skip_damaged: bool = False
     """Whether to skip damaged checkpoints and use the newest intact one."""
 
@@ -124,22 +124,22 @@ def open_trainer(
 ) -> Iterator[Trainer]:
     """Context manager that prepares the data of a run and yields its trainer.
 
-    The run is locked before anything is written to it, and unlocked at the end, when the loggers
-    are also closed. A new run that cannot start is removed, so you can try again. A run that is
+    The run is locked before anything is written to it. At the end, its loggers are closed and it is
+    unlocked. A new run that cannot start is removed, so you can try again. A run that is
     interrupted during the preparation keeps its data and can be resumed.
 
     Args:
-        config: Configuration of the run. When resuming, only values that may change can differ.
+        config: Configuration of the run.
         run: The directory from `create_run`.
         sources: The result of `check_start`.
         resume: How to resume the run. None starts a new one.
         world: The processes that train together. Each calls this function.
-        progress: Whether to show progress bars of the preparation on a terminal.
-        report: Callback invoked with lines to show, in the first process.
+        progress: Whether to show progress bars for the preparation on a terminal.
+        report: Callback that the first process invokes with each line to show.
 
     Raises:
         ValueError, OSError, ImportError: If the data, tokenizer, checkpoint or loggers cannot be
-            used, or another process uses the run.
+            used, or another process is using the run.
         RuntimeError, MemoryError: If the model and data do not fit into memory.
     """
     world = world or World()
@@ -164,7 +164,7 @@ def open_trainer(
                     else f"resuming after step {trainer.step}"
                 )
             if world.is_first:
-                # Not earlier, so that a refused configuration does not replace the saved one.
+                # Save only now, so that a rejected configuration does not replace the saved one.
                 save_config(trainer.config, run)
                 settings = dataclasses.asdict(trainer.config)
                 trainer.loggers = open_loggers(config.loggers, run, settings, trainer.step)
@@ -194,7 +194,7 @@ def _with_vocabulary(config: TrainConfig, data: PreparedData, report: Report) ->
     vocab_size = data.tokenizer.vocab_size
     if vocab_size == config.model.vocab_size:
         return config
-    # An existing tokenizer has its own size, and a small text may not have enough merges.
+    # An existing tokenizer has its own size, and a small text may not yield enough merges.
     report(f"model.vocab_size becomes {vocab_size:,}, the size of the tokenizer")
     model = dataclasses.replace(config.model, vocab_size=vocab_size)
     return dataclasses.replace(config, model=model)
@@ -239,8 +239,8 @@ def resume_run(
     checkpoint are set aside.
 
     Args:
-        trainer: A new trainer of the run.
-        checkpoint: Checkpoint to load. Defaults to the newest of the run.
+        trainer: A new trainer for the run.
+        checkpoint: Checkpoint to load. Defaults to the run's newest.
         skip_damaged: Whether to skip damaged checkpoints and use the newest intact one.
 
     Raises:
@@ -281,7 +281,7 @@ def _newest_checkpoint(run: RunDirectory, skip_damaged: bool, report: Report) ->
     """
     steps = run.steps_saved()
     if not steps and any("val_loss" in row for row in run.read_metrics()):
-        # Starting again would remove the metrics, the only record left of the run.
+        # Starting again would remove the metrics, the only remaining record of the run.
         raise ValueError(
             f"{run.checkpoints}: the saved checkpoints of this run are missing; restore them, pass "
             "one with --resume-from, or start a new run in another directory"
@@ -306,7 +306,7 @@ def _load(trainer: Trainer, source: Path) -> int:
     """Load a checkpoint into the trainer's model and optimizer, and return its step.
 
     Raises:
-        ValueError: If it is damaged or from a different model.
+        ValueError: If the checkpoint is damaged or from a different model.
     """
     try:
         return read_checkpoint(source, trainer.model, trainer.optimizer)

@@ -58,7 +58,7 @@ class NonFiniteLossError(RuntimeError):
 
 @dataclass
 class TrainResult:
-    """The result of a run. Losses are in nats per token. `seconds` includes all sessions."""
+    """The result of a run. Losses are in nats per token. `seconds` covers all sessions."""
 
     step: int
     tokens: int
@@ -74,22 +74,22 @@ class TrainResult:
 class Trainer:
     """Trains a TransformerLM on arrays of tokens and writes to a run directory.
 
-    Sets torch's seed and, if `config.num_workers` is set, torch's number of threads. A seed gives
-    the same weights on every device.
+    Sets torch's seed and, if `config.num_workers` is set, torch's number of threads. The same seed
+    gives the same weights on every device.
 
     Args:
         config: Configuration of the run. `start.check_start` checks it against this machine.
         train_tokens: One-dimensional token ids to train on, an array or a memory map.
         valid_tokens: Token ids for the evaluations.
         run: Directory for metrics, checkpoints, samples and the plot.
-        tokenizer: Tokenizer for samples and bits per byte. None leaves both out.
+        tokenizer: Tokenizer for samples and bits per byte. None omits both.
         world: The processes that train this model together. Each has its own Trainer.
         report: Callback invoked with each line to show.
 
     Raises:
         ValueError: If the tokens do not fit the model, this machine does not have the device, or
             the tokenizer cannot sample texts.
-        TypeError: If the tokens are not arrays of integers.
+        TypeError: If the token arrays do not have an integer dtype.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Trainer:
         self.seconds_before = 0.0
         """Wall-clock time of this run's earlier sessions."""
         self._unchecked: list[tuple[int, Tensor, Tensor]] = []
-        """Step, loss and gradient norm of steps not yet checked for divergence."""
+        """Step, loss and gradient norm of each step not yet checked for divergence."""
 
     def _load(self, tokens: TokenArray) -> StepLoader:
         config, world = self.config, self.world
@@ -182,7 +182,7 @@ class Trainer:
 
         Raises:
             NonFiniteLossError: If training diverged. Checkpoints of earlier steps remain.
-            TrainingInterrupted: After Ctrl-C or SIGTERM, when a checkpoint has been saved.
+            TrainingInterrupted: After Ctrl-C or SIGTERM, once a checkpoint has been saved.
         """
         config = self.config
         self.model.train()
@@ -190,7 +190,7 @@ class Trainer:
         progress = Progress(self.step, config.max_steps, self.say, self.world.is_first)
 
         with self.stop, exact_arithmetic(self.device, config.deterministic), progress:
-            if self._evaluation_is_missing():  # the last session stopped before it
+            if self._evaluation_is_missing():  # the last session stopped before evaluating
                 self._evaluate_and_record(self.step)
 
             self.clock.start_step()
@@ -266,12 +266,12 @@ class Trainer:
         """Return whether to read the results of this step now.
 
         Reading a number from a GPU waits for all queued work. On a GPU, several steps are therefore
-        checked at once, always before a step is saved.
+        checked at once, always before a checkpoint is saved.
         """
         return self.device.type == "cpu" or self._row_is_due(step) or self._checkpoint_is_due(step)
 
     def _check_steps_are_finite(self) -> None:
-        """Wait for the device and check the steps since the last check.
+        """Wait for the device and check all steps since the last check.
 
         Raises:
             NonFiniteLossError: If a loss or gradient norm is not finite.
@@ -291,7 +291,7 @@ class Trainer:
             f"(now {rate})"
         )
 
-    # What is due after a step.
+    # Actions after a step.
 
     def _row_is_due(self, step: int) -> bool:
         return step % self.config.log_every == 0 or step in (1, self.config.max_steps)
@@ -337,7 +337,7 @@ class Trainer:
         )
 
     def sample(self, step: int) -> str:
-        """Return a text sampled from the model, the same for the same weights and step."""
+        """Return a text sampled from the model. The weights and the step determine it."""
         assert self.tokenizer is not None
         return sample_text(self.model, self.tokenizer, self.config, step)
 
@@ -370,7 +370,7 @@ class Trainer:
         """
         self._check_steps_are_finite()
         if self.world.is_first:
-            # The metrics of this step must be on disk before the checkpoint.
+            # The metrics of this step must reach the disk before the checkpoint.
             self.run.sync_metrics()
             self.run.checkpoints.mkdir(exist_ok=True)
         path = self.run.checkpoint(self.step)

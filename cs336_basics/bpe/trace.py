@@ -21,8 +21,8 @@ class Work(NamedTuple):
     words: int = 0
     """Words read. Always 0 in `native`."""
     positions: int = 0
-    """Symbols of these words. In `memoryview` and `native`, entries read from the list of
-    occurrences, which in `native` includes stale ones."""
+    """Symbols in these words. In `memoryview` and `native`, entries read from the list of the
+    pair's occurrences, including stale ones in `native`."""
     pairs_searched: int = 0
     """Pairs compared to find the maximum. Always 0 in stages with a heap."""
     pairs_updated: int = 0

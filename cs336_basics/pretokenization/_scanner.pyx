@@ -47,10 +47,10 @@ cdef extern from "unicode/utf8.hpp" namespace "cs336" nogil:
 UNICODE_VERSION = c_UNICODE_VERSION.decode()
 REGEX_VERSION = c_REGEX_VERSION.decode()
 
-# Patterns whose scanners need no SplitProgram.
+# Patterns whose scanners do not need a SplitProgram.
 _WITHOUT_PROGRAM = ("gpt2", "cl100k")
 
-# Regular expression -> name. native/scanning/simd/starts.hpp has rules for each name.
+# Regular expression -> name. native/scanning/simd/starts.hpp contains rules for each name.
 _IMPLEMENTED = {expression: name for name, expression in PATTERNS.items()}
 
 
@@ -61,7 +61,7 @@ def scanned_pattern(pattern):
 
 
 def masked_pattern(pattern):
-    """Return the name of a pattern in MASKED_PATTERNS, or None if it is not there."""
+    """Return the name of a pattern if it is in MASKED_PATTERNS, or None otherwise."""
     if not isinstance(pattern, str):
         return None
     name = _IMPLEMENTED.get(PATTERNS.get(pattern, pattern))
@@ -95,7 +95,7 @@ def simd_levels():
 
 
 def default_simd_level():
-    """Return the SIMD level in the environment variable CS336_SIMD. Defaults to the fastest."""
+    """Return the SIMD level set in the environment variable CS336_SIMD, or else the fastest one."""
     return SIMD_LEVEL_NAMES[<int>best_simd_level()].decode()
 
 
@@ -109,7 +109,7 @@ cdef SimdLevel simd_level_named(name) except *:
 
 
 cdef class PreTokens:
-    """An iterator over the pre-tokens of valid UTF-8, as str or bytes. It finds them in batches."""
+    """An iterator over the pre-tokens of valid UTF-8, found in batches, as str or bytes."""
 
     cdef bytes data
     cdef bint as_text
@@ -170,7 +170,7 @@ cdef class PreTokens:
                 text, self.size, start, self.state.get()[0])
             if self.position > start:
                 return self.make(text + start, self.position - start)
-            self.position += character(text + start).length  # no match here: skip a character
+            self.position += character(text + start).length  # no match here; skip one character
         raise StopIteration
 
     cdef object make(self, const uint8_t* word, size_t length):

@@ -1,6 +1,6 @@
 """The reference splitter, which applies a split pattern with the `regex` module.
 
-It is slow, and correct by definition. Every faster splitter is tested against it.
+It is slow but correct by definition. Every faster splitter is tested against it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from cs336_basics.pretokenization.patterns.named_patterns import compile_pattern
 def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
     """Yield the pre-tokens of a text without special tokens, in order.
 
-    As with `finditer`, characters that the pattern does not match are skipped. So are empty
-    matches. The named patterns match every character: their pre-tokens, joined, are the text.
+    Characters that the pattern does not match are skipped, as in `finditer`, and so are empty
+    matches. The named patterns match every character, so joining the pre-tokens gives the text.
 
     Args:
         text: Text to split. Cut out special tokens first with `split_special_tokens`.
-        pattern: Name in PATTERNS or regular expression.
+        pattern: Name in PATTERNS, or regular expression.
 
     Raises:
         ValueError: If `resolve_pattern` rejects the pattern.
@@ -28,8 +28,8 @@ def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
             yield match.group()
 
 
-# The `regex` module does not report its Unicode version, so each version is recognized by a letter
-# that it added.
+# A letter added in each Unicode version. The `regex` module does not report its Unicode version, so
+# it is recognized by the letters that the module knows.
 _FIRST_LETTERS = {
     "18.0": 0x3D000,
     "17.0": 0x16EA0,
@@ -44,8 +44,8 @@ _FIRST_LETTERS = {
 def unicode_version() -> str:
     """Return the Unicode version of the installed `regex` module.
 
-    Vocabularies record it, because a later version splits text differently where it contains
-    letters that the later version added.
+    Vocabularies record the version, because text with letters that are new in a later version is
+    split differently by that version.
     """
     letter = compile_pattern(r"\p{L}")
     for version, code in _FIRST_LETTERS.items():

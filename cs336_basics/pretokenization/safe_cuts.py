@@ -1,4 +1,4 @@
-"""Safe cuts: offsets where UTF-8 bytes can be cut without changing how they are split.
+"""Safe cuts: offsets where UTF-8 text can be cut without changing its pre-tokens.
 
 There are two kinds:
 
@@ -7,10 +7,10 @@ There are two kinds:
   space (for `gpt2` also a line feed). Both patterns match white space only at the start of a
   pre-token or after other white space, so a pre-token always ends there. The lookahead
   `\\s+(?!\\S)` looks only past white space, and neither pattern has a lookbehind, so each side is
-  split as if the other side did not exist. For other patterns that compile, their tables list the
-  pairs of characters with this property (see `SplitProgram.safe_cuts`).
+  split as if the other side did not exist. For any other pattern that compiles, its table lists
+  the pairs of characters with this property (see `SplitProgram.safe_cuts`).
 
-A special token that overlaps the cut makes it unsafe.
+An offset inside a special token is never a safe cut.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cs336_basics.pretokenization.token_finder import token_finder
 
 if TYPE_CHECKING:
     from cs336_basics.pretokenization.patterns import split_program
-else:  # gpt2 and cl100k do not need it
+else:  # not needed by gpt2 and cl100k
     split_program = LazyModule("cs336_basics.pretokenization.patterns.split_program")
 
 # Bytes before which a cut is safe if the preceding character is not white space. In cl100k, line
@@ -53,7 +53,7 @@ class SafeCuts:
         self.margin = 4 + (2 * self._special.longest if self._special else 0)
         """Number of bytes needed on each side of an offset to decide whether it is a safe cut."""
         # Replacing invalid bytes can create an occurrence of a special token that contains U+FFFD.
-        # The original bytes do not show it, so with such a token the text is never cut.
+        # The original bytes do not reveal it, so if there is such a token, the text is never cut.
         self._never = any("\N{REPLACEMENT CHARACTER}".encode() in token for token in tokens)
         name = pattern_name(resolve_pattern(pattern))
         followers = _SAFE_FOLLOWERS.get(name) if name else None
@@ -67,7 +67,7 @@ class SafeCuts:
         """Whether safe cuts are possible with these special tokens and this pattern."""
 
     def after_special_token(self, data: bytes, start: int, stop: int) -> int | None:
-        """Return the first cut at the end of a special token, start <= cut <= stop, or None.
+        """Return the first cut in [start, stop] at the end of a special token, or None.
 
         `data` must include `margin` bytes before `start` and after `stop`, or reach the ends of the
         text.
@@ -86,9 +86,9 @@ class SafeCuts:
         return None
 
     def inside_text(self, data: bytes, start: int, stop: int) -> int | None:
-        """Return the first cut between two pre-tokens, start <= cut <= stop, or None.
+        """Return the first cut in [start, stop] between two pre-tokens, or None.
 
-        `data` must be as for `after_special_token`.
+        See `after_special_token` for the requirements on `data`.
         """
         if self._inside is None or self._never:
             return None
@@ -101,7 +101,7 @@ class SafeCuts:
         return None
 
     def _is_between_words(self, data: bytes, cut: int) -> bool:
-        """Return whether a candidate that `_inside` found is a safe cut of the pattern."""
+        """Return whether a candidate found by `_inside` is a safe cut for the pattern."""
         if self._program is None:
             return not data.endswith(_WIDE_WHITE_SPACE, max(0, cut - 3), cut)
         character = _last_character(data[max(0, cut - 4) : cut])
@@ -112,10 +112,10 @@ class SafeCuts:
         )
 
     def last(self, data: bytes, start: int) -> int | None:
-        """Return the last cut at or after `start` that is safe whatever follows `data`, or None.
+        """Return the last cut from `start` on that is safe no matter what follows, or None.
 
-        Streams split the bytes before the cut at once. The search runs backwards from the end of
-        `data` in growing steps, so it does not visit the bytes before the cut.
+        In a stream, the bytes before this cut can be split immediately. The search runs backwards
+        from the end of `data` in growing steps, so it visits few bytes before the cut.
         """
         stop = len(data) - self.margin
         upper = stop
@@ -143,7 +143,7 @@ class SafeCuts:
 
 
 class SafeCutBuffer:
-    """Buffers the end of a stream, which cannot be split until more of it is known.
+    """Buffers the end of a stream, which cannot be split before more text arrives.
 
     Args:
         cuts: Finds where the text can be cut.
@@ -178,17 +178,17 @@ class SafeCutBuffer:
         return len(self._waiting)
 
     def rest(self) -> bytes:
-        """Return the bytes that are left when the text ends."""
+        """Return the remaining bytes. Call it at the end of the text."""
         return bytes(self._waiting)
 
 
 def _candidates(program: split_program.SplitProgram) -> re.Pattern[bytes] | None:
-    """Return a regular expression for the byte before a possible cut, or None if there is none.
+    """Return a regex for the last byte before a possible cut, or None if no cut is possible.
 
-    Cuts are sought only before ASCII characters.
+    Only cuts before ASCII characters are considered.
     """
     columns = [program.column_of(chr(code)) for code in range(128)]
-    # Characters that may stand before the cut (None: any that is not ASCII) -> characters after it.
+    # Characters allowed before a cut (None: any non-ASCII character) -> characters after it.
     afters: dict[frozenset[int | None], list[int]] = {}
     for after in range(128):
         column = columns[after]

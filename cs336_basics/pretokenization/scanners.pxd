@@ -1,4 +1,4 @@
-"""Scanners of split patterns, as Cython declarations."""
+"""Cython declarations of the scanners for split patterns."""
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libcpp cimport bool as cbool
@@ -48,7 +48,7 @@ cdef extern from "scanning/scanner.hpp" namespace "cs336" nogil:
 
 
 cdef inline shared_ptr[const SplitProgram] make_program(program) except *:
-    """Convert a `split_program.SplitProgram` to its C++ class."""
+    """Convert a `split_program.SplitProgram` to the C++ class of the same name."""
     cdef SplitTables tables
     cdef const uint16_t[:, ::1] transitions = program.transitions
     cdef const uint16_t[::1] block_of = program.block_of
@@ -73,7 +73,7 @@ cdef inline shared_ptr[const SplitProgram] make_program(program) except *:
 
 
 cdef inline SimdLevel simd_level_of(name) except *:
-    """Return the SIMD level with a name in SIMD_LEVEL_NAMES."""
+    """Return the SIMD level with the given name in SIMD_LEVEL_NAMES."""
     cdef int i
     for i in range(NUM_SIMD_LEVELS):
         if SIMD_LEVEL_NAMES[i].decode() == name:
@@ -82,7 +82,7 @@ cdef inline SimdLevel simd_level_of(name) except *:
 
 
 cdef inline Scanner make_scanner(pattern, SimdLevel simd_level) except *:
-    """Return the scanner of a pattern (name, regular expression, or SplitProgram).
+    """Return the scanner for a pattern (name, regular expression, or SplitProgram).
 
     Raises:
         ValueError: If the pattern cannot be compiled or does not match all text.

@@ -1,4 +1,4 @@
-"""Splitting of text: special tokens are cut out, then a pattern splits the rest into pre-tokens."""
+"""Split text: cut out the special tokens, then split the rest into pre-tokens with a pattern."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from cs336_basics.pretokenization.token_finder import token_finder
 
 if TYPE_CHECKING:
     from cs336_basics.pretokenization.patterns import split_program
-else:  # named patterns do not need it
+else:  # not needed by named patterns
     split_program = LazyModule("cs336_basics.pretokenization.patterns.split_program")
 
 try:
     from cs336_basics.pretokenization import _scanner
-except ImportError:  # not built; `regex` splits all text
+except ImportError:  # not built; `regex` is used for all patterns
     _scanner = None  # type: ignore[assignment]
 
 __all__ = [
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 MAX_SPECIAL_TOKEN_LENGTH = 1024
-"""Maximum number of bytes in a special token. Searching for a token takes time proportional to its
+"""Maximum number of bytes in a special token. The time to search for a token grows with its
 length."""
 
 SEARCH_TIMEOUT = 10
@@ -52,13 +52,13 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True)
 class Splitter:
-    """A split pattern and the special tokens that are cut out before it is applied.
+    """A split pattern, and the special tokens to cut out before applying it.
 
     The constructor checks both; functions that take a Splitter do not check them again. Splitters
     are immutable, hashable and picklable.
 
     Args:
-        pattern: Name in PATTERNS or regular expression of the `regex` module.
+        pattern: Name in PATTERNS, or regular expression for the `regex` module.
         special_tokens: Strings that are never part of a pre-token. If occurrences overlap, the
             leftmost wins; at the same offset, the longest wins.
 
@@ -81,7 +81,7 @@ class Splitter:
         """Return `splitter`, or the default `Splitter()` for None.
 
         Raises:
-            TypeError: If it is anything else, such as a list of special tokens.
+            TypeError: If `splitter` is neither, for example a list of special tokens.
         """
         if splitter is None:
             return cls()
@@ -104,7 +104,7 @@ class Splitter:
 
     @property
     def safe_cuts(self) -> SafeCuts:
-        """The positions where text can be cut without changing how it is split."""
+        """The finder of offsets where text can be cut without changing its pre-tokens."""
         return _safe_cuts(tuple(self.special_tokens), self.pattern)
 
     def split(self, text: str) -> Iterator[str]:
@@ -128,7 +128,7 @@ class Splitter:
 def has_scanner(pattern: str) -> bool:
     """Return whether compiled code can split text with this pattern (name or expression).
 
-    The extensions must be built, and the pattern must be one that compiles and matches all text.
+    This requires that the extensions are built, and that the pattern compiles and matches all text.
     """
     return _scanner is not None and (
         _scanner.scanned_pattern(pattern) is not None
@@ -139,16 +139,16 @@ def has_scanner(pattern: str) -> bool:
 def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
     """Return an iterator over the pre-tokens of a text without special tokens, in order.
 
-    Uses compiled code if the pattern compiles (see `find_program`), and `regex` otherwise. Both
-    give the result of `reference.pretokenize`.
+    Compiled code is used if the pattern compiles (see `find_program`), and `regex` otherwise. Both
+    give the same result as `reference.pretokenize`.
 
     Args:
         text: Text to split. Cut out special tokens first with `split_special_tokens`.
-        pattern: Name in PATTERNS or regular expression.
+        pattern: Name in PATTERNS, or regular expression.
 
     Raises:
-        ValueError: If `resolve_pattern` rejects the pattern or, during iteration, if a search takes
-            too long.
+        ValueError: If `resolve_pattern` rejects the pattern, or a search takes too long during
+            iteration.
         TypeError: If `text` is not a str.
     """
     resolve_pattern(pattern)
@@ -170,7 +170,7 @@ def search_pretokens(text: str, pattern: str) -> Iterator[str]:
     """Return an iterator over the pre-tokens that `regex` finds, in order.
 
     Raises:
-        ValueError: If `search_words` raises it during iteration.
+        ValueError: If a search takes too long during iteration; see `search_words`.
     """
     # A time limit makes the search 2.5 times slower, and the named patterns do not need one.
     if pattern in PATTERNS:
@@ -179,7 +179,7 @@ def search_pretokens(text: str, pattern: str) -> Iterator[str]:
 
 
 def search_words(text: str, pattern: str) -> Iterator[tuple[int, str]]:
-    """Yield `(start in characters, pre-token)` for each nonempty match that `regex` finds.
+    """Yield `(start, pre-token)` for each nonempty match of `regex`. `start` counts characters.
 
     Raises:
         ValueError: If the search takes longer than SEARCH_TIMEOUT allows.
@@ -188,8 +188,8 @@ def search_words(text: str, pattern: str) -> Iterator[tuple[int, str]]:
     limit = SEARCH_TIMEOUT + len(text) / 100_000
     start: int | None = 0
     while start is not None:
-        # The timeout of `regex` covers the life of the iterator, including time that the caller
-        # spends between two matches. So read a batch of matches at once, then start a new iterator.
+        # The timeout of `regex` runs for the lifetime of an iterator, including time that the
+        # caller spends between matches. So read a batch of matches, then start a new iterator.
         matches = find(text, start, timeout=limit)
         start = None
         found = []
@@ -209,10 +209,10 @@ def search_words(text: str, pattern: str) -> Iterator[tuple[int, str]]:
 
 
 def split_special_tokens(text: str, special_tokens: Iterable[str]) -> Iterator[tuple[str, bool]]:
-    """Yield `(segment, is_special)` from left to right. The segments, joined, are `text`.
+    """Yield `(segment, is_special)` from left to right. Joining the segments gives `text`.
 
-    If special tokens overlap, the leftmost wins; at the same index, the longest wins. Empty
-    segments are skipped.
+    If occurrences of special tokens overlap, the leftmost wins; at the same index, the longest
+    wins. Empty segments are skipped.
     """
     if isinstance(special_tokens, (str, bytes)) or not isinstance(special_tokens, Iterable):
         special_tokens = check_special_tokens(special_tokens)
@@ -237,19 +237,19 @@ def _safe_cuts(special_tokens: tuple[str, ...], pattern: str) -> SafeCuts:
 
 
 def check_is_str(text: object) -> None:
-    """Raise TypeError if a text is not a str."""
+    """Raise TypeError if `text` is not a str."""
     if not isinstance(text, str):
         hint = "; decode it first: text.decode('utf-8')" if isinstance(text, bytes) else ""
         raise TypeError(f"text must be a str, not {type(text).__name__}{hint}")
 
 
 def check_special_tokens(special_tokens: Iterable[str] | None) -> list[str]:
-    """Check the special tokens and return them as a list, which is empty for None.
+    """Check the special tokens and return them as a list. None gives an empty list.
 
     Raises:
         TypeError: If `special_tokens` is a bare string (each character would become a special
-            token), a mapping (ids are stored in the vocabulary) or a set (it has no order), or if
-            an item is not a str.
+            token), a mapping (the vocabulary stores the ids) or a set (which has no order), or an
+            item is not a str.
         ValueError: If a special token is empty, repeated, longer than MAX_SPECIAL_TOKEN_LENGTH, or
             cannot be encoded as UTF-8.
     """

@@ -1,7 +1,7 @@
-"""Search for special tokens: the leftmost wins, and at the same offset the longest.
+"""Search for special tokens: the leftmost wins; at the same offset, the longest wins.
 
-Tokens and text are all str or all bytes. The search looks for the first character of any token and
-then for the rest in a set, so its time does not grow with the number of tokens.
+Tokens and text must be all str or all bytes. The search finds the first character of any token and
+looks up the rest in a set, so its time does not grow with the number of tokens.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class TokenFinder:
         lengths: dict[Any, set[int]] = {}
         for token in tokens:
             lengths.setdefault(token[:1], set()).add(len(token))
-        # First character -> lengths of the tokens starting with that character, longest first.
+        # First character -> lengths of the tokens that start with it, longest first.
         self._lengths = {first: sorted(found, reverse=True) for first, found in lengths.items()}
         bar: Any = "|" if isinstance(tokens[0], str) else b"|"
         self._find_first: re.Pattern[Any] = re.compile(bar.join(map(re.escape, lengths)))

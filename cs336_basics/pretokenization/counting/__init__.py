@@ -1,1 +1,1 @@
-"""Counting of pre-tokens in files and in memory."""
+"""Counting pre-tokens in files and in memory."""

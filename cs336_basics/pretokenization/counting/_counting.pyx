@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Python bindings for word_counter.hpp: counting words of files in threads, or of texts in memory."""
+"""Python bindings for word_counter.hpp: count words in files (with threads) or in memory."""
 
 import os
 
@@ -62,7 +62,7 @@ cdef extern from "counting/word_counter.hpp" namespace "cs336" nogil:
         const uint8_t*, size_t, const int64_t*, size_t) except +
 
 
-# A table with this many words takes 32 MB.
+# Maximum number of words in a thread's own table, which then takes 32 MB.
 MOST_OWN_WORDS = 700_000
 
 
@@ -80,25 +80,25 @@ cdef SplitOptions make_options(special_tokens, pattern, errors, simd_level) exce
 def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, block_size,
                 progress_callback=None, simd_level=None, most_own_words=MOST_OWN_WORDS,
                 replaced=None, max_piece_bytes=MAX_PIECE_BYTES):
-    """Count the pre-tokens of files in threads; see `count_words`.
+    """Count the pre-tokens of files with threads; see `count_words`.
 
     Only the pattern is checked; `count_words` checks the other arguments.
 
     Args:
         paths: Files to count.
-        sizes: Size of each file in bytes. Bytes beyond it are not read.
+        sizes: Size of each file in bytes. Any bytes after that size are not read.
         special_tokens: Tokens that are cut out of the text and not counted.
         pattern: Name in PATTERNS or regular expression.
         num_workers: Number of threads.
         errors: "replace" or "strict".
         block_size: Number of bytes that a thread reads at once.
-        progress_callback: Called every 50 ms with the number of bytes counted so far.
+        progress_callback: Callback invoked every 50 ms with the number of bytes counted so far.
         simd_level: Name in `_scanner.simd_levels()`. Defaults to `default_simd_level()`.
-        most_own_words: Number of distinct words above which a thread adds its words to the table
-            that all threads share.
+        most_own_words: Maximum number of distinct words in a thread's own table. When it is full,
+            its words are added to the table that all threads share.
         replaced: List to which `(file, sequences, bytes, offset)` is appended for each file that is
-            not valid UTF-8: index of the file, number of invalid sequences, number of their bytes,
-            and offset of the first one.
+            not valid UTF-8: index of the file, number of invalid sequences, total number of their
+            bytes, and offset of the first sequence.
         max_piece_bytes: Maximum number of bytes between two safe cuts.
 
     Returns:
@@ -139,7 +139,7 @@ def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, bloc
 
 
 cdef int watch(void* progress_callback, uint64_t bytes_done) except -1 with gil:
-    """Run signal handlers and report progress. Called in the thread that waits for the others."""
+    """Run signal handlers and report progress, in the thread that waits for the others."""
     PyErr_CheckSignals()
     if <object>progress_callback is not None:
         (<object>progress_callback)(bytes_done)
@@ -147,7 +147,7 @@ cdef int watch(void* progress_callback, uint64_t bytes_done) except -1 with gil:
 
 
 cdef int raise_failure(const Failure& failure, list names) except -1:
-    """Raise the exception for a failure. Do nothing if there was none."""
+    """Raise the exception for a failure, if there was one."""
     cdef int kind = failure.kind
     if kind == NONE:
         return 0
@@ -161,7 +161,7 @@ cdef int raise_failure(const Failure& failure, list names) except -1:
 
 
 cdef class _Buffers:
-    """Memory for the result. C++ writes to it before any other code can read it."""
+    """Memory for the result. Only C++ accesses it until the result is complete."""
 
     cdef bytes data_bytes, offset_bytes, count_bytes
     cdef uint8_t* data
@@ -197,7 +197,7 @@ def first_repeated(const uint8_t[::1] data, const int64_t[::1] offsets):
 
 
 cdef class TextCounter:
-    """Counts texts in memory and adds words that are already counted.
+    """Counts texts in memory, and can add words that have already been counted.
 
     Args:
         special_tokens, pattern, errors, simd_level: See `count_files`.
@@ -210,7 +210,7 @@ cdef class TextCounter:
         self.counter.reset(new MemoryCounter(options))
 
     def count(self, bytes text not None):
-        """Count the pre-tokens of a complete text, given as UTF-8.
+        """Count the pre-tokens of a complete text in UTF-8.
 
         Returns:
             Number of invalid sequences that were read as U+FFFD.

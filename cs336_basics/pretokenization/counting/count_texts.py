@@ -1,4 +1,4 @@
-"""Counting of texts in memory and of the texts in a chunk of a corpus."""
+"""Count the pre-tokens of texts in memory and of the texts in a chunk of a corpus."""
 
 from __future__ import annotations
 
@@ -37,14 +37,15 @@ def count_texts(
     a generator may yield more text than fits in memory.
 
     Args:
-        texts: Iterable of str or UTF-8 bytes. With `field`, rows: dicts, a Hugging Face dataset, or
-            an Arrow table or stream; see `texts_of_rows`.
+        texts: Iterable of str or UTF-8 bytes. With `field`, rows instead: dicts, a Hugging Face
+            dataset, or an Arrow table or stream. See `texts_of_rows`.
         splitter: Split pattern and special tokens. Defaults to `Splitter()`.
-        errors: How to treat bytes that are not valid UTF-8; see `Corpus`.
+        errors: How to handle invalid UTF-8; see `Corpus`.
         field: Field or column that contains the text of a row.
 
     Returns:
-        Pre-token (UTF-8 bytes) -> number of occurrences. The count of an absent word is 0.
+        Mapping from pre-tokens (UTF-8 bytes) to their numbers of occurrences. The count of an
+        absent word is 0.
 
     Raises:
         TypeError: If `texts` is a single str or bytes, or an item is neither str nor bytes.
@@ -90,8 +91,8 @@ def count_chunk(
 
     Raises:
         ValueError: If the file is truncated or damaged, a line is not JSON, a row does not have the
-            field, or text is not valid UTF-8 (`errors="strict"`). The message includes the file and
-            the position.
+            field, or text is not valid UTF-8 (`errors="strict"`). The message includes the file
+            name and the position.
         FileNotFoundError, OSError: If the file was deleted or cannot be read.
     """
     counter = text_counter(splitter, chunk.errors, backend)
@@ -122,10 +123,10 @@ def _record(
     start: int,
     row: str | int | None,
 ) -> None:
-    """Add the changes between a text and the bytes that were counted.
+    """Record how the counted bytes differ from the text.
 
-    `name` is the file, and `row` the location of the row or the index of the text (None for a block
-    of a plain text file).
+    `name` is the file name. `row` is the location of the row or the index of the text, or None for
+    a block of a plain text file.
     """
     if num_replaced:
         if start == 0:
@@ -148,7 +149,7 @@ def replaced_surrogates(text: str, data: bytes) -> int:
 
 
 def count_text(text: str, splitter: Splitter | None = None) -> Counter[bytes]:
-    """Count the pre-tokens of a str in Python, without compiled counting.
+    """Count the pre-tokens of a str in Python, without the compiled counter.
 
     Raises:
         TypeError: If `text` is not a str.
@@ -161,7 +162,7 @@ def count_text(text: str, splitter: Splitter | None = None) -> Counter[bytes]:
 
 
 def to_utf8(text: str | bytes, errors: str) -> bytes:
-    """Return a text as UTF-8. Bytes are returned unchanged; the counter checks them.
+    """Encode a text as UTF-8. Bytes are returned unchanged; the counter checks them.
 
     Raises:
         TypeError: If `text` is neither str nor bytes.
@@ -179,7 +180,7 @@ def to_utf8(text: str | bytes, errors: str) -> bytes:
                 f"the lone surrogate U+{ord(text[error.start]):04X} at character "
                 f"{error.start:,} cannot be encoded as UTF-8"
             ) from None
-        # UTF-16 can encode lone surrogates. Decoding combines pairs and replaces single ones.
+        # UTF-16 can encode lone surrogates. Decoding combines pairs and replaces lone surrogates.
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
 
 
@@ -188,7 +189,7 @@ def text_counter(
 ) -> _NativeCounter | _PythonCounter:
     """Return the counter of a backend.
 
-    For `"native"`, it is a compiled counter if the extensions are built and support the pattern.
+    For `"native"`, this is a compiled counter if the extensions are built and support the pattern.
 
     Call `count` with each text; it returns the number of invalid sequences that were replaced with
     U+FFFD. Then `counts()` returns the total counts, and `num_dropped()` the number of bytes that
@@ -202,7 +203,7 @@ def text_counter(
 
 
 class _NativeCounter:
-    """Compiled counter for patterns with a scanner. These match every character."""
+    """Compiled counter for patterns that have a scanner, which match every character."""
 
     def __init__(self, splitter: Splitter, errors: str) -> None:
         from cs336_basics.pretokenization.counting._counting import TextCounter

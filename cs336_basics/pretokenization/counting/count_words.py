@@ -1,12 +1,12 @@
-"""Counting of the pre-tokens of files. BPE training needs only these counts.
+"""Count the pre-tokens of files. BPE training needs only these counts.
 
 There are five backends (docs/counting-and-encoding.md compares them):
 
 - `regex` splits with the `regex` module and counts in a `Counter`. It uses worker processes if
   there is more than one worker.
-- `serial` splits with the compiled scanner, in this process.
+- `serial` splits with the compiled scanner in this process.
 - `processes` does the same in worker processes.
-- `native` splits and counts in threads of compiled code.
+- `native` splits and counts with compiled code in threads.
 - `ray` counts on a cluster of machines.
 
 All return the same counts for any number of workers and any chunk size.
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
 BACKENDS = ("regex", "serial", "processes", "native", "ray")
-"""Names of the counting backends, from the simplest to the one for the largest corpora."""
+"""Names of the counting backends, from the simplest to the one suited to the largest corpora."""
 
 DEFAULT_BLOCK_SIZE = 1 << 20
-"""Bytes that a native thread reads at a time. They fit in the L2 cache of most CPUs."""
+"""Number of bytes that a native thread reads at a time. They fit in the L2 cache of most CPUs."""
 
 PLAIN_CHUNK_SIZE = 4 << 20
 """Maximum number of bytes of plain text that Python counts at a time, to limit memory."""
 
 SMALLEST_CHUNK_SIZE = 1 << 20
-"""Minimum number of bytes of plain text that justify a worker process."""
+"""Minimum number of bytes of plain text that justifies a worker process."""
 
 CHUNKS_PER_WORKER = 4
-"""Number of chunks of a small text per worker process, which balances the load."""
+"""Number of chunks per worker process for a small text, which balances the load."""
 
 _MOST_ADDENDS = 16
 
@@ -68,8 +68,8 @@ def count_words(
     """Count the pre-tokens of files.
 
     Text is read as bytes, so line ends (including CRLF), byte order marks and NUL characters are
-    preserved. Special tokens are cut out first and are not counted. Each file is split separately,
-    and so is each row of a file with rows.
+    preserved. Special tokens are cut out first and are not counted. Each file, and each row of a
+    file with rows, is split separately.
 
     Args:
         corpus: Corpus, or paths as for `Corpus`.
@@ -78,13 +78,14 @@ def count_words(
             and to `"processes"` otherwise. Files that are not plain text are counted in worker
             processes, or in this process with `"serial"`.
         num_workers: Number of threads, worker processes or Ray tasks. Defaults to the number of
-            cores. A backend with processes starts at most one per chunk.
+            cores. At most one worker process is started per chunk.
         chunk_size: Number of bytes counted at a time. The default depends on the backend.
         progress: Whether to show a progress bar on a terminal.
 
     Returns:
-        Pre-token (UTF-8 bytes) -> number of occurrences, as a WordCounts if compiled code counted
-        all files, or as a Counter otherwise. The count of an absent word is 0 in both.
+        Mapping from pre-tokens (UTF-8 bytes) to their numbers of occurrences: a WordCounts if
+        compiled code counted all files, or a Counter otherwise. In both, the count of an absent
+        word is 0.
 
     Raises:
         FileNotFoundError: If a file does not exist.
@@ -97,7 +98,7 @@ def count_words(
 
     Warns:
         UserWarning: If invalid UTF-8 was read as U+FFFD, or the pattern does not match all text.
-            The warning includes the share of the text.
+            The message includes the share of the text that is affected.
     """
     corpus = Corpus.of(corpus)
     check_errors(corpus.errors)
@@ -143,7 +144,7 @@ def count_words(
 
 
 class _Sum:
-    """A sum of word counts. Adding a few at a time keeps only a few of them in memory."""
+    """A sum of word counts. Addends are added in small groups, so few of them are in memory."""
 
     def __init__(self) -> None:
         self._counted: list[WordCounts] = []
@@ -168,7 +169,7 @@ class _Sum:
 
 
 def check_backend(backend: str | None, name: str = "backend") -> None:
-    """Raise ValueError if an argument is neither a name in BACKENDS nor None."""
+    """Raise ValueError if `backend` is neither a name in BACKENDS nor None."""
     if backend is not None and backend not in BACKENDS:
         raise ValueError(
             f"{name} must be one of {', '.join(BACKENDS)}, or None, got {short_repr(backend)}"
@@ -199,11 +200,12 @@ def _count_native(
     bar: tqdm[Any] | HiddenBar,
     changes: TextChanges,
 ) -> WordCounts:
-    """Count plain text files in threads of compiled code and add the changes to `changes`.
+    """Count plain text files with compiled code in threads. Record changes to text in `changes`.
 
     Peak memory grows with the number of distinct words and threads, not with the size of the files.
     Only text without safe cuts (see `SafeCuts`) is read into memory as a whole. Ctrl-C stops the
-    threads within a fraction of a second. The order of the words does not depend on the threads.
+    threads within a fraction of a second. The order of the words does not depend on the number or
+    timing of the threads.
     """
     try:
         from cs336_basics.pretokenization.counting._counting import count_files

@@ -1,4 +1,4 @@
-"""Worker processes that return results in order and use bounded memory."""
+"""Worker processes that return results in order with bounded memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 MAX_WORKERS = 1 << 16
-"""Maximum number of threads or processes. No machine runs as many."""
+"""Maximum number of threads or processes, more than any machine can use."""
 
 
 def resolve_num_workers(num_workers: int | None) -> int:
@@ -38,9 +38,9 @@ def map_ordered(
     """Yield `function(*args)` for each item of `arguments`, in order.
 
     With one worker, the function runs in this process. With more, loky starts worker processes. It
-    does not fork, because this process may have threads, and unlike `multiprocessing` it does not
-    need `if __name__ == "__main__"` in the caller's script. `arguments` is read only a few items
-    ahead of the results, which limits memory.
+    does not fork, which would be unsafe if this process has threads, and unlike `multiprocessing`
+    it does not need `if __name__ == "__main__"` in the caller's script. `arguments` is read only a
+    few items ahead of the results, which limits memory use.
 
     Args:
         function: Function defined at the top level of a module.
@@ -48,8 +48,8 @@ def map_ordered(
         num_workers: Number of processes.
 
     Raises:
-        RuntimeError: If a worker process was killed or ran out of memory. Raised immediately.
-        Exception: If `function` raises it.
+        RuntimeError: If a worker process was killed or ran out of memory. It is raised immediately.
+        Exception: Any exception that `function` raises.
     """
     if num_workers == 1:
         for args in arguments:
@@ -76,5 +76,5 @@ def map_ordered(
             f"num_workers={max(1, num_workers // 2)} ({error})"
         ) from error
     finally:
-        # After an error, or if the caller stops early, kill running tasks instead of waiting.
+        # After an error, or if the caller stops early, kill the workers instead of waiting.
         executor.shutdown(wait=True, kill_workers=not finished)

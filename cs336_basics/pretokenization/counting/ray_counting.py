@@ -1,10 +1,9 @@
-"""The Ray backend, which counts words on a cluster.
+"""The Ray backend, which counts words on a cluster. Its counts equal those of other backends.
 
-It returns the same counts as the other backends.
-
-Each chunk of the corpus is a Ray task. The task reads its bytes from storage that all machines can
-access: a shared file system or any URL that fsspec opens. Only counts are sent. They are added in a
-tree, eight at a time, on the machines that store them. So the driver never receives all of them.
+Each Ray task counts one chunk of the corpus. It reads the chunk from storage that all machines can
+access: a shared file system or any URL that fsspec can open. Only counts are sent over the network.
+They are added in a tree, eight at a time, on the machines that store them, so the driver never
+receives all of them.
 
 Ray repeats a task if its worker or machine dies. Ray is imported on first use.
 """
@@ -57,14 +56,14 @@ def count_words_ray(
             the cluster.
         chunk_size: Number of bytes in a chunk. Defaults to 32 MiB.
         address: `"auto"` joins the cluster on this machine, `"local"` starts one here, and
-            `"ray://HOST:PORT"` connects as a client. Ignored if Ray is already initialized.
-            Defaults to Ray's own choice.
+            `"ray://HOST:PORT"` connects as a client. It is ignored if Ray is already initialized.
+            By default, Ray chooses.
 
     Raises:
         ImportError: If Ray is not installed.
         ConnectionError: If there is no cluster at `address`.
-        RuntimeError: If a chunk failed on each try.
-        Exception: If a task raises it; see `count_words`.
+        RuntimeError: If all attempts to count a chunk failed.
+        Exception: Any exception that a task raises; see `count_words`.
     """
     try:
         import ray
@@ -99,19 +98,19 @@ def count_words_ray(
 def _count(
     ray: Any, chunks: list[Chunk], splitter: Splitter, in_flight: int, progress: bool
 ) -> WordCounts:
-    # Each task has two results. The counts stay on its machine; the driver receives the size and
-    # the changes when the task ends.
+    # Each task has two results. The counts stay on the task's machine; the driver receives the size
+    # and the changes when the task ends.
     count_task = ray.remote(max_retries=_RETRIES, num_returns=2)(_count_chunk)
     add_task = ray.remote(max_retries=_RETRIES)(_add)
     waiting = list(reversed(chunks))
     running: dict[ObjectRef[Any], ObjectRef[Any]] = {}  # (size, changes) -> counts
     changes = TextChanges()
-    # sums[k] contains sums of 8^k chunks. Eight sums of a level become one sum of the next level.
+    # sums[k] contains sums of 8^k chunks. Eight sums of one level become one sum of the next level.
     sums: dict[int, list[ObjectRef[Any]]] = {0: []}
     num_bytes = sum(chunk.num_bytes for chunk in chunks)
     with byte_bar(progress, num_bytes, "counting words over Ray") as bar:
-        # After an error, running tasks are not cancelled, because cancelling a task that is about
-        # to end makes Ray abort this process (ray-project/ray#54798). They end after their chunk.
+        # After an error, running tasks are left to finish their chunks. Cancelling a task that is
+        # about to end would make Ray abort this process (ray-project/ray#54798).
         while waiting or running:
             while waiting and len(running) < in_flight:
                 counts, size = count_task.remote(waiting.pop(), splitter)
@@ -132,7 +131,7 @@ def _count(
 
 
 def _add_up(sums: dict[int, list[ObjectRef[Any]]], add_task: Any) -> None:
-    """Replace eight sums of a level with one sum of the next level, as often as possible."""
+    """Replace eight sums of one level with one sum of the next level, as often as possible."""
     level = 0
     while len(sums[level]) >= _FAN_IN:
         total = add_task.remote(*sums[level][:_FAN_IN])

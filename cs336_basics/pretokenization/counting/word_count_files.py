@@ -61,12 +61,12 @@ def write_counts(
 
 
 def read_counts(path: str | os.PathLike[str], make: Callable[..., Made]) -> Made:
-    """Return `make(data, offsets, counts, pattern, special_tokens)` with the content of a file.
+    """Return `make(data, offsets, counts, pattern, special_tokens)` for the content of a file.
 
     Raises:
         FileNotFoundError: If the file does not exist.
-        ValueError: If the file is damaged or has another format or version, or `make` rejects its
-            content.
+        ValueError: If the file is damaged or has a different format or version, or `make` rejects
+            its content.
     """
     with open_regular(path) as file:
         try:
@@ -100,11 +100,11 @@ def _read(file: BinaryIO) -> tuple[Any, ...]:
 
 
 def _array(archive: zipfile.ZipFile, name: str, dtype: str) -> npt.NDArray[Any]:
-    """Return an array of the archive. `read_array_header` explains why `np.load` is not used."""
+    """Return an array from the archive. `read_array_header` explains why `np.load` is not used."""
     member = archive.getinfo(f"{name}.npy")
     if member.compress_type != zipfile.ZIP_STORED or member.file_size > archive.start_dir:
         raise ValueError(f"{member.filename} is compressed, or longer than the file")
-    content = archive.read(member)  # checks the checksum
+    content = archive.read(member)  # verifies the checksum
     stream = io.BytesIO(content)
     found, _ = read_array_header(stream, member.filename, len(content), (dtype,))
     return np.frombuffer(content, found, offset=stream.tell())

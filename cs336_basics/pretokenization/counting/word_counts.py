@@ -1,7 +1,7 @@
 """Distinct words and their counts, stored in three flat arrays.
 
-BPE training needs only the word counts of a text, which are far smaller than the text. With saved
-counts you can train a larger vocabulary, change the mixture of corpora, or add the counts of
+BPE training needs only the word counts of a text, which are far smaller than the text. If you save
+them, you can train a larger vocabulary, change the mixture of corpora, or add the counts from
 several machines without reading the text again.
 """
 
@@ -20,7 +20,7 @@ from cs336_basics.pretokenization.patterns.named_patterns import pattern_name
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-else:  # counting and native training do not need it
+else:  # not needed by counting and native training
     np = LazyModule("numpy")
 
 Buffer = Union["npt.NDArray[Any]", bytes, memoryview]
@@ -33,27 +33,28 @@ class WordCounts(Mapping[bytes, int]):
     """An immutable mapping from distinct words (bytes) to their counts.
 
     The count of an absent word is 0, as in a Counter. The first lookup of a word builds a dict,
-    which takes about 150 bytes per word. `len`, `total`, the arrays and addition do not need it.
+    which takes about 150 bytes per word. `len`, `total`, the arrays and addition do not need the
+    dict.
 
     The constructor copies the arrays and makes the copies read-only, because compiled code reads
     them without the GIL.
 
     Args:
-        data: (number of bytes,) uint8. Bytes of all words.
+        data: (number of bytes,) uint8. Bytes of all words, concatenated.
         offsets: (n + 1,) int64. Word i is `data[offsets[i]:offsets[i + 1]]`.
         counts: (n,) int64. Number of occurrences of each word, at least 1.
-        pattern: Name or expression of the split pattern. None if unknown.
-        special_tokens: Special tokens that were cut out first. None if unknown. Counts with
+        pattern: Split pattern (name or regular expression), or None if unknown.
+        special_tokens: Special tokens that were cut out first, or None if unknown. Counts with
             different patterns or special tokens cannot be added.
 
     Raises:
-        ValueError: If the arrays do not match, a number is out of range for its type, a count is
-            less than 1, or a word is repeated.
+        ValueError: If the arrays do not fit together, a number is out of range for its type, a
+            count is less than 1, or a word is repeated.
         TypeError: If an array does not contain integers.
     """
 
     buffers: tuple[Buffer, Buffer, Buffer]
-    """`data`, `offsets` and `counts` for compiled code. Do not write to them."""
+    """`data`, `offsets` and `counts` for compiled code. Do not modify them."""
 
     def __init__(
         self,
@@ -80,10 +81,10 @@ class WordCounts(Mapping[bytes, int]):
         pattern: str | None = None,
         special_tokens: Iterable[str] | None = None,
     ) -> WordCounts:
-        """Return word counts that use trusted buffers, without checks or copies.
+        """Return word counts that use trusted buffers without checking or copying them.
 
         Args:
-            buffers: `data`, `offsets` and `counts`, read-only, with the dtypes of the arrays.
+            buffers: Read-only `data`, `offsets` and `counts` with the dtypes of the constructor.
             pattern, special_tokens: See the constructor.
         """
         made = cls.__new__(cls)
@@ -103,17 +104,17 @@ class WordCounts(Mapping[bytes, int]):
 
     @property
     def data(self) -> npt.NDArray[np.uint8]:
-        """Bytes of all words, read-only."""
+        """Bytes of all words, concatenated. Read-only."""
         return _view(self.buffers[0], np.uint8)
 
     @property
     def offsets(self) -> npt.NDArray[np.int64]:
-        """Offsets in `data` where words start, followed by its length. Read-only."""
+        """Start offsets of the words in `data`, followed by its length. Read-only."""
         return _view(self.buffers[1], np.int64)
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
-        """Number of occurrences of each word, read-only."""
+        """Number of occurrences of each word. Read-only."""
         return _view(self.buffers[2], np.int64)
 
     @classmethod
@@ -158,10 +159,10 @@ class WordCounts(Mapping[bytes, int]):
 
     @classmethod
     def combined(cls, addends: Iterable[WordCounts]) -> WordCounts:
-        """Return the sum of word counts, such as those of several corpora or machines.
+        """Return the sum of word counts, for example from several corpora or machines.
 
         Raises:
-            ValueError: If they were made with different patterns or special tokens.
+            ValueError: If the counts were made with different patterns or special tokens.
             OverflowError: If the total count of a word exceeds 2^63 - 1.
         """
         addends = list(addends)
@@ -198,7 +199,7 @@ class WordCounts(Mapping[bytes, int]):
         Products are rounded to the nearest integer. Words whose product is 0 are dropped.
 
         Raises:
-            ValueError: If the weight is negative or not finite.
+            ValueError: If `weight` is negative or not finite.
             OverflowError: If a product exceeds 2^63 - 1.
         """
         if not 0 <= weight < float("inf"):
@@ -218,7 +219,7 @@ class WordCounts(Mapping[bytes, int]):
         return self.of_buffers(arrays, self.pattern, self.special_tokens)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the counts to a file. `word_count_files.py` describes the format."""
+        """Write the counts to a file. The format is described in `word_count_files.py`."""
         from cs336_basics.pretokenization.counting.word_count_files import write_counts
 
         cut_out = None if self.special_tokens is None else sorted(self.special_tokens)
@@ -226,11 +227,11 @@ class WordCounts(Mapping[bytes, int]):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> WordCounts:
-        """Read a file that `save` wrote.
+        """Read a file written by `save`.
 
         Raises:
             FileNotFoundError: If the file does not exist.
-            ValueError: If the file is damaged or has another format or version.
+            ValueError: If the file is damaged or has a different format or version.
         """
         from cs336_basics.pretokenization.counting.word_count_files import read_counts
 
@@ -238,7 +239,7 @@ class WordCounts(Mapping[bytes, int]):
 
     @property
     def total(self) -> int:
-        """Sum of all counts. May exceed 64 bits."""
+        """Sum of all counts. It may exceed 64 bits."""
         high, low = self.counts >> 32, self.counts & 0xFFFFFFFF
         return (int(high.sum()) << 32) + int(low.sum())
 
@@ -251,16 +252,16 @@ class WordCounts(Mapping[bytes, int]):
 
     @property
     def num_bytes(self) -> int:
-        """Number of bytes of all occurrences of all words. May exceed 64 bits."""
+        """Total number of bytes in all occurrences of all words. It may exceed 64 bits."""
         lengths = np.diff(self.offsets)
-        # np.dot would start the threads of the linear algebra library.
+        # np.dot would start the linear algebra library's threads.
         if float((lengths * self.counts.astype(float)).sum()) < 2**62:
             return int((lengths * self.counts).sum())
         # Python's integers do not overflow, but are slow.
         return sum(map(int.__mul__, lengths.tolist(), self.counts.tolist()))
 
     def words(self) -> list[bytes]:
-        """Return all words, in the order of the arrays."""
+        """Return all words in the order of the arrays."""
         blob, ends = self.data.tobytes(), self.offsets.tolist()
         return [blob[start:end] for start, end in itertools.pairwise(ends)]
 
@@ -291,7 +292,7 @@ class WordCounts(Mapping[bytes, int]):
         return self.as_dict().items()
 
     def values(self) -> ValuesView[int]:
-        """Return the counts, in the order of the arrays."""
+        """Return the counts in the order of the arrays."""
         return self.as_dict().values()
 
     def __eq__(self, other: object) -> bool:
@@ -301,7 +302,7 @@ class WordCounts(Mapping[bytes, int]):
             return self.as_dict() == dict(other)
         return NotImplemented
 
-    __hash__ = None  # type: ignore[assignment]  # it equals dicts, which are mutable
+    __hash__ = None  # type: ignore[assignment]  # may equal dicts, which are mutable
 
     def __add__(self, other: object) -> WordCounts:
         if not isinstance(other, WordCounts):
@@ -319,7 +320,7 @@ class WordCounts(Mapping[bytes, int]):
         """Check that the words were counted with this pattern and these special tokens.
 
         Raises:
-            ValueError: If they were counted with another pattern or other special tokens.
+            ValueError: If they were counted with a different pattern or different special tokens.
         """
         if self.pattern is not None and _comparable(self.pattern) != _comparable(pattern):
             raise ValueError(
@@ -363,7 +364,7 @@ def _first_repeated(counts: WordCounts) -> int:
 def _checked(
     data: npt.NDArray[Any], offsets: npt.NDArray[Any], counts: npt.NDArray[Any]
 ) -> tuple[Buffer, Buffer, Buffer]:
-    """Check the arrays as `WordCounts` describes. Return them read-only, with its dtypes."""
+    """Check the arrays as described in `WordCounts`. Return them read-only, with its dtypes."""
     data = _read_only("data", data, np.uint8)
     offsets = _read_only("offsets", offsets, np.int64)
     counts = _read_only("counts", counts, np.int64)

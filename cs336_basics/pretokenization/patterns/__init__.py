@@ -1,1 +1,1 @@
-"""Split patterns: their names, their syntax, and their compiled tables."""
+"""Split patterns: names, syntax and compiled tables."""

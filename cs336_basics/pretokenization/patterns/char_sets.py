@@ -22,7 +22,7 @@ class CharSet:
     """A set of code points.
 
     Args:
-        bounds: Ascending limits of half-open ranges: the set contains the code points in
+        bounds: Ascending limits of half-open ranges. The set contains the code points in
             `range(bounds[0], bounds[1])`, `range(bounds[2], bounds[3])`, and so on.
     """
 
@@ -74,7 +74,7 @@ EVERYTHING = CharSet((0, NUM_CODE_POINTS))
 
 @functools.lru_cache(maxsize=1)
 def _named_sets() -> dict[str, CharSet]:
-    """Read unicode_sets.txt: each line has a name and the differences between bounds, in hex."""
+    """Read unicode_sets.txt. Each line has a name and the differences between bounds, in hex."""
     sets = {}
     for line in _FILE.read_text(encoding="ascii").splitlines():
         if line and not line.startswith("#"):
@@ -92,8 +92,8 @@ def named_set(name: str) -> CharSet | None:
     r"""Return the set of a Unicode property, or None if the tables do not contain it.
 
     Args:
-        name: General category (`Lu`), group of categories (`L`), script (`Han`), or `space` or
-            `word` for `\s` or `\w`.
+        name: General category (`Lu`), group of categories (`L`), script (`Han`), `space` for `\s`,
+            or `word` for `\w`.
     """
     sets = _named_sets()
     if name in sets:

@@ -1,7 +1,7 @@
 """The named split patterns. All other modules refer to them by name.
 
-Every vocabulary is saved with its pattern. Otherwise a tokenizer could split text differently from
-its trainer, a common bug that raises no error.
+Every vocabulary is saved with its pattern. Otherwise, a tokenizer could split text differently from
+its trainer, which is a common bug and raises no error.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ else:
     difflib, regex = LazyModule("difflib"), LazyModule("regex")
 
 # Radford et al. 2019, "Language Models are Unsupervised Multitask Learners" (GPT-2). The lookahead
-# leaves the last space before a word to that word.
+# leaves the last space before a word for that word.
 GPT2 = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 
-# GPT-4, as tiktoken 0.14 defines `cl100k_base`: contractions in any case, numbers in groups of at
-# most three digits, and line ends kept with the punctuation before them. The possessive quantifiers
-# of tiktoken are omitted: they only save backtracking and do not change the matches.
+# GPT-4, as tiktoken 0.14 defines `cl100k_base`: contractions in any case, numbers in groups of up
+# to three digits, and line ends kept with the punctuation before them. tiktoken's possessive
+# quantifiers are omitted, because they only save backtracking and do not change the matches.
 CL100K = (
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s+$|\s*[\r\n]|\s+(?!\S)|\s"
 )
 
-# GPT-2 with numbers cut into single digits, or into groups of three from the left or from the right
-# (Singh and Strouse 2024, "Tokenization counts": models calculate better with groups from the
-# right).
+# GPT-2 with numbers cut into single digits, or into groups of three from the left or the right.
+# Models do arithmetic better with groups from the right (Singh and Strouse 2024, "Tokenization
+# counts").
 GPT2_DIGITS1 = GPT2.replace(r"\p{N}+", r"\p{N}")
 GPT2_DIGITS3 = GPT2.replace(r"\p{N}+", r"\p{N}{1,3}")
 GPT2_DIGITS3_RIGHT = GPT2.replace(r"\p{N}+", r"\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))")
@@ -57,13 +57,13 @@ O200K = (
     r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 
-# The `tokenizer.json` of DeepSeek-V3 splits text three times: at numbers in groups of three digits,
-# at runs of Chinese characters and kana, and then each part with
+# The `tokenizer.json` of DeepSeek-V3 splits text three times: into numbers of up to three digits,
+# into runs of Chinese characters and kana, and then each remaining part with
 #   [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+
 #   | ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
-# keeping the text that this does not match. The expression below combines these steps. Lookaheads
-# keep each alternative inside or outside of a run, numbers and runs end the text for `(?!\S)`, and
-# the last two alternatives keep unmatched text.
+# keeping text that the expression does not match. The expression below combines these steps.
+# Lookaheads keep each alternative inside or outside a run, numbers and runs count as the end of the
+# text for `(?!\S)`, and the last two alternatives keep unmatched text.
 _KANA = "\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff"
 DEEPSEEK_V3 = (
     r"\p{N}{1,3}"
@@ -89,25 +89,25 @@ PATTERNS: dict[str, str] = {
     "o200k": O200K,
     "deepseek-v3": DEEPSEEK_V3,
 }
-"""Name -> regular expression in the syntax of the `regex` module."""
+"""Regular expressions by name, in the syntax of the `regex` module."""
 
 
-# An expression without any of these characters matches only itself (dots aside), so it is taken for
-# a misspelt name.
+# An expression without any of these characters matches only itself (apart from dots), so it is
+# treated as a misspelled name.
 _OPERATORS = frozenset("\\^$|?*+()[]{}")
 
 
 def resolve_pattern(pattern: str) -> str:
-    """Return the regular expression for a name in PATTERNS; return a valid expression unchanged.
+    """Return the regular expression for a name in PATTERNS. Return an expression unchanged.
 
-    A string without operators, such as `cl100k_base`, is rejected as a misspelt name. To match it
-    literally, write `(?:cl100k_base)`.
+    A string without operators, such as `cl100k_base`, is rejected as a misspelled name. To match
+    it literally, write `(?:cl100k_base)`.
 
     Raises:
         ValueError: If `pattern` is neither a name nor a valid regular expression, exceeds the
-            limits of `check_limits`, searches backwards, or matches the empty string, which would
-            make splitting endless.
-        TypeError: If it is not a str.
+            limits of `check_limits`, searches backwards, or matches the empty string, so that
+            splitting would never end.
+        TypeError: If `pattern` is not a str.
     """
     if not isinstance(pattern, str):
         raise TypeError(
@@ -119,7 +119,7 @@ def resolve_pattern(pattern: str) -> str:
 
 @functools.lru_cache(maxsize=32)
 def _checked_expression(pattern: str) -> str:
-    """Check a regular expression as `resolve_pattern` describes, and return it."""
+    """Check a regular expression as described in `resolve_pattern`, and return it."""
     shown = short_repr(pattern)
     if _OPERATORS.isdisjoint(pattern) and any(map(str.isalnum, pattern)):
         near = difflib.get_close_matches(pattern.strip().lower(), PATTERNS, n=1)
@@ -152,7 +152,7 @@ def _checked_expression(pattern: str) -> str:
 
 
 def pattern_name(pattern: str) -> str | None:
-    """Return the name in PATTERNS of a pattern given by name or expression, or None."""
+    """Return the name of a pattern (given as a name or an expression), or None if unnamed."""
     for name, expression in PATTERNS.items():
         if pattern in (name, expression):
             return name
@@ -169,9 +169,9 @@ def compile_pattern(expression: str) -> regex.Pattern[str]:
     """
     check_limits(expression)
     try:
-        # Work around a bug of `regex`: its search for the first character of a match overlooks some
-        # if an alternative is `(?i:...)`. For example, `(?i:ab)|[^k1]` does not find K. An
-        # alternative that never matches disables this search and costs nothing.
+        # Work around a bug in `regex`: if an alternative is `(?i:...)`, its search for the first
+        # character of a match misses some characters. For example, `(?i:ab)|[^k1]` does not find K.
+        # An alternative that never matches disables this search and costs nothing.
         return regex.compile("(?!)|" + expression)
     except (RecursionError, OverflowError, MemoryError) as error:
         raise ValueError(f"it is too complex: {short_reason(error)}") from None

@@ -1,7 +1,7 @@
-"""Limits on regular expressions, so that compiling one takes at most a second and 200 MB.
+"""Limits on regular expressions, so that compiling one takes at most one second and 200 MB.
 
-Patterns may come from untrusted files. The `regex` module copies each part that is repeated:
-compiling `(((a{500}){500}){500})` takes gigabytes, and so does `(((a)+)+)+` nested 22 deep.
+Patterns may come from untrusted files. The `regex` module copies each repeated part, so compiling
+`(((a{500}){500}){500})` takes gigabytes, and so does `(((a)+)+)+` with 22 levels of nesting.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ MAX_DEPTH = 50
 """Maximum depth of nested groups."""
 
 MAX_SIZE = 200_000
-"""Maximum number of characters and sets in a pattern with its repetitions written out. `+` counts
-as two copies and `{n}` as 2n, because even `{2}` within `{2}` quadruples the time to compile."""
+"""Maximum number of characters and sets in a pattern whose repetitions are written out. `+` counts
+as two copies and `{n}` as 2n, because even `{2}` within `{2}` quadruples the compile time."""
 
-# Only the lower limit of a repetition makes copies: `a{2,9}` becomes aa and a loop.
+# Only the lower limit of a repetition creates copies: `a{2,9}` becomes `aa` and a loop.
 _REPEAT = re.compile(r"(?:\+|\{(\d+)(?:(,)(\d*))?\})[+?]?")
-# Flags that allow syntax unknown to `_size_and_depth`: comments, ignored white space, nested sets.
+# Syntax that `_size_and_depth` cannot handle: comments, and flags for white space and nested sets.
 _OTHER_SYNTAX = re.compile(r"\(\?(?:#|[A-Za-z0-9-]*[xV])")
 _RECURSION = re.compile(r"\(\?(?:R|\d|&|P>)")
 _CLASS = re.compile(r"\[\^?\]?(?:\\.|\[:[^]]*:\]|[^]\\])*\]", re.DOTALL)
@@ -30,12 +30,12 @@ _CLASS = re.compile(r"\[\^?\]?(?:\\.|\[:[^]]*:\]|[^]\\])*\]", re.DOTALL)
 def check_limits(pattern: str) -> None:
     """Reject a regular expression that takes too much time or memory to compile.
 
-    All recursion is rejected, both `(?R)` and calls of groups. A recursion that consumes no text
-    exhausts the memory, and no simple rule identifies it.
+    Recursion is always rejected, both `(?R)` and calls to groups. Recursion that consumes no text
+    exhausts memory, and no simple rule identifies it.
 
     Raises:
-        ValueError: If the expression is too long, nested too deeply, recursive, or repeats too
-            much.
+        ValueError: If the expression is too long, is nested too deeply, is recursive, or repeats
+            too much.
     """
     if len(pattern) > MAX_LENGTH:
         raise ValueError(f"it must have at most {MAX_LENGTH:,} characters, got {len(pattern):,}")
@@ -58,7 +58,7 @@ def _factor(repeat: re.Match[str]) -> int:
     least, comma, most = repeat.groups()
     if least is None:
         return 2  # +
-    # Python raises ValueError when it converts thousands of digits to an integer.
+    # Python refuses to convert thousands of digits to an integer.
     count = int(least) if len(least) < 20 else 10**20
     is_once = count == 1 and (not comma or most == "1")
     return 1 if count == 0 or is_once else 2 * count
@@ -67,8 +67,8 @@ def _factor(repeat: re.Match[str]) -> int:
 def _size_bound(pattern: str) -> int:
     """Return an upper bound on the size of a pattern in any syntax.
 
-    It is the size that the pattern would have if all repetitions of groups were nested. White space
-    may stand between the closing parenthesis of a group and its repetition.
+    The bound is the size that the pattern would have if all repetitions of groups were nested.
+    White space is allowed between the closing parenthesis of a group and its quantifier.
     """
     of_groups, of_others = [1], [1]
     for found in _REPEAT.finditer(pattern):
@@ -79,7 +79,7 @@ def _size_bound(pattern: str) -> int:
 
 
 def _size_and_depth(pattern: str) -> tuple[int, int]:
-    """Return the size of a pattern, as counted for MAX_SIZE, and the depth of its groups."""
+    """Return the size of a pattern, as limited by MAX_SIZE, and the depth of its groups."""
     sizes = [0]  # size so far of the pattern and of each open group
     item = depth = i = 0  # item: size of the item before the current position
     while i < len(pattern):

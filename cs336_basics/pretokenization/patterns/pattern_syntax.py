@@ -1,9 +1,9 @@
 r"""A parser for the subset of the `regex` syntax that `split_program.py` can compile.
 
-The subset has alternatives, groups, sets of characters (`\p{...}`, `\s`, `\d`, `\w`, ranges,
+The subset includes alternatives, groups, sets of characters (`\p{...}`, `\s`, `\d`, `\w`, ranges,
 negations), repetitions (greedy, lazy, possessive), lookahead by one character or to the end of the
-text, `$`, `\Z`, and `(?i:...)` around ASCII. It excludes syntax whose matches depend on text before
-them or on more than one character after them. Patterns outside the subset are run by `regex`.
+text, `$`, `\Z`, and `(?i:...)` around ASCII. It excludes syntax whose matches depend on the text
+before them or on more than one character after them. `regex` runs patterns outside the subset.
 
 The parser assumes that `regex` accepts the pattern and does not report other errors in it.
 """
@@ -24,19 +24,19 @@ from cs336_basics.pretokenization.patterns.char_sets import (
 )
 
 MAX_REPEAT = 1000
-"""Maximum number in the braces of a repetition."""
+"""Highest number allowed in the braces of a repetition."""
 
 MAX_POSSESSIVE = 50
-"""Maximum difference between the numbers in the braces of a possessive repetition."""
+"""Maximum difference between the two numbers in the braces of a possessive repetition."""
 
 
 class UnsupportedPatternError(ValueError):
-    """The pattern has a part that cannot be compiled. The message names the part."""
+    """Raised if a part of a pattern cannot be compiled. The message names the part."""
 
 
 @dataclass(frozen=True)
 class Chars:
-    """One character of a set."""
+    """One character from a set."""
 
     members: CharSet
 
@@ -69,8 +69,8 @@ class Repeat:
 class Next:
     """A lookahead: the next character must be in a set.
 
-    If `end` is true, the end of the text also satisfies it. If `last_line_feed` is true, so does a
-    line feed that is the last character of the text.
+    If `end` is true, the end of the text also satisfies the lookahead. If `last_line_feed` is true,
+    so does a line feed that is the last character of the text.
     """
 
     members: CharSet
@@ -88,7 +88,7 @@ _GROUP = re.compile(r"\(\?(?:P?<(?![=!])[^>]*>|([is]*)(?:-([is]+))?:|([=!]))")
 _LEADING_FLAGS = re.compile(r"\(\?([is]+)\)")
 _SET_OPERATION = re.compile(r"\[:|&&|\|\||~~|--")
 _PROPERTY = re.compile(r"([pP])(?:\{(\^?)([^}]*)\}|([A-Z]))")
-# Characters beyond ASCII that `regex` matches with an ASCII letter if case is ignored.
+# Non-ASCII characters that `regex` matches with an ASCII letter if case is ignored.
 _FOLDED = {"i": "\u0130", "I": "\u0131", "k": "\u212a", "K": "\u212a", "s": "\u017f", "S": "\u017f"}
 _LINE_FEED = CharSet.of("\n")
 _DIGITS = "Nd"
@@ -101,13 +101,13 @@ class _Flags:
 
 
 def parse(expression: str) -> Node:
-    """Return the tree of a split pattern.
+    """Parse a split pattern and return its syntax tree.
 
     Args:
         expression: Regular expression that `regex` accepts.
 
     Raises:
-        UnsupportedPatternError: If a part of it is outside the subset.
+        UnsupportedPatternError: If a part of the expression is outside the subset.
     """
     parser = _Parser(expression)
     flags = _Flags()
@@ -128,7 +128,7 @@ class _Parser:
         self.index = 0
 
     def unsupported(self, what: str, length: int = 0) -> UnsupportedPatternError:
-        """Return the error for a part that starts `length` characters before the index."""
+        """Return an error for a part that starts `length` characters before the index."""
         return UnsupportedPatternError(
             f"{short_repr(what)} at index {self.index - length} cannot be compiled"
         )
@@ -163,7 +163,8 @@ class _Parser:
         while self.peek() not in ("", "|", ")"):
             item = self.repeated(self.item(flags))
             before = items[-1] if items else None
-            # `(?=A)B` is one character in both sets. `$` is excluded: a line feed may follow it.
+            # `(?=A)B` is one character that is in both sets. `$` is excluded, because a line feed
+            # may follow it.
             if isinstance(before, Next) and isinstance(item, Chars) and not before.last_line_feed:
                 item = Chars(intersection([before.members, item.members]))
                 items.pop()
@@ -232,14 +233,14 @@ class _Parser:
         return node
 
     def next_character(self, node: Node, negated: bool) -> Next:
-        """Return a node as a lookahead, positive or negated."""
+        """Convert a node to a positive or negated lookahead."""
         found = _as_next(node)
         if found is None or (negated and found.last_line_feed):
             raise self.unsupported("(?=...)" if not negated else "(?!...)")
         return Next(found.members.complement(), not found.end) if negated else found
 
     def cases(self, character: str, flags: _Flags) -> CharSet:
-        """Return the set of a character and, if case is ignored, its other cases."""
+        """Return the set of a character and, if case is ignored, its case variants."""
         if not flags.ignore_case:
             return CharSet.of(character)
         if not character.isascii():
@@ -248,7 +249,7 @@ class _Parser:
         return CharSet.of(both | set(_FOLDED.get(character, "")))
 
     def escape(self, flags: _Flags, *, in_class: bool) -> tuple[CharSet, str | None]:
-        """Read the escape after a backslash. Return its set, and its character if there is one."""
+        """Read an escape after its backslash. Return its set, and its character or None."""
         letter = self.peek()
         if letter in _HEX_LENGTH:
             length = _HEX_LENGTH[letter]
@@ -279,7 +280,7 @@ class _Parser:
             raise self.unsupported("\\p")
         letter, caret, name, short = found.groups()
         members = named_set((short or name).removeprefix("Script=").removeprefix("sc="))
-        # If case is ignored, `regex` lets \p{Lu} match lower case.
+        # If case is ignored, \p{Lu} also matches lower case in `regex`.
         if members is None or (flags.ignore_case and name not in ("L", "N", "Nd", "P", "M")):
             raise self.unsupported("\\" + found.group(), len(found.group()))
         return members.complement() if (letter == "P") != (caret == "^") else members
@@ -300,7 +301,7 @@ class _Parser:
         if negated and flags.ignore_case:
             raise self.unsupported(self.expression[start : self.index], self.index - start)
         result = union(members)
-        if negated and result == EVERYTHING:  # an empty set, which in `regex` matches anything
+        if negated and result == EVERYTHING:  # an empty set matches anything in `regex`
             raise self.unsupported(self.expression[start : self.index], self.index - start)
         return result.complement() if negated else result
 
@@ -330,7 +331,7 @@ class _Parser:
 
 
 def _possessive(item: Chars, least: int, most: int | None) -> Node:
-    """Return a possessive repetition of a set, written with lookaheads.
+    """Express a possessive repetition of a set with lookaheads.
 
     The repetition stops early only before a character outside the set. So `C*+` is `C*` followed by
     a character outside C, and `C{1,2}+` is `CC`, or `C` followed by such a character.
@@ -347,7 +348,7 @@ def _possessive(item: Chars, least: int, most: int | None) -> Node:
 
 
 def _as_next(node: Node) -> Next | None:
-    """Return a node as a lookahead by one character, or None if it needs more than that."""
+    """Convert a node to a lookahead by one character, or return None if it needs more."""
     if isinstance(node, Chars):
         return Next(node.members, end=False)
     if isinstance(node, Next):

@@ -3,15 +3,15 @@
 `native/scanning/split_program.hpp` runs the tables.
 
 A backtracking matcher tries one alternative after another. The table tries all of them at once. A
-*state* lists all points of the pattern that the characters read so far can reach, in the order in
-which a backtracking matcher would try them (Thompson 1968; for the order, Cox 2009, "Regular
-Expression Matching: the Virtual Machine Approach"). If one of the points is the end of the pattern,
-the points after it are dropped, because the backtracking matcher would not have tried them. This
-gives the matches of the `regex` module.
+*state* lists all points in the pattern that can be reached with the characters read so far, in the
+order in which a backtracking matcher would try them (Thompson 1968; for the order, Cox 2009,
+"Regular Expression Matching: the Virtual Machine Approach"). If one of the points is the end of the
+pattern, the points after it are dropped, because a backtracking matcher would not try them. The
+matches are therefore the same as those of the `regex` module.
 
-Characters that no set of the pattern distinguishes share a *column*, which keeps the table small. A
+Characters that no set in the pattern distinguishes share a *column*, which keeps the table small. A
 transition is chosen when the next character is known. It records whether the pattern matches the
-text before that character, and which state follows. This is how lookahead by one character is
+text before that character, and which state follows. In this way, lookahead by one character is
 resolved.
 """
 
@@ -50,7 +50,7 @@ MAX_INSTRUCTIONS = 2_000
 MAX_COLUMNS = 250
 MAX_STATES = 2_000
 MAX_WORK = 1_000_000
-"""Maximum number of instructions visited to build a table, which takes about a second."""
+"""Maximum number of instructions to visit when building a table, which takes about a second."""
 
 _DEAD = 0
 _START = 1
@@ -65,12 +65,12 @@ class SplitProgram:
         transitions: (number of states, number of columns) uint16. Next state, or 0 if no match can
             follow, plus MATCH. The first state is 1. The last two columns stand for the end of the
             text and for a line feed that is the last character of the text.
-        block_of: (0x110000 / BLOCK_SIZE,) uint16. Index is a code point divided by BLOCK_SIZE;
-            value is its row in `blocks`.
-        blocks: (number of blocks, BLOCK_SIZE) uint8. Columns of the code points of each block.
+        block_of: (0x110000 / BLOCK_SIZE,) uint16. The index is a code point divided by BLOCK_SIZE;
+            the value is the code point's row in `blocks`.
+        blocks: (number of blocks, BLOCK_SIZE) uint8. Columns of the code points in each block.
         safe_cuts: (number of columns, number of columns) bool. [a, b] is true if a pre-token always
-            ends between a character of column a and one of column b, and the text before this
-            boundary is split the same if it ends there.
+            ends between a character in column a and one in column b, and the text before this
+            boundary is split in the same way if it ends there.
         complete: Whether the pattern matches every character of every text.
         threes: (number of columns,) bool. Columns of numbers, for GPT2_DIGITS3_RIGHT. A match that
             ends with a number is cut into groups of three digits from the right; the first
@@ -87,7 +87,7 @@ class SplitProgram:
     threes: npt.NDArray[np.bool_] | None = None
 
     def column_of(self, character: str) -> int:
-        """Return the column of a character that is not the last one of its text."""
+        """Return the column of a character that is not the last one in its text."""
         code = ord(character)
         return int(self.blocks[self.block_of[code // BLOCK_SIZE], code % BLOCK_SIZE])
 
@@ -128,10 +128,10 @@ def compile_program(expression: str) -> SplitProgram:
 
 @functools.lru_cache(maxsize=32)
 def find_program(pattern: str) -> SplitProgram | None:
-    """Return the program of a split pattern, or None if it cannot be compiled.
+    """Return the program for a split pattern, or None if it cannot be compiled.
 
     Args:
-        pattern: Name in PATTERNS or regular expression.
+        pattern: Name in PATTERNS, or regular expression.
 
     Raises:
         ValueError, TypeError: If `resolve_pattern` rejects the pattern.
@@ -143,7 +143,7 @@ def find_program(pattern: str) -> SplitProgram | None:
 
 
 def complete_program(pattern: str) -> SplitProgram | None:
-    """Return the program of a pattern that compiles and matches all text, or None."""
+    """Return the program for a pattern, or None unless it compiles and matches all text."""
     program = find_program(pattern)
     return program if program is not None and program.complete else None
 
@@ -153,7 +153,7 @@ def complete_program(pattern: str) -> SplitProgram | None:
 
 @dataclass(frozen=True)
 class _Char:
-    """Consume a character of a set and continue with the next instruction."""
+    """Consume a character from a set and continue with the next instruction."""
 
     members: CharSet
 
@@ -179,7 +179,7 @@ _Instruction = _Char | _Look | _Goto
 
 
 class _Assembler:
-    """Translates the tree of a pattern into instructions."""
+    """Translates the syntax tree of a pattern into instructions."""
 
     def __init__(self) -> None:
         self.instructions: list[_Instruction] = []
@@ -222,7 +222,7 @@ class _Assembler:
 
     def add_repeat(self, node: Repeat) -> None:
         if node.most != 1 and _may_be_empty(node.item):
-            # `regex` has special rules to end such a loop.
+            # `regex` has special rules for ending such a loop.
             raise UnsupportedPatternError("it repeats a part that can match the empty string")
         for _ in range(node.least):
             self.add(node.item)
@@ -259,7 +259,7 @@ def _may_be_empty(node: Node) -> bool:
 
 
 def _interval_starts(sets: list[CharSet]) -> list[int]:
-    """Return the starts of the intervals of code points that the sets do not divide further."""
+    """Return the starts of the code point intervals that the sets do not divide any further."""
     bounds = {0, ord("\n"), ord("\n") + 1}
     bounds.update(bound for members in sets for bound in members.bounds)
     return sorted(bounds - {NUM_CODE_POINTS})
@@ -312,7 +312,7 @@ class _TableBuilder:
         return np.array(rows, np.uint16)
 
     def step(self, points: tuple[int, ...], column: int) -> tuple[bool, tuple[int, ...]]:
-        """Return whether the pattern matches before a character, and the points reached by it."""
+        """Return whether the pattern matches before a character, and the points reached after."""
         at_end = column == self.end
         last_line_feed = column == self.end + 1
         plain = self.line_feed if last_line_feed else column
@@ -359,9 +359,9 @@ def _column_blocks(
 def _safe_cuts(transitions: npt.NDArray[np.uint16], line_feed: int) -> npt.NDArray[np.bool_]:
     """Return the `safe_cuts` of a SplitProgram.
 
-    A cut is safe if no match continues across it, from any state, and if the character after it has
-    the same effect as the end of the text, so that the text before it can be split alone. The text
-    after it can always be split alone, because there is no lookbehind.
+    A cut is safe if, from any state, no match continues across it, and if the character after the
+    cut has the same effect as the end of the text, so that the text before the cut can be split on
+    its own. The text after the cut can always be split on its own, because there is no lookbehind.
     """
     num_columns = transitions.shape[1]
     end = num_columns - 2

@@ -1,1 +1,1 @@
-"""Reading of text from files, rows and streams."""
+"""Reading text from files, rows and streams."""

@@ -1,7 +1,7 @@
-"""Reading of string columns from Parquet files, Arrow files and Arrow tables in memory.
+"""Read string columns from Parquet files, Arrow files and Arrow tables in memory.
 
 An Arrow file has one of two IPC formats: the file format (also used by `.feather` version 2) or the
-stream format (used by the cache of Hugging Face datasets). pyarrow is imported on first use.
+stream format (used by the Hugging Face datasets cache). pyarrow is imported on first use.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import IO, Any
 from cs336_basics._support.messages import short_reason
 
 _ROWS_IN_A_BATCH = 64
-"""Rows in a Parquet batch. All are in memory, and each may decompress to megabytes."""
+"""Number of rows in a Parquet batch. All are in memory, and each may decompress to megabytes."""
 _FILE_MAGIC = b"ARROW1"
 
 
 def import_pyarrow(what: str) -> Any:
-    """Import pyarrow and return the module. The error explains how to install it."""
+    """Import pyarrow and return the module. If it is missing, explain how to install it."""
     try:
         import pyarrow
         import pyarrow.ipc
@@ -31,7 +31,7 @@ def import_pyarrow(what: str) -> Any:
 
 
 def open_parquet(file: IO[bytes], path: str) -> Any:
-    """Return the `pyarrow.parquet.ParquetFile` of an open file.
+    """Return a `pyarrow.parquet.ParquetFile` for an open file.
 
     Raises:
         ValueError: If the file is damaged or not a Parquet file.
@@ -47,7 +47,7 @@ def open_parquet(file: IO[bytes], path: str) -> Any:
 
 
 def open_arrow(file: IO[bytes], path: str) -> Any:
-    """Return the RecordBatchFileReader or RecordBatchStreamReader of an open Arrow file.
+    """Return a RecordBatchFileReader or RecordBatchStreamReader for an open Arrow file.
 
     Only the RecordBatchFileReader has `num_record_batches` and `get_batch`.
 
@@ -66,7 +66,7 @@ def open_arrow(file: IO[bytes], path: str) -> Any:
 
 
 class _BoundedFile:
-    """A file that limits each `read` to its remaining bytes. Damaged files may request more."""
+    """A file that limits each `read` to its remaining bytes, since damaged files may request more."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -83,17 +83,17 @@ class _BoundedFile:
 
 @contextlib.contextmanager
 def explained(what: str) -> Iterator[None]:
-    """Convert the exceptions that pyarrow raises for damaged data to ValueError.
+    """Convert exceptions that pyarrow raises for damaged data to ValueError.
 
-    OSErrors with an errno propagate unchanged. MemoryErrors receive the message.
+    OSErrors with an errno propagate unchanged. MemoryErrors get the message, too.
 
     Args:
-        what: Message without the reason.
+        what: Error message, to which the reason is appended.
     """
     pyarrow = import_pyarrow(what)
     try:
         yield
-    except MemoryError as error:  # includes pyarrow's, which is also an ArrowException
+    except MemoryError as error:  # including pyarrow's, which is also an ArrowException
         raise MemoryError(f"{what}, or out of memory: {short_reason(error)}") from error
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno is not None:
@@ -102,7 +102,7 @@ def explained(what: str) -> Iterator[None]:
 
 
 def holds_text(kind: Any) -> bool:
-    """Return whether a column of this Arrow type contains strings or bytes."""
+    """Return whether columns of this Arrow type contain strings or bytes."""
     pyarrow = import_pyarrow("Arrow data")
     if pyarrow.types.is_dictionary(kind):
         kind = kind.value_type
@@ -110,11 +110,11 @@ def holds_text(kind: Any) -> bool:
 
 
 _AS_BYTES = {"string": "binary", "large_string": "large_binary", "string_view": "binary_view"}
-"""String type -> bytes type with the same memory layout."""
+"""Mapping from string types to the bytes types with the same memory layout."""
 
 
 def array_texts(array: Any) -> list[bytes | None]:
-    """Return each value of a pyarrow.Array of strings as UTF-8, or None for null.
+    """Return the values in a pyarrow.Array of strings as UTF-8, with None for null.
 
     Invalid UTF-8 is returned unchanged; the caller checks it.
 

@@ -1,4 +1,4 @@
-"""Division of files and streams at safe cuts, which `safe_cuts.py` describes.
+"""Divide files and streams at safe cuts, which are described in `safe_cuts.py`.
 
 Splitting the chunks separately gives the same pre-tokens as splitting the whole text.
 """
@@ -32,8 +32,9 @@ def next_cut(
     """Return the offset of a safe cut at or after `target` in an open file.
 
     This is the first end of a special token within `reach` bytes. If there is none, it is the first
-    safe cut of either kind, or the end of the file. The result depends only on the file and
-    `target`, so independent processes agree on the end of one chunk and the start of the next.
+    safe cut of either kind after these bytes, or the end of the file. The result depends only on
+    the file and `target`, so independent processes agree on where one chunk ends and the next
+    starts.
 
     Raises:
         ValueError: If the file was truncated, or has no safe cut within `max_bytes`.
@@ -58,8 +59,8 @@ def next_cut(
             return origin + cut
         if inside is None:
             inside = cuts.inside_text(data, searched - origin, stop - origin)
-        # Beyond `reach`, take the first cut of either kind. So a larger target never has an earlier
-        # cut.
+        # Beyond `reach`, take the first cut of either kind, so that a larger target never leads to
+        # an earlier cut.
         if cut is not None:
             return origin + (cut if inside is None else min(inside, cut))
         if inside is not None and (window >= reach or stop == size):
@@ -69,7 +70,7 @@ def next_cut(
         if stop - target > max_bytes:
             name = getattr(file, "name", "the file")
             raise piece_too_long(f"{name}, the text at byte {target:,}", max_bytes)
-        # There is no cut up to `stop`, so the next window searches only the rest.
+        # There is no cut up to `stop`, so in the next window, only the rest is searched.
         searched, window = max(searched, stop), window * 2
 
 

@@ -1,4 +1,4 @@
-"""Corpus: a set of files, and the location of the text in them.
+"""Corpus: a set of files, and where to find the text in them.
 
 | name ends in | content | library |
 |---|---|---|
@@ -54,10 +54,10 @@ PathsLike = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]
 """A path, glob, directory or URL, or an iterable of these."""
 
 ERRORS = ("replace", "strict")
-"""Ways to treat invalid UTF-8: read it as U+FFFD, or reject it."""
+"""Ways to handle invalid UTF-8: read it as U+FFFD, or reject it."""
 
 ENCODING_ERRORS = (*ERRORS, "bytes")
-"""Encoding can also represent invalid bytes exactly, as byte tokens; see `exact_bytes.py`."""
+"""Ways when encoding: invalid bytes can also be preserved as byte tokens; see `exact_bytes.py`."""
 
 DEFAULT_CHUNK_SIZE = 32 << 20
 """Number of bytes of text or JSON lines in a chunk."""
@@ -66,7 +66,7 @@ WHOLE_FILE = -1
 """Value of `Chunk.end` for a chunk that is a whole file."""
 
 _KINDS_WITH = {"field": ("jsonl",), "column": ("csv", "parquet", "arrow")}
-"""Option of Corpus -> kinds of files that need it."""
+"""Mapping from options of Corpus to the kinds of files that need them."""
 
 _FILES_WITH = {
     "field": "JSON lines (.jsonl, .ndjson)",
@@ -82,10 +82,10 @@ class Chunk:
         path: Path or URL of the file.
         kind: Name in KINDS.
         start, end: Nominal byte offsets. The chunk actually starts at the first safe cut (or JSON
-            line) at or after `start`, and ends at the first one at or after `end`. So the chunks
-            cover the file exactly once. For Parquet, indices of row groups; for Arrow, of record
-            batches. If `end` is WHOLE_FILE, the chunk is the whole file.
-        num_bytes: Stored size of the chunk, for progress.
+            line) at or after `start`, and ends at the first one at or after `end`, so the chunks
+            cover the file exactly once. For Parquet, these are indices of row groups; for Arrow, of
+            record batches. If `end` is WHOLE_FILE, the chunk is the whole file.
+        num_bytes: Stored size of the chunk, for progress bars.
         field: Field of JSON lines, or column of a table, that contains the text.
         errors: Name in ENCODING_ERRORS.
         max_piece_bytes: See `Corpus`.
@@ -102,13 +102,13 @@ class Chunk:
 
 
 class MissingFieldError(ValueError):
-    """The field or column of a file was not given, or the file does not have the column.
+    """Raised if a file's field or column was not given, or a file does not have the column.
 
     Attributes:
         path: Name of the file.
         option: Argument of Corpus to set, `"field"` (JSON lines) or `"column"` (tables).
-        given: Value of that argument, or None.
-        columns: Columns of the file. Empty for JSON lines.
+        given: Value of this argument, or None.
+        columns: Names of the file's columns. Empty for JSON lines.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class MissingFieldError(ValueError):
 
     @property
     def problem(self) -> str:
-        """The message without advice. Commands append the name of their own option."""
+        """The message without advice. Commands append advice that names their own option."""
         if self.option == "field":
             return f"{self.path}: JSON lines need the name of the field that contains the text"
         columns = ", ".join(self.columns)
@@ -135,7 +135,7 @@ class MissingFieldError(ValueError):
 
     @property
     def example(self) -> str:
-        """A likely value of the option, or NAME if there is no likely one."""
+        """A likely value of the option, or NAME if there is none."""
         if not self.columns or "text" in self.columns:
             return "text"
         return self.columns[0] if len(self.columns) == 1 else "NAME"
@@ -153,17 +153,17 @@ class Corpus:
     names, not text.
 
     Args:
-        paths: File, directory, glob such as `"data/*.txt"`, URL that fsspec opens, or several of
-            these, in order. A directory is searched recursively for files that end in `.txt`,
-            `.md`, `.jsonl`, `.py` or another ending in `kinds.py`. Hidden files are skipped. The
-            files of a glob or directory are sorted.
+        paths: File, directory, glob such as `"data/*.txt"`, or URL that fsspec can open, or a list
+            of these, in order. A directory is searched recursively for files whose names end in
+            `.txt`, `.md`, `.jsonl`, `.py` or another ending listed in `kinds.py`. Hidden files are
+            skipped. The files found by a glob or in a directory are sorted.
         field: Field of JSON lines that contains the text.
         column: Column of CSV, Parquet and Arrow files that contains the text.
         errors: `"replace"` reads invalid UTF-8 as U+FFFD, as `bytes.decode` does. `"strict"`
             rejects it. `"bytes"`, for encoding only, preserves it.
         format: Kind of all files, a name in KINDS. Defaults to detection by name and content.
-        max_piece_bytes: Maximum number of bytes in a row, in text without a safe cut, and thus in a
-            pre-token. Longer ones are rejected before they fill the memory.
+        max_piece_bytes: Maximum number of bytes in a row and in text without a safe cut, and thus
+            in a pre-token. Anything longer is rejected before it fills the memory.
 
     Attributes:
         files: Names of all files, after expanding globs and directories.
@@ -173,11 +173,12 @@ class Corpus:
         FileNotFoundError: If a file does not exist, or no file matches a glob.
         ValueError: If a path is a pipe, a device, or a directory without such files; if all files
             are empty; if a file is an archive or an array, or starts with the byte order mark of
-            UTF-16 or UTF-32 (unless `errors` is `"bytes"`); if, without `format`, a plain text file
-            is evidently JSON lines, CSV or binary; if no file uses `field` or `column`; or if
-            `errors` or `format` is unknown.
-        MissingFieldError: If a file has JSON lines and `field` is missing, or a file is a table and
-            `column` is missing. This is a ValueError. `chunks` checks that tables have the column.
+            UTF-16 or UTF-32 (unless `errors` is `"bytes"`); if `format` is not given and a plain
+            text file is evidently JSON lines, CSV or binary; if `field` or `column` is given but no
+            file uses it; or if `errors` or `format` is unknown.
+        MissingFieldError: If a file contains JSON lines and `field` is missing, or a file is a
+            table and `column` is missing. This is a subclass of ValueError. `chunks` checks that
+            tables have the column.
         TypeError: If a path is not a str or Path, or `field` or `column` is not a str.
 
     Warns:
@@ -218,7 +219,7 @@ class Corpus:
 
     @classmethod
     def of(cls, corpus: Corpus | PathsLike) -> Corpus:
-        """Return `corpus` if it is a Corpus, or a Corpus of these paths otherwise."""
+        """Return `corpus` if it is a Corpus. Otherwise, return a Corpus of these paths."""
         return corpus if isinstance(corpus, Corpus) else cls(corpus)
 
     @classmethod
@@ -234,8 +235,8 @@ class Corpus:
     ) -> Corpus:
         """Return a Corpus that ignores `field` and `column` if no file needs them.
 
-        Use it for several corpora that share options but have different kinds of files.
-        `check_options_are_used` then checks that at least one corpus needs each option.
+        Use this method if several corpora share the options but have different kinds of files.
+        Then call `check_options_are_used` to check that at least one corpus needs each option.
         """
         paths = _names_of(paths)
         kinds = set(kinds_of(expand_paths(paths), format))
@@ -259,7 +260,7 @@ class Corpus:
         return sum(self.sizes)
 
     def only(self, files: Iterable[str]) -> Corpus:
-        """Return a copy of this corpus that has only some of its files, or parts of them."""
+        """Return a copy of this corpus with only the given files, or parts of files."""
         chosen = copy.copy(self)
         known = dict(zip(self.files, self.kinds, strict=True))
         object.__setattr__(chosen, "files", tuple(files))
@@ -291,8 +292,8 @@ class Corpus:
         """Return the chunks of all files, without reading their text.
 
         Args:
-            chunk_size: Number of bytes of text or JSON lines in a chunk. Compressed files are not
-                divided. Tables are divided between row groups or record batches.
+            chunk_size: Approximate number of bytes of text or JSON lines in a chunk. Compressed
+                files are not divided. Tables are divided between row groups or record batches.
 
         Raises:
             FileNotFoundError: If a file was deleted.
@@ -317,7 +318,7 @@ class Corpus:
             yield from self._record_batches(file)
             return
         size = size_of(file)
-        if kind == "csv":  # a row may have several lines, so there are no safe cuts
+        if kind == "csv":  # rows may span lines, so there are no safe cuts
             if size:
                 self._check_column(file, self._header(file))
                 yield Chunk(file, kind, 0, WHOLE_FILE, size, self.column, self.errors)
@@ -344,11 +345,11 @@ class Corpus:
             self._check_column(file, reader.schema.names, reader.schema)
             size, column, errors = size_of(file), self.column, self.errors
             num_batches = getattr(reader, "num_record_batches", None)
-            if num_batches is None:  # a stream can only be read from its start
+            if num_batches is None:  # a stream can be read only from its start
                 yield Chunk(file, "arrow", 0, WHOLE_FILE, size, column, errors)
                 return
             for batch in range(num_batches):
-                # The sizes of batches are unknown before they are read. Assume equal sizes.
+                # The size of a batch is unknown until it is read. Assume equal sizes.
                 share = size * (batch + 1) // num_batches - size * batch // num_batches
                 yield Chunk(file, "arrow", batch, batch + 1, share, column, errors)
 
@@ -400,7 +401,7 @@ class Corpus:
 def _head_of(file: str) -> bytes:
     """Return the first HEAD bytes of a file, decompressed.
 
-    Returns no bytes if the file cannot be read. Reading its text will report the error.
+    If the file cannot be read, return no bytes; the error is reported when the text is read.
     """
     try:
         with open_path(file) as opened:
@@ -412,7 +413,7 @@ def _head_of(file: str) -> bytes:
 
 
 def kinds_of(files: Iterable[str], format: str | None = None) -> tuple[str, ...]:
-    """Return the kind of each file: `format`, or else the kind detected by name and content.
+    """Return the kind of each file: `format` if given, or the kind detected by name and content.
 
     Raises:
         ValueError: If a .json file is a single JSON value.
@@ -430,16 +431,16 @@ def _kind_of(file: str, format: str | None) -> str:
 def check_options_are_used(
     corpora: Sequence[Corpus], *, prefix: str = "", field: str | None, column: str | None
 ) -> None:
-    """Check that at least one of several corpora needs each given option of `Corpus.fitting`.
+    """Check that each option given to `Corpus.fitting` is needed by at least one corpus.
 
     Args:
-        corpora: All corpora that were made with the options.
-        prefix: Text before the name of an option in messages.
+        corpora: All corpora created with the options.
+        prefix: Text before the names of the options in messages.
         field, column: Options as given to `Corpus.fitting`.
 
     Raises:
-        ValueError: If an option is given that no file needs.
-        TypeError: If an option is not a str.
+        ValueError: If an option is given but no file needs it.
+        TypeError: If an option is neither a str nor None.
     """
     kinds = {kind for corpus in corpora for kind in corpus.kinds}
     for option, given in (("field", field), ("column", column)):
@@ -462,7 +463,7 @@ def check_errors(errors: str, allowed: Sequence[str] = ERRORS) -> None:
 
 
 def expand_paths(paths: PathsLike) -> tuple[str, ...]:
-    """Return the files of paths, globs and directories as `Corpus.files` describes.
+    """Expand paths, globs and directories to the list of their files; see `Corpus`.
 
     Raises:
         FileNotFoundError, ValueError, TypeError: See `Corpus`.
@@ -476,7 +477,7 @@ def _names_of(paths: object) -> tuple[str, ...]:
     if isinstance(paths, (bytes, io.IOBase)) or not isinstance(paths, Iterable):
         raise TypeError(f"paths must be a str or Path, or a list of these, got {short_repr(paths)}")
     several = []
-    for path in paths:  # check before collecting, because rows of a dataset may be endless
+    for path in paths:  # check while iterating, because a dataset's rows may be endless
         if not isinstance(path, (str, os.PathLike)):
             raise TypeError(
                 f"paths must contain str or Path, got {short_repr(path)}; for rows in memory use "
@@ -487,7 +488,7 @@ def _names_of(paths: object) -> tuple[str, ...]:
 
 
 def _expand(name: str) -> list[str]:
-    """Return the files of a path, glob or directory."""
+    """Return the files that a path, glob or directory stands for."""
     if is_url(name):
         return [name]
     try:
@@ -510,10 +511,10 @@ def _expand(name: str) -> list[str]:
 
 
 def _files_in(directory: str) -> list[str]:
-    """Return the sorted files with known endings in a directory and its subdirectories.
+    """Return the files with known endings in a directory and its subdirectories, sorted.
 
     Raises:
-        ValueError: If there is none.
+        ValueError: If there are none.
     """
     found, others = [], set()
     for folder, folders, names in os.walk(directory):

@@ -1,4 +1,4 @@
-"""Reading of one column of CSV and TSV files. Quoted fields may contain line ends."""
+"""Read one column of a CSV or TSV file. Quoted fields may contain line ends."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from cs336_basics.pretokenization.reading.storage import (
 )
 
 _BLOCK_SIZE = 1 << 20
-_MOST_CHARACTERS = (1 << 31) - 1  # in a field; fits a C long on every platform
+_MOST_CHARACTERS = (1 << 31) - 1  # in a field; fits in a C long on every platform
 
 
 def read_header(file: IO[bytes], path: str, max_bytes: int) -> list[str]:
-    """Return the first row, which contains the column names. It is empty if there is no row.
+    """Return the first row, which contains the column names. If there is no row, return [].
 
     Raises:
         ValueError: If the file is damaged, or the first row is longer than `max_bytes`.
-        ImportError: If a library for its compression is not installed.
+        ImportError: If a library for the file's compression is not installed.
     """
     return next((row for _, row in _rows(file, path, max_bytes)), [])
 
@@ -31,12 +31,12 @@ def read_header(file: IO[bytes], path: str, max_bytes: int) -> list[str]:
 def column_texts(
     file: IO[bytes], path: str, column: str, max_bytes: int
 ) -> Iterator[tuple[str, str | bytes]]:
-    """Yield `(location, text)` for each row of an open file. The text is bytes if not valid UTF-8.
+    """Yield `(location, text)` for each row in an open file. Invalid UTF-8 is returned as bytes.
 
     Raises:
-        ValueError: If the file is damaged or not CSV, or a row is longer than `max_bytes` or has
-            another number of fields than the first row. The message includes the line.
-        ImportError: If a library for its compression is not installed.
+        ValueError: If the file is damaged or not CSV, or a row is longer than `max_bytes` or does
+            not have as many fields as the first row. The message includes the line number.
+        ImportError: If a library for the file's compression is not installed.
     """
     rows = _rows(file, path, max_bytes)
     _, names = next(rows, ("", []))
@@ -89,7 +89,7 @@ def _rows(file: IO[bytes], path: str, max_bytes: int) -> Iterator[tuple[str, lis
     for ending in COMPRESSED_ENDINGS:
         name = name.removesuffix(ending)
     lines = _Lines(file, path, max_bytes)
-    # The limit applies to the whole process. Its default is 128 KB.
+    # This limit applies to the whole process and defaults to 128 KB.
     most = min(_MOST_CHARACTERS, max(csv.field_size_limit(), max_bytes))
     csv.field_size_limit(most)
     reader = csv.reader(lines, delimiter="\t" if name.endswith(".tsv") else ",", strict=True)

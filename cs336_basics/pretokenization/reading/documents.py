@@ -1,4 +1,4 @@
-"""Reading and sampling of the documents in a corpus."""
+"""Read and sample the documents in a corpus."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from cs336_basics.pretokenization.reading.readers import TextBlock, read_texts
 from cs336_basics.pretokenization.splitter import Splitter
 
 LONGEST_DOCUMENT = 1 << 20
-"""Number of bytes of plain text after which a document without a separator is cut at a safe cut. It
-bounds memory, because a file may be a single document of any size."""
+"""Number of bytes of plain text after which a document is cut at a safe cut, to limit memory use: a
+file may be a single document of any size."""
 
 
 @dataclass(frozen=True)
@@ -39,15 +39,15 @@ def sample_documents(
 
     Args:
         corpus: Corpus to sample.
-        number: Maximum number of documents in `spaced`. From n documents, those with the indices 0,
-            n // number, 2n // number, ... are taken.
-        beginning_bytes: Minimum number of bytes in `beginning`, if the corpus has as many.
-        separator: Separator between documents of plain text.
+        number: Maximum number of documents in `spaced`. If the corpus has n documents, the sample
+            contains the documents at indices 0, n // number, 2n // number, ...
+        beginning_bytes: Minimum number of bytes in `beginning`, unless the corpus is smaller.
+        separator: Separator between documents in plain text.
 
     Raises:
-        ValueError: If there is no document, a sampled document is not valid UTF-8 and the corpus is
-            strict, or `read_texts` raises it.
-        FileNotFoundError, OSError, ImportError: If `read_texts` raises it.
+        ValueError: If there are no documents, or a sampled document is not valid UTF-8 and
+            `corpus.errors` is "strict"; see also `read_texts`.
+        FileNotFoundError, OSError, ImportError: See `read_texts`.
 
     Warns:
         UserWarning: If a sampled document is not valid UTF-8.
@@ -82,7 +82,7 @@ def read_documents(corpus: Corpus, separator: str = END_OF_TEXT) -> Iterator[str
     """Yield the nonempty documents of a corpus, in order.
 
     Each row is a document. Plain text is divided at `separator`, and white space around each
-    document is stripped. Bytes may be invalid UTF-8.
+    document is stripped. Documents that are bytes may contain invalid UTF-8.
 
     Raises:
         ValueError, FileNotFoundError, OSError, ImportError: See `read_texts`.

@@ -1,10 +1,10 @@
-"""Detection of files that are not UTF-8 text, and guesses at their encoding."""
+"""Detect files that are not UTF-8 text, and guess their encoding."""
 
 from __future__ import annotations
 
 import codecs
 
-# The longer marks come first, because the mark of UTF-32 starts with the mark of UTF-16.
+# Longer marks come first, because the byte order mark of UTF-32 starts with that of UTF-16.
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF32_LE, "UTF-32"),
     (codecs.BOM_UTF32_BE, "UTF-32"),
@@ -25,13 +25,13 @@ _FORMATS = (
     (0, b"PAR1", "a Parquet file", "rename it to FILE.parquet"),
     (0, b"ARROW1\x00\x00", "an Arrow file", "rename it to FILE.arrow"),
 )
-"""Offset and bytes that identify a file format, its name, and what the user can do."""
+"""Offset and bytes that identify a file format, its name, and advice for the user."""
 
 _GUESSED = (
     "cp1252", "gb18030", "big5", "cp932", "euc_jp", "cp949", "cp1251", "koi8_r", "cp866", "cp1250",
     "cp1253", "cp1254", "cp1255", "cp1256", "cp1257",
 )  # fmt: skip
-"""Encodings to guess, most frequent first. `iconv` supports all of them."""
+"""Encodings to try, most frequent first. `iconv` supports all of them."""
 
 _FEWEST_BYTES = 8
 """Minimum number of non-ASCII bytes for a guess."""
@@ -44,10 +44,10 @@ BEGINNING = 1 << 10
 
 
 def check_file(data: bytes, name: str) -> None:
-    """Reject UTF-16 and UTF-32 text, archives, arrays and other formats by their first bytes.
+    """Reject UTF-16 and UTF-32 text, archives, arrays and other formats based on the first bytes.
 
-    Valid UTF-8 without NUL is always accepted. `data` is the first BEGINNING bytes of the file,
-    decompressed if its name ends in .gz or .zst.
+    Valid UTF-8 without NUL is always accepted. `data` contains the first BEGINNING bytes of the
+    file, decompressed if its name ends in .gz or .zst.
 
     Raises:
         ValueError: If the file is not UTF-8 text.
@@ -59,7 +59,7 @@ def check_file(data: bytes, name: str) -> None:
 
 
 def _may_be_text(data: bytes) -> bool:
-    """Return whether data is UTF-8 without NUL. Its last character may be incomplete."""
+    """Return whether data is UTF-8 without NUL. The last character may be incomplete."""
     try:
         return "\0" not in codecs.getincrementaldecoder("utf-8")().decode(data)
     except UnicodeDecodeError:
@@ -67,12 +67,13 @@ def _may_be_text(data: bytes) -> bool:
 
 
 def check_beginning(data: bytes, name: str) -> None:
-    """Reject a text that starts with the byte order mark of UTF-16 or UTF-32.
+    """Reject text that starts with the byte order mark of UTF-16 or UTF-32.
 
-    The marks are not valid UTF-8, so UTF-8 text is never rejected. Four bytes of the text suffice.
+    These marks are not valid UTF-8, so UTF-8 text is never rejected. The first four bytes of the
+    text are sufficient.
 
     Raises:
-        ValueError: If the text starts with such a mark.
+        ValueError: If the text starts with one of these marks.
     """
     for mark, encoding in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
@@ -83,9 +84,9 @@ def check_beginning(data: bytes, name: str) -> None:
 
 
 def wide_encoding(data: bytes) -> str | None:
-    """Return the encoding of UTF-16 or UTF-32 text without a byte order mark, or None.
+    """Recognize UTF-16 and UTF-32 without a byte order mark. Return the encoding, or None.
 
-    The encoding is recognized by the NUL bytes of ASCII letters. Such text is also valid UTF-8. The
+    The encoding is recognized by the NUL bytes in ASCII letters. Such text is also valid UTF-8. The
     data must start at an even offset, or at a multiple of four for UTF-32.
     """
     if len(data) < 16:
@@ -96,7 +97,7 @@ def wide_encoding(data: bytes) -> str | None:
 
 
 def guess_encoding(sample: bytes) -> str | None:
-    """Describe the likely encoding of text that is not UTF-8. Return None if there is no guess."""
+    """Describe the likely encoding of text that is not UTF-8, or return None if unsure."""
     wide = wide_encoding(sample) or wide_encoding(sample[1:])
     if wide is not None:
         return _remark(wide)
@@ -114,7 +115,7 @@ def guess_encoding(sample: bytes) -> str | None:
     best = matches.best()
     if best is None:
         return None
-    # Several encodings may fit: most Western European letters are also letters in CP1250.
+    # Several encodings may fit, since most Western European letters are also letters in CP1250.
     likely = [
         min(match.could_be_from_charset, key=_GUESSED.index)
         for match in matches

@@ -1,6 +1,6 @@
-"""Detection of the kind of a file (text, JSON lines, CSV, Parquet, Arrow) by name and content.
+"""Detect the kind of a file (text, JSON lines, CSV, Parquet, Arrow) by its name and content.
 
-Content decides only if it is evident. Prose, code, Markdown tables and logs are text.
+The content matters only if its kind is evident. Prose, code, Markdown tables and logs are text.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from cs336_basics.pretokenization.reading.storage import COMPRESSED_ENDINGS
 KINDS = ("text", "jsonl", "csv", "parquet", "arrow")
 
 HEAD = 1 << 16
-"""Number of bytes from the start of a file that are examined."""
+"""Number of bytes to examine at the start of a file."""
 
 JSON = "json"
-"""Ending of a file whose content decides whether it contains JSON lines."""
+"""Name ending of files whose content is examined to find out whether it is JSON lines."""
 
 _ENDINGS = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": JSON, ".csv": "csv", ".tsv": "csv",
@@ -46,12 +46,12 @@ _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
 
 
 def named_kind(path: str | os.PathLike[str]) -> str:
-    """Return the kind of a file by its name: one of KINDS, or JSON."""
+    """Return the kind of a file based on its name: a name in KINDS, or JSON."""
     return _ENDINGS.get(_ending(path), "text")
 
 
 def has_known_ending(path: str | os.PathLike[str]) -> bool:
-    """Return whether the name of a file has an ending for text, or for rows with text."""
+    """Return whether a file name has an ending for text or for rows that contain text."""
     ending = _ending(path)
     return ending in _ENDINGS or ending in _TEXT_ENDINGS
 
@@ -64,7 +64,7 @@ def _ending(path: str | os.PathLike[str]) -> str:
 
 
 def kind_of_json(head: bytes, path: str) -> str:
-    """Return the kind of a .json file. `head` is its first HEAD bytes, decompressed.
+    """Return the kind of a .json file. `head` contains its first HEAD bytes, decompressed.
 
     Raises:
         ValueError: If the file is a single JSON value instead of one object per line.
@@ -80,10 +80,11 @@ def kind_of_json(head: bytes, path: str) -> str:
 
 
 def check_is_text(head: bytes, path: str, *, may_be_binary: bool) -> None:
-    """Reject a file that is evidently not plain text. `head` is its first HEAD bytes, decompressed.
+    """Reject a file that is evidently not plain text. `head` is as for `kind_of_json`.
 
     Raises:
-        ValueError: If the file contains JSON lines or CSV, or is binary without `may_be_binary`.
+        ValueError: If the file contains JSON lines or CSV, or is binary and `may_be_binary` is
+            false.
     """
     as_text = 'or format="text" to read it as plain text'
     if _is_json_lines(head):
@@ -118,7 +119,7 @@ def _is_object(line: str) -> bool:
 def _is_csv(head: bytes) -> bool:
     """Return whether there is a line of names followed by rows with the same number of fields.
 
-    In addition, a field must require its quotes, or a column must contain only numbers.
+    In addition, at least one field must need its quotes, or one column must contain only numbers.
     """
     text = head.decode("utf-8", "replace").removeprefix("\ufeff")
     names = text.partition("\n")[0].rstrip("\r").split(",")
@@ -141,7 +142,7 @@ def _is_csv(head: bytes) -> bool:
 
 
 def _is_binary(head: bytes) -> bool:
-    """Return whether the bytes are not UTF-8 and include many control characters."""
+    """Return whether the bytes are not UTF-8 and contain many control characters."""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:
@@ -151,7 +152,7 @@ def _is_binary(head: bytes) -> bool:
 
 
 def _whole_lines(text: str, is_whole: bool) -> Iterator[str]:
-    """Yield the lines of a head. Drop the last line if it may be incomplete."""
+    """Yield the lines at the start of a file. Drop the last line if it may be incomplete."""
     for line in io.StringIO(text, newline="\n"):
         if is_whole or line.endswith("\n"):
             yield line

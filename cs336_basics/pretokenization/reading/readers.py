@@ -1,4 +1,4 @@
-"""Readers of the texts in a corpus: plain text, JSON lines, CSV, Parquet and Arrow."""
+"""Read the texts in a corpus: plain text, JSON lines, CSV, Parquet and Arrow."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ from cs336_basics.pretokenization.splitter import Splitter
 _ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<surrogate>u[dD][89a-fA-F]..)|.)", re.DOTALL
 )
-"""A JSON escape: a pair of surrogates, a lone surrogate, or any other escape."""
+"""Matches a JSON escape: a pair of surrogates, a lone surrogate, or any other escape."""
 
 DEFAULT_BLOCK_SIZE = 1 << 20
-"""Bytes of text in a block."""
+"""Approximate number of bytes of text in a block."""
 
 
 @dataclass(frozen=True)
 class TextBlock:
-    """A document, or a block of a document that can be split into pre-tokens separately.
+    """A document, or a block of a document that can be split into pre-tokens on its own.
 
     Attributes:
-        text: Bytes of a plain text file, which may be invalid UTF-8, or the text of a row.
-        starts_document: Whether a document starts here. Otherwise the text continues the document
-            of the previous block.
+        text: Bytes from a plain text file, which may be invalid UTF-8, or the text of a row.
+        starts_document: Whether a document starts here. Otherwise, the text continues the document
+            in the previous block.
         file: Name of the file.
-        origin: Name of the file and location of the row, for messages.
-        offset: Offset of `text` in bytes in the uncompressed plain text file. None for a row.
+        origin: Name of the file and location of any row, for messages.
+        offset: Byte offset of `text` in the uncompressed plain text file. None for a row.
         bytes_read: Approximate number of bytes read from the stored file so far, for progress.
     """
 
@@ -92,7 +92,7 @@ def read_texts(
                 file=file,
                 origin=file if is_block else f"{file}, {location}",
                 offset=location if isinstance(location, int) else None,
-                # Parquet reports the sizes of row groups before compression.
+                # Parquet reports uncompressed sizes, so scale them to the stored size.
                 bytes_read=(done + num_read) * size // total,
             )
         done += chunk.num_bytes
@@ -104,7 +104,7 @@ def texts_of_chunk(
     """Yield `(location, text, num_read)` for the texts of a chunk.
 
     The location is the byte offset of a block of plain text, or a str that describes a row.
-    `num_read` is the part of `chunk.num_bytes` that has been read.
+    `num_read` is the number of bytes read so far, out of `chunk.num_bytes`.
 
     Raises:
         ValueError, FileNotFoundError, OSError, ImportError: See `read_texts`.
@@ -122,7 +122,7 @@ def texts_of_chunk(
 
 
 def _text_blocks(chunk: Chunk, cuts: SafeCuts, block_size: int) -> Iterator[tuple[int, bytes, int]]:
-    """Yield a chunk of plain text in blocks that can be split separately."""
+    """Yield a chunk of plain text in blocks that can be split into pre-tokens on their own."""
     with open_path(chunk.path) as file:
         if chunk.end == WHOLE_FILE:
             start = 0
@@ -144,7 +144,7 @@ def _text_blocks(chunk: Chunk, cuts: SafeCuts, block_size: int) -> Iterator[tupl
 def blocks_between(
     file: IO[bytes], path: str, start: int, end: int, block_size: int
 ) -> Iterator[bytes]:
-    """Yield the bytes [start, end) of a file.
+    """Yield the bytes of a file from `start` to `end`, exclusive.
 
     Raises:
         ValueError: If the file ends before `end`.
@@ -162,7 +162,7 @@ def blocks_between(
 
 
 def _json_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:
-    """Yield the text of each line that starts in a chunk."""
+    """Yield the text from each JSON line that starts in a chunk."""
     with open_path(chunk.path) as file:
         if chunk.end == WHOLE_FILE:
             start = 0
@@ -190,7 +190,7 @@ def _json_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:
 
 
 def next_line(file: IO[bytes], start: int, end: int) -> int:
-    """Return the start of the first line at or after `start`, but at most `end` or the file size.
+    """Return the start of the first line at or after `start`, limited to `end` and the file size.
 
     A line that crosses `start` belongs to the previous chunk.
     """
@@ -210,20 +210,20 @@ def next_line(file: IO[bytes], start: int, end: int) -> int:
 
 
 def _text_of_line(line: bytes, chunk: Chunk, origin: str) -> str | bytes:
-    """Return the text of a JSON line, as bytes if the line is not valid UTF-8."""
+    """Return the text in a JSON line, as bytes if the line is not valid UTF-8."""
     is_utf8 = True
     try:
         decoded = line.decode("utf-8")
     except UnicodeDecodeError as error:
         if chunk.errors == "strict":
             raise invalid_utf8_error(origin, line[error.start], error.start) from None
-        # Replace escaped surrogates, so that the only surrogates are those for invalid bytes.
+        # Replace escaped surrogates, so that all remaining surrogates stand for invalid bytes.
         decoded = _ESCAPE.sub(_without_surrogate, line.decode("utf-8", "surrogateescape"))
         is_utf8 = False
     try:
         # The first line may start with a byte order mark.
         row = json.loads(decoded.removeprefix("\ufeff"))
-    except (ValueError, RecursionError) as error:  # ValueError also for thousands of digits
+    except (ValueError, RecursionError) as error:  # ValueError: also too many digits
         raise ValueError(f"{origin}: not JSON ({error}): {line[:60]!r}") from None
     if not isinstance(row, dict):
         raise ValueError(f"{origin}: must be a JSON object, got {line[:60]!r}")
@@ -238,7 +238,7 @@ def _text_of_line(line: bytes, chunk: Chunk, origin: str) -> str | bytes:
 
 
 def _without_surrogate(escape: re.Match[str]) -> str:
-    """Return a JSON escape, or U+FFFD for a lone surrogate."""
+    """Return a JSON escape unchanged, or U+FFFD if it is a lone surrogate."""
     return r"\ufffd" if escape.lastgroup == "surrogate" else escape[0]
 
 
@@ -246,7 +246,7 @@ def _without_surrogate(escape: re.Match[str]) -> str:
 
 
 def _csv_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:
-    """Yield the text of each row of a CSV file."""
+    """Yield the text of each row in a CSV file."""
     assert chunk.field is not None
     with open_path(chunk.path) as file:
         for location, text in column_texts(file, chunk.path, chunk.field, chunk.max_piece_bytes):
@@ -257,7 +257,7 @@ def _csv_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:
 
 
 def _table_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:
-    """Yield the text of each row of a chunk, without rows whose text is null."""
+    """Yield the text of each row in a chunk. Rows whose text is null are skipped."""
     is_parquet = chunk.kind == "parquet"
     groups = None if chunk.end == WHOLE_FILE else range(chunk.start, chunk.end)
     of_group = (
@@ -269,7 +269,7 @@ def _table_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:
             num_rows = sum(reader.metadata.row_group(group).num_rows for group in groups or ())
         else:
             reader = open_arrow(file, chunk.path)
-            num_rows = 0  # not known before a batch is read
+            num_rows = 0  # not known until a batch is read
         assert chunk.field is not None
         row = 0
         for batch in batches_of(reader, chunk.path, chunk.field, groups):

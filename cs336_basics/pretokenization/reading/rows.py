@@ -1,6 +1,6 @@
-"""Reading of text from rows in memory: dicts, Hugging Face datasets, Arrow tables and streams.
+"""Read text from rows in memory: dicts, Hugging Face datasets, Arrow tables and streams.
 
-Objects are recognized by their methods, so these libraries are not imported.
+Objects are recognized by their methods, so that their libraries need not be imported.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ _ROWS_IN_A_BATCH = 1000
 def texts_of_rows(rows: Any, field: str | None = None) -> Iterator[Any]:
     """Yield the text of each row, in order. None becomes an empty text.
 
-    Rows are read one at a time or in batches, so they may be streamed or exceed memory.
+    Rows are read one at a time or in batches, so they may be streamed or larger than memory.
 
     Args:
-        rows: Iterable of texts (str or UTF-8 bytes). With `field`: an iterable of dicts, a
+        rows: Iterable of texts (str or UTF-8 bytes) or, with `field`, an iterable of dicts, a
             `datasets.Dataset` or `IterableDataset`, or an object that exports an Arrow stream
             (pyarrow.Table, RecordBatch, RecordBatchReader, pyarrow.dataset.Dataset, pandas or
-            polars DataFrame). Only the column `field` of a dataset is read.
+            polars DataFrame). Of a dataset, only the column `field` is read.
         field: Field or column that contains the text.
 
     Raises:
-        TypeError: If `rows` is a single text, not iterable, or a mapping of several datasets, or
-            `field` is not a str.
-        ValueError: If `field` is missing, or rows do not have it, or it does not contain strings.
-            The message includes the index of a wrong row.
+        TypeError: If `rows` is a single text, is not iterable, or is a mapping of several datasets,
+            or if `field` is not a str.
+        ValueError: If `field` is missing, if the rows do not have it, or if it does not contain
+            strings. The message includes the index of the invalid row.
         ImportError: If the rows are an Arrow stream and pyarrow is not installed.
     """
     if isinstance(rows, (str, bytes)):
@@ -54,7 +54,7 @@ def texts_of_rows(rows: Any, field: str | None = None) -> Iterator[Any]:
         return _table_texts(rows, field)
     if _is_arrow_array(rows):
         return _array_texts(rows, field)
-    if hasattr(rows, "columns"):  # iteration would yield their names
+    if hasattr(rows, "columns"):  # iterating would yield the column names
         raise TypeError(
             f"rows must export an Arrow stream, got a table of type {type(rows).__name__}; pass "
             "one of its columns, or upgrade its library"
@@ -65,13 +65,13 @@ def texts_of_rows(rows: Any, field: str | None = None) -> Iterator[Any]:
 
 
 def _is_table(rows: Any) -> bool:
-    """Return whether rows export an Arrow stream with columns."""
+    """Return whether `rows` exports an Arrow stream with columns."""
     is_stream = hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "scanner")
     return is_stream and (hasattr(rows, "schema") or hasattr(rows, "columns"))
 
 
 def _is_arrow_array(rows: Any) -> bool:
-    """Return whether rows are a pyarrow.Array or ChunkedArray."""
+    """Return whether `rows` is a pyarrow.Array or ChunkedArray."""
     of_arrow = type(rows).__module__.split(".")[0] == "pyarrow"
     return of_arrow and hasattr(rows, "type") and hasattr(rows, "to_pylist")
 
@@ -91,7 +91,7 @@ def _dict_texts(rows: Iterable[Any], field: str) -> Iterator[Any]:
 
 
 def _dataset_texts(rows: Any, field: str | None) -> Iterator[Any]:
-    """Yield the texts of a Hugging Face `datasets.Dataset`. Only their column is decoded."""
+    """Yield the texts in a Hugging Face `datasets.Dataset`. Only the text column is decoded."""
     names = getattr(rows, "column_names", None)  # None for streams that do not report them
     field = _checked_field(field, names)
     done = 0
@@ -112,7 +112,7 @@ def _plain(text: Any) -> Any:
 
 
 def _table_texts(rows: Any, field: str | None) -> Iterator[bytes]:
-    """Yield the texts of an Arrow stream with columns."""
+    """Yield the texts in one column of an Arrow stream."""
     pyarrow = import_pyarrow("Arrow data")
     if hasattr(rows, "scanner"):  # a pyarrow.dataset.Dataset can read a single column
         field = _checked_field(field, rows.schema.names)
@@ -140,7 +140,7 @@ def _table_texts(rows: Any, field: str | None) -> Iterator[bytes]:
 
 
 def _array_texts(rows: Any, field: str | None) -> Iterator[bytes]:
-    """Yield the texts of a pyarrow.Array or ChunkedArray."""
+    """Yield the texts in a pyarrow.Array or ChunkedArray."""
     if field is not None:
         raise ValueError(f"field must be omitted for an array of texts, got {field!r}")
     if not holds_text(rows.type):
@@ -150,7 +150,7 @@ def _array_texts(rows: Any, field: str | None) -> Iterator[bytes]:
 
 
 def _checked_field(field: str | None, names: Any) -> str:
-    """Return the field after checking that it is in `names`, if these are known."""
+    """Check that the field is in `names`, if these are known, and return it."""
     shown = "" if names is None else f"; fields are {', '.join(map(str, list(names)[:20]))}"
     if field is None:
         raise ValueError(f"pass the field that contains the text, such as field='text'{shown}")

@@ -1,6 +1,6 @@
-"""Reading of local files, URLs and compressed files. `arrow.py` reads tables.
+"""Read local files, URLs and compressed files. `arrow.py` reads tables.
 
-The libraries for URLs (fsspec) and Zstandard are imported on first use.
+The libraries for URLs (fsspec) and for Zstandard are imported on first use.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import IO, Any
 COMPRESSED_ENDINGS = (".gz", ".zst")
 
 MAX_PIECE_BYTES = 64 << 20
-"""Maximum number of bytes in a row, and in text without a safe cut."""
+"""Default maximum number of bytes in a row, and in text without a safe cut."""
 
 
 def is_url(path: str) -> bool:
-    """Return whether a path is a URL (`s3://`, `gs://`, ...), which fsspec opens."""
+    """Return whether a path is a URL (`s3://`, `gs://`, ...), to be opened by fsspec."""
     return "://" in path
 
 
@@ -27,10 +27,10 @@ def is_compressed(path: str) -> bool:
 
 
 def open_path(path: str) -> IO[bytes]:
-    """Open a local file or a URL for reading bytes.
+    """Open a local file or a URL in binary mode for reading.
 
     Raises:
-        FileNotFoundError, PermissionError, OSError: If `open` raises it.
+        FileNotFoundError, PermissionError, OSError: If the file cannot be opened.
         ImportError: If the path is a URL and fsspec is not installed.
     """
     if not is_url(path):
@@ -54,11 +54,11 @@ def size_of(path: str) -> int:
 
 
 def decompressed_blocks(file: IO[bytes], path: str, block_size: int) -> Iterator[bytes]:
-    """Yield the decompressed bytes of an open .gz or .zst file, at most `block_size` at a time.
+    """Yield the decompressed content of an open .gz or .zst file in blocks of up to `block_size`.
 
     Raises:
         ValueError: If the file is damaged or truncated. The message includes the number of bytes
-            that were read.
+            read so far.
         ImportError: If no library for Zstandard is installed.
     """
     stream: Any
@@ -91,10 +91,10 @@ def decompressed_blocks(file: IO[bytes], path: str, block_size: int) -> Iterator
 def lines_of(
     blocks: Iterable[bytes], offset: int, path: str, max_bytes: int
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield `(byte offset, line)` from blocks of a file. The first block starts at `offset`.
+    """Yield `(byte offset, line)` from a file's blocks, the first of which starts at `offset`.
 
     Raises:
-        ValueError: If a line is longer than `max_bytes`. It is not read to its end.
+        ValueError: If a line is longer than `max_bytes`. The rest of the line is not read.
     """
 
     def too_long() -> ValueError:
@@ -126,7 +126,7 @@ def lines_of(
 
 
 def piece_too_long(where: str, max_bytes: int) -> ValueError:
-    """Return the error for a row, or text without a safe cut, that exceeds the limit."""
+    """Return an error for a row, or text without a safe cut, that exceeds the limit."""
     return ValueError(
         f"{where} is longer than {max_bytes:,} bytes, the limit for a row and for text without a "
         "safe cut; to read it, increase max_piece_bytes (--max-piece-bytes)"
@@ -134,7 +134,7 @@ def piece_too_long(where: str, max_bytes: int) -> ValueError:
 
 
 def became_shorter(path: str | os.PathLike[str], size: int, expected: int) -> ValueError:
-    """Return the error for a file that was truncated after it was divided into chunks."""
+    """Return an error for a file that was truncated after it was divided into chunks."""
     return ValueError(
         f"{os.fspath(path)}: the file ended at byte {size:,}, expected {expected:,} bytes; it was "
         "truncated while it was read"

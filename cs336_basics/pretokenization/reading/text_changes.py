@@ -1,8 +1,8 @@
-"""Record of the changes that reading and splitting make to a text.
+"""Record the changes that reading and splitting make to a text.
 
-Invalid UTF-8 is read as U+FFFD, and text that the split pattern does not match is dropped. Both can
-be intended, but neither should go unnoticed. Counting and encoding record the changes and warn once
-at the end.
+Invalid UTF-8 is read as U+FFFD, and text that the split pattern does not match is dropped. Either
+may be intended, but neither should go unnoticed. Counting and encoding record the changes and warn
+once at the end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cs336_basics.pretokenization.reading.storage import is_url, open_path
 from cs336_basics.pretokenization.reading.utf8 import count_invalid
 
 SAMPLE_SIZE = 1 << 13
-"""Number of bytes used to guess an encoding."""
+"""Number of bytes to examine when guessing an encoding."""
 
 
 @dataclass
@@ -26,11 +26,11 @@ class Replaced:
 
     Attributes:
         sequences: Number of sequences, as counted by `bytes.decode`.
-        num_bytes: Number of bytes in all sequences.
+        num_bytes: Total number of bytes in the sequences.
         first: Location of the first sequence: an offset in bytes, or a phrase such as "at byte 3 of
             row 5".
-        sample: Text around the first sequence. Empty if it can be read again from a plain text
-            file.
+        sample: Text around the first sequence. Empty if the text can be read again from a plain
+            text file.
     """
 
     sequences: int
@@ -46,7 +46,7 @@ class TextChanges:
     Attributes:
         num_bytes: Size of the text in bytes.
         num_dropped: Number of bytes that the split pattern did not match.
-        replaced: Name of a file, or "" for text in memory -> sequences replaced in it.
+        replaced: Mapping from file names ("" for text in memory) to the sequences replaced there.
     """
 
     num_bytes: int = 0
@@ -81,7 +81,7 @@ class TextChanges:
             self.add_replaced(name, Replaced(sequences, num_bytes, first))
 
     def warn(self, pattern: str, done: str) -> None:
-        """Warn if the text was changed. `done` is the operation, in a form like "counted"."""
+        """Warn if the text was changed. `done` names the operation, such as "counted"."""
         if self.replaced:
             warn(self._replaced_message())
         if self.num_dropped:
@@ -105,7 +105,7 @@ class TextChanges:
 
 
 def dropped_message(pattern: str, num_dropped: int, num_bytes: int, done: str) -> str:
-    """Return the warning for text that a split pattern does not match."""
+    """Return a warning about text that a split pattern does not match."""
     return (
         f"pattern {short_repr(pattern)} does not match {num_dropped:,} of {num_bytes:,} bytes "
         f"({_share(num_dropped, num_bytes)}) of the text; these are not {done}; append |(?s:.) to "
@@ -116,7 +116,7 @@ def dropped_message(pattern: str, num_dropped: int, num_bytes: int, done: str) -
 def replaced_in(data: bytes, start: int = 0, row: str | None = None) -> Replaced:
     """Return the sequences that `data.decode(errors="replace")` replaces.
 
-    `start` is the offset of the data in its file, and `row` the location of its row, if any.
+    `start` is the offset of `data` in its file. `row` is the location of its row, if any.
     """
     sequences, num_bytes, offset = count_invalid(data)
     if not sequences:
@@ -127,7 +127,7 @@ def replaced_in(data: bytes, start: int = 0, row: str | None = None) -> Replaced
 
 
 def _sample_of(name: str, offset: int | str) -> bytes:
-    """Return part of a local plain text file that starts shortly before an offset."""
+    """Return a part of a local plain text file, starting shortly before an offset."""
     if not name or is_url(name) or isinstance(offset, str):
         return b""
     try:
@@ -139,7 +139,7 @@ def _sample_of(name: str, offset: int | str) -> bytes:
 
 
 def _share(part: int, whole: int) -> str:
-    """Return a share in percent. Only exact values are shown as 0 or 100."""
+    """Format a share as a percentage. Only exact values are shown as 0 % or 100 %."""
     percent = 100 * part / max(whole, 1)
     if 0 < percent < 0.01:
         return "less than 0.01 %"

@@ -1,8 +1,8 @@
-"""Detection and replacement of invalid UTF-8.
+"""Detect and replace invalid UTF-8.
 
-Invalid sequences are those of Python's decoder (Unicode Standard, section 3.9, "U+FFFD Substitution
-of Maximal Subparts"). The Python functions are the reference. Compiled versions replace them if the
-extensions are built, and are at least ten times as fast.
+Invalid sequences are the same as in Python's decoder (Unicode Standard, section 3.9, "U+FFFD
+Substitution of Maximal Subparts"). The Python functions are the reference. If the extensions are
+built, they are replaced by compiled versions, which are at least ten times as fast.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 def is_valid_utf8_in_python(data: bytes) -> bool:
-    """Return whether bytes are valid UTF-8."""
+    """Return whether `data` is valid UTF-8."""
     try:
         data.decode()
     except UnicodeDecodeError:
@@ -27,11 +27,11 @@ def count_invalid_in_python(data: bytes) -> tuple[int, int, int]:
     """Count the invalid sequences.
 
     Returns:
-        Number of sequences, number of their bytes, and offset of the first sequence, which is
+        Number of sequences, total number of their bytes, and offset of the first sequence, or
         `len(data)` if there is none.
     """
     text = data.decode("utf-8", "replace")
-    # Valid occurrences of U+FFFD (EF BF BD) do not overlap invalid sequences.
+    # Valid occurrences of U+FFFD (EF BF BD) do not overlap with invalid sequences.
     sequences = text.count(_REPLACEMENT) - data.count(_REPLACEMENT.encode())
     num_bytes = len(data) - (len(text.encode()) - 3 * sequences)
     try:
@@ -47,7 +47,7 @@ def replace_invalid_in_python(data: bytes) -> bytes:
 
 
 def text_and_bytes_in_python(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield `(text, invalid bytes)` from left to right. All parts, joined, are `data`."""
+    """Yield `(text, invalid bytes)` from left to right. Joining all parts gives `data`."""
     text = data.decode("utf-8", "surrogateescape")
     start = 0
     for match in _INVALID.finditer(text):

@@ -9,7 +9,7 @@ from cs336_basics.pretokenization.reading.utf8 import count_invalid, is_valid_ut
 
 
 def invalid_utf8_error(where: str | os.PathLike[str] | None, byte: int, offset: int) -> ValueError:
-    """Return the error for the first invalid byte of a file or text, with errors="strict".
+    """Return an error for the first invalid byte in a file or text, with errors="strict".
 
     `where` is None for text in memory.
     """
@@ -23,12 +23,12 @@ def invalid_utf8_error(where: str | os.PathLike[str] | None, byte: int, offset: 
 def checked_utf8(
     data: bytes, errors: str, *, where: str | os.PathLike[str] | None = None, start: int = 0
 ) -> bytes:
-    """Return bytes as valid UTF-8.
+    """Check bytes and return them as valid UTF-8.
 
     Args:
         data: Bytes to check.
         errors: `"replace"` replaces invalid sequences with U+FFFD, `"strict"` rejects them.
-        where: File or description of the text, for the message.
+        where: File name or description of the text, for the message.
         start: Offset of `data` in the file or text.
 
     Raises:

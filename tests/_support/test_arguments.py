@@ -1,4 +1,4 @@
-"""Public functions reject wrong arguments with one-line messages that name them."""
+"""Public functions reject invalid arguments with one-line messages that name the argument."""
 
 from __future__ import annotations
 

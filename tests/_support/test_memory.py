@@ -1,4 +1,4 @@
-"""MemoryErrors that say what was in memory, and peak memory."""
+"""MemoryErrors that describe the data in memory, and peak memory."""
 
 import pytest
 

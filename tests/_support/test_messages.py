@@ -1,4 +1,4 @@
-"""Values are short in messages."""
+"""Messages show values in a short form and suggest the nearest names."""
 
 from __future__ import annotations
 

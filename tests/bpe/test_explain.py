@@ -1,4 +1,4 @@
-"""Drawings show the words and pair counts of every trainer."""
+"""The drawings show every trainer's words and pair counts."""
 
 import re
 from collections import Counter, defaultdict
@@ -18,7 +18,7 @@ PAIR = re.compile(r"^\((\w+), (\w+)\) +(\d+)(?: +(.+))?$", re.MULTILINE)
 
 
 def after_merges(words, num_merges):
-    """Return the words after some merges, as lists of symbols, and the counts of their pairs."""
+    """Return the words after some merges (as lists of symbols) and their pair counts."""
     split = [([bytes([byte]) for byte in word], count) for word, count in words.items()]
     for pair in specified_merges(words, num_merges):
         merge_everywhere(split, *pair)
@@ -30,7 +30,7 @@ def after_merges(words, num_merges):
 
 
 def drawn_counts(name, drawing):
-    """Return the pair counts in a drawing, or the current counts in a drawing of the heap."""
+    """Return the pair counts in a drawing. If it shows a heap, return the current counts."""
     counts = {}
     for left, right, count, rest in PAIR.findall(drawing.partition("\nheap ")[0]):
         now = int(rest.split()[0]) if name == "heap" else int(count)
@@ -56,7 +56,7 @@ def test_a_drawing_has_every_pair_with_its_count(name, words, num_merges):
 
 
 def places(words, num_merges):
-    """Return pair -> the word index and byte offset of each occurrence."""
+    """Return a dict from pairs to the (word index, byte offset) of their occurrences."""
     found = defaultdict(list)
     start = 0
     for index, symbols in enumerate(after_merges(words, num_merges)[0]):
@@ -78,7 +78,7 @@ def test_a_drawing_has_every_occurrence_of_a_pair(words, num_merges):
     assert drawn["incremental"] == {pair: list(map(str, at)) for pair, at in indices.items()}
     offsets = {pair: [str(offset) for _, offset in at] for pair, at in found.items()}
     assert drawn["memoryview"] == offsets
-    for pair, postings in drawn["native"].items():  # its order of words differs
+    for pair, postings in drawn["native"].items():  # its words are in a different order
         assert sum(not posting.endswith("*") for posting in postings) == len(found[pair])
 
 

@@ -83,7 +83,7 @@ def huggingface_merges(texts, num_merges, *, special_tokens=(EOT,), **options):
     max_token_length=st.none() | st.integers(2, 8),
 )
 def test_equals_tokenizers_on_tie_heavy_text(text, min_frequency, max_token_length):
-    # A limit of n gives tokens of at most n - 1 characters, but never rejects the first pairs.
+    # With a limit of n, tokens have at most n - 1 characters, but two bytes can always be merged.
     its_limit = None if max_token_length is None else max_token_length + 1
     expected = huggingface_merges(
         [text], 60, min_frequency=min_frequency, max_token_length=its_limit
@@ -130,7 +130,7 @@ def test_equals_tokenizers_on_the_sample(tmp_path, num_special):
     ids=repr,
 )
 def test_equals_tokenizers_on_natural_and_hostile_text(ours, theirs):
-    # The trainers classify letters of recent Unicode versions differently. This text has none.
+    # The trainers disagree on letters added in recent Unicode versions. This text has none.
     documents = long_text(2, 60_000).split(EOT)
     expected = huggingface_merges(documents, 1500, **theirs)
     for name in FAST:
@@ -154,7 +154,7 @@ MEGABYTES = {
 
 @cache
 def many_languages():
-    """Return the documents of 40 MB of text, and their word counts."""
+    """Return the documents in 40 MB of text, and their word counts."""
     texts = []
     for name, megabytes in MEGABYTES.items():
         with open(CORPORA / f"{name}.txt", "rb") as file:
@@ -174,7 +174,7 @@ def many_languages():
         ({}, {}),
         ({"min_frequency": 500}, {"min_frequency": 500}),
         ({"max_token_length": 5}, {"max_token_length": 6}),
-        # Without an initial alphabet, `tokenizers` uses the bytes of the text in the same order.
+        # Without an initial alphabet, `tokenizers` uses the bytes in the text, in the same order.
         ({}, {"initial_alphabet": []}),
     ],
     ids=repr,
@@ -185,7 +185,7 @@ def test_equals_tokenizers_on_many_languages(ours, theirs):
     assert len(expected) == 32_000 or "min_frequency" in ours
     for name in ("memoryview", "native"):
         merges = train(name, word_counts, 32_000, tie_break="huggingface", **ours)[1]
-        # pytest would take hours to show the difference of the lists.
+        # pytest would take hours to show the difference between the lists.
         assert len(merges) == len(expected)
         different = [i for i, pair in enumerate(merges) if pair != expected[i]]
         assert not different, (different[:5], merges[different[0]], expected[different[0]])

@@ -1,4 +1,4 @@
-"""Recorder: phases, progress and traces of every trainer."""
+"""Recorder: the phases, progress and traces of every trainer."""
 
 import contextlib
 import time
@@ -19,14 +19,14 @@ def words():
 
 
 def traced(name, word_counts, num_merges, **options):
-    """Return the merges of a training and its trace."""
+    """Return the merges and the trace of a training run."""
     trace = []
     merges = train(name, word_counts, num_merges, trace=trace.append, **options)[1]
     return merges, trace
 
 
 def counted_from_scratch(word_counts, merges):
-    """Return the pair count and the occurrences in the distinct words for each merge."""
+    """Return, for each merge, the pair's count and its occurrences in the distinct words."""
     words = [([bytes([byte]) for byte in word], count) for word, count in word_counts.items()]
     found = []
     for left, right in merges:
@@ -70,7 +70,7 @@ def test_each_step_is_timed(monkeypatch):
     with pytest.warns(UserWarning, match="after 2 of 9"):
         _, merges = trainer.train_from_counts({b"cd": 1, b"ab": 2}, 265)
     assert merges == [(b"a", b"b"), (b"c", b"d")]
-    # One setup, one count, three searches and two merges. Tracing is in no phase.
+    # One setup, one count, three searches and two merges. Tracing is not part of any phase.
     phases = [trainer.timings[phase] for phase in PHASES]
     assert phases == [1, 1, 1, 3, 2, 1, 9]
     assert [row[4:9] for row in trace] == [(1, 1, 1, 1, 0), (0, 0, 1, 1, 1)]
@@ -161,7 +161,7 @@ def test_the_seconds_add_up_to_the_timings(name, words):
     assert all(min(row[4:9]) >= 0 and row.seconds > 0 for row in trace)
     assert all(t.seconds_setting_up == 0 for t in trace[1:])
     assert all(t.seconds_building == 0 for t in trace[:-1])
-    if name == "naive":  # it counts before every search
+    if name == "naive":  # pairs are counted before every search
         assert all(t.seconds_counting > 0 for t in trace[1:])
     for column, phase in enumerate(PHASES[1:-1], start=4):
         seconds = sum(row[column] for row in trace)

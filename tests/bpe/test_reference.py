@@ -1,4 +1,4 @@
-"""Reference for merging a pair and merging by rank."""
+"""The reference functions that merge a pair and merge by rank."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def test_a_pair_is_merged_from_left_to_right(word, expected):
     [
         (b"lower", ["w e", "l o", "lo we"], "lowe r"),
         (b"lower", ["o w", "w e", "l o", "lo we"], "l ow e r"),
-        # In `x ab a b`, the pair (ab, a) has rank 0 and precedes the second (a, b).
+        # In `x ab a b`, the pair (ab, a) has rank 0, so it is merged before the second (a, b).
         (b"xabab", ["ab a", "a b"], "x aba b"),
         (b"aaaa", ["a a"], "aa aa"),
         (b"abc", [], "a b c"),

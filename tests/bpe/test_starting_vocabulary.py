@@ -1,4 +1,4 @@
-"""Continued training equals a single training, in every trainer."""
+"""In every trainer, continuing a vocabulary gives the same result as a single training run."""
 
 import random
 import warnings
@@ -22,7 +22,7 @@ BYTES = {byte: bytes([byte]) for byte in range(256)}
 
 
 def vocabulary_of(*merges):
-    """Return a vocabulary with the tokens of merges, and the merges."""
+    """Return the vocabulary that the given merges make, and the merges."""
     return {**BYTES, **{256 + i: a + b for i, (a, b) in enumerate(merges)}}, list(merges)
 
 
@@ -57,10 +57,10 @@ def test_continued_training_on_another_text_equals_naive(name, counts):
 
 
 def imported_vocabulary():
-    """Return a vocabulary such as other libraries have.
+    """Return a vocabulary like those imported from other libraries.
 
-    Its ids have gaps, its bytes are in another order, two merges make the same token, a merge comes
-    before the one that makes its left token, and no merge makes one of the tokens.
+    Its ids have gaps, its bytes are in a different order, two merges make the same token, one merge
+    comes before the merge that makes its left token, and one token is not made by any merge.
     """
     vocab = dict(enumerate(reversed(BYTES.values())))
     vocab.update({300: b"ab", 301: b"bc", 302: b"abc", 310: b"abcd", 400: b"<|end|>", 401: b"ddd"})
@@ -76,7 +76,7 @@ def test_imported_vocabularies_are_continued(name, tie_break):
     words = Counter("".join(rng.choices("abcd", k=rng.randint(1, 9))).encode() for _ in range(200))
     words[b"ddd"] = 500
     options = {"tie_break": tie_break, "continue_from": (vocab, merges)}
-    # The new merges are (d, d) and (dd, d), whose token has the id 401.
+    # The new merges are (d, d) and (dd, d). The token of the second one already has the id 401.
     with (
         pytest.warns(UserWarning, match="b'ddd', so their text is split"),
         pytest.warns(UserWarning, match="1 new merges .* b'ddd'"),
@@ -128,7 +128,7 @@ def test_all_trainers_continue_edited_vocabularies_alike(seed, tie_break):
 
 @every_trainer
 def test_a_merge_that_could_not_be_applied_keeps_its_rank(name):
-    # "bc" merges first, so no merge makes `abc`, and the last merge is never applied.
+    # "bc" is merged first, so `abc` is never made, and the last merge is never applied.
     vocab, start = vocabulary_of((b"b", b"c"), (b"a", b"b"), (b"ab", b"c"), (b"abc", b"d"))
     trainer = TRAINERS[name](continue_from=(vocab, start))
     with pytest.warns(UserWarning, match="2 new merges .* b'abc'"):

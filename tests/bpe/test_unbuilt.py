@@ -1,4 +1,4 @@
-"""Without the extensions, the other trainers work."""
+"""If the extensions are not built, the other trainers still work."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""v1: its three steps. `test_base.py` compares the merges."""
+"""v1: the three steps of the trainer. `test_base.py` compares its merges."""
 
 from cs336_basics.bpe.v1_naive import NaiveTrainer
 

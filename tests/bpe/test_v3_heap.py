@@ -1,4 +1,4 @@
-"""v3: the heap always contains an entry for every pair that is not too low."""
+"""v3: for every pair, the heap always contains an entry with at least the current count."""
 
 from hypothesis import given
 from hypothesis import strategies as st

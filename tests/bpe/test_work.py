@@ -1,4 +1,4 @@
-"""The work of each merge in a trace."""
+"""The trace contains the work of each merge."""
 
 import random
 
@@ -22,13 +22,13 @@ def words():
     return count_text(long_text(7, 6_000))
 
 
-# Work of the third merge, of "o" and "w", which are in "low" and "lower".
+# The work of the third merge, which joins "o" and "w" in "low" and "lower".
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        # All 4 words with 3 + 5 + 4 + 4 symbols and 12 pairs, 10 of them distinct.
+        # All 4 words are read, with 3 + 5 + 4 + 4 symbols and 12 pairs, 10 of them distinct.
         ("naive", Work(2, 4, 16, 10, 12, 0)),
-        # 2 words with 8 symbols: 6 pairs are removed, 4 added.
+        # 2 words with 8 symbols are read; 6 pairs are removed and 4 are added.
         ("incremental", Work(2, 2, 8, 10, 10, 0)),
         ("heap", Work(2, 2, 8, 0, 10, 3 + 2)),
     ],

@@ -1,4 +1,4 @@
-"""Examples, a specification and helpers for the tests of the trainers."""
+"""Examples, a reference implementation and helpers for the tests of the trainers."""
 
 import warnings
 from collections import Counter
@@ -10,7 +10,7 @@ from cs336_basics import TRAINERS
 
 EOT = "<|endoftext|>"
 
-# The example of the course, split at white space.
+# The course's example, split at white space.
 WORKED_EXAMPLE = {b"low": 5, b"lower": 2, b"widest": 3, b"newest": 6}
 WORKED_MERGES = [
     tuple(merge.encode().split())
@@ -24,7 +24,7 @@ every_trainer = pytest.mark.parametrize("name", TRAINERS)
 
 
 def train(name, word_counts, num_merges, special_tokens=(), **options):
-    """Return the vocabulary and merges of a trainer, without its warnings."""
+    """Return the vocabulary and merges that a trainer learns, and ignore its warnings."""
     trainer = TRAINERS[name](**options)
     size = trainer.start.num_ids + num_merges
     size += sum(token.encode() not in trainer.start.tokens.values() for token in special_tokens)
@@ -34,7 +34,7 @@ def train(name, word_counts, num_merges, special_tokens=(), **options):
 
 
 def byte_characters():
-    """Return GPT-2's characters for the bytes, from their definition."""
+    """Return the characters that represent the bytes in GPT-2, according to their definition."""
     characters, beyond = {}, 256
     for byte in range(256):
         if ord("!") <= byte <= ord("~") or ord("¡") <= byte <= ord("¬") or byte >= ord("®"):
@@ -54,7 +54,7 @@ def specified_merges(
     tie_break="lexicographic",
     before=(),
 ):
-    """Return the merges of BPE, implemented independently of all trainers.
+    """Return the merges that BPE specifies, computed independently of all trainers.
 
     `before` contains the merges of a continued vocabulary.
     """
@@ -85,7 +85,7 @@ def specified_merges(
 
 
 def merge_everywhere(words, left, right):
-    """Merge a pair in lists of symbols, and return the number of merged occurrences."""
+    """Merge a pair in lists of symbols, in place. Return the number of merged occurrences."""
     number = 0
     for symbols, _ in words:
         i = 0

@@ -1,4 +1,4 @@
-"""Splitter cuts out special tokens, the leftmost first and then the longest."""
+"""Splitter cuts out special tokens: the leftmost wins, then the longest."""
 
 import dataclasses
 import pickle

@@ -1,4 +1,4 @@
-"""The search finds the same special tokens as brute force, and is fast even for many."""
+"""The search finds the same special tokens as brute force, and is fast even with many tokens."""
 
 import random
 import time

@@ -66,7 +66,7 @@ def open_arrow(file: IO[bytes], path: str) -> Any:
 
 
 class _BoundedFile:
-    """A file that limits each `read` to its remaining bytes, since damaged files may request more."""
+    """A file whose `read` never exceeds the remaining bytes, even if damaged data asks for more."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file

@@ -1,4 +1,4 @@
-"""Counting of texts in memory."""
+"""Counting texts in memory."""
 
 import warnings
 

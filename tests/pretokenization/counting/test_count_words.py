@@ -1,4 +1,4 @@
-"""Chunks, URLs and processes of `count_words`, and its checks of arguments."""
+"""`count_words` handles chunks, URLs and processes, and checks its arguments."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Native counting gives the reference counts for any block size, thread count and input."""
+"""Native counting matches the reference for any block size, number of threads and input."""
 
 import functools
 import itertools
@@ -136,7 +136,7 @@ def test_long_words_and_many_words_are_counted(tmp_path):
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_words_that_change_slots_in_the_table_are_counted(tmp_path, seed):
-    """Words that become frequent late move to the first slots, which frequent words occupy."""
+    """If a word becomes frequent late, it moves to the first slots, used by frequent words."""
     rng = random.Random(seed)
     names = [
         " " + "".join(letters) for letters in itertools.product("abcdefghijklmnopqrstu", repeat=3)
@@ -185,7 +185,7 @@ def test_missing_and_shortened_files_raise(tmp_path):
         _counting.count_files([tmp_path / "gone.txt"], [10], [], "gpt2", 2, "replace", 700)
     with pytest.raises(IsADirectoryError):
         _counting.count_files([tmp_path], [10], [], "gpt2", 1, "replace", 700)
-    # Bytes beyond the given size are not counted.
+    # Bytes after the given size are not counted.
     counts = _counting.count_files([path], [10], [], "gpt2", 1, "replace", 700)
     assert WordCounts.of_buffers(counts) == {b"word": 1, b" word": 1, b" ": 1}
 
@@ -212,7 +212,7 @@ def test_shared_table_gives_the_same_counts(tmp_path, num_workers, most_own_word
     paths = []
     for number in range(3):
         path = tmp_path / f"{number}.txt"
-        # Short words in all files and long words in one file only.
+        # The short words are in all files; each long word is in only one file.
         letters = ["".join(pair) for pair in itertools.product("abcdefghijklmn", repeat=2)]
         words = [f" word{pair}" for pair in letters]
         words += [f" {'long' * 9}{'xyz'[number]}{pair}" for pair in letters]
@@ -239,7 +239,8 @@ def test_exception_of_a_signal_handler_ends_the_threads(long_task):
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGALRM, interrupt)
-    # Repeat the signal, because Python drops exceptions that a handler raises in a destructor.
+    # The signal is repeated, because Python ignores an exception that its handler raises while a
+    # destructor runs.
     signal.setitimer(signal.ITIMER_REAL, 0.2, 0.5)
     try:
         with pytest.raises(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""`map_ordered` yields results in order, bounds memory and reports dead workers."""
+"""`map_ordered` yields results in order, limits memory use and reports dead workers."""
 
 import os
 import signal

@@ -26,7 +26,7 @@ TEXT = (f"It's the dogs' bone, isn't it? 好的 é 12,345.67\n{EOT}\n" * 400).en
 
 @pytest.fixture(scope="module")
 def local_ray():
-    # Workers must find the package even if it is not installed.
+    # Workers must be able to import the package even if it is not installed.
     environment = {"env_vars": {"PYTHONPATH": str(ROOT)}}
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=environment)
     yield
@@ -62,7 +62,7 @@ def test_files_of_every_kind_are_counted_together(local_ray, text_file, tmp_path
 
 @pytest.mark.parametrize("times", [5, pytest.param(40, marks=pytest.mark.slow)])
 def test_errors_of_tasks_reach_the_caller(local_ray, text_file, times):
-    # Cancelling the other tasks aborted this process if a task was about to end.
+    # Cancelling the other tasks used to abort this process if a task was about to end.
     for _ in range(times):
         with pytest.raises(ValueError, match=r"text\.txt: byte 0xff at offset 26,000 "):
             count_words_ray(Corpus(text_file, errors="strict"), SPLITTER, chunk_size=1000)
@@ -80,7 +80,7 @@ def test_missing_and_empty_files_are_rejected(local_ray, tmp_path):
 
 
 def test_a_killed_worker_costs_a_retry(local_ray, tmp_path):
-    # The pattern cannot be compiled, so a chunk takes long enough to kill its worker.
+    # The pattern cannot be compiled, so counting a chunk takes long enough to kill the worker.
     path = tmp_path / "text.txt"
     path.write_bytes(TEXT * 20)
     splitter = Splitter(r"\w+\b|[^\w\s]+|\s+", [EOT])

@@ -1,4 +1,4 @@
-"""Loading rejects damaged word count files, using memory in proportion to their size."""
+"""Loading rejects damaged word count files, and uses memory in proportion to their size."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEADER = {
 
 
 def write_counts(path, header=None, save=np.savez, **changes):
-    """Write a file with two words and the given changes."""
+    """Write a word count file that has two words and the given changes."""
     content = (
         header if isinstance(header, bytes) else json.dumps({**HEADER, **(header or {})}).encode()
     )
@@ -37,7 +37,7 @@ def write_counts(path, header=None, save=np.savez, **changes):
 
 
 def rejected(path):
-    """Check that loading rejects a file with little memory, and return the message."""
+    """Check that loading rejects a file and uses little memory. Return the message."""
     tracemalloc.start()
     try:
         with pytest.raises(

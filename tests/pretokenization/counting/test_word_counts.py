@@ -1,4 +1,4 @@
-"""WordCounts: a mapping in arrays that can be added, scaled, saved and loaded."""
+"""WordCounts: a mapping stored in arrays that can be added, scaled, saved and loaded."""
 
 import pickle
 import sys

@@ -1,4 +1,4 @@
-"""The named patterns split as published, and bad patterns raise errors."""
+"""The named patterns split text as published, and invalid patterns raise errors."""
 
 import itertools
 
@@ -57,8 +57,8 @@ def test_matches_equal_those_of_tiktokens_pattern_on_all_short_strings(name):
 @pytest.mark.parametrize("name", TIKTOKEN)
 @given(text=st.text(st.sampled_from("abs'Ttl \t\n\r.,1好é"), max_size=30))
 def test_pretokens_equal_those_of_tiktokens_engine(name, text):
-    # Make every pre-token a token. Then tiktoken returns one id per pre-token if and only if it
-    # splits the text in the same places.
+    # Every pre-token becomes a token, so tiktoken returns one id per pre-token if and only if it
+    # splits the text at the same places.
     pretokens = list(pretokenize(text, name))
     ranks = {bytes([byte]): byte for byte in range(256)}
     for pretoken in pretokens:

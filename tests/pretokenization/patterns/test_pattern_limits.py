@@ -1,4 +1,4 @@
-"""Hostile regular expressions are rejected quickly, and usual ones are accepted."""
+"""Hostile regular expressions are rejected quickly, and ordinary ones are accepted."""
 
 import contextlib
 import os
@@ -64,7 +64,7 @@ def test_hostile_patterns_are_rejected_quickly(pattern, problem):
         # Many repetitions that are not nested.
         r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}"
         r"|(?:\d{1,3}\.){3}\d{1,3}|\d{3}-\d{4}|.",
-        # The pattern of o200k in tiktoken 0.14, without possessive quantifiers.
+        # The o200k pattern in tiktoken 0.14, without possessive quantifiers.
         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+"
         r"|\s+(?!\S)|\s+",
@@ -85,7 +85,7 @@ GROUPS = ["(", "(?:", "(?i:", "(?>", "(?=", "(?!", "(?<=", "(?|", "(?x:", "(?V1:
 
 
 def random_pattern(rng, length=200):
-    """Return a pattern of at most `length` characters. About half are deeply nested."""
+    """Return a random pattern of at most `length` characters, deeply nested half of the time."""
     flags = rng.choice(["", "", "(?x)", "(?i)", "(?V1)"])
     if rng.random() < 0.5:
         group, quantifier = rng.choice(GROUPS), rng.choice(QUANTIFIERS)
@@ -106,7 +106,7 @@ def random_pattern(rng, length=200):
 
 
 def compile_in_child(pattern):
-    """Return the seconds and the bytes of memory that a new process takes to compile a pattern."""
+    """Return the seconds and bytes of memory that a new process needs to compile a pattern."""
     receive, send = os.pipe()
     pid = os.fork()
     if pid == 0:

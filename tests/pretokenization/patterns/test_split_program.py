@@ -1,4 +1,4 @@
-"""Compiled split patterns match as `regex` does, in linear time. Others are rejected."""
+"""Compiled split patterns match as `regex` does, in linear time. Other patterns are rejected."""
 
 import random
 import time
@@ -28,7 +28,7 @@ OTHER_UNICODE = regex.__version__ != make_unicode_tables.REGEX_VERSION
 ALPHABET = [*"aabbcxyzABKISſıİ \t\n\r''112,.-/", "\u212a", "é", "中", "あ", "・", "\u3040"]
 ALPHABET += ["\u3000", "١", "½", "\u0301", "😀", "\u200d", "\u00a0", "\u2028", "\x85", "\0"]
 ALPHABET += ["ll", "'ve", "'RE", "  ", "\r\n", "1234567"]
-# Every supported construct, and alternatives whose order matters.
+# All supported constructs, and alternatives whose order matters.
 EXPRESSIONS = [
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+"
     r"| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s",
@@ -262,7 +262,7 @@ def test_a_program_is_complete_if_it_matches_all_text():
 @pytest.mark.parametrize(
     ("expression", "text"),
     [
-        ("a*b|a", "a" * 400_000),  # searches for a b from every a
+        ("a*b|a", "a" * 400_000),  # searches for b from every a
         ("(?:aaa)*b|(?:aa)*c|a", "a" * 400_000),  # likewise, and the states never coincide
         (PATTERNS["llama3"], (" " * 300 + "\n") * 10 + " " * 300_000 + "x"),
         (PATTERNS["gpt2-digits3-right"], "7" * 400_000),
@@ -280,11 +280,11 @@ def test_matching_takes_linear_time(expression, text):
             best = min(best, time.process_time() - start)
         return best
 
-    # Eight times the text would take a quadratic matcher 64 times as long.
+    # For a quadratic matcher, eight times the text would take 64 times as long.
     assert seconds(len(text)) < 30 * max(seconds(len(text) // 8), 1e-3)
 
 
-# No set of o200k separates Lu from Lt, or Lm from Lo.
+# No set in o200k separates Lu from Lt, or Lm from Lo.
 O200K_SETS = (r"[\p{Lu}\p{Lt}]", r"\p{Ll}", r"[\p{Lm}\p{Lo}]", r"\p{M}", r"\p{N}", r"\s")
 
 

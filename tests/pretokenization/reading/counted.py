@@ -1,4 +1,4 @@
-"""Test documents, and their counts by a reference and by `count_chunk`."""
+"""Test documents, and functions that count them with a reference and with `count_chunk`."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Reading of string columns in Parquet and Arrow files, and errors that include the file."""
+"""Reading string columns in Parquet and Arrow files, and errors that name the file."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Splitting chunks or blocks separately gives the same pre-tokens as splitting the whole text."""
+"""Splitting each chunk or block separately gives the same pre-tokens as splitting all text."""
 
 import io
 import itertools
@@ -17,7 +17,7 @@ SPLITTER = Splitter(special_tokens=[EOT])
 
 
 def cuts_of(data, chunk_size, splitter, reach=1 << 22):
-    """Return the ends of chunks of this size in a file with these bytes."""
+    """Return the offsets at which chunks of the given size end in a file that contains `data`."""
     file = io.BytesIO(data)
     targets = range(chunk_size, len(data) + chunk_size, chunk_size)
     return [next_cut(file, target, splitter.safe_cuts, reach) for target in targets]

@@ -1,4 +1,4 @@
-"""Checks, files, chunks and pickling of Corpus."""
+"""Corpus: checks, files, chunks and pickling."""
 
 import dataclasses
 import gzip

@@ -1,4 +1,4 @@
-"""Reading of a CSV column, and errors for bad CSV."""
+"""Reading a CSV column, and errors for malformed CSV."""
 
 import csv
 import gzip

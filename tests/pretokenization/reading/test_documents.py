@@ -1,4 +1,4 @@
-"""Reading and sampling of the documents in a corpus."""
+"""Reading and sampling the documents in a corpus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Detection of other encodings by byte order marks, NUL bytes and guesses."""
+"""Detecting other encodings by byte order marks, by NUL bytes and by guessing."""
 
 import bz2
 import gzip

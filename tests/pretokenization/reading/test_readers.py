@@ -1,4 +1,4 @@
-"""Reading of compressed text, JSON lines and files of several kinds."""
+"""Reading compressed text, JSON lines and files of several kinds."""
 
 import functools
 import gzip
@@ -50,7 +50,7 @@ def test_json_lines_are_counted(tmp_path, ending):
 def test_json_lines_are_divided_between_lines(tmp_path, chunk_size):
     path = tmp_path / "rows.jsonl"
     documents = DOCUMENTS[:30]
-    # A blank line, CRLF, a byte order mark, and no final line end.
+    # The data has a blank line, CRLF, a byte order mark, and no final line end.
     data = "\ufeff" + json_lines(documents).replace("\n", "\r\n", 3).replace("\n", "\n\n", 1)
     path.write_bytes(data.rstrip().encode())
     assert count([path], field="text", chunk_size=chunk_size) == expected(documents)
@@ -144,8 +144,8 @@ def test_ctrl_c_ends_the_worker_processes(tmp_path, ending):
     ) as process:
         assert process.stdout.readline() == "started\n"
         time.sleep(1.5)
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to the workers as well
-        # This returns only after the workers have ended, because they share the pipes.
+        os.killpg(process.pid, signal.SIGINT)  # workers included, as a terminal does
+        # This call returns only after the workers have ended, because they share the pipes.
         output, errors = process.communicate(timeout=60)
     assert "KeyboardInterrupt" in errors
     assert output == ""

@@ -1,4 +1,4 @@
-"""Dicts, datasets, Arrow tables and streams in memory give the same texts."""
+"""Dicts, datasets, Arrow tables and Arrow streams in memory give the same texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEXTS = ["the cat", "", "sat on\n the mat", "né 猫", "x" * 300] * 300
 
 
 class Dataset:
-    """The methods of `datasets.Dataset` that select columns and read batches."""
+    """A class with the methods of `datasets.Dataset` that select columns and read batches."""
 
     def __init__(self, columns, chosen=None):
         self._columns = columns
@@ -37,7 +37,7 @@ class Dataset:
 
 
 class StreamedDataset(Dataset):
-    """The methods of `datasets.IterableDataset`, which may not know its columns."""
+    """A class with the methods of `datasets.IterableDataset`, which may not know its columns."""
 
     column_names = None
 
@@ -55,7 +55,7 @@ def table(texts=TEXTS, kind=None):
 
 
 def every_form(texts=TEXTS):
-    """Return the same rows in every form: name -> rows."""
+    """Return the same rows in every supported form, by the name of the form."""
     arrow = table(texts)
     chunked = pyarrow.concat_tables([arrow.slice(0, 7), arrow.slice(7)])
     return {
@@ -94,7 +94,7 @@ def test_a_row_without_text_is_empty(form):
 
 def test_arrow_streams_of_other_libraries_are_read():
     class Frame:
-        """The interface of a polars or pandas data frame."""
+        """A class with the interface of a polars or pandas data frame."""
 
         columns = ("id", "text")
 

@@ -1,4 +1,4 @@
-"""Reading of compressed files, and errors for damaged and missing files."""
+"""Reading compressed files, and errors for damaged and missing files."""
 
 import gzip
 
@@ -24,7 +24,7 @@ except ImportError:
 def test_compressed_text_is_counted(tmp_path, compress, pattern):
     text = EOT.join(DOCUMENTS) * 40
     path = tmp_path / ("text.txt.gz" if compress is gzip.compress else "text.txt.zst")
-    # Two members, like the output of `cat a.gz b.gz`.
+    # Two members, as in the output of `cat a.gz b.gz`.
     half = len(text.encode()) // 2
     path.write_bytes(compress(text.encode()[:half]) + compress(text.encode()[half:]))
     assert count([path], pattern=pattern) == expected([text], pattern)
@@ -45,7 +45,7 @@ def test_disk_errors_propagate(tmp_path, monkeypatch):
 @pytest.mark.parametrize("ending", ["txt.gz", "txt.zst", "jsonl.gz", "jsonl.zst"])
 @pytest.mark.parametrize("damage", ["truncated", "flipped"])
 def test_damaged_compressed_files_are_rejected(tmp_path, ending, damage):
-    # Random letters compress badly, so the damage is in the middle of the data.
+    # Random letters compress poorly, so the damage is in the middle of the data.
     documents = ["".join(RNG.choices("abcdefghijklmnop ", k=20_000)) for _ in range(20)]
     data = (json_lines(documents) if "jsonl" in ending else "\n".join(documents)).encode()
     packed = gzip.compress(data) if ending.endswith("gz") else zstd.compress(

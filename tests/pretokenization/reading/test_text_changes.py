@@ -1,4 +1,4 @@
-"""All backends report changes of the text once, with their share."""
+"""All backends report once how much of the text was changed."""
 
 import gzip
 import json
@@ -33,7 +33,7 @@ def messages_of(function, *arguments, **options):
 def test_replaced_sequences_are_those_of_decode(parts):
     data = b"".join(parts)
     found = replaced_in(data, start=7)
-    # An error handler is called once for each replaced sequence.
+    # Python calls an error handler once for each replaced sequence.
     calls = []
     rest, offset = data, 0
     while True:

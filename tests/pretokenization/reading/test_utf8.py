@@ -1,4 +1,4 @@
-"""The compiled functions treat invalid UTF-8 like Python's decoder."""
+"""The compiled functions handle invalid UTF-8 like Python's decoder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from cs336_basics.pretokenization.reading import utf8
 
-# Text and invalid UTF-8: lone, incomplete and overlong bytes, surrogates, too large codes.
+# Text and invalid UTF-8: stray bytes, incomplete and overlong sequences, surrogates, and numbers
+# that are too large for a code point.
 PIECES = [
     b"a", b" the", "é".encode(), "中".encode(), "🎉".encode(), "\ufffd".encode(), b"\0",
     b"\xff", b"\xfe\xff", b"\x80", b"\xc3", b"\xe4\xb8", b"\xf0\x9f\x8e", b"\xc0\xaf",

@@ -1,6 +1,6 @@
 """Run the course's own tests, unchanged, with our adapters: `make course-tests`.
 
-    CS336_COURSE=DIR python tests/course_tests.py [OPTION OF PYTEST ...]
+    CS336_COURSE=DIR python tests/course_tests.py [PYTEST_OPTION ...]
 
 DIR is a checkout of the course's repository. Without CS336_COURSE, git fetches the revision below.
 The course's tests and fixtures and tests/adapters.py are copied to a temporary directory, where

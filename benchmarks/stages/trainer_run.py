@@ -2,9 +2,9 @@
 
 The parent starts `python trainer_run.py` with a request and receives an answer, both as JSON:
 
-    request: stage, path, targets (numbers of merges, ascending; none: only count), count (whether
-             the counting is timed), work (the profile of the text), max_seconds, omit (parts of the
-             native loop), merges (the file for the merges)
+    request: stage, path, targets (numbers of merges in ascending order; without any, the run only
+             counts words), count (whether the counting is timed), work (the profile of the text),
+             max_seconds, omit (parts of the native loop), merges (the file to write the merges to)
     answer:  counting, shipped, checkpoints, learned, words, peak_memory
 
 The words are counted twice: as in the stage's time (`COUNTING`), in `counting` seconds, and

@@ -89,7 +89,7 @@ def _read(file: IO[bytes], source: str) -> Any:
         return torch.load(file, map_location="cpu", weights_only=True)
     except MemoryError:
         raise
-    except Exception as error:  # damage can fail anywhere in the zip reader and the unpickler
+    except Exception as error:  # a damaged file can raise an error anywhere
         raise ValueError(
             f"{source} is not a checkpoint, or it is damaged: {short_reason(error)}"
         ) from error

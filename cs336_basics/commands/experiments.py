@@ -17,7 +17,7 @@ from cs336_basics.experiments.plan import SCALES
 
 @dataclass(kw_only=True)
 class Options(Checked):
-    """Run the experiments of the course, and write a report with learning curves.
+    """Run the course's experiments and write a report with learning curves.
 
     They cover learning rates, batch sizes and ablations. To continue after an interruption, repeat
     the command. The report covers the runs finished so far.

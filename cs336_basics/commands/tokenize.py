@@ -48,7 +48,7 @@ class Options(Checked):
     )
 
     def __post_init__(self) -> None:
-        """Check that there is one task."""
+        """Check that at most one task was given."""
         super().__post_init__()
         if self.ids + self.count + (self.merges is not None) > 1:
             raise ValueError("--ids, --count and --merges exclude each other; pass one")

@@ -1,4 +1,4 @@
-"""Export a model to Hugging Face's transformers, without remote code, and import models from it.
+"""Export and import models in the format of Hugging Face's transformers, without remote code.
 
 The directory contains config.json, model.safetensors, generation_config.json, tokenizer.json,
 tokenizer_config.json and the model card, README.md. `AutoTokenizer` and `AutoModelForCausalLM` load

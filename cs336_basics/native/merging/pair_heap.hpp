@@ -26,7 +26,7 @@ class PairHeap {
     PairHeap(const PairTable& pairs, const TokenBytes& tokens)
         : pairs_(pairs), tokens_(tokens), merged_after_{pairs, tokens} {}
 
-    // Replace the contents by all pairs of the table.
+    // Replace the contents with all pairs in the table.
     void rebuild() {
         entries_.clear();
         for (std::vector<PairId>& bucket : buckets_) bucket.clear();

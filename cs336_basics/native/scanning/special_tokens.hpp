@@ -184,7 +184,7 @@ class SpecialTokens {
         return longest;
     }
 
-    // The offset of the token's byte that is rarest in typical text.
+    // The offset, within the token, of the byte that is rarest in typical text.
     static size_t rarest_byte(const std::string& token) {
         const auto frequency = [](uint8_t byte) {
             if ((byte | 0x20) >= 'a' && (byte | 0x20) <= 'z') return 3;

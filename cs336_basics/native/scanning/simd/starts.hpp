@@ -160,8 +160,8 @@ struct Cl100kStarts {
         const uint64_t other = ~(letter | m.number | m.space);
         const uint64_t gap = m.space & ~m.line_end;
 
-        // Line ends directly after others belong to them; the carry of the addition goes through
-        // the whole run.
+        // A line end directly after another one belongs to the same run. The carry of the addition
+        // propagates through the run.
         const uint64_t taken = m.line_end & ~(m.line_end + (m.line_end & other << 1));
 
         uint64_t unknown = Rules::WIDE == Wide::CLASSES ? 0 : m.wide;

@@ -3,7 +3,7 @@
 Even after a crash, the path has either its old content or the complete new content. The temporary
 name is `.NAME.PID-RANDOM.tmp` in the same directory. The next writer of NAME removes the temporary
 files of processes that are no longer running. If two machines or containers write the same name in
-a shared directory at the same time, one may therefore remove the other's file and make it fail.
+a shared directory at the same time, one may therefore remove the other's file, and the other fails.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from typing import IO, Any
 
 _BLOCK = 1 << 20
 _LONGEST_NAME = 200
-"""Maximum length of NAME in a temporary name, in bytes. Most systems allow 255 in total."""
+"""Maximum length of NAME in a temporary name, in bytes. Most systems limit file names to 255."""
 NO_SPACE = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 """Error numbers for a full disk, an exceeded file size limit and an exceeded quota."""
 
 _being_written: set[str] = set()
-"""Temporary names in use by this process. Others with its PID were left by a killed process."""
+"""Temporary names in use by this process. Other names with its PID are from a killed process."""
 
 
 @contextlib.contextmanager
@@ -194,7 +194,7 @@ def full_disk_names(
     Args:
         target: File that the block writes.
         size: Final size in bytes, if known.
-        free: Removes the partial file, so that its bytes count as free space.
+        free: Function that removes the partial file, so that its bytes count as free space.
     """
     try:
         yield

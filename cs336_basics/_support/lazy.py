@@ -2,7 +2,7 @@
 
 Reading a configuration or printing a help page does not import torch, which takes seconds to import
 and may not be installed. The native trainer does not import NumPy, because the import can take
-longer than the training.
+longer than training.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ def holding(describe: Callable[[], str]) -> Iterator[None]:
     If blocks are nested, the description of the innermost one is used.
 
     Args:
-        describe: Returns the description, such as "5 words". It is called only on a MemoryError.
+        describe: Function that returns the description, such as "5 words". It is called only if a
+            MemoryError occurs.
     """
     try:
         yield

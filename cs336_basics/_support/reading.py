@@ -121,8 +121,8 @@ def read_array_header(
 ) -> tuple[np.dtype[Any], int]:
     """Read the header of a one-dimensional .npy array.
 
-    `np.load` is unsafe for untrusted files: some headers crash the process (those with an item size
-    of 0), and others raise errors of the Python parser.
+    `np.load` is unsafe for untrusted files: a header with an item size of 0 crashes the process,
+    and other invalid headers raise errors from Python's parser.
 
     Args:
         file: File at the start of the array.
@@ -131,7 +131,7 @@ def read_array_header(
         dtypes: Permitted little-endian element types.
 
     Returns:
-        The type and the number of the elements, which follow the header in the file.
+        The dtype and the number of elements. The file is positioned at the first element.
 
     Raises:
         ValueError: If the file does not contain a complete array of this form.

@@ -131,7 +131,7 @@ def build(kind: type[T], values: Mapping[str, Any], show: Callable[[str], str] =
     Args:
         kind: A `Checked` dataclass.
         values: Mapping from dotted names to values of the fields' types or `Word`s.
-        show: Formats a name for messages.
+        show: Function that formats a name for messages.
 
     Raises:
         ValueError: If a name is unknown, or a value is missing, has the wrong type or is out of

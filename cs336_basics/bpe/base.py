@@ -3,7 +3,7 @@
 Byte-pair encoding (Sennrich et al. 2016; on bytes: Radford et al. 2019) starts with each word as a
 sequence of single bytes. Each step finds the most frequent pair of adjacent tokens and merges it
 into a new token wherever it occurs. CS336 breaks ties between equally frequent pairs by merging the
-largest one first, compared as `(bytes, bytes)`.
+pair whose `(bytes, bytes)` is largest.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class BPE_Trainer:
         """Train on counted words; see `train`.
 
         Args:
-            word_counts: Mapping from pre-tokens (bytes) to their numbers of occurrences.
+            word_counts: Mapping from pre-tokens (bytes) to counts.
 
         Raises:
             ValueError: If a count is negative, the counted bytes exceed 2^63 - 1, a WordCounts was
@@ -246,5 +246,5 @@ class BPE_Trainer:
         return merges
 
     def tie(self, pair: Pair) -> Any:
-        """Return the sort key of a pair. Of equally frequent pairs, the largest is merged first."""
+        """Return a pair's sort key. Of equally frequent pairs, the one with the largest wins."""
         return pair

@@ -21,7 +21,7 @@ MOST_BYTES = 500
 """Maximum total length of the distinct words, in bytes. Each byte may become a column."""
 
 _LINE = 110
-"""Maximum line length of a table that has a column for each position."""
+"""Maximum line length of tables that have a column for each position."""
 _NO_COUNT_YET = 2**63 - 1
 """Value of the native loop's threshold before pairs are counted."""
 
@@ -35,7 +35,8 @@ def explain(words: Iterable[bytes], num_merges: int = 2, stage: str | None = Non
         stage: A name in TRAINERS. Defaults to all trainers that are built.
 
     Raises:
-        ValueError: If `words` is empty or too long in total, or no trainer has this name.
+        ValueError: If there are no words, the words are too long in total, or no trainer has this
+            name.
         ImportError: If the trainer is not built.
     """
     word_counts = Counter(words)
@@ -54,8 +55,8 @@ def draw(stage: str, word_counts: Mapping[bytes, int], num_merges: int) -> str:
 
     Args:
         stage: A name in TRAINERS.
-        word_counts: Mapping from words to their numbers of occurrences. The words must have at most
-            MOST_BYTES bytes in total.
+        word_counts: Mapping from words to counts. The words must have at most MOST_BYTES bytes in
+            total.
         num_merges: Number of merges before the drawing.
     """
     get_trainer(stage)()

@@ -26,7 +26,7 @@ PHASES = (
     "building the vocabulary",
     "total",
 )
-"""Keys of `BPE_Trainer.timings`. The values are wall-clock seconds, which add up to the total."""
+"""Keys of `BPE_Trainer.timings`. The seconds (wall clock) of the phases add up to the total."""
 
 _NOTHING: Mapping[str, float] = MappingProxyType({})
 
@@ -59,7 +59,7 @@ class Recorder:
 
         Args:
             phase: A name in PHASES.
-            measured: Seconds to add to other phases instead, by phase.
+            measured: Seconds of this time to add to other phases instead, by phase.
         """
         now = time.perf_counter()
         self.timings[phase] += now - self._last

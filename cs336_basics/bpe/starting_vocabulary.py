@@ -41,7 +41,7 @@ class StartingVocabulary:
         merges: List of pairs, ordered by rank.
         symbols: Distinct tokens that words can consist of: the 256 bytes in order, then the tokens
             of the merges in order.
-        num_ids: Highest id plus one, which becomes the first new token's id.
+        num_ids: Highest id plus one. The first new token gets this id.
 
     Raises:
         TypeError: If `continued` is not a tuple of this form, an id is not an int, or a token is
@@ -69,7 +69,7 @@ class StartingVocabulary:
 
         Returns:
             Array of shape (num_merges, 3) and dtype uint32: left, right and merged token, as
-            indices into `symbols`. Merges that use a token no merge makes are omitted.
+            indices into `symbols`. Merges of tokens that no merge makes are omitted.
         """
         index = {symbol: i for i, symbol in enumerate(self.symbols)}
         rows = [
@@ -80,7 +80,7 @@ class StartingVocabulary:
         return np.array(rows, np.uint32).reshape(len(rows), 3)
 
     def symbol_bytes(self) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-        """Return the concatenated `symbols`, and the offsets at which they start, and the end."""
+        """Return the concatenated `symbols`, and their start offsets followed by the end offset."""
         offsets = np.zeros(len(self.symbols) + 1, np.int64)
         np.cumsum([len(symbol) for symbol in self.symbols], out=offsets[1:])
         return np.frombuffer(b"".join(self.symbols), np.uint8), offsets

@@ -17,7 +17,7 @@ class Work(NamedTuple):
     """Amount of data that a merge reads and changes."""
 
     occurrences: int = 0
-    """Merged occurrences of the pair in the distinct words. This number is equal in all stages."""
+    """Merged occurrences of the pair in the distinct words. All stages report the same number."""
     words: int = 0
     """Words read. Always 0 in `native`."""
     positions: int = 0

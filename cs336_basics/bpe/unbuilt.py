@@ -23,5 +23,5 @@ def unbuilt_trainer(name: str) -> type[BPE_Trainer]:
 
 
 def is_built(trainer: type[BPE_Trainer]) -> bool:
-    """Return whether a class in TRAINERS can be used, that is, any extension it needs is built."""
+    """Return False if a class in TRAINERS needs an extension that is not built."""
     return not issubclass(trainer, UnbuiltTrainer)

@@ -1,10 +1,10 @@
 """Version 3, heap: find the maximum in a lazy max-heap instead of searching all pairs.
 
-Unlike v2, finding the maximum takes O(log pairs). The heap is lazy: when a count changes, its old
-entry stays. If a popped entry has a stale count, the pair is pushed again with its current count.
-The first popped entry with a current count is the maximum: the count of an old pair can only fall,
-so no entry is too low. Only the counts of pairs with the new token can rise. These pairs are pushed
-once, after the merge that creates them.
+Unlike in v2, finding the maximum takes O(log pairs). The heap is lazy: when a count changes, the
+old entry stays. If a popped entry has a stale count, the pair is pushed again with its current
+count. The first popped entry with a current count is the maximum: the count of an old pair can only
+fall, so no entry is too low. Only the counts of pairs with the new token can rise. These pairs are
+pushed once, after the merge that creates them.
 
 Cost per merge: the words that contain the pair, and a few heap operations. Main drawback: Python
 itself, because every symbol is an object and every count is a dictionary lookup.

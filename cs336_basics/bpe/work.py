@@ -49,7 +49,7 @@ class WorkCounter:
 
 
 class _Lookups:
-    """Pair counts that count lookups. `HeapTrainer.find_best` looks up each entry that it pops."""
+    """Pair counts that also count lookups. `HeapTrainer.find_best` looks up each popped entry."""
 
     def __init__(self, pair_counts: dict[Pair, int]) -> None:
         self._pair_counts = pair_counts

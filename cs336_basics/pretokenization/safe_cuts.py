@@ -7,10 +7,10 @@ There are two kinds:
   space (for `gpt2` also a line feed). Both patterns match white space only at the start of a
   pre-token or after other white space, so a pre-token always ends there. The lookahead
   `\\s+(?!\\S)` looks only past white space, and neither pattern has a lookbehind, so each side is
-  split as if the other side did not exist. For any other pattern that compiles, its table lists
-  the pairs of characters with this property (see `SplitProgram.safe_cuts`).
+  split as if the other side did not exist. For other patterns that compile, the compiled table
+  lists the pairs of characters with this property (see `SplitProgram.safe_cuts`).
 
-An offset inside a special token is never a safe cut.
+An offset inside an occurrence of a special token is never a safe cut.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class SafeCutBuffer:
     """Buffers the end of a stream, which cannot be split before more text arrives.
 
     Args:
-        cuts: Finds where the text can be cut.
+        cuts: Finder of safe cuts.
         read_ahead: Number of bytes to collect before searching for a cut.
     """
 

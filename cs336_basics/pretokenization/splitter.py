@@ -42,8 +42,8 @@ MAX_SPECIAL_TOKEN_LENGTH = 1024
 length."""
 
 SEARCH_TIMEOUT = 10
-"""Seconds that `regex` may spend on the next pre-tokens of a pattern that cannot be compiled. One
-second is added for every 100,000 characters of text."""
+"""Maximum seconds that `regex` may take to find the next pre-tokens with a pattern that cannot be
+compiled. One second is added for every 100,000 characters of text."""
 
 _MATCHES_AT_A_TIME = 1024
 
@@ -81,7 +81,7 @@ class Splitter:
         """Return `splitter`, or the default `Splitter()` for None.
 
         Raises:
-            TypeError: If `splitter` is neither, for example a list of special tokens.
+            TypeError: If `splitter` is neither a Splitter nor None.
         """
         if splitter is None:
             return cls()
@@ -104,7 +104,7 @@ class Splitter:
 
     @property
     def safe_cuts(self) -> SafeCuts:
-        """The finder of offsets where text can be cut without changing its pre-tokens."""
+        """Finder of offsets where text can be cut without changing its pre-tokens."""
         return _safe_cuts(tuple(self.special_tokens), self.pattern)
 
     def split(self, text: str) -> Iterator[str]:
@@ -128,7 +128,7 @@ class Splitter:
 def has_scanner(pattern: str) -> bool:
     """Return whether compiled code can split text with this pattern (name or expression).
 
-    This requires that the extensions are built, and that the pattern compiles and matches all text.
+    The extensions must be built, and the pattern must compile and match all text.
     """
     return _scanner is not None and (
         _scanner.scanned_pattern(pattern) is not None
@@ -179,7 +179,7 @@ def search_pretokens(text: str, pattern: str) -> Iterator[str]:
 
 
 def search_words(text: str, pattern: str) -> Iterator[tuple[int, str]]:
-    """Yield `(start, pre-token)` for each nonempty match of `regex`. `start` counts characters.
+    """Yield `(start, pre-token)` for each nonempty match of `regex`. `start` is in characters.
 
     Raises:
         ValueError: If the search takes longer than SEARCH_TIMEOUT allows.

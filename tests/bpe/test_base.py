@@ -176,7 +176,7 @@ def test_counts_may_exceed_32_bits(name, factor):
 
 
 def check_all_agree(path, num_merges):
-    """Check that all trainers learn the same merges from a file. `naive` learns only 40."""
+    """Check that all trainers learn the same merges from a file (`naive`: the first 40 merges)."""
     results = {
         name: train_bpe(path, 257 + (40 if name == "naive" else num_merges), [EOT], trainer=name)[1]
         for name in TRAINERS

@@ -44,8 +44,7 @@ def count_texts(
         field: Field or column that contains the text of a row.
 
     Returns:
-        Mapping from pre-tokens (UTF-8 bytes) to their numbers of occurrences. The count of an
-        absent word is 0.
+        Mapping from pre-tokens (UTF-8 bytes) to counts. The count of an absent word is 0.
 
     Raises:
         TypeError: If `texts` is a single str or bytes, or an item is neither str nor bytes.
@@ -187,7 +186,7 @@ def to_utf8(text: str | bytes, errors: str) -> bytes:
 def text_counter(
     splitter: Splitter, errors: str, backend: str = "native"
 ) -> _NativeCounter | _PythonCounter:
-    """Return the counter of a backend.
+    """Return a counter for a backend.
 
     For `"native"`, this is a compiled counter if the extensions are built and support the pattern.
 

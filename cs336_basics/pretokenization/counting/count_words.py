@@ -83,9 +83,8 @@ def count_words(
         progress: Whether to show a progress bar on a terminal.
 
     Returns:
-        Mapping from pre-tokens (UTF-8 bytes) to their numbers of occurrences: a WordCounts if
-        compiled code counted all files, or a Counter otherwise. In both, the count of an absent
-        word is 0.
+        Mapping from pre-tokens (UTF-8 bytes) to counts: a WordCounts if compiled code counted all
+        files, or a Counter otherwise. In both, the count of an absent word is 0.
 
     Raises:
         FileNotFoundError: If a file does not exist.

@@ -48,8 +48,8 @@ class WordCounts(Mapping[bytes, int]):
             different patterns or special tokens cannot be added.
 
     Raises:
-        ValueError: If the arrays do not fit together, a number is out of range for its type, a
-            count is less than 1, or a word is repeated.
+        ValueError: If the arrays are inconsistent, a number is out of range for its type, a count
+            is less than 1, or a word is repeated.
         TypeError: If an array does not contain integers.
     """
 
@@ -84,7 +84,8 @@ class WordCounts(Mapping[bytes, int]):
         """Return word counts that use trusted buffers without checking or copying them.
 
         Args:
-            buffers: Read-only `data`, `offsets` and `counts` with the dtypes of the constructor.
+            buffers: Read-only `data`, `offsets` and `counts`, with the same dtypes as in the
+                constructor.
             pattern, special_tokens: See the constructor.
         """
         made = cls.__new__(cls)
@@ -348,7 +349,7 @@ def _comparable(pattern: str | None) -> str | None:
 
 
 def _first_repeated(counts: WordCounts) -> int:
-    """Return the index of the first word that equals an earlier one, or the number of words."""
+    """Return the index of the first word that repeats an earlier one, or the number of words."""
     try:
         from cs336_basics.pretokenization.counting._counting import first_repeated
     except ImportError:
@@ -364,7 +365,7 @@ def _first_repeated(counts: WordCounts) -> int:
 def _checked(
     data: npt.NDArray[Any], offsets: npt.NDArray[Any], counts: npt.NDArray[Any]
 ) -> tuple[Buffer, Buffer, Buffer]:
-    """Check the arrays as described in `WordCounts`. Return them read-only, with its dtypes."""
+    """Check the arrays as described in `WordCounts`. Return read-only arrays with its dtypes."""
     data = _read_only("data", data, np.uint8)
     offsets = _read_only("offsets", offsets, np.int64)
     counts = _read_only("counts", counts, np.int64)

@@ -105,8 +105,8 @@ def resolve_pattern(pattern: str) -> str:
 
     Raises:
         ValueError: If `pattern` is neither a name nor a valid regular expression, exceeds the
-            limits of `check_limits`, searches backwards, or matches the empty string, so that
-            splitting would never end.
+            limits of `check_limits`, searches backwards, or matches the empty string (splitting
+            would never end).
         TypeError: If `pattern` is not a str.
     """
     if not isinstance(pattern, str):
@@ -152,7 +152,7 @@ def _checked_expression(pattern: str) -> str:
 
 
 def pattern_name(pattern: str) -> str | None:
-    """Return the name of a pattern (given as a name or an expression), or None if unnamed."""
+    """Return the name of a pattern given as a name or an expression, or None if it has no name."""
     for name, expression in PATTERNS.items():
         if pattern in (name, expression):
             return name

@@ -333,8 +333,8 @@ class _Parser:
 def _possessive(item: Chars, least: int, most: int | None) -> Node:
     """Express a possessive repetition of a set with lookaheads.
 
-    The repetition stops early only before a character outside the set. So `C*+` is `C*` followed by
-    a character outside C, and `C{1,2}+` is `CC`, or `C` followed by such a character.
+    The repetition stops early only before a character outside the set. `C*+` is therefore `C*`
+    before a character outside C, and `C{1,2}+` is `CC`, or `C` before such a character.
     """
     stop = Next(item.members.complement(), end=True)
     if most is None:

@@ -143,7 +143,7 @@ def find_program(pattern: str) -> SplitProgram | None:
 
 
 def complete_program(pattern: str) -> SplitProgram | None:
-    """Return the program for a pattern, or None unless it compiles and matches all text."""
+    """Return the program for a pattern that compiles and matches all text, or None otherwise."""
     program = find_program(pattern)
     return program if program is not None and program.complete else None
 
@@ -312,7 +312,7 @@ class _TableBuilder:
         return np.array(rows, np.uint16)
 
     def step(self, points: tuple[int, ...], column: int) -> tuple[bool, tuple[int, ...]]:
-        """Return whether the pattern matches before a character, and the points reached after."""
+        """Read a character. Return whether the pattern matches before it, and the points after."""
         at_end = column == self.end
         last_line_feed = column == self.end + 1
         plain = self.line_feed if last_line_feed else column

@@ -85,7 +85,7 @@ class _BoundedFile:
 def explained(what: str) -> Iterator[None]:
     """Convert exceptions that pyarrow raises for damaged data to ValueError.
 
-    OSErrors with an errno propagate unchanged. MemoryErrors get the message, too.
+    OSErrors with an errno propagate unchanged. MemoryErrors are raised again with the message.
 
     Args:
         what: Error message, to which the reason is appended.
@@ -148,8 +148,8 @@ def batches_of_file(file: IO[bytes], path: str, kind: str, column: str) -> Itera
 def batches_of(reader: Any, path: str, column: str, groups: range | None) -> Iterator[Any]:
     """Yield one column of a reader from `open_parquet` or `open_arrow` as record batches.
 
-    `groups` are indices of row groups (Parquet; None reads all) or record batches (Arrow file
-    format). Arrow streams ignore them.
+    `groups` contains the indices of the row groups (Parquet; None reads all) or record batches
+    (Arrow file format) to read. It is ignored for Arrow streams.
 
     Raises:
         ValueError: If the file is damaged.

@@ -32,9 +32,8 @@ def next_cut(
     """Return the offset of a safe cut at or after `target` in an open file.
 
     This is the first end of a special token within `reach` bytes. If there is none, it is the first
-    safe cut of either kind after these bytes, or the end of the file. The result depends only on
-    the file and `target`, so independent processes agree on where one chunk ends and the next
-    starts.
+    safe cut of either kind, or the end of the file. The result depends only on the file and
+    `target`, so independent processes agree on where one chunk ends and the next one starts.
 
     Raises:
         ValueError: If the file was truncated, or has no safe cut within `max_bytes`.
@@ -83,7 +82,7 @@ def safe_blocks(
 ) -> Iterator[bytes]:
     """Regroup the blocks of a text so that they start and end at safe cuts.
 
-    `offset` and `path` are the position of the text in its file, for messages.
+    `path` and `offset` are the file and the position of the text in it, for messages.
 
     Raises:
         ValueError: If there is no safe cut within `max_bytes`.

@@ -57,10 +57,10 @@ ERRORS = ("replace", "strict")
 """Ways to handle invalid UTF-8: read it as U+FFFD, or reject it."""
 
 ENCODING_ERRORS = (*ERRORS, "bytes")
-"""Ways when encoding: invalid bytes can also be preserved as byte tokens; see `exact_bytes.py`."""
+"""ERRORS, and a way for encoding only: preserve invalid bytes as byte tokens (`exact_bytes.py`)."""
 
 DEFAULT_CHUNK_SIZE = 32 << 20
-"""Number of bytes of text or JSON lines in a chunk."""
+"""Default number of bytes of text or JSON lines in a chunk."""
 
 WHOLE_FILE = -1
 """Value of `Chunk.end` for a chunk that is a whole file."""
@@ -251,12 +251,12 @@ class Corpus:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Stored size of each file in bytes, read at each access."""
+        """Stored size of each file in bytes, looked up on each access."""
         return tuple(size_of(file) for file in self.files)
 
     @property
     def num_bytes(self) -> int:
-        """Stored size of all files in bytes, read at each access."""
+        """Stored size of all files in bytes, looked up on each access."""
         return sum(self.sizes)
 
     def only(self, files: Iterable[str]) -> Corpus:
@@ -278,7 +278,7 @@ class Corpus:
         )
 
     def by_plainness(self) -> tuple[Corpus, Corpus]:
-        """Split this corpus into one of plain text files and one of all other files.
+        """Split this corpus into a corpus of plain text files and a corpus of all other files.
 
         Compiled code reads plain text directly. `readers.py` reads other files.
         """

@@ -19,11 +19,11 @@ file may be a single document of any size."""
 
 @dataclass(frozen=True)
 class DocumentSample:
-    """Some documents of a corpus.
+    """A sample of the documents in a corpus.
 
     Attributes:
-        spaced: Documents at equal distances, starting with the first one.
-        beginning: First documents of the corpus.
+        spaced: Evenly spaced documents, starting with the first one.
+        beginning: First documents in the corpus.
         num_documents: Number of documents in the corpus.
     """
 
@@ -79,7 +79,7 @@ def sample_documents(
 
 
 def read_documents(corpus: Corpus, separator: str = END_OF_TEXT) -> Iterator[str | bytes]:
-    """Yield the nonempty documents of a corpus, in order.
+    """Yield the nonempty documents in a corpus, in order.
 
     Each row is a document. Plain text is divided at `separator`, and white space around each
     document is stripped. Documents that are bytes may contain invalid UTF-8.
@@ -93,7 +93,7 @@ def read_documents(corpus: Corpus, separator: str = END_OF_TEXT) -> Iterator[str
 
 
 def _in_blocks(blocks: Iterable[TextBlock], separator: bytes) -> Iterator[str | bytes]:
-    """Yield the documents of one file."""
+    """Yield the documents in one file."""
     waiting: list[bytes] = []  # parts of a document that continues in the next block
     for block in blocks:
         if block.offset is None:

@@ -1,6 +1,6 @@
 """Detect the kind of a file (text, JSON lines, CSV, Parquet, Arrow) by its name and content.
 
-The content matters only if its kind is evident. Prose, code, Markdown tables and logs are text.
+Content decides only in clear cases. Prose, code, Markdown tables and logs count as text.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def check_is_text(head: bytes, path: str, *, may_be_binary: bool) -> None:
 
 
 def _is_json_lines(head: bytes) -> bool:
-    """Return whether the first lines are JSON objects, or a long first line starts like one."""
+    """Return whether the first lines are JSON objects, or a long first line starts as one."""
     text = head.decode("utf-8", "replace").removeprefix("\ufeff")
     if not text.lstrip().startswith("{"):
         return False
@@ -117,7 +117,7 @@ def _is_object(line: str) -> bool:
 
 
 def _is_csv(head: bytes) -> bool:
-    """Return whether there is a line of names followed by rows with the same number of fields.
+    """Return whether a line of names is followed by rows with the same number of fields.
 
     In addition, at least one field must need its quotes, or one column must contain only numbers.
     """

@@ -52,7 +52,7 @@ class TextBlock:
         file: Name of the file.
         origin: Name of the file and location of any row, for messages.
         offset: Byte offset of `text` in the uncompressed plain text file. None for a row.
-        bytes_read: Approximate number of bytes read from the stored file so far, for progress.
+        bytes_read: Approximate number of bytes of the stored file read so far, for progress bars.
     """
 
     text: str | bytes
@@ -66,7 +66,7 @@ class TextBlock:
 def read_texts(
     corpus: Corpus, file: str, splitter: Splitter, *, block_size: int = DEFAULT_BLOCK_SIZE
 ) -> Iterator[TextBlock]:
-    """Yield the texts of one file of a corpus, in order.
+    """Yield the texts in one of a corpus's files, in order.
 
     Each row is a document. A plain text file is one document and is read in blocks of about
     `block_size` bytes.
@@ -101,7 +101,7 @@ def read_texts(
 def texts_of_chunk(
     chunk: Chunk, cuts: SafeCuts, block_size: int = DEFAULT_BLOCK_SIZE
 ) -> Iterator[tuple[int | str, str | bytes, int]]:
-    """Yield `(location, text, num_read)` for the texts of a chunk.
+    """Yield `(location, text, num_read)` for each text in a chunk.
 
     The location is the byte offset of a block of plain text, or a str that describes a row.
     `num_read` is the number of bytes read so far, out of `chunk.num_bytes`.

@@ -17,7 +17,7 @@ MAX_PIECE_BYTES = 64 << 20
 
 
 def is_url(path: str) -> bool:
-    """Return whether a path is a URL (`s3://`, `gs://`, ...), to be opened by fsspec."""
+    """Return whether a path is a URL for fsspec, such as `s3://...` or `gs://...`."""
     return "://" in path
 
 

@@ -54,14 +54,14 @@ class TextChanges:
     replaced: dict[str, Replaced] = field(default_factory=dict)
 
     def add(self, other: TextChanges) -> None:
-        """Add the changes of another text."""
+        """Add the changes made to another text."""
         self.num_bytes += other.num_bytes
         self.num_dropped += other.num_dropped
         for name, found in other.replaced.items():
             self.add_replaced(name, found)
 
     def add_replaced(self, name: str, found: Replaced) -> None:
-        """Add sequences replaced in a file."""
+        """Add the sequences replaced in a file."""
         if not found.sequences:
             return
         before = self.replaced.get(name)
@@ -127,7 +127,7 @@ def replaced_in(data: bytes, start: int = 0, row: str | None = None) -> Replaced
 
 
 def _sample_of(name: str, offset: int | str) -> bytes:
-    """Return a part of a local plain text file, starting shortly before an offset."""
+    """Return part of a local plain text file, starting shortly before an offset."""
     if not name or is_url(name) or isinstance(offset, str):
         return b""
     try:

@@ -134,7 +134,7 @@ class Checkpoint:
 
 
 class TorchFile(Checkpoint):
-    """A checkpoint in the format of the course."""
+    """A checkpoint in the course's format."""
 
     def write(self, path, version):
         from cs336_basics.checkpoints.torch_file import save_checkpoint

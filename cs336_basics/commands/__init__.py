@@ -38,7 +38,7 @@ COMMANDS = {
     "plot": "plot the learning curves of runs",
     "generate": "generate text with a trained model",
     "export": "convert a tokenizer or model to another library's format",
-    "experiments": "run the experiments of the course and write a report",
+    "experiments": "run the course's experiments and write a report",
     "completion": "print a shell completion script",
 }
 """Every command and its one-line summary, in the usual order of use."""

@@ -1,4 +1,4 @@
-"""`python -m cs336_basics experiments`: run the experiments of the course and write a report.
+"""`python -m cs336_basics experiments`: run the course's experiments and write a report.
 
 Each experiment is an ordinary run. The report lists its options for `python -m cs336_basics.train`.
 """

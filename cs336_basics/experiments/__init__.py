@@ -1,1 +1,1 @@
-"""The experiments of the course: plan the runs, train them, write a report."""
+"""The course's experiments: plan the runs, train them, write a report."""

@@ -66,7 +66,7 @@ PORTABLE = {
     ),
 }  # fmt: skip
 OWN = {
-    "the example of the course": lambda: Tokenizer(COURSE_VOCAB, COURSE_MERGES, [END]),
+    "the example from the course": lambda: Tokenizer(COURSE_VOCAB, COURSE_MERGES, [END]),
     "no tokens": lambda: Tokenizer({}, []),
     "a pattern of Python's regex": lambda: byte_tokenizer(pattern=r"\w+|\W"),
     "another spelling of GPT-2's pattern": lambda: byte_tokenizer(

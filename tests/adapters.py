@@ -1,4 +1,4 @@
-"""Adapters of this library to the names of the CS336 assignment, for the course's tests."""
+"""Adapters that give this library the names that the CS336 course's tests expect."""
 
 # Calling a torch Module returns Any.
 # mypy: disable-error-code="no-any-return"
@@ -84,7 +84,7 @@ def run_multihead_self_attention(
     o_proj_weight: Tensor,
     in_features: Tensor,
 ) -> Tensor:
-    """Causal multi-head self-attention without positions."""
+    """Causal multi-head self-attention without position embeddings."""
     attention = MultiHeadSelfAttention(d_model, num_heads, dtype=q_proj_weight.dtype)
     projections = (q_proj_weight, k_proj_weight, v_proj_weight, o_proj_weight)
     attention.load_state_dict(dict(zip(PROJECTIONS, projections, strict=True)))
@@ -103,7 +103,7 @@ def run_multihead_self_attention_with_rope(
     in_features: Tensor,
     token_positions: Tensor | None = None,
 ) -> Tensor:
-    """Causal multi-head self-attention with rotary positions."""
+    """Causal multi-head self-attention with rotary position embeddings."""
     rope = RotaryPositionalEmbedding(theta, d_model // num_heads, max_seq_len)
     attention = MultiHeadSelfAttention(d_model, num_heads, rope, dtype=q_proj_weight.dtype)
     projections = (q_proj_weight, k_proj_weight, v_proj_weight, o_proj_weight)
@@ -131,7 +131,7 @@ def run_transformer_block(
     weights: dict[str, Tensor],
     in_features: Tensor,
 ) -> Tensor:
-    """One pre-norm Transformer block with rotary positions."""
+    """One pre-norm Transformer block with rotary position embeddings."""
     config = ModelConfig(d_model=d_model, num_heads=num_heads, d_ff=d_ff)
     rope = RotaryPositionalEmbedding(theta, d_model // num_heads, max_seq_len)
     block = TransformerBlock(config, rope, dtype=weights["ln1.weight"].dtype)
@@ -150,7 +150,7 @@ def run_transformer_lm(
     weights: dict[str, Tensor],
     in_indices: Tensor,
 ) -> Tensor:
-    """The language model: logits of every next token."""
+    """The language model: logits for every next token."""
     config = ModelConfig(
         vocab_size=vocab_size,
         context_length=context_length,
@@ -232,7 +232,7 @@ def run_load_checkpoint(
     model: torch.nn.Module,
     optimizer: torch.optim.Optimizer,
 ) -> int:
-    """Restore model and optimizer; return the iteration."""
+    """Restore model and optimizer, and return the iteration."""
     return load_checkpoint(src, model, optimizer)
 
 

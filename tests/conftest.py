@@ -1,4 +1,4 @@
-"""Settings of all tests: number of processes, seeds of numerical tests, float64 and fsync."""
+"""Settings for all tests: number of processes, seeds of numerical tests, float64 and fsync."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ IN_ONE_PROCESS = (
 """Options that need a terminal or a fixed order, or that run no tests."""
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
-# By default, idle OpenMP threads spin. On a busy machine, they take the cores from threads with
-# work, and tests of tiny models take eight times as long. torch reads this variable on import.
+# By default, idle OpenMP threads spin. On a busy machine, they take cores from working threads, and
+# tests of tiny models take eight times as long. torch reads this variable on import.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # If pytest-xdist runs several processes, share the cores among them.
 _PROCESSES = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 if _PROCESSES > 1:
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, CORES // _PROCESSES)))
 
-# Without a deadline, a slow or busy machine is not a failure.
+# No deadline, so that tests do not fail on a slow or busy machine.
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
 
@@ -45,16 +45,16 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads its options in the same hook
 def pytest_cmdline_main(config):
-    """Run the tests of whole folders with pytest-xdist, as with `-n CORES --dist loadfile`.
+    """Run the tests in whole folders with pytest-xdist, as with `-n CORES --dist loadfile`.
 
-    One process runs all tests of a file in order, so that its fixtures are made only once. A single
-    process runs everything else: single files, other markers (`-m slow`), debugging, `-n 0` and
-    `-p no:xdist`.
+    One process runs all tests in a file in order, so that the file's fixtures are created only
+    once. Everything else runs in a single process: single files, other markers (`-m slow`),
+    debugging, `-n 0` and `-p no:xdist`.
     """
     options = config.option
     if (
         config.pluginmanager.has_plugin("xdist")
-        and not hasattr(config, "workerinput")  # this is not one of the processes
+        and not hasattr(config, "workerinput")  # this is not a worker process
         and options.numprocesses is None
         and options.dist == "no"
         and options.markexpr == "not slow"
@@ -89,7 +89,7 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture(autouse=True)
 def seed(request):
-    """Seed of the test: 0, or with `--seeds N`, each of 0 ... N - 1 for numerical tests.
+    """The test's seed. It is 0, except that `--seeds N` gives numerical tests 0, ..., N - 1.
 
     The fixture seeds torch's global generator. Tests with their own generator use the value.
     """
@@ -104,8 +104,9 @@ def float64():
     """Make float64 torch's default dtype, so that two correct computations of a value agree.
 
     Kernels for different CPUs add numbers in different orders. In float32, this changes the sixth
-    or seventh digit, and more after a cancellation. In float64, the change is far below the
-    tolerance of 1e-7 in `torch.testing.assert_close`; the error of a wrong formula is far above.
+    or seventh digit, and more digits after a cancellation. In float64, the change is far below the
+    tolerance of 1e-7 in `torch.testing.assert_close`, and the error of a wrong formula is far above
+    it.
     """
     from tests.numerics import default_dtype
 
@@ -122,8 +123,8 @@ def _checked_handle(handle):
 def no_fsync():
     """Replace fsync, which matters only after a power failure.
 
-    Saving a tokenizer or checkpoint calls fsync up to ten times, and each call takes some
-    milliseconds. Processes that a test starts call the real fsync.
+    Saving a tokenizer or checkpoint calls fsync up to ten times, and each call takes several
+    milliseconds. Processes that a test starts use the real fsync.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", _checked_handle)
@@ -132,5 +133,5 @@ def no_fsync():
 
 @pytest.fixture
 def fsync(monkeypatch):
-    """Call the real fsync in this test."""
+    """Use the real fsync in this test."""
     monkeypatch.setattr(os, "fsync", _FSYNC)

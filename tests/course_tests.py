@@ -4,8 +4,8 @@
 
 DIR is a checkout of the course's repository. Without CS336_COURSE, git fetches the revision below.
 The course's tests and fixtures and tests/adapters.py are copied to a temporary directory, where
-pytest runs. A test whose file is not in the checkout is skipped with the name of the file. The exit
-status is the status of pytest, or 1 if the tests cannot be found.
+pytest runs. A test that needs a file missing from the checkout is skipped, and the reason names the
+file. The exit status is that of pytest, or 1 if the tests cannot be found.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 REPOSITORY = "https://github.com/stanford-cs336/assignment1-basics"
 REVISION = "a158843b20107949f1a8d7df1b05cd33b9166712"
-"""Version 26.0.0 of the assignment, of 2026-04-07."""
+"""Version 26.0.0 of the assignment, from 2026-04-07."""
 
 
 def fetch(directory: Path) -> Path:
@@ -37,12 +37,12 @@ def fetch(directory: Path) -> Path:
         environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
         done = subprocess.run(["git", *command], cwd=directory, env=environment, check=False)
         if done.returncode:
-            sys.exit(f"cannot fetch {REPOSITORY}; set CS336_COURSE to a checkout")
+            sys.exit(f"cannot fetch {REPOSITORY}; set CS336_COURSE to a checkout of it")
     return directory
 
 
 class MissingFiles:
-    """Skips the tests whose files are not in the checkout, and adds up the times by file."""
+    """Skips tests whose files are missing from the checkout, and adds up the times by file."""
 
     def __init__(self) -> None:
         self.seconds: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Let a chosen system call fail or kill the process, to test which files a writer leaves."""
+"""Make a chosen system call fail or kill the process, to test which files a writer leaves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CALLS = ("open", "fsync", "replace", "unlink", "chmod", "close", "mkdir", "rmdir
 
 
 class FaultyCalls:
-    """Counts the system calls that change files and lets one of them fail.
+    """Counts the system calls that change files and makes one of them fail.
 
     Args:
         patch: pytest's monkeypatch or its context.
@@ -80,7 +80,7 @@ def kill_this_process():
 
 
 def killed_at(step, work, *, after=False):
-    """Run `work` in a child that is killed at a system call; return whether it was killed."""
+    """Run `work` in a child that is killed at call `step`. Return whether it got that far."""
     child = os.fork()
     if child == 0:
         try:
@@ -96,12 +96,12 @@ def killed_at(step, work, *, after=False):
 
 
 def kill_at_every_call(work, *, after=False):
-    """Kill a child that runs `work` at the first call, the second, ...; yield after each child."""
+    """Kill child processes that run `work` at call 1, 2, ..., and yield after each child."""
     return itertools.takewhile(lambda step: killed_at(step, work, after=after), itertools.count(1))
 
 
 def fail_at_every_call(work):
-    """Run `work` with a full disk at the first call, the second, ...; yield after each run."""
+    """Run `work` with a full disk at call 1, 2, ..., and yield after each run."""
     for step in itertools.count(1):
         with pytest.MonkeyPatch.context() as patch:
             calls = FaultyCalls(patch, step, disk_is_full)
@@ -116,10 +116,10 @@ def fail_at_every_call(work):
 
 
 def run_alone(function, *arguments):
-    """Call a function of a test module in a new process and check that it succeeds.
+    """Call a function from a test module in a new process and check that it succeeds.
 
-    This is for tests with hundreds of forks, which take 40 ms instead of 1 ms each if torch is
-    loaded.
+    Use this for tests with hundreds of forks, because each fork takes 40 ms instead of 1 ms if
+    torch is loaded.
     """
     name = function.__name__
     code = f"from {function.__module__} import {name}; {name}(*{[*map(str, arguments)]!r})"

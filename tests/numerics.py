@@ -13,7 +13,7 @@ from cs336_basics.model import RotaryPositionalEmbedding
 
 @contextlib.contextmanager
 def default_dtype(name: str) -> Iterator[None]:
-    """Make a dtype torch's default, also for models, optimizers and whole training runs."""
+    """Make a dtype torch's default, including for models, optimizers and entire training runs."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(getattr(torch, name))
     try:
@@ -23,7 +23,7 @@ def default_dtype(name: str) -> Iterator[None]:
 
 
 def rounding_bound(terms: int, dtype: torch.dtype = torch.float32) -> float:
-    """Return gamma_n = n u / (1 - n u), the relative error of n rounded operations in sequence.
+    """Return gamma_n = n u / (1 - n u), which bounds the relative error of n successive roundings.
 
     u = eps / 2 is the unit roundoff. For any order of summation, with or without fused
     multiply-adds, the computed sum of n products differs from the exact sum by at most gamma_n
@@ -40,8 +40,8 @@ def assert_close_sums(
 ) -> None:
     """Assert that two computed sums of `terms` products agree except for rounding errors.
 
-    `scale` is the sum of the products' absolute values, a number or elementwise. Each side may be
-    off by gamma_terms * scale, so the difference may be twice as large. `expected` may have a
+    `scale` is the sum of the products' absolute values, as one number or by element. Each side may
+    be off by gamma_terms * scale, so the difference may be twice as large. `expected` may have a
     higher precision; the bound uses the dtype of `actual`.
     """
     assert actual.shape == expected.shape
@@ -57,12 +57,12 @@ def assert_close_sums(
 
 
 def assert_close_rounded(actual: Tensor, expected: Tensor, *, roundings: int) -> None:
-    """Assert that a tensor in a 16-bit dtype is exact except for successive roundings.
+    """Assert that a tensor with a 16-bit dtype is exact except for successive roundings.
 
-    Each rounding changes a value by a relative error of at most u. A layer that normalizes or adds
-    mixes these errors but does not amplify them. So the relative error of the whole tensor, in the
-    Frobenius norm, is at most about gamma_n (Higham 2002, section 3.1). Single elements may have a
-    larger error after a cancellation.
+    Each rounding causes a relative error of at most u. A layer that normalizes or adds mixes these
+    errors but does not amplify them. So the relative error of the whole tensor, in the Frobenius
+    norm, is at most about gamma_n (Higham 2002, section 3.1). Single elements may have a larger
+    error after a cancellation.
     """
     difference = (actual.double() - expected.double()).norm()
     limit = rounding_bound(roundings, actual.dtype) * expected.double().norm()
@@ -72,7 +72,7 @@ def assert_close_rounded(actual: Tensor, expected: Tensor, *, roundings: int) ->
 
 
 def make_tables_exact(rope: RotaryPositionalEmbedding, theta: float) -> RotaryPositionalEmbedding:
-    """Compute the tables of a RoPE module in float64, so that its results have that precision."""
+    """Recompute the tables of a RoPE module in float64, so that its results are as precise."""
     max_seq_len, pairs = rope.cos.shape
     frequencies = theta ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
     angles = torch.outer(torch.arange(max_seq_len, dtype=torch.float64), frequencies)

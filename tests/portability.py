@@ -2,10 +2,10 @@
 
     python tests/portability.py [--seeds 20] [--only NAME]
 
-The variables of an environment limit torch, oneDNN, MKL and the native code to the instructions of
+The variables in each environment limit torch, oneDNN, MKL or the native code to the instructions of
 an older CPU, or change the number of threads or the compiler. Tests with the marker `numerical` run
 with several seeds in each environment. Tests of the native code run for each SIMD level and
-compiler. The script prints the last line of each pytest run, and exits with status 1 if a test
+compiler. The script prints the last line of each pytest run and exits with status 1 if a test
 fails.
 """
 
@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 
-# Tests that compare code which depends on the SIMD level or the compiler with reference code.
+# Tests that compare reference code with code that depends on the SIMD level or the compiler.
 NATIVE_TESTS = (
     "tests/test_simd_levels.py",
     "tests/pretokenization/test_scanner.py",
@@ -52,7 +52,7 @@ TORCH_ENVIRONMENTS = {
 
 
 class Run(NamedTuple):
-    """An environment: its name, its variables and the arguments of pytest."""
+    """An environment: its name, its variables and the arguments for pytest."""
 
     name: str
     variables: dict[str, str]
@@ -96,9 +96,9 @@ def native_environments() -> dict[str, dict[str, str]]:
 
 
 def all_runs(seeds: int, only: str, directory: Path) -> list[Run]:
-    """Return the runs whose names contain `only`; the clang build goes to `directory`."""
+    """Return the runs whose names contain `only`. The clang build goes to `directory`."""
     numerical = ("tests", "-m", "numerical and not slow", "--seeds", str(seeds))
-    # By default, each run has one thread, so that several runs share the cores.
+    # By default, each run has one thread, because several runs share the cores.
     runs = [
         Run(name, {"OMP_NUM_THREADS": "1", **variables}, numerical)
         for name, variables in TORCH_ENVIRONMENTS.items()
@@ -118,7 +118,7 @@ def all_runs(seeds: int, only: str, directory: Path) -> list[Run]:
 
 
 def main() -> int:
-    """Run every environment and print a summary line for each, then the output of failures."""
+    """Test every environment and print a summary line for each, then the output of failed runs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=20, help="seeds for each numerical test")
     parser.add_argument(

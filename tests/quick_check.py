@@ -1,8 +1,8 @@
 """Check an installed package in seconds: `python tests/quick_check.py`.
 
 This script trains a tokenizer, encodes and decodes, in Python and with the commands, and compares
-the compiled versions with the pure-Python ones. It needs only the package and its required
-dependencies, neither pytest nor torch. The workflow for wheels runs it on every system.
+the compiled versions with the pure-Python versions. It needs only the package and its required
+dependencies, not pytest or torch. The workflow that builds wheels runs it on every system.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ SIZE = 400
 
 
 def main() -> None:
-    """Run every check; raise an AssertionError at the first failure."""
+    """Run all checks. Raise AssertionError at the first failure."""
     print(f"Python {sys.version.split()[0]}, {sys.platform}, {Path(cs336_basics.__file__).parent}")
     print(command("--version").strip())
-    # Unless it was requested, a pure-Python wheel is an accident.
+    # A pure-Python wheel that was not requested is an accident.
     wanted = os.environ.get("CS336_SKIP_EXTENSIONS", "0") in ("", "0")
     assert all(map(is_built, TRAINERS.values())) == wanted, "this is not the requested build"
     with tempfile.TemporaryDirectory() as folder:
@@ -64,7 +64,7 @@ def check(folder: Path) -> None:
 
 
 def in_threads(tokenizer: Tokenizer, text: str, ids: list[int]) -> None:
-    """Encode and decode with one tokenizer in several Python threads."""
+    """Encode and decode in several Python threads that share a tokenizer."""
     failures = []
     barrier = threading.Barrier(8)
 

@@ -1,4 +1,4 @@
-"""Compute the figures in the tables of docs/answers.md, and compare them with the page."""
+"""Recompute the figures in the tables of docs/answers.md and compare them with the page."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ FILES = {
 
 
 def table(name):
-    """Return a table of the page: first cell of each row -> other cells."""
+    """Return a table from the page that maps the first cell of each row to the other cells."""
     _, found, rest = PAGE.partition(f"<!-- table: {name} -->\n")
     assert found, f"docs/answers.md has no table {name!r}"
     lines = rest.partition("\n\n")[0].splitlines()
@@ -214,7 +214,7 @@ def test_the_shares_of_flops_on_the_page_are_right():
 
 
 def test_the_adamw_formulas_on_the_page_are_right():
-    # Evaluate the formulas of the page for GPT-2 XL.
+    # Evaluate the formulas on the page for GPT-2 XL.
     names = {
         "V": XL.vocab_size,
         "d": XL.d_model,

@@ -1,4 +1,4 @@
-"""Test that a write which fails or is killed at any call leaves the old artifact or the new one."""
+"""Test that a write that fails or is killed at any call leaves either the old or new artifact."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Json:
 
 
 class Directory:
-    """A new directory. Version 1 does not exist."""
+    """A directory that does not exist in version 1."""
 
     def write(self, path, version):
         from cs336_basics._support.files import new_directory
@@ -107,7 +107,7 @@ class RunFiles:
 
         run = RunDirectory(path)
         rows = run.read_metrics()
-        # The metrics and the timings are replaced one after the other.
+        # The metrics and the timings are replaced one after the other, so check only the metrics.
         assert [row["step"] for row in rows] == list(range(1, len(rows) + 1))
         return 4 - len(rows)
 
@@ -118,7 +118,7 @@ class Checkpoint:
     def run(self):
         import torch
 
-        torch.set_num_threads(1)  # a forked child has no other threads
+        torch.set_num_threads(1)  # other threads do not exist in a forked child
         model = torch.nn.Linear(2, 2)
         return model, torch.optim.SGD(model.parameters(), lr=0.1)
 
@@ -148,7 +148,7 @@ class TorchFile(Checkpoint):
 
 
 class ExportToTiktoken:
-    """An exported tokenizer. Version 1 does not exist."""
+    """An exported tokenizer that does not exist in version 1."""
 
     to, num_files = "tiktoken", 3
 
@@ -178,7 +178,7 @@ class ExportToHuggingFace(ExportToTiktoken):
 
 
 class ExportModelToHuggingFace:
-    """An exported model. Version 1 does not exist."""
+    """An exported model that does not exist in version 1."""
 
     to, needs = "huggingface", ()
 
@@ -264,7 +264,7 @@ KINDS = {
 
 def check_every_call(name, folder):
     """Write version 2 of an artifact over version 1, with a fault at each call."""
-    os.fsync = lambda handle: None  # would take most of the time
+    os.fsync = lambda handle: None  # the real fsync would take most of the time
     artifact = KINDS[name]()
     paths = (Path(folder, str(number), "artifact") for number in itertools.count())
     for faults in (
@@ -288,7 +288,7 @@ def prepared(artifact, paths):
     path = next(paths)
     path.parent.mkdir()
     artifact.write(path, 1)
-    artifact.read(path)  # imports modules before a child does
+    artifact.read(path)  # imports modules once, before the children need them
     return path
 
 

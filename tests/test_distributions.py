@@ -1,8 +1,8 @@
 """Test the contents of the sdist and the wheel, and that an installation works.
 
 pip installs the wheel, which is built from the sdist, in a new environment. This environment links
-the declared requirements from the current interpreter, so that nothing is downloaded, and has no
-other packages. The slow tests test the compiled wheel.
+to the current interpreter's copies of the declared requirements, so nothing is downloaded, and has
+no other packages. The slow tests test the compiled wheel.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ PACKAGE = ROOT / "cs336_basics"
 OURS = "cs336-basics"
 GENERATED = (".so", ".pyd", ".pyc", ".cpp")
 NOT_IN_SDIST = (".ci/", ".github/", ".gitignore")
-# Tests of the compiled parts that need neither torch nor the checkout.
+# Tests of the compiled code that need neither torch nor the checkout.
 TESTS = ("tests/bpe", "tests/pretokenization", "tests/tokenizer", "tests/test_simd_levels.py")
 
 
 def run(command, directory, **variables):
-    """Run a program without the environment variables of the project."""
+    """Run a program without the project's environment variables."""
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -53,21 +53,21 @@ def run(command, directory, **variables):
 
 
 def copy_of_the_project(directory):
-    """Copy the files of a fresh checkout."""
+    """Copy the files that a fresh checkout would have."""
     names = (".git", ".venv*", "build", "dist", "*.egg-info", "__pycache__", "data", "runs")
     ignored = shutil.ignore_patterns(*names, ".*_cache", ".hypothesis", "*.so", "*.pyd")
     generated = {path.with_suffix(".cpp") for path in PACKAGE.rglob("*.pyx")}
 
     def ignore(folder, entries):
         ours = {name for name in entries if Path(folder, name) in generated}
-        kept = {"data", "runs"} if Path(folder) != ROOT else set()  # folders of the package
+        kept = {"data", "runs"} if Path(folder) != ROOT else set()  # also folders in the package
         return (ignored(folder, entries) - kept) | ours
 
     return shutil.copytree(ROOT, directory, ignore=ignore)
 
 
 def build(kind, source, target, **variables):
-    """Build an sdist or a wheel with the build tools of this environment; return its path."""
+    """Build an sdist or a wheel with this environment's build tools, and return its path."""
     code = f"from setuptools import build_meta; print(build_meta.build_{kind}({str(target)!r}))"
     done = run([sys.executable, "-c", code], source, **variables)
     assert done.returncode == 0, done.stderr
@@ -95,7 +95,7 @@ def unpacked(sdist, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pure_wheel(unpacked, tmp_path_factory):
-    """The wheel that a machine without a C++ compiler builds from the sdist."""
+    """A wheel built from the sdist as on a machine without a C++ compiler."""
     return build("wheel", unpacked, tmp_path_factory.mktemp("pure"), CS336_SKIP_EXTENSIONS="1")
 
 
@@ -155,7 +155,7 @@ def metadata_of(wheel):
 
 
 def requirements_of(wheel, *extras):
-    """Return the requirements of a wheel that apply here, without their markers."""
+    """Return the wheel's requirements that apply to this system, without their markers."""
     found = []
     for requirement in map(Requirement, metadata_of(wheel).get_all("Requires-Dist")):
         marker, requirement.marker = requirement.marker, None
@@ -179,9 +179,9 @@ def test_torch_is_an_extra_that_tests_and_benchmarks_include(pure_wheel):
 
 
 def distributions_for(requirements):
-    """Return the installed distributions for requirements and their dependencies, by name.
+    """Return the installed distributions of requirements and their dependencies, by name.
 
-    Skip the test if one is not installed.
+    Skip the test if a distribution is not installed.
     """
     found = {}
     wanted = [(requirement, "") for requirement in requirements]
@@ -207,7 +207,7 @@ def distributions_for(requirements):
 
 
 def environment(directory, wheel, requirements):
-    """Make a virtual environment with a wheel and its requirements; return its Python."""
+    """Create a virtual environment with a wheel and its requirements, and return its Python."""
     if importlib.util.find_spec("pip") is None:
         pytest.skip("needs pip")
     venv.create(directory / "venv", symlinks=os.name != "nt")
@@ -231,7 +231,7 @@ def environment(directory, wheel, requirements):
 
 
 def check_without_torch(python, directory):
-    """Check that torch is not installed and that commands which need it report it."""
+    """Check that torch is not installed and that commands that need it say so."""
     assert run([python, "-c", "import torch"], directory).returncode != 0
     done = run([python, "-m", "cs336_basics", "train"], directory)
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
@@ -243,7 +243,7 @@ def check_light(python, directory, **variables):
     readme = read_page(ROOT / "README.md")
     example = next(block.code for block in readme.blocks if block.kind == "python")
     assert "train_bpe(" in example
-    variables["PATH"] = str(python.parent)  # no compiler and no other programs
+    variables["PATH"] = str(python.parent)  # hides compilers and other programs
     directory.mkdir()
     write = "from cs336_basics.data.datasets.sample import write_sample; write_sample('{}', 40_000)"
     (directory / "example.py").write_text(f"{write.format('stories.txt')}\n{example}")
@@ -328,7 +328,7 @@ def test_the_tests_of_the_sdist_pass_with_the_compiled_wheel(compiled_wheel, unp
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="distutils finds MSVC without these variables")
 def test_pip_shows_why_the_extensions_cannot_be_compiled(unpacked, tmp_path):
-    # Ignore the files that another test compiled there.
+    # Leave out the files that another test has compiled there.
     ignored = shutil.ignore_patterns("build", "*.so", "*.pyd")
     source = shutil.copytree(unpacked, tmp_path / "source", ignore=ignored)
     pip = [sys.executable, "-m", "pip", "wheel", "--no-index", "--no-deps", "--no-build-isolation"]

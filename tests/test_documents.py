@@ -1,8 +1,8 @@
-"""Execute every command and snippet on README.md and the other pages.
+"""Execute every command and snippet in README.md and on the other pages.
 
 The blocks of a page run in order, in a new directory that contains only the page's stand-ins.
-`tests/documents/blocks.py` describes the comments that mark a block as not run. For each marked
-block, a test checks the options and reports the reason as a skip, which `pytest -ra` lists.
+`tests/documents/blocks.py` describes the comments that mark blocks that are not run. For each
+marked block, a test checks the options and skips with the reason, which `pytest -ra` lists.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ PAGES = [read_page(path) for path in FILES]
 BLOCKS = [block for page in PAGES for block in page.blocks]
 NOT_RUN = [block for block in BLOCKS if block.marking in ("not run", "slow")]
 SLOW_PAGES = [page for page in PAGES if any(b.marking == "slow" for b in page.blocks)]
-# Languages of data blocks that are parsed.
+# Parsers for blocks of data.
 PARSERS = {"json": json.loads, "yaml": yaml.safe_load}
 # Matches a command with arguments in inline code.
 COMMAND_LINE = re.compile(r"(python|make|pip|pytest|uv run|torchrun|cs336) \S")
 
-# The stand-ins are too small for all merges.
+# The stand-ins are too small to learn all merges.
 pytestmark = pytest.mark.filterwarnings("ignore:no pair was left:UserWarning")
 
 
@@ -52,12 +52,12 @@ def execute(tmp_path, monkeypatch, stand_ins):
     directory = tmp_path / "page"
     directory.mkdir()
     programs = write_programs(tmp_path / "programs")
-    # Do not use the user's corpora and caches, or the network.
+    # Do not use the user's corpora or caches, or the network.
     monkeypatch.delenv("CS336_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))  # for new processes
-    # Drawing loss.png takes most of the time of a tiny run.
+    # Drawing loss.png would take most of the time of a tiny run.
     monkeypatch.setattr("cs336_basics.training.trainer.plot_run", lambda run: None)
     torch = sys.modules.get("torch")
     threads = torch.get_num_threads() if torch else None
@@ -82,7 +82,7 @@ def execute_blocks(page, shell, slow):
             for line in commands_of(block.code):
                 shell.run(line)
         elif block.kind == "python":
-            # With empty lines before the code, tracebacks show the line numbers of the page.
+            # The empty lines before the code make tracebacks show the page's line numbers.
             exec(compile("\n" * (block.line - 1) + block.code, block.page, "exec"), names)
         elif block.kind == "doctest":
             run_doctest(block, names)
@@ -149,5 +149,5 @@ def test_links_lead_to_files_and_headings(page):
 
 
 def anchor(heading):
-    """Return the anchor of a heading on GitHub."""
+    """Return the anchor that GitHub gives a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

@@ -1,6 +1,6 @@
 """Test the exercises: stubs and typical mistakes fail their tests, and the library's code passes.
 
-A learner runs `pytest exercises`; this file calls the test functions one by one.
+A learner runs `pytest exercises`. This file calls the exercises' test functions one by one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cs336_basics.pretokenization.safe_cuts import SafeCuts
 from cs336_basics.tokenizer.encoders.python_encoder import WordCache
 from tests.documents.blocks import ROOT
 
-# exercise -> the name to write and the library's solution.
+# Maps each exercise to the name that learners write and the library's solution.
 SOLUTIONS = {
     "ex1_merge_pair": ("merge_pair", merge_pair),
     "ex2_incremental": ("IncrementalTrainer", IncrementalTrainer),

@@ -47,7 +47,7 @@ def tiny_run():
 
 
 class Files:
-    """A directory with one file of each kind, and the loader of each file."""
+    """A directory with one file of each kind that the library reads, and a loader for each file."""
 
     def __init__(self, directory):
         tokenizer = small_tokenizer()
@@ -91,7 +91,7 @@ class Files:
         def run_stage():
             inputs = {"x": 1}
             stages = Stages(directory, str)
-            with contextlib.suppress(ValueError):  # the record has other inputs
+            with contextlib.suppress(ValueError):  # the damaged record lists other inputs
                 stages.run("a", inputs, [directory / "text.txt"], lambda: None)
 
         self.loaders = {
@@ -123,7 +123,7 @@ class Files:
 
 
 def mutated(content, chooser):
-    """Return a file's content, damaged in one to three random ways."""
+    """Return a file's content after damaging it in one to three random ways."""
     content = bytearray(content)
     for _ in range(chooser.randint(1, 3)):
         start = chooser.randrange(len(content) + 1)
@@ -149,7 +149,7 @@ def mutated(content, chooser):
 
 
 def replace_value(content, chooser):
-    """Replace a random number or string in a text file by an unusual value."""
+    """Replace a random number or string in a text file with an unusual value."""
     found = list(re.finditer(rb'-?\d+(\.\d+)?|"[^"\n]*"', bytes(content)))
     if found:
         match = chooser.choice(found)
@@ -157,7 +157,7 @@ def replace_value(content, chooser):
 
 
 def load_damaged(files, chooser):
-    """Damage a random file, load it, and check the error; return whether there was one."""
+    """Damage a random file, load it and check any error. Return whether there was one."""
     path, load = chooser.choice(list(files.loaders.items()))
     whole = path.read_bytes()
     damaged = mutated(whole, chooser)
@@ -174,7 +174,7 @@ def load_damaged(files, chooser):
         assert path.name in message or path.parent.name in message, message
         return True
     except RuntimeError as error:
-        # torch raises this for valid weights of another model.
+        # torch raises RuntimeError for valid weights from a different model.
         if path.suffix not in (".pt", ".safetensors"):
             raise AssertionError from error
         return True

@@ -1,12 +1,12 @@
-"""Test that tests/ mirrors the package: every module has a test file with its name."""
+"""Test that tests/ mirrors the package: every module has a test file named after it."""
 
 from pathlib import Path
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 
-# module -> the test file that covers it, because its own file would repeat those tests. Do not add
-# to this list without need.
+# Maps modules without their own test file to the file that covers them, because a separate file
+# would repeat its tests. Do not add modules without need.
 TESTED_ELSEWHERE = {
     "__main__.py": "commands/test_commands.py",
     "train.py": "commands/test_train.py",
@@ -27,8 +27,8 @@ TESTED_ELSEWHERE = {
     "tokenizer/files/encoded_blocks.py": "tokenizer/files/test_encode_files.py",
     "tokenizer/ids.py": "tokenizer/test_padding.py",
 }
-# Test files about several modules. The files in tests/ itself also test several modules, and the
-# files in tests/native test C++.
+# Test files that cover several modules. The files directly in tests/ also do, and the files in
+# tests/native test C++ code.
 ABOUT_MORE = {
     "commands/test_commands.py",
     "formats/test_speedrun.py",
@@ -58,4 +58,4 @@ def test_every_test_file_has_its_module():
         expected |= {f"{folder}/test_{stem}.py" for stem in stems}
     tests = {path.relative_to(TESTS) for path in TESTS.rglob("test_*.py")}
     extra = {test.as_posix() for test in tests if test.parent.as_posix() not in (".", "native")}
-    assert extra - expected == set(), "name it after a module"
+    assert extra - expected == set(), "name the test file after a module"

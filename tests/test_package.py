@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "cs336_basics"
 EXTENSIONS = sorted(PACKAGE.rglob("*.pyx"))
 
-# folder -> the folders that it may import. For text: pretokenization <- bpe <- tokenizer. For
-# models: model <- generation <- training, which also imports data and checkpoints. Commands may
+# Maps each folder to the folders that it may import. For text: pretokenization <- bpe <- tokenizer.
+# For models: model <- generation <- training, which also imports data and checkpoints. Commands may
 # import all folders.
 MAY_IMPORT = {
     "_support": set(),
@@ -41,11 +41,11 @@ MAY_IMPORT = {
 for rules in MAY_IMPORT.values():
     rules.add("_support")
 MAY_IMPORT["commands"] = set(MAY_IMPORT)
-# file -> another folder that it may import within a function.
+# Maps a file to another folder that it may import within a function.
 MAY_ALSO_IMPORT = {"tokenizer/tokenizer.py": "formats"}  # Tokenizer.from_* and Tokenizer.save
-# (importing folder, imported folder) -> the only module that may be imported.
+# Maps (importing folder, imported folder) to the only module that may be imported.
 ONLY = {("tokenizer", "bpe"): "cs336_basics.bpe.reference"}
-# Files of the package that start the command line.
+# Package files that start the command line.
 ENTRY_POINTS = {"__main__.py", "train.py"}
 WITHOUT_TORCH = ("pretokenization", "bpe", "tokenizer", "data")
 PEERS = {"tiktoken", "tokenizers", "transformers", "gigatoken", "ffbpe", "rustbpe", "bpeasy"}
@@ -68,7 +68,7 @@ def parsed(path):
 
 @functools.cache
 def imports_of(path):
-    """Return the full names of all modules that a Python file imports."""
+    """Return the full names of the modules that a Python file imports."""
     found = []
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
@@ -143,7 +143,7 @@ def test_imports_flow_one_way(folder):
                 assert parts[1] in allowed, f"{name} imports {module}"
                 only = ONLY.get((folder, parts[1]), module)
                 assert module == only, f"{name} imports {module}, not {only}"
-        for node in parsed(path).body:  # no exceptions outside functions
+        for node in parsed(path).body:  # outside functions, there are no exceptions
             module = getattr(node, "module", None) or ""
             also = f"cs336_basics.{MAY_ALSO_IMPORT.get(name)}."
             assert not f"{module}.".startswith(also), f"{name} imports {module} outside a function"
@@ -304,7 +304,7 @@ sys.exit(main({compiled!r}))
 
 
 def test_no_files_import_each_other_in_a_circle():
-    # Ignore packages, because an __init__.py imports its whole folder, which may import it.
+    # Ignore packages, because an __init__.py imports its modules, which may import the package.
     names = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts): path
         for path in PACKAGE.rglob("*.py")

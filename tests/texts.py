@@ -1,4 +1,4 @@
-"""Small natural and hostile texts for tests without outside data.
+"""Small natural and hostile texts for tests that use no external data.
 
 `TEXTS` maps names to texts: prose in several scripts, code, tables, logs, and text that is hard to
 tokenize. `long_text(seed, size)` combines them, so that words repeat as in a real corpus.
@@ -71,7 +71,7 @@ FORMS = {
     "markdown": "# Title\n\n* one\n* two\n    1. nested **bold** and `code`\n\n---\n\n> quote\n\n",
 }
 
-# All kinds of white space, apostrophes in all positions, whole and broken special tokens,
+# All kinds of white space, apostrophes in all positions, complete and broken special tokens,
 # characters of 1 to 4 bytes, combining marks, and runs longer than any SIMD register.
 HOSTILE = {
     "empty": "",
@@ -96,7 +96,7 @@ TEXTS = {**PROSE, **FORMS, **HOSTILE}
 
 
 def long_text(seed: int, num_characters: int) -> str:
-    """Return documents, separated by END_OF_TEXT, of random natural and hostile text.
+    """Return documents of random natural and hostile text, separated by END_OF_TEXT.
 
     Words repeat as in a real corpus. The same seed gives the same text.
     """

@@ -54,7 +54,7 @@ def seeded(seed=0):
 
 
 def plain_greedy(model, prompt, count, penalty=1.0):
-    """The documented policy as a simple loop, where a full context is cut to its last half."""
+    """Generate with a simple loop that cuts a full context to its last half, as documented."""
     context = model.config.context_length
     window, ids = list(prompt)[-context:], []
     for _ in range(count):
@@ -76,7 +76,7 @@ def plain_greedy(model, prompt, count, penalty=1.0):
 def test_greedy_equals_a_plain_loop_over_the_model(model, prompt, use_cache):
     expected = plain_greedy(model, prompt, 30)
     assert list(generate(model, prompt, 30, GREEDY, use_cache=use_cache)) == expected
-    assert len(set(expected)) > 2  # a constant text would prove little
+    assert len(set(expected)) > 2  # a repeated token would prove little
 
 
 VARIANTS = [
@@ -218,7 +218,7 @@ def test_only_allowed_ids_are_drawn(model, sampling):
 
 
 def test_the_repetition_penalty_covers_the_whole_text(model):
-    # The prompt is longer than the context and also counts.
+    # Tokens of the prompt count as well, even though it is longer than the context.
     prompt = [4, 7, *[3] * 10]
     expected = plain_greedy(model, prompt, 40, penalty=1.3)
     assert (

@@ -50,7 +50,7 @@ def test_logits_that_are_not_finite_are_rejected():
         Sampling().draw(torch.tensor([0.0, math.nan]))
 
 
-# Comparison of samples with their exact distribution
+# Comparison of samples with the exact distribution
 
 # Upper 0.1 % points of the chi-square distribution by degrees of freedom, from any table.
 CHI_SQUARE_999 = {1: 10.83, 2: 13.82, 3: 16.27, 4: 18.47, 5: 20.52}
@@ -108,7 +108,7 @@ def test_samples_follow_the_exact_distribution(options):
     assert {i for i, count in enumerate(counts) if count} <= set(expected)
     statistic = sum((counts[i] - draws * p) ** 2 / (draws * p) for i, p in expected.items())
     assert statistic < CHI_SQUARE_999[len(expected) - 1]
-    # Another temperature does not pass, so the test can fail.
+    # A different temperature does not pass, so this test can fail.
     other = exact_distribution(temperature=options.get("temperature", 1.0) * 2)
     assert sum((counts[i] - draws * p) ** 2 / (draws * p) for i, p in other.items()) > 30
 
@@ -141,8 +141,8 @@ def test_top_k_and_min_p_by_hand():
 )
 @settings(deadline=None)
 def test_the_nucleus_is_the_smallest_set_that_reaches_p(weights, top_p):
-    # Probabilities are multiples of a power of two, so sums are exact. Ties and sums equal to top_p
-    # occur.
+    # Probabilities are multiples of a power of two, so sums are exact. Some are tied, and some sums
+    # equal top_p.
     total = 1 << (sum(weights) - 1).bit_length()
     weights = [*weights, total - sum(weights)]
     probabilities = torch.tensor(weights, dtype=torch.float32) / total

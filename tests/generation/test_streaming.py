@@ -11,7 +11,7 @@ from cs336_basics.tokenizer import Tokenizer
 
 
 def stopped(text, stop):
-    """Apply the rule of stop_at character by character."""
+    """Apply the rule of `stop_at` one character at a time."""
     for end in range(1, len(text) + 1):
         found = [string for string in stop if text[:end].endswith(string)]
         if found:
@@ -30,7 +30,7 @@ def test_stop_strings_are_found_across_texts(texts, stop):
 
 def test_text_is_held_back_only_while_a_stop_string_is_possible():
     passed = stop_at(iter(["one", " two", "\n", "\nthree", "\n\n", "never"]), ["\n\n\n", "e\n\n"])
-    # "e" could start "e\n\n", and a line break "\n\n\n", until the next text decides.
+    # "e" could be the start of "e\n\n", and a line break of "\n\n\n", until the next text arrives.
     assert list(passed) == ["on", "e two", "", "\n\nthre", ""]
 
 

@@ -65,7 +65,7 @@ def test_flops_equal_the_count_of_torch(config):
 
 
 def test_flops_by_part():
-    # 7 tokens with 2 FLOPs per weight. Each of 3 blocks has two products for 7 x 7 scores.
+    # 7 tokens with 2 FLOPs per weight. Each of the 3 blocks has two products with 7 x 7 scores.
     assert forward_flops(SMALL) == {
         "attention projections": 7 * 2 * (3 * 4 * 12 * 12),
         "attention scores": 3 * 2 * (2 * 7 * 7 * 12),

@@ -102,7 +102,7 @@ def test_attention_broadcasts_one_mask_over_batches():
 
 
 def complex_rope(x, positions, theta):
-    """RoPE as in the paper: multiply each pair, as a complex number, by e^(i m theta_k)."""
+    """Compute RoPE as in the paper: each pair, as a complex number, times e^(i m theta_k)."""
     d_k = x.shape[-1]
     frequencies = theta ** (-2 * torch.arange(d_k // 2, dtype=torch.float64) / d_k)
     turns = torch.exp(1j * positions[..., None].double() * frequencies)
@@ -113,9 +113,9 @@ def complex_rope(x, positions, theta):
 def assert_rotated(actual, x, positions, theta):
     """Compare a rotation with float32 tables to complex multiplication.
 
-    The angles in the tables are position * frequency, and the frequency is a float32 power. Its
+    The angles in the tables are position * frequency, and the frequency is a float32 power. The
     exponent, at most ln(theta) < 10, and the power itself cause about 12 roundings in the angle,
-    which become an absolute error of the cosine. The rotation adds three.
+    which become an absolute error of the cosine. The rotation adds three roundings.
     """
     d_k = x.shape[-1]
     frequencies = theta ** (-2 * torch.arange(d_k // 2, dtype=torch.float64) / d_k)
@@ -284,7 +284,7 @@ def test_multihead_rejects_bad_arguments():
 
 @pytest.mark.parametrize("implementation", CAUSAL_ATTENTION)
 def test_products_beyond_float16_do_not_overflow(implementation):
-    # 60 * 60 * 64 exceeds 65,504. Divided by sqrt(64) it does not.
+    # 60 * 60 * 64 exceeds 65,504, the float16 maximum, unless it is divided by sqrt(64).
     Q, V = torch.full((1, 3, 64), 60.0, dtype=torch.float16), torch.ones(1, 3, 64).half()
     out = CAUSAL_ATTENTION[implementation](Q, Q, V)
     assert torch.equal(out, V)

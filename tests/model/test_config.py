@@ -17,7 +17,7 @@ def test_the_defaults_are_the_tinystories_model():
     assert (config.vocab_size, config.context_length) == (10_000, 256)
     assert (config.d_model, config.num_layers, config.num_heads) == (512, 4, 16)
     assert (config.d_ff, config.rope_theta, config.norm_eps) == (1344, 10_000.0, 1e-5)
-    # The embedding and the head have 10,000 * 512 weights each; there are nine gains of 512.
+    # The embedding and the head each have 10,000 * 512 weights, and nine gains have 512 each.
     assert config.num_parameters() == 22_696_448
 
 

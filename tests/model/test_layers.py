@@ -15,7 +15,7 @@ BATCH_SHAPES = [(), (1, 1), (5,), (2, 3), (2, 1, 3)]
 
 
 def assert_same_with_gradients(ours, theirs, x):
-    """Assert that outputs, input gradients and parameter gradients of two modules are equal."""
+    """Assert that two modules have equal outputs, input gradients and parameter gradients."""
     results = []
     for module in (ours, theirs):
         leaf = x.clone().requires_grad_()

@@ -22,7 +22,7 @@ SMALL = ModelConfig(
     num_layers=2,
     num_heads=2,
     d_ff=24,
-    rope_theta=500.0,  # not the defaults, to notice an ignored value
+    rope_theta=500.0,  # not the defaults, so that ignored values are noticed
     norm_eps=1e-2,
 )
 VARIANTS = [
@@ -42,7 +42,7 @@ def variant_name(config):
 
 
 every_variant = pytest.mark.parametrize("config", VARIANTS, ids=variant_name)
-# Variants that have each value of each option. In tests that take seconds, the others are slow.
+# Variants that cover each value of each option. In longer tests, all others are marked slow.
 QUICK = [
     dataclasses.replace(SMALL, **SWITCHES),
     dataclasses.replace(SMALL, norm="post", position="none", ffn="silu"),
@@ -159,7 +159,7 @@ def independent_forward(config, weights, ids):
 
 
 def randomize(model):
-    """Randomize weights that start at 1 or 0, to notice missing or misplaced ones."""
+    """Randomize weights that start at 1 or 0, so that missing or misplaced ones are noticed."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "ln" in name or "norm" in name:
@@ -337,7 +337,7 @@ def test_device_argument_reaches_parameters_and_tables():
 @pytest.mark.usefixtures("float64")
 @every_variant_slowly
 def test_compiles_into_one_graph(config):
-    # "aot_eager" traces forward and backward like the real compiler, but generates no code.
+    # "aot_eager" traces both passes like the real compiler but generates no code.
     torch.compiler.reset()  # otherwise the variants reach the recompile limit
     model = TransformerLM(config)
     compiled = torch.compile(model, backend="aot_eager", fullgraph=True)

@@ -1,4 +1,4 @@
-// Exits with an error if the claim of a contract does not hold.
+// Exits with an error if a claim is false.
 #pragma once
 
 #include <cstdio>

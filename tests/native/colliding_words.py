@@ -1,9 +1,9 @@
-"""Words with equal hashes in the library's former hash function, which had no seed.
+"""Words whose hashes are equal in the library's former hash function, which had no seed.
 
 For every 16 bytes of a word, that function multiplied `low ^ LOW` and `high ^ HIGH`, where `low`
-was combined with the hash of the bytes before. After the 16 bytes of `_START`, the next eight bytes
-make the first factor 0, so the following eight bytes do not matter. The last 16 bytes choose a hash
-near the end of a table.
+was combined with the hash of the preceding bytes. After the 16 bytes of `_START`, the next eight
+bytes make the first factor 0, so the following eight bytes do not matter. The last 16 bytes select
+a hash near the end of a table.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def hash_without_seed(word: bytes) -> int:
 
 
 def colliding_words(number: int) -> list[str]:
-    """Return distinct words of 48 letters whose hashes without a seed are equal."""
+    """Return distinct 48-letter words with equal `hash_without_seed`."""
     zero = (_LOW ^ _hash_16(*_words_of(_START, 48))).to_bytes(8, "little").decode()
     rng = random.Random(1)
     tails = {"".join(rng.choices(_LETTERS, k=8)) for _ in range(number)}

@@ -1,6 +1,6 @@
 // Tests the contracts of thread_pool.hpp, block_reader.hpp, word_table.hpp, shared_words.hpp,
 // hashing.hpp and pair_table.hpp without Python. test_contracts.py builds this with sanitizers. The
-// argument is a folder for files.
+// argument is a folder for temporary files.
 
 #include <atomic>
 #include <chrono>
@@ -247,7 +247,7 @@ void short_keys_are_the_same_as_vectors() {
 
 void words_of_one_hash_are_counted_in_a_table_of_their_size() {
     // An attacker who knew the seed could choose words that make a factor 0, so that all hashes
-    // are 0. Such words fill one stretch of the table.
+    // are 0. Such words fill one contiguous part of the table.
     const std::string start = "collides";
     HashSeed seed = hash_seed_of(7);
     std::memcpy(&seed.low, start.data(), 8);

@@ -1,7 +1,7 @@
 // Compares all SIMD levels with the SplitProgram of each pattern; test_emulated_simd.py builds it.
 //
 // The argument is a folder with a file `texts` (for every text, its length as uint64 and its bytes)
-// and, for each pattern, a file with its name that contains the tables of its SplitProgram.
+// and a file named after each pattern, which contains the tables of the pattern's SplitProgram.
 
 #include <cstdint>
 #include <cstdio>
@@ -27,7 +27,7 @@ std::vector<char> content(const std::string& path) {
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The file has the numbers of states, columns and blocks, whether there are `threes`, and the
+// The file contains the numbers of states, columns and blocks, whether there are `threes`, and the
 // arrays.
 std::shared_ptr<const SplitProgram> program_of(const std::vector<char>& file) {
     const auto* sizes = reinterpret_cast<const uint64_t*>(file.data());

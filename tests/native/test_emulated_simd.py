@@ -51,7 +51,7 @@ def levels_program(tmp_path_factory):
     if has_simde.returncode:
         pytest.skip("SIMDe is not installed (Debian and Ubuntu: apt-get install libsimde-dev)")
     program = folder / "simd_levels"
-    # -w, because the headers of SIMDe warn.
+    # Disable warnings (-w), because SIMDe's headers cause some.
     command += ["-O1", "-w", f"-I{source}", str(HERE / "simd_levels.cpp"), "-o", str(program)]
     subprocess.run(command, check=True)
     return program

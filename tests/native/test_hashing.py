@@ -29,7 +29,7 @@ def random_words(number):
 
 
 def seconds(call):
-    """Return the CPU time of a call, best of three."""
+    """Return the CPU time of a call, the best of three."""
     times = []
     for _ in range(3):
         start = time.process_time()
@@ -66,7 +66,7 @@ def test_colliding_words_cost_no_more_than_random_ones(tmp_path, call):
             spent[name] = seconds(lambda path=path: count_words(path, num_workers=1))
         else:
             spent[name] = seconds(lambda text=text: Tokenizer(BYTES, []).encode_array(text))
-    # Without a seed, the ratio was 200.
+    # When hashes had no seed, the ratio was 200.
     assert spent["hostile"] < 4 * spent["random"] + 0.02
 
 

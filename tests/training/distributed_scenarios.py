@@ -1,4 +1,4 @@
-"""The training runs that test_distributed.py starts in two processes, each in its own directory.
+"""The training runs for test_distributed.py, each in two processes and its own directory.
 
 torchrun --nproc-per-node 2 -m tests.training.distributed_scenarios DIRECTORY NAME ...
 """
@@ -30,7 +30,7 @@ WHOLE = dataclasses.replace(
     schedule=ScheduleConfig(max_learning_rate=1e-2, warmup_fraction=0.2, cycle_steps=STEPS),
 )
 HALF = dataclasses.replace(WHOLE, max_steps=STEPS // 2)
-# All options of `speedrun`. The 33 rows of d_ff do not divide into two equal shards.
+# All options of `speedrun`. The 33 rows from d_ff cannot be split into two equal shards.
 MUON = dataclasses.replace(
     WHOLE,
     optimizer=OptimizerConfig(kind="muon"),
@@ -51,8 +51,8 @@ VARIANTS = {
     "small": {"checkpoint_activations": True},
     "compiled": {"compile": True},
 }
-# Maps names to configurations. First complete runs; then, with AdamW and with Muon, runs that
-# continue the first half of a run by one process, and runs that train only the first half.
+# Maps names to configurations. Complete runs come first. Then, with AdamW and with Muon, come runs
+# whose first half was trained by one process, and runs that train only the first half.
 SCENARIOS = {
     **{
         f"{layout}-{variant}": dataclasses.replace(WHOLE, parallel=layout, **values)
@@ -89,7 +89,7 @@ def main(directory: Path, names: list[str]) -> None:
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)  # makes differences in the order of sums negligible
     trainer_module.plot_run = lambda run: None
-    # The eager backend traces the graph but skips a minute of code generation.
+    # The eager backend traces the graph but skips code generation, which takes a minute.
     torch.compile = functools.partial(torch.compile, backend="eager")
     torch._dynamo.config.fail_on_recompile_limit_hit = True  # if a shape keeps changing
     world = join_world("cpu")

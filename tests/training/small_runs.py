@@ -1,4 +1,4 @@
-"""A small model, a few steps of training for it, and two small runs."""
+"""A small model, a configuration that trains it for a few steps, and two small runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Freed memory stays with the process, so the next step causes no page faults."""
+"""The process keeps freed memory, so the next step causes no page faults."""
 
 from __future__ import annotations
 

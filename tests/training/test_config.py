@@ -1,4 +1,4 @@
-"""Validation of the values in the configuration of a run."""
+"""Validation of the values in a run's configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading, checking and writing configurations as YAML."""
+"""Reading and writing configurations as YAML, with checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training in two processes on the CPU (gloo) compared with one, and resuming between them."""
+"""Training in two processes on the CPU (gloo), compared with one process, and resuming either."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def environment():
 
 
 def scenarios(*names):
-    """Parametrize a test with scenarios. Those that are not QUICK are slow tests."""
+    """Parametrize a test with scenarios. Scenarios that are not in QUICK become slow tests."""
     return pytest.mark.parametrize(
         "name",
         [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in names],
@@ -58,7 +58,7 @@ def scenarios(*names):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory, request):
-    """A directory with the runs of all scenarios, trained by two processes and by one."""
+    """A directory with the runs of all scenarios, and the same runs in one process."""
     tests = [item for item in request.session.items if item.module is request.module]
     names = SCENARIOS if any(map(is_slow, tests)) else QUICK
     directory = tmp_path_factory.mktemp("runs")

@@ -1,4 +1,4 @@
-"""Validation loss and bits per byte, also shared by several processes."""
+"""Validation loss and bits per byte, in one process and in several."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def test_evaluation_is_the_mean_over_windows_that_do_not_overlap(tmp_path, eval_
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("eval_batches", [0, 1, 2])
 def test_bits_per_byte_count_the_bytes_of_the_predicted_tokens(tmp_path, eval_batches):
-    # "abababab" is one token. Eight of nine windows have one byte per token. The ninth, with
-    # which a small evaluation starts, has about eight.
+    # "abababab" is one token. Eight of the nine windows have one byte per token. The other one,
+    # with which a small evaluation starts, has about eight.
     halves = [(b"a", b"b"), (b"ab", b"ab"), (b"abab", b"abab")]
     vocab = {**TOKENIZER.vocab, **{257 + n: x + y for n, (x, y) in enumerate(halves)}}
     tokenizer = Tokenizer(vocab, halves, ["<|endoftext|>"])
@@ -70,7 +70,7 @@ def test_bits_per_byte_count_the_bytes_of_the_predicted_tokens(tmp_path, eval_ba
         num_bytes += len(tokenizer.decode(ids[1:].tolist()).encode())
     _, found = trainer.evaluate()
     assert found == pytest.approx(nats / math.log(2) / num_bytes)
-    # Only an evaluation of all windows has the ratio of the complete text.
+    # Only an evaluation of all windows has the same ratio as the complete text.
     predicted = len(text) - len(tokenizer.decode([int(valid[0])]))
     assert (num_bytes == predicted) == (chosen == windows)
 
@@ -82,7 +82,7 @@ def test_unequal_shares_of_an_evaluation_add_up(tmp_path, windows):
     trainer = make(tmp_path, changed(eval_batches=0, batch_size=8), valid=VALID[: 16 * windows + 1])
     expected = trainer.evaluate()
     sums = []
-    for rank in range(4):  # two windows each, so with five the last process gets none
+    for rank in range(4):  # two windows per process, so the last gets none of the five
         trainer.world = types.SimpleNamespace(
             rank=rank,
             size=4,

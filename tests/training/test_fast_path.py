@@ -1,4 +1,4 @@
-"""The choices of `--fast auto` by rules and by timing."""
+"""What `--fast auto` chooses by rules and by timing."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def test_timing_chooses_the_attention_of_a_long_run(machine):
     assert (chosen.loss_chunks, chosen.fused_optimizer) == (8, True)
     assert chosen.model.attention == "blocked"
     assert any("sdpa 200 ms, blocked 100 ms" in line for line in lines)
-    (timed,) = machine.timed  # with the values chosen before
+    (timed,) = machine.timed  # with the values that were chosen before timing
     assert (timed.precision, timed.compile, timed.batch_size) == ("bfloat16", True, 64)
     for field in dataclasses.fields(TrainConfig):
         if field.name not in CHOSEN:
             assert getattr(chosen, field.name) == getattr(LONG, field.name)
     machine.blocks = {"sdpa": 0.1, "blocked": 0.2}
     assert choose_fast_path(LONG, CPU)[0].model.attention == "sdpa"
-    machine.blocks = {}  # both failed
+    machine.blocks = {}  # both timings failed
     assert choose_fast_path(LONG, CPU)[0].model.attention == "sdpa"
 
 

@@ -1,4 +1,4 @@
-"""Plots of learning curves, drawn by the command `plot`."""
+"""Plots of learning curves, drawn by the `plot` command."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_each_panel_has_the_curves_over_its_own_axis(runs, monkeypatch):
 
 @pytest.fixture
 def legends(monkeypatch):
-    """The texts in the legend of each picture drawn."""
+    """The texts in the legend of each plot."""
     from matplotlib.figure import Figure
 
     found = []

@@ -1,4 +1,4 @@
-"""Loggers, with fake packages, and with the real ones if they are installed."""
+"""Loggers, tested with fake packages and with any real packages that are installed."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_the_environment_decides_for_wandb(tmp_path, monkeypatch, mode):
                         ("RUN_ID", "abc"), ("RESUME", "must")):  # fmt: skip
         monkeypatch.setenv(f"WANDB_{name}", value)
     open_loggers(["wandb"], RunDirectory(tmp_path), SETTINGS, 0)
-    # An argument of init would override the variable.
+    # An argument to init would override the variable.
     assert recorder.calls[0][2] == {"config": SETTINGS}
     assert not (tmp_path / "wandb").exists()
 

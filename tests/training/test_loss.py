@@ -1,4 +1,4 @@
-"""Cross-entropy compared with torch, also where a naive implementation fails."""
+"""Cross-entropy compared with torch, including cases where a naive implementation fails."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_no_digits_are_lost_if_all_logits_are_large(scale):
     logits = (torch.rand(50, 10) * 8).round() + scale
     targets = torch.randint(0, 10, (50,))
     exact = torch_cross_entropy(logits.double(), targets)
-    # The sums have 10 exponentials and 50 rows of at most 8 + ln 10 each.
+    # The sums have 10 exponentials and 50 rows, whose losses are at most 8 + ln 10.
     assert_close_sums(cross_entropy(logits, targets), exact, terms=64, scale=10.4)
 
 
@@ -84,10 +84,10 @@ def test_half_precision_logits_are_summed_in_float32(dtype):
     targets = torch.randint(0, 5000, (64,))
     loss = cross_entropy(logits, targets)
     assert loss.dtype == torch.float32
-    # Float64 starts from the same rounded logits, so only the rounding of the sums differs.
+    # The float64 loss starts from the same rounded logits, so only the rounding of sums differs.
     exact = torch_cross_entropy(logits.detach().double(), targets)
     # The float32 sums have 5000 exponentials, whose relative error is the absolute error of the
-    # logarithm, and 64 rows below 32. In 16 bits the sum alone would be off by more than 0.05.
+    # logarithm, and 64 rows below 32. In 16 bits, the sum alone would be off by more than 0.05.
     assert_close_sums(loss, exact, terms=5000 + 64 * 32, scale=1.0)
     loss.backward()
     assert logits.grad.dtype == dtype
@@ -123,7 +123,7 @@ def test_cross_entropy_rejects_bad_shapes_and_dtypes():
 
 
 def both(hidden, head, targets, num_chunks, soft_cap=None):
-    """Return loss and gradients of the readable and of the chunked implementation."""
+    """Return the loss and gradients from the readable and the chunked implementation."""
     results = []
     for chunked in (False, True):
         h = hidden.clone().requires_grad_()
@@ -157,8 +157,8 @@ def test_chunks_give_the_same_loss_and_gradients(
     head = torch.randn(vocab_size, 6, generator=generator, dtype=torch.float64)
     targets = torch.randint(0, vocab_size, shape, generator=generator)
     readable, chunked = both(hidden, head, targets, num_chunks, soft_cap)
-    # Logits below 2500 have an error of at most 2e-12, which is the relative error of a
-    # probability. Times 3 |hidden| < 450, this is 1e-9 in a gradient.
+    # Logits below 2500 have an error of at most 2e-12, which becomes the relative error of a
+    # probability. Multiplied by 3 |hidden| < 450, it is 1e-9 in a gradient.
     for one, other in zip(readable, chunked, strict=True):
         assert_close(one, other, atol=1e-9, rtol=1e-9)
 
@@ -168,8 +168,8 @@ def test_chunks_in_float32_are_within_their_rounding_bound():
     targets = torch.randint(0, 5000, (8, 32), dtype=torch.int32)
     _, chunked = both(hidden, head, targets, 8)
     exact, _ = both(hidden.double(), head.double(), targets, 8)
-    # The sums have 64 products below 8 in the logits, whose error is the relative error of a
-    # probability, 5000 classes and 256 rows.
+    # A logit sums 64 products below 8, and its error becomes the relative error of a probability.
+    # The other sums have 5000 classes and 256 rows.
     terms = 8 * 64 + 5000 + 256
     rows, weight = hidden.double().flatten(0, 1), head.double()
     share = torch.softmax(rows @ weight.T, -1)
@@ -294,6 +294,6 @@ def test_a_scaled_loss_in_float16_has_the_gradients_of_float64():
         torch.autograd.backward(loss * 4096)
         results.append((x.grad.double(), w.grad.double()))
     for found, expected in zip(*results, strict=True):
-        # The gradients are rounded to 11 bits a few times. Divided by the number of rows in the
-        # forward pass, most would be zero.
+        # The gradients are rounded to 11 bits a few times. If the forward pass divided them by the
+        # number of rows, most would be zero.
         assert float((found - expected).norm() / expected.norm()) < 0.01

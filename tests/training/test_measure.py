@@ -1,4 +1,4 @@
-"""Measuring a few steps in a separate process."""
+"""Measuring a few training steps in a separate process."""
 
 from __future__ import annotations
 

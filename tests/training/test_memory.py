@@ -61,7 +61,7 @@ def test_weights_gradients_and_moments_are_known_exactly():
     ],
 )
 def test_fake_tensors_need_as_much_memory_as_real_ones(values):
-    """Take the same step on real tensors and count them in the same way."""
+    """Take the same step with real tensors and count their bytes in the same way."""
     config = dataclasses.replace(SMALL, **values)
     with LiveBytes() as live:
         model = TransformerLM(config.model)

@@ -1,4 +1,4 @@
-"""Optimizers compared with torch and with their formulas, and their interface."""
+"""Optimizers: comparisons with torch and with their formulas, and their interface."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_first_adamw_step_by_hand():
     optimizer = AdamW([parameter], lr=0.1, weight_decay=0.5, eps=1e-8)
     parameter.grad = torch.tensor([1e-3, -7.0], dtype=torch.float64)
     optimizer.step()
-    # With bias correction the first step is lr * sign(g), whatever the size of g.
+    # With bias correction, the first step is lr * sign(g), however large g is.
     decayed = 1.0 * (1 - 0.1 * 0.5)
     expected = torch.tensor([decayed - 0.1, decayed + 0.1], dtype=torch.float64)
     assert_close(parameter.detach(), expected, atol=2e-6, rtol=0)
@@ -163,7 +163,8 @@ def test_the_interface_of_an_optimizer(optimizer_class):
     for parameter in (fast, slow, frozen):
         parameter.grad = torch.ones(3)
     assert optimizer.step() is None
-    # Each group has its own settings. Parameters without a gradient are skipped. Gradients stay.
+    # Each group uses its own settings, parameters without a gradient are skipped, and gradients
+    # are not modified.
     assert torch.equal(frozen, torch.ones(3))
     assert 0.98 < slow[0] < 1
     assert 0.89 < fast[0] < 0.91
@@ -255,14 +256,14 @@ def test_orthogonalize_is_near_the_exact_result_of_the_svd(rows, columns, seed):
     generator = torch.Generator().manual_seed(seed)
     matrix = torch.randn(rows, columns, generator=generator, dtype=torch.float64)
     left, values, right = torch.linalg.svd(matrix, full_matrices=False)
-    inside = values > matrix.norm() / 500  # five steps do not raise smaller ones to about 1
+    inside = values > matrix.norm() / 500  # five steps do not raise smaller values to about 1
     result = left.T @ orthogonalize(matrix) @ right.T  # diagonal if the vectors are unchanged
     lifted = torch.diagonal(result)
     assert_close(result - torch.diag(lifted), torch.zeros_like(result), atol=1e-5, rtol=0)
     # Five steps of the polynomial map 1 / 500 ... 1 to 0.682 ... 1.202.
     assert ((lifted[inside] > 0.68) & (lifted[inside] < 1.21)).all()
-    # The size of the matrix does not matter, except for the 1e-7 added to the norm, whose effect is
-    # multiplied by at most s p'(s) < 10.
+    # The scale of the matrix does not matter, except for the 1e-7 added to the norm, whose effect
+    # is multiplied by at most s p'(s) < 10.
     tolerance = 10 * 1e-7 / float(matrix.norm()) + 1e-9
     assert_close(orthogonalize(1000 * matrix), orthogonalize(matrix), atol=tolerance, rtol=0)
 

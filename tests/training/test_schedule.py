@@ -1,4 +1,4 @@
-"""Learning-rate schedules, at their borders and in between."""
+"""Learning-rate schedules, at the boundaries of their phases and in between."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_cosine_without_warmup_and_without_decay():
     assert [cosine_schedule(it, 1.0, 0.1, 2, 2) for it in range(5)] == [0, 0.5, 1.0, 0.1, 0.1]
 
 
-# plateau and straight line
+# plateau and linear decay
 
 
 def test_linear_values_by_hand():

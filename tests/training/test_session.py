@@ -1,4 +1,4 @@
-"""Stop signals, and the clock of a run with several sessions."""
+"""Stop signals, and the clock of a run that has several sessions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.training.tiny_runs import (
 
 
 def signal_at(trainer, step, number):
-    """Send this process a signal when the trainer starts a step."""
+    """Send a signal to this process when the trainer starts a step."""
     original = trainer._set_learning_rate
 
     def signalled(now):
@@ -160,7 +160,7 @@ def test_a_signal_in_an_evaluation_stops_at_once_and_the_run_resumes_exactly(
     assert (stop.value.signal_number, stop.value.step) == (signal.SIGTERM, step)
     assert evaluated == [step]  # one batch of two
     assert trainer.run.steps_saved()[-1] == step
-    assert math.isfinite(trainer.evaluate()[0])  # a signal outside `fit` stops nothing
+    assert math.isfinite(trainer.evaluate()[0])  # outside `fit`, a signal stops nothing
     again = make(tmp_path)
     resume_run(again)
     assert again.step == step

@@ -384,7 +384,7 @@ def test_every_implementation_resumes_exactly(tmp_path, values):
 def test_a_compiled_model_is_saved_under_plain_names_and_resumes(
     tmp_path, monkeypatch, uninterrupted_in_float64
 ):
-    # The eager backend traces the graph but skips a minute of code generation.
+    # The eager backend traces the graph but skips code generation, which takes a minute.
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
     trainer = make(tmp_path, changed(compile=True))
     raise_at(trainer, "_set_learning_rate", lambda at: at == 17)

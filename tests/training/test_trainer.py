@@ -85,7 +85,7 @@ def test_metrics_samples_and_checkpoints_are_written(tmp_path):
     for row in valid:
         assert row["val_perplexity"] == pytest.approx(math.exp(row["val_loss"]))
         assert row["val_bits_per_byte"] > row["val_loss"] / math.log(2) / len("<|endoftext|>")
-    # Times have their own file, so tests can compare all other files byte for byte.
+    # Times are in a separate file, so tests can compare all other files byte for byte.
     assert not any("seconds" in row for row in rows)
     times = {kind: [] for kind in ("training", "evaluation", "checkpoint")}
     for row in timings:
@@ -97,7 +97,7 @@ def test_metrics_samples_and_checkpoints_are_written(tmp_path):
     seconds = [row["seconds"] for row in run.read_metrics()]
     assert seconds == sorted(seconds)
     assert set(seconds) <= {row["seconds"] for row in timings}
-    # Steps 5, 8, 10, 15, 16 and 20 were saved; the newest three stay.
+    # Steps 5, 8, 10, 15, 16 and 20 were saved; only the newest three were kept.
     assert run.steps_saved() == [15, 16, 20]
     with safe_open(run.checkpoint(16), "pt") as file:
         assert json.loads(file.metadata()["checkpoint"])["iteration"] == 16
@@ -209,7 +209,7 @@ def test_fast_implementations_have_the_losses_of_the_readable_ones(
 
 def test_a_diverged_step_is_not_saved_on_a_gpu(tmp_path):
     trainer = make(tmp_path, changed(checkpoint_every=4, log_every=100, eval_every=100))
-    trainer._may_wait_for_device = trainer._checkpoint_is_due  # like on a GPU
+    trainer._may_wait_for_device = trainer._checkpoint_is_due  # as on a GPU
     trainer.model.lm_head.weight.register_hook(
         lambda gradient: gradient * (math.nan if trainer.step == 5 else 1.0)
     )

@@ -1,4 +1,4 @@
-"""Helpers that make, crash and compare runs of a few steps."""
+"""Helpers that start, crash and compare runs with few steps."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def losses_of(path, key):
 
 
 def assert_same(left, right):
-    """Assert that nested containers are equal, and their tensors bit for bit."""
+    """Assert that nested containers are equal and that their tensors are bit-identical."""
     assert type(left) is type(right)
     if isinstance(left, dict):
         assert left.keys() == right.keys()

@@ -1,4 +1,4 @@
-// Failures of threads, as values that the bindings turn into exceptions.
+// Failures in threads, as values that the bindings turn into exceptions.
 
 #pragma once
 

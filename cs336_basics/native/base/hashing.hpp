@@ -1,7 +1,7 @@
 // Hashes of words, token pairs and ids, with a secret seed.
 //
 // Text and vocabularies are untrusted. If anyone could compute the hashes, a few kilobytes of
-// chosen words would fill one stretch of a table, and counting them would take quadratic time
+// chosen words could all hash to one part of a table, and counting them would take quadratic time
 // (Crosby and Wallach 2003, "Denial of Service via Algorithmic Complexity Attacks"). So every
 // process draws a random seed for its hashes. The seed changes the order of entries in tables, but
 // no result. A forked process keeps its parent's seed, because it inherits the parent's tables.
@@ -37,7 +37,7 @@ inline HashSeed hash_seed_of(uint64_t number) {
 
 // Derive the seed from the environment variable CS336_HASH_SEED, which tests set; otherwise, draw
 // 256 random bits from the system. Throws std::invalid_argument if the variable is not a valid
-// number, std::system_error if the system has no random numbers.
+// number, and std::system_error if the system has no random numbers.
 inline HashSeed make_hash_seed() {
     if (const char* chosen = std::getenv("CS336_HASH_SEED")) {
         char* end = nullptr;
@@ -61,7 +61,7 @@ inline const HashSeed& process_hash_seed() {
     return seed;
 }
 
-// XOR the two halves of the 128-bit product: each bit of a factor affects every bit of the result.
+// XOR the two halves of the 128-bit product, so that each bit of a factor affects the whole result.
 inline uint64_t multiply_fold(uint64_t a, uint64_t b) {
 #if defined(__SIZEOF_INT128__)
     const unsigned __int128 product = static_cast<unsigned __int128>(a) * b;
@@ -86,16 +86,16 @@ inline uint64_t hash_pair(const HashSeed& seed, uint32_t left, uint32_t right) {
     return multiply_fold((uint64_t{left} << 32 | right) ^ seed.low, seed.multiplier);
 }
 
-// A hash of at least 16 bytes. As in wyhash (Wang Yi 2019), one factor of every step contains the
-// secret result of all earlier steps, and the other a secret number, so a text cannot be chosen to
-// make either factor 0.
+// A hash of at least 16 bytes. As in wyhash (Wang Yi 2019), one factor in every step contains the
+// secret result of all earlier steps and the other a secret number, so nobody can construct a text
+// that makes a factor 0.
 inline uint64_t hash_long(const HashSeed& seed, const uint8_t* bytes, size_t size) {
     uint64_t hash = seed.high ^ size, block[2];
     for (size_t i = 0; i + 16 < size; i += 16) {
         std::memcpy(block, bytes + i, 16);
         hash = multiply_fold(block[0] ^ seed.block, block[1] ^ hash);
     }
-    // The last 16 bytes. They may overlap the block before; the hash also depends on the size.
+    // The last 16 bytes. They may overlap the previous block; the hash also depends on the size.
     std::memcpy(block, bytes + size - 16, 16);
     return multiply_fold(block[0] ^ seed.low, block[1] ^ hash);
 }

@@ -1,4 +1,4 @@
-// InputFile: a file that any number of threads read at given offsets.
+// InputFile: a file that any number of threads can read at given offsets.
 
 #pragma once
 

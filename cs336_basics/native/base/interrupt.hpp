@@ -1,4 +1,4 @@
-// Lets Ctrl-C stop a long loop in code that does not use Python.
+// Lets Ctrl-C stop a long loop that runs outside Python.
 
 #pragma once
 

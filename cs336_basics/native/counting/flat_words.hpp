@@ -1,6 +1,6 @@
 // FlatWords: word tables merged into flat arrays, in an order that depends only on the words.
 //
-// The position of a word in a table depends on the seed of the process (hashing.hpp). So the result
+// The position of a word in a table depends on the seed of the process (hashing.hpp), so the result
 // is sorted by another hash, which has no secret. Sorting by a hash is fast, because it distributes
 // ordinary words evenly. Words with equal hashes are sorted by their bytes.
 
@@ -25,7 +25,7 @@ namespace cs336 {
 // which are ranges of the final order. The second sorts every bucket.
 class FlatWords {
   public:
-    // The tables must outlive the first step, and their arenas of long words this object.
+    // The tables must outlive the first step. Their arenas of long words must outlive this object.
     void prepare(std::vector<WordTable*> tables) {
         size_t entries = 0, slots = 0;
         for (const WordTable* table : tables) {
@@ -71,7 +71,8 @@ class FlatWords {
         }
         for (size_t bucket = 1; bucket < ends.size(); ++bucket) ends[bucket] += ends[bucket - 1];
         segment.entries = divided_.take(ends.back());
-        // Here `ends[b]` is the position of the next entry of bucket b; after the loop, its end.
+        // In this loop, `ends[b]` is the position for the next entry of bucket b. After the loop,
+        // it is the end of the bucket.
         for (size_t i = segment.first; i < segment.stop; ++i) {
             const WordEntry& entry = segment.table->slot(i);
             if (entry.count == 0) continue;

@@ -1,4 +1,4 @@
-// SharedWords: word counts that several threads add to.
+// SharedWords: word counts to which several threads add.
 //
 // The first bits of a word's hash choose one of 16 parts. Every part is a table with its own lock,
 // so threads can add to different parts at the same time. A part that grows moves only its own
@@ -25,12 +25,12 @@ class SharedWords {
         for (int i = 0; i < NUM_PARTS; ++i) parts_.emplace_back(new Part(seed));
     }
 
-    // Add the words of a table that has the same seed. `first`, any number, is the part to start
-    // with: threads that start with different parts wait less. Throws std::overflow_error,
-    // std::bad_alloc.
+    // Add the words of a table that has the same seed. `first`, which can be any number, selects
+    // the part to start with: threads that start with different parts wait less. Throws
+    // std::overflow_error, std::bad_alloc.
     void add(const WordTable& words, size_t first) {
-        // The slots of a table are in hash order. A few words were displaced from the last slots of
-        // a part to the first slots of the next part; they are added at the end.
+        // The slots of a table are in hash order. The few words that were displaced from the last
+        // slots of one part to the first slots of the next are added at the end.
         std::vector<const WordEntry*> displaced;
         const size_t step = words.num_slots() / NUM_PARTS;
         for (size_t i = 0; i < NUM_PARTS; ++i) {

@@ -1,11 +1,11 @@
-// Counts the pre-tokens of text files with threads, and of texts in memory.
+// Counts the pre-tokens in text files, with threads, and in texts in memory.
 //
 // Several threads read the files in blocks, in order. Each thread removes the special tokens from
 // its block and adds the pre-tokens to its own table. At the end, the tables are merged, sorted and
 // written as flat arrays.
 //
-// Memory grows with the number of distinct words and of threads, not with the size of the files.
-// Only a long text without a safe cut is in memory as a whole.
+// Memory use grows with the numbers of distinct words and threads, not with the size of the files.
+// The only text that must be in memory as a whole is one without a safe cut.
 
 #pragma once
 
@@ -48,7 +48,7 @@ class TextCounter {
         : options_(options), cancelled_(cancelled) {}
 
     // Add the pre-tokens of a text to a table. WORD_PADDING bytes after the text must be readable.
-    // Returns `size`; or, if the text is rejected, the offset of the first invalid byte.
+    // Returns `size` or, if the text is rejected, the offset of the first invalid byte.
     size_t count(const uint8_t* text, size_t size, WordTable& table) {
         const size_t invalid = first_invalid_utf8(text, size);
         if (invalid < size) {
@@ -103,7 +103,7 @@ class TextCounter {
 class FileCounter {
   public:
     // The thread that calls `count` or `write` calls this every 50 milliseconds with the number of
-    // bytes counted so far. If the result is not 0, the call throws Cancelled.
+    // bytes counted so far. If the result is not 0, `count` or `write` throws Cancelled.
     using Watch = int (*)(void* watcher, uint64_t bytes_done);
 
     FileCounter(std::vector<std::string> paths, std::vector<uint64_t> sizes, SplitOptions options,
@@ -122,7 +122,7 @@ class FileCounter {
         }
     }
 
-    // Count the words. Then num_words, num_bytes, replaced and `write` are available.
+    // Count the words. Afterwards, num_words, num_bytes, replaced and `write` are available.
     Failure count() {
         Failure failure = run(reader_.num_blocks(), [this](int thread, size_t block) {
             return count_block(size_t(thread), block);
@@ -218,7 +218,7 @@ class FileCounter {
             worker.replaced[text.file].add(replaced);
         }
         // Most words occur in the tables of all threads. Keep these tables small, so that memory
-        // grows with the number of distinct words and hardly with the number of threads.
+        // use grows with the number of distinct words but hardly with the number of threads.
         if (worker.table.size() > max_own_words_) {
             shared_.add(worker.table, thread);
             worker.table.clear();
@@ -237,7 +237,7 @@ class FileCounter {
     std::vector<std::unique_ptr<Worker>> workers_;
     SharedWords shared_;
     FlatWords words_;
-    ThreadPool pool_;  // last: its threads must end before the members that they use
+    ThreadPool pool_;  // last, so its threads end before the members that they use
 };
 
 // Reads words in order: word i is data[offsets[i], offsets[i + 1]). Every offset is read once and
@@ -285,13 +285,13 @@ inline size_t first_repeated(const uint8_t* data, size_t num_bytes, const int64_
     return num_words;
 }
 
-// Counts texts in memory and adds words that were counted before.
+// Counts texts in memory and adds words that were counted earlier.
 class MemoryCounter {
   public:
     explicit MemoryCounter(SplitOptions options)
         : options_(std::move(options)), counter_(options_, never_) {}
 
-    // Count a complete text. Returns `size`; or, if the text is rejected, the offset of the first
+    // Count a complete text. Returns `size` or, if the text is rejected, the offset of the first
     // invalid byte.
     size_t count(const uint8_t* text, size_t size) {
         buffer_.reserve(size, 0);
@@ -322,7 +322,7 @@ class MemoryCounter {
         }
     }
 
-    // Sort the words. Then num_words, num_bytes and `write` are available.
+    // Sort the words. Afterwards, num_words, num_bytes and `write` are available.
     void finish() {
         words_.prepare({&table_});
         for (size_t i = 0; i < words_.num_segments(); ++i) words_.divide_segment(i);

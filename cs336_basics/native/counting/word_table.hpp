@@ -127,7 +127,7 @@ class WordTable {
     void prefetch(const WordKey& key) const { CS336_PREFETCH(&entries_[key.hash >> shift_]); }
 
     // Add `count` > 0 to the count of a word. Throws std::overflow_error if the sum exceeds
-    // 2^63 - 1; std::bad_alloc.
+    // 2^63 - 1, and std::bad_alloc.
     void add(const WordKey& key, int64_t count) {
         WordEntry& entry = find(key);
         if (entry.count == 0) {
@@ -239,8 +239,8 @@ class WordTable {
             added.low = reinterpret_cast<uintptr_t>(arena_.store(bytes, key.length()));
         }
         entry = added;
-        // Grow only when three quarters are full, however the entries are distributed. Growing at
-        // half full is no faster and takes more memory.
+        // Grow only when the table is three quarters full, however the entries are distributed.
+        // Growing when it is half full is no faster and takes more memory.
         if (++size_ > 3 * (size_t{1} << (bits_ - 2))) grow_to(bits_ + 1);
     }
 

@@ -67,10 +67,10 @@ inline Failure encode_text(EncodingWorker& worker, const TextView& text, const S
                      nullptr, num_ids);
 }
 
-// Encodes texts with threads, in groups of consecutive texts. Call `start` first. Then either call
-// `wait_group`, `ids` and `free` for each group in order; or, to collect all ids in one array, call
-// `wait_group` and `write_to` when you can estimate its size, `wait` until it returns true, `join`
-// and `gather`.
+// Encodes texts with threads, in groups of consecutive texts. Call `start` first. To get the ids
+// group by group, then call `wait_group`, `ids` and `free` for each group in order. To collect all
+// ids in one array instead, call `wait_group` until you can estimate the size of the array,
+// `write_to`, `wait` until it returns true, `join` and `gather`.
 class BatchEncoder {
   public:
     // All arguments must outlive this object. Each worker has its own thread.
@@ -125,8 +125,8 @@ class BatchEncoder {
     const uint8_t* ids(size_t group) const { return groups_[group].ids.get(); }
     void free(size_t group) { groups_[group].ids.reset(); }
 
-    // Estimate the total number of ids from the groups up to and including `last`, which are
-    // encoded.
+    // Estimate the total number of ids from the groups up to and including `last`, which must be
+    // encoded already.
     size_t estimate(size_t last) const {
         double length = 0, ids = 0, all = 0;
         for (size_t i = 0; i < texts_.size(); ++i) {
@@ -138,9 +138,8 @@ class BatchEncoder {
         return length > 0 ? size_t(ids * (all / length)) : 0;
     }
 
-    // Set the array to which the threads copy the ids of finished groups. Otherwise, every id would
-    // be written twice to memory that is touched for the first time. Groups that do not fit into
-    // `room` ids are kept until `gather`.
+    // Set the array to which the threads copy the ids of finished groups. This avoids writing most
+    // ids twice. Groups that do not fit into `room` ids are kept until `gather`.
     void write_to(uint8_t* out, size_t room) {
         {
             std::lock_guard<std::mutex> lock(mutex_);
@@ -215,7 +214,7 @@ class BatchEncoder {
         group_done_.notify_one();
     }
 
-    // Copy finished groups to `out_` that had to wait for earlier groups.
+    // Copy to `out_` the finished groups that had to wait for earlier groups.
     void write_finished() {
         for (;;) {
             size_t group;
@@ -253,12 +252,12 @@ class BatchEncoder {
     std::vector<size_t> num_ids_;  // of every text
     std::vector<size_t> starts_;   // the first text of every group, and the number of texts
     std::unique_ptr<Group[]> groups_;
-    std::mutex mutex_;  // guards `done` of the groups and the following members
+    std::mutex mutex_;  // guards each group's `done` and the members below
     std::condition_variable group_done_;
     uint8_t* out_ = nullptr;
     size_t room_ = 0;
     size_t num_written_ = 0, num_ids_written_ = 0;  // groups and ids in `out_`
-    ThreadPool pool_;  // last: its threads must end before the members that they use
+    ThreadPool pool_;  // last, so its threads end before the members that they use
 };
 
 }  // namespace cs336

@@ -46,8 +46,8 @@ class Decoder {
         return sum;
     }
 
-    // Copy ids, and return the same for the copies. Another thread may change `ids`; volatile makes
-    // sure that each id is read only once, so that the checked id is the copied id.
+    // Copy ids, and return `num_bytes` for the copies. Another thread may change `ids`, so volatile
+    // ensures that each id is read only once: the id that is checked is the id that is copied.
     template <class Id>
     size_t copy_ids(const Id* ids, size_t count, uint32_t* copies) const {
         const volatile Id* const changing = ids;
@@ -85,7 +85,7 @@ class Decoder {
     std::vector<Span> spans_;
 };
 
-// Decodes ids in several steps into memory that grows.
+// Decodes ids step by step into a growing buffer.
 class Decoding {
   public:
     // The maximum number of ids per step, small enough for the L1 cache.

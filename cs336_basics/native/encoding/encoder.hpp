@@ -51,7 +51,7 @@ class EncodingWorker {
   public:
     // When another thread sets this, `encode` soon throws Cancelled.
     std::atomic<bool> cancelled{false};
-    // Memory for the ids and the UTF-8 text of callers.
+    // Memory in which callers store ids and UTF-8 text.
     Buffer output, text;
 
     virtual ~EncodingWorker() = default;
@@ -66,13 +66,13 @@ class EncodingWorker {
     // `separator`. Throws AbsentByte, Cancelled.
     virtual size_t encode(const uint8_t* text, size_t size, const SpecialIds& special, void* out,
                           uint32_t separator, std::vector<int64_t>* ends) = 0;
-    // Write the id of each single byte. Room and errors are the same as for `encode`.
+    // Write the id of each byte. Room and errors are the same as for `encode`.
     virtual void encode_bytes(const uint8_t* bytes, size_t size, void* out) = 0;
     // The same as `encode`, for one pre-token.
     virtual size_t encode_word(const uint8_t* word, size_t length, void* out) = 0;
 };
 
-// A vocabulary prepared for encoding. The base class for different widths of ids.
+// A vocabulary prepared for encoding. This is the base class for the different id widths.
 class Encoder {
   public:
     virtual ~Encoder() = default;
@@ -121,7 +121,7 @@ class TypedEncoder final : public Encoder {
             Id* const begin = static_cast<Id*>(output);
             Id* out = begin;
             readable_end_ = text + size;
-            num_gaps_ = 0;  // the previous text may have left gaps after an exception
+            num_gaps_ = 0;  // an exception in the previous text may have left gaps
             if (special.tokens.empty()) return encode_ordinary(text, size, out) - begin;
             Occurrences occurrences(special.tokens, text, size);
             size_t start = 0;
@@ -253,7 +253,7 @@ class TypedEncoder final : public Encoder {
                 const Id* ids = Cache::ids(*entry, key);
                 return std::copy(ids, ids + Cache::num_ids(*entry), out);
             }
-            // The cache never has whole words, because it also stores segments.
+            // The cache never contains whole words, because it also stores segments.
             if (const uint32_t* whole = whole_words_.find(word, length)) {
                 if (SEGMENT) return merger_.merge_segment(word, length, out);
                 *out = Id(*whole);
@@ -334,7 +334,7 @@ class TypedEncoder final : public Encoder {
         const uint8_t* readable_end_ = nullptr;
     };
 
-    // The words that the merges do not turn into their token.
+    // The words that the merges do not turn into the word's own token.
     std::vector<WholeWord> unmerged(const std::vector<WholeWord>& words) const {
         const std::atomic<bool> cancelled{false};
         WordMerger<Id> merger(merges_, simd_level_, cancelled);
@@ -362,8 +362,8 @@ class TypedEncoder final : public Encoder {
     const SimdLevel simd_level_;
 };
 
-// Return an encoder with ids of 16 bits (if `narrow`) or 32 bits. `byte_ids` and `merges` are the
-// same as for MergeTable. `cache_bytes` is the budget that the caches of its workers share.
+// Return an encoder with 16-bit ids if `narrow`, otherwise with 32-bit ids. `byte_ids` and `merges`
+// are the same as for MergeTable. `cache_bytes` is the budget that its workers' caches share.
 inline std::unique_ptr<Encoder> make_encoder(bool narrow, const uint32_t* byte_ids,
                                              const uint32_t* merges, size_t num_merges,
                                              size_t cache_bytes, Scanner scanner,

@@ -82,7 +82,7 @@ class FileEncoder {
         room_.notify_all();
     }
 
-    // Stop the threads. This object does not use the workers any more.
+    // Stop the threads. Afterwards, this object no longer uses the workers.
     void close() {
         if (closed_) return;
         closed_ = true;
@@ -124,7 +124,7 @@ class FileEncoder {
 
     Failure encode(int thread, size_t block) {
         {
-            // Keep the ids of a few blocks only; a thread that is further ahead waits.
+            // Keep the ids of only a few blocks. A thread that is further ahead waits.
             std::unique_lock<std::mutex> lock(mutex_);
             room_.wait(lock, [&] { return pool_.cancelled || block < taken_ + slots_.size(); });
             if (pool_.cancelled) throw Cancelled();
@@ -186,7 +186,7 @@ class FileEncoder {
         return failure;
     }
 
-    // Encode a block with its first invalid byte at `invalid`; see
+    // Encode a block whose first invalid byte is at `invalid`; see
     // tokenizer/encoders/exact_bytes.py.
     Failure encode_exactly(const BlockReader::Text& text, size_t invalid, EncodingWorker& worker,
                            EncodedBlock& result) const {
@@ -253,7 +253,7 @@ class FileEncoder {
     std::vector<Slot> slots_;
     size_t taken_ = 0, num_encoded_ = 0;
     std::map<size_t, Replaced> replaced_;  // by file index
-    ThreadPool pool_;  // last: its threads must end before the members that they use
+    ThreadPool pool_;  // last, so its threads end before the members that they use
 };
 
 }  // namespace cs336

@@ -13,7 +13,7 @@
 
 namespace cs336 {
 
-// Widens a mask with one bit for each of six bytes to a mask with all bits of these bytes.
+// Expands a mask with one bit for each of six bytes to a mask with all bits of those bytes.
 struct WindowMasks {
     uint64_t widened[64];
     constexpr WindowMasks() : widened() {
@@ -33,16 +33,16 @@ inline constexpr WindowMasks WINDOW_MASKS;
 //
 // It identifies a merge by up to three bytes at the end of its left token and up to three bytes at
 // the start of its right token; three bytes are one character in most scripts. In Chinese or
-// Japanese, where a pre-token is a phrase, the segments between such boundaries are words, which
-// occur again.
+// Japanese, where a pre-token is a phrase, the segments between such boundaries are often words,
+// which recur.
 class JoinFilter {
   public:
-    // The three bytes before a boundary and the three bytes after it, first byte lowest. The
-    // highest two bytes, and bytes outside the word, may have any value.
+    // The three bytes before a boundary and the three bytes after it, with the first byte lowest.
+    // The highest two bytes, and bytes outside the word, may have any value.
     using Window = uint64_t;
 
-    // `byte_ids` and `merges` are the same as for MergeTable. Merges may be in any order. Merges of
-    // tokens that are never made are ignored.
+    // `byte_ids` and `merges` are the same as for MergeTable. Merges may be in any order. A merge
+    // is ignored if no merge produces one of its tokens.
     JoinFilter(const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
                uint32_t absent_id, uint64_t multiplier)
         : multiplier_(multiplier), masks_(size_t{1} << 16) {
@@ -65,8 +65,8 @@ class JoinFilter {
     static constexpr int MIN_BITS = 10;
     static constexpr size_t BITS_PER_MERGE = 8;
 
-    // A bit for each byte of a window to compare: the bytes that are part of the tokens in every
-    // merge that joins the two middle bytes. 0 if there is no such merge.
+    // A bit for each byte of a window, set if the byte must be compared because it is part of the
+    // tokens in every merge that joins the two middle bytes. 0 if there is no such merge.
     using Mask = uint8_t;
     static uint64_t widened(Mask mask) { return WINDOW_MASKS.widened[mask]; }
 

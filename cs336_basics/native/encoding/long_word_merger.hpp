@@ -22,9 +22,9 @@ namespace cs336 {
 // Every rank has a linked list of the positions of its pair. A merge removes one symbol and adds at
 // most two pairs, so at most three positions per byte are visited.
 //
-// The positions of a list are in ascending order. Until a merge crosses the edge of a token, its
-// bytes merge independently of their neighbours. So of two places with the same bytes, the left one
-// is never behind the right one in merging, and its pairs are appended first.
+// The positions in a list are in ascending order. Until a merge crosses the edge of a token, its
+// bytes merge independently of their neighbours. So if the same bytes occur in two places, the left
+// place is never merged later than the right one, and its pairs are appended first.
 template <class Id>
 class LongWordMerger {
   public:
@@ -76,8 +76,7 @@ class LongWordMerger {
         uint32_t position, next;
     };
 
-    // An array that grows without moving its elements, because Ctrl-C would have to wait for a
-    // move.
+    // An array that grows without moving its elements, because Ctrl-C could not interrupt the move.
     class NodeArray {
       public:
         size_t size() const { return size_; }

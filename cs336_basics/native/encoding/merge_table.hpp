@@ -16,7 +16,7 @@
 
 namespace cs336 {
 
-// Replaces the id of a byte that is not in the vocabulary.
+// Used instead of an id for a byte that is not in the vocabulary.
 constexpr uint32_t ABSENT_ID = UINT32_MAX;
 
 // (left id, right id) -> rank, rank -> merged id. If all ids fit, `Id` is uint16_t, which halves
@@ -52,7 +52,7 @@ class MergeTable {
         }
     }
 
-    // The rank of a pair; NO_RANK if it is not merged.
+    // The rank of a pair; NO_RANK if no merge has this pair.
     CS336_INLINE uint32_t rank(Id left, Id right) const { return find(left, right).rank(); }
 
     // The same in two steps: `find` computes the slot of a pair, and `rank` reads it later.

@@ -12,14 +12,14 @@
 
 namespace cs336 {
 
-// A constant hash table without collisions: a lookup reads one slot and does not branch. With
+// An immutable hash table without collisions: a lookup reads one slot and does not branch. With
 // linear probing, most lookups would cost a mispredicted branch, because the CPU cannot predict
 // whether the pairs of a new word have ranks.
 //
 // It uses hash and displace (Belazzougui, Botelho and Dietzfelbinger 2009). A first hash maps pairs
 // to buckets with two or three pairs on average. Each bucket has a factor, found by trial, with
 // which a second hash maps its pairs to free slots. The largest buckets are placed first. `Pair` is
-// an unsigned integer. Immutable, so threads can share it.
+// an unsigned integer type. Threads can share the table.
 template <class Pair>
 class PairRanks {
   public:
@@ -29,7 +29,7 @@ class PairRanks {
     PairRanks(const std::vector<Pair>& pairs, HashSeed seed) {
         bits_ = 4;
         while ((size_t{1} << bits_) < pairs.size() + pairs.size() / 4) ++bits_;
-        // Rarely, no factor works for some bucket. Then try again with other multipliers.
+        // In rare cases, no factor works for some bucket. Then try again with other multipliers.
         for (int attempt = 1; !place(pairs, seed); ++attempt) {
             seed = hash_seed_of(seed.block);
             if (attempt % 2 == 0) ++bits_;

@@ -28,8 +28,8 @@ class SegmentCutter {
         first = start_;
         size_t count = 0;
         while (count == 0 && start_ < end_) {
-            // Cut only between characters, which makes fewer segments that repeat almost as often.
-            // No branch depends on the filter, whose results are unpredictable.
+            // Cut only between characters: the segments are fewer and repeat almost as often. No
+            // branch depends on the filter, whose results are unpredictable.
             const uint8_t* const stop =
                 position_ + std::min<size_t>(CAPACITY - 1, end_ - position_);
             for (; position_ < stop; ++position_) {

@@ -17,8 +17,8 @@
 
 namespace cs336 {
 
-// Returns the spans of a text in order. A text that is not UTF-8 is converted little by little, so
-// that the converted span stays in the L2 cache.
+// Returns the spans of a text in order. A text that is not UTF-8 is converted span by span, so that
+// the converted span stays in the L2 cache.
 class TextCutter {
   public:
     // `span_size` is the approximate size of a span in bytes. `buffer` stores the converted text.
@@ -70,7 +70,7 @@ class TextCutter {
     bool fill(size_t wanted) {
         constexpr size_t LEAST = 1024;  // units at a time
         while (size_ < wanted && done_ < text_.length) {
-            // Choose the number of units so that their bytes hardly exceed `wanted`.
+            // Choose the number of units so that the buffer hardly exceeds `wanted` bytes.
             const size_t count = std::max((wanted - size_) / 4, LEAST);
             const size_t end = std::min(text_.length, done_ + count);
             const TextView units = {nullptr, end - done_, text_.kind};

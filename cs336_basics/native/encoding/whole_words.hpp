@@ -15,8 +15,8 @@ namespace cs336 {
 // A token and its id.
 using WholeWord = std::pair<std::string, uint32_t>;
 
-// Word -> id, in a sorted array, because no input can make its lookups slow. It contains only the
-// tokens that the merges do not make, which are usually few. Only new words are looked up.
+// Maps words to ids with a sorted array, because no input can make its lookups slow. It contains
+// only the tokens that the merges do not make, which are usually few. Only new words are looked up.
 class WholeWords {
   public:
     WholeWords() = default;

@@ -1,4 +1,4 @@
-// WordCache: the ids of pre-tokens and of their segments. Most words of a text occurred before.
+// WordCache: the ids of pre-tokens and segments. Most words in a text have occurred before.
 
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace cs336 {
 
-// The number of bytes that all caches of a tokenizer may use together. Threads can share it.
+// The number of bytes that all caches of a tokenizer may use in total. Threads can share it.
 class CacheBudget {
   public:
     explicit CacheBudget(size_t num_bytes)
@@ -43,7 +43,7 @@ class CacheBudget {
 };
 
 // Open addressing. A word of at most 15 bytes and its ids share one 32-byte entry, so a hit reads
-// one cache line and stores 16 bytes. A full cache that may not grow is cleared and filled again, a
+// one cache line and stores 16 bytes. A full cache that cannot grow is cleared and filled again, a
 // simple rule that keeps recent words.
 template <class Id>
 class WordCache {
@@ -65,7 +65,7 @@ class WordCache {
             } far;
         };
         Id count() const { return lanes[MAX_INLINE]; }
-        // Whether this is the entry of a key and contains the ids.
+        // Whether this is the entry of a key and contains its ids.
         CS336_INLINE bool is_near(const WordKey& key) const {
 #if defined(CS336_X86)
             const __m128i equal =
@@ -86,8 +86,8 @@ class WordCache {
     };
     static_assert(sizeof(Entry) == 32, "two entries to a cache line");
 
-    // Takes no memory before the first word, because many tokenizers are never used. The ownership
-    // of the budget is shared, because Python frees an encoder before the workers that it kept.
+    // Allocates nothing before the first word, because many tokenizers are never used. Ownership of
+    // the budget is shared, because Python frees an encoder before its kept workers.
     explicit WordCache(std::shared_ptr<CacheBudget> budget,
                        const HashSeed& seed = process_hash_seed())
         : seed_(seed), budget_(std::move(budget)) {}
@@ -138,7 +138,7 @@ class WordCache {
         const Entry& at(const WordKey& key) const { return entries[key.hash >> shift]; }
     };
     View view() const {
-        static const Entry NOTHING[2] = {};  // equals no key, because every word has a length
+        static const Entry NOTHING[2] = {};  // equals no key, because no word has length 0
         return table_.size() ? View{&table_[0], shift_} : View{NOTHING, 63};
     }
 
@@ -241,7 +241,8 @@ class WordCache {
     }
 
     bool grow() {
-        // Grow fourfold at first, because a new process fills the table and growing moves it.
+        // Grow fourfold at first, because a new process soon fills the table and each growth moves
+        // all entries.
         int bits = table_.size() ? bits_ + (bits_ < 20 ? 2 : 1) : FIRST_BITS;
         const int least = table_.size() ? bits_ + 1 : SMALLEST_BITS;
         for (; bits >= least; --bits) {

@@ -30,7 +30,7 @@ class WordGroupMerger {
     void clear() { size_ = 0; }
 
     // Add a word of 1 to MAX_LENGTH bytes, all of which must be in the vocabulary. The group must
-    // have less than CAPACITY words.
+    // have fewer than CAPACITY words.
     CS336_INLINE void add(const uint8_t* bytes, size_t length) {
         Word& word = words_[size_++];
         for (int32_t& number : word.numbers) number = UNRANKED;

@@ -1,6 +1,6 @@
-// BytePairs: the counts and occurrences of the pairs of single bytes, with which training starts.
+// BytePairs: the counts and occurrences of the byte pairs with which training starts.
 //
-// There are at most 65,536 such pairs, so they fit in an array. They are counted while the words
+// There are at most 65,536 byte pairs, so they fit in an array. They are counted while the words
 // are laid out (word_cells.hpp), with one thread for each part of the words.
 
 #pragma once
@@ -47,7 +47,7 @@ class BytePairs {
     // The entry of a pair in the whole text.
     const Entry& operator[](size_t index) const { return parts_[0][index]; }
 
-    // The number of occurrences of a pair in the parts before this one.
+    // The number of occurrences of a pair in the parts before `part`.
     uint32_t num_earlier(size_t part, size_t index) const {
         return part == 0 ? 0 : parts_[part][index].num_occurrences;
     }

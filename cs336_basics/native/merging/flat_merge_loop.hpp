@@ -4,8 +4,8 @@
 //
 // 1. Each token is stored in its first and last cell; see word_cells.hpp.
 //
-// 2. Postings may be stale. A pair keeps the positions of its occurrences from when it was counted,
-//    in ascending order, so that runs such as "aaaa" merge from the left. The cells show whether a
+// 2. Postings may be stale. A pair keeps the positions at which it occurred when it was counted, in
+//    ascending order, so that runs such as "aaaa" merge from the left. The cells show whether a
 //    posting is still valid.
 //
 // 3. Rare pairs are ignored. In real text, almost all pairs are too rare to be merged. Only pairs
@@ -47,8 +47,8 @@ namespace cs336 {
 template <class Token>
 class FlatMergeLoop final : public MergeLoop {
   public:
-    // Word i is data[offsets[i]:offsets[i + 1]]. Σ count·length must fit int64. The arrays are not
-    // needed after construction.
+    // Word i is data[offsets[i]:offsets[i + 1]]. Σ count·length must fit into int64. The arrays are
+    // not needed after construction.
     FlatMergeLoop(const uint8_t* data, const int64_t* offsets, const int64_t* counts,
                   int64_t num_words, const MergeOptions& options)
         : options_(options),
@@ -152,9 +152,9 @@ class FlatMergeLoop final : public MergeLoop {
     // The number of merges of the final vocabulary, including those of the existing vocabulary.
     int64_t num_all_merges() const { return options_.num_start_tokens + options_.num_merges; }
 
-    // Estimate the count of the last merged pair, with a formula from a dozen corpora. The estimate
-    // is low on purpose: if it is too low, a few more pairs are kept; if it is too high, the pairs
-    // must be counted again.
+    // Estimate the count of the pair that will be merged last, with a formula fitted to a dozen
+    // corpora. The estimate is low on purpose: if it is too low, a few more pairs are kept; if it
+    // is too high, the pairs must be counted again.
     int64_t guess_threshold() const {
         int64_t occurrences = 0, most = 0;
         for (size_t i = 0; i < BytePairs::NUM_PAIRS; ++i) {
@@ -199,13 +199,13 @@ class FlatMergeLoop final : public MergeLoop {
         }
     }
 
-    // Lower the threshold, which no kept pair reaches any more, and count the pairs again.
+    // Lower the threshold, which no kept pair reaches anymore, and count the pairs again.
     void count_pairs() {
         pairs_.clear();
         postings_.clear();
 
         // First count in a table without keys, where pairs may share a slot. Its sums are never too
-        // low, so they rule out pairs below the threshold without a table of all pairs.
+        // low, so they rule out pairs below the threshold, and no table of all pairs is needed.
         int bits = 16;
         while (bits < 24 && (size_t{1} << bits) < num_tokens_ / 2) ++bits;
         std::vector<int64_t> sums(size_t{1} << bits);
@@ -240,7 +240,7 @@ class FlatMergeLoop final : public MergeLoop {
     }
 
     // `most` is an upper bound for the count of any pair. The counts of merged pairs fall roughly
-    // as rank^-1.5.
+    // like rank^-1.5.
     int64_t lower_threshold(int64_t most) const {
         const double progress =
             double(options_.num_start_tokens + int64_t(merges.size())) / double(num_all_merges());

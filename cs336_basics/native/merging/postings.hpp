@@ -1,4 +1,4 @@
-// Posting lists: the positions at which every pair occurs.
+// Posting lists: the positions at which each pair occurs.
 
 #pragma once
 
@@ -16,7 +16,7 @@ namespace cs336 {
 using Position = uint32_t;  // index of a cell; see word_cells.hpp
 
 // Memory for posting lists. A list takes its memory from the largest free block, and merged pairs
-// release theirs. A bump allocator with one recycled region took 175 MB where this takes 112.
+// release theirs. A bump allocator with one recycled region took 175 MB; this pool takes 112 MB.
 class PostingPool {
   public:
     // Return room for `size` uninitialized positions.

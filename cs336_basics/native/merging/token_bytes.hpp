@@ -14,9 +14,9 @@ namespace cs336 {
 // existing vocabulary.
 class TokenBytes {
   public:
-    // If `byte_ranks` is null, tokens compare as their bytes. Otherwise, the token with the lower
-    // rank is greater; the rank of a byte is byte_ranks[byte], the rank of a merged token is its
-    // id.
+    // If `byte_ranks` is null, tokens are compared by their bytes. Otherwise, the token with the
+    // lower rank is greater. The rank of a byte is byte_ranks[byte]; the rank of a merged token is
+    // its id.
     explicit TokenBytes(const uint8_t* byte_ranks) : by_rank_(byte_ranks != nullptr) {
         for (int byte = 0; byte < 256; ++byte) {
             bytes_.push_back(uint8_t(byte));

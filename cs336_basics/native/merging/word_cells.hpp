@@ -1,8 +1,8 @@
 // WordCells: one array of cells that stores all words during training.
 //
 // There is one cell for each byte, and a NO_TOKEN cell between words. A token is written in its
-// first and its last cell, so that both neighbours of a token are found without links, however long
-// the word is:
+// first and last cells, so that both of its neighbours can be found without links, however long the
+// word is:
 //
 //     position   0   1   2   3   4   5   6        (the word "lower" after the merges
 //     cell       -   l   ow  ow  er  er  -         o+w and e+r; l is a token of one byte)
@@ -38,8 +38,8 @@ class WordCells {
   public:
     static constexpr Token NO_TOKEN = static_cast<Token>(-1);
 
-    // Lay out the words and count their byte pairs, in up to `num_threads` threads. The arrays are
-    // not needed afterwards. Throws std::overflow_error, Interrupted.
+    // Lay out the words and count their byte pairs, with up to `num_threads` threads. The arrays
+    // are not needed afterwards. Throws std::overflow_error, Interrupted.
     WordCells(const uint8_t* data, const int64_t* offsets, const int64_t* counts, int64_t num_words,
               bool sorted, size_t num_threads, InterruptCheck::KeepGoing keep_going,
               BytePairs& byte_pairs) {

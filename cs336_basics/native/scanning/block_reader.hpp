@@ -54,7 +54,7 @@ class BlockReader {
 
     size_t num_blocks() const { return first_block_.back(); }
 
-    // Read the text of a block, from the first safe cut in the block to the first after the block.
+    // Read the text of a block, from the first safe cut in the block to the first one after it.
     Failure read(size_t block, ReadState& state, const std::atomic<bool>& cancelled,
                  Text& text) const {
         const auto after = std::upper_bound(first_block_.begin(), first_block_.end(), block);
@@ -85,7 +85,7 @@ class BlockReader {
     }
 
   private:
-    // The number of bytes to read beyond a block at first: a safe cut is rarely further away.
+    // The number of bytes to read beyond a block at first. A safe cut is rarely further away.
     static constexpr size_t BEYOND = 4096;
     // The maximum step in a text without a cut; the read can be cancelled between steps.
     static constexpr size_t MAX_STEP = size_t{16} << 20;

@@ -19,7 +19,7 @@
 
 namespace cs336 {
 
-// A split pattern that matches every character, ready to scan. You can copy and share it.
+// A split pattern that matches every character, ready to scan. It can be copied and shared.
 class Scanner {
   public:
     Scanner() : Scanner(false, SimdLevel::SCALAR) {}
@@ -85,8 +85,8 @@ class Scanner {
     }
 
   private:
-    // Not part of `scan`, which needs the registers: as one function, encoding with a full cache
-    // takes 6 % longer.
+    // Not part of `scan`, which needs the registers: if both were one function, encoding with a
+    // full cache would take 6 % longer.
     template <class Batch, class Huge>
     CS336_NOINLINE void scan_program(const uint8_t* text, size_t size, Batch& batch,
                                      Huge& huge) const {

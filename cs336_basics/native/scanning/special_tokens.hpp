@@ -60,8 +60,8 @@ class SpecialTokens {
         return size;
     }
 
-    // The first occurrence of any token at or after `from`; if several tokens start at the same
-    // offset, the longest.
+    // The first occurrence of any token at or after `from`. If several tokens start at the same
+    // offset, it is the longest.
     Occurrence find_any(const uint8_t* text, size_t size, size_t from) const {
         for (size_t i = from; i < size; ++i) {
             const size_t token = longest_at(text, size, i);
@@ -103,7 +103,7 @@ class SpecialTokens {
 
     // The tokens sorted by their bytes, read forwards or backwards. Each further byte of a text
     // narrows the range of tokens that start like the text, so searching for many tokens takes
-    // hardly longer than searching for one.
+    // hardly any longer than searching for one.
     class SortedTokens {
       public:
         template <class ByteOf>

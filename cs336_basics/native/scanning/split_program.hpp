@@ -40,8 +40,8 @@ class DeadEnds {
 
     explicit DeadEnds(size_t num_states) : words_((num_states + 63) / 64) {}
 
-    // Call this at the first character at or after a multiple of STRIDE. Returns false if the state
-    // is known to lead to no match.
+    // Call this at the first character at or after each multiple of STRIDE. Returns false if the
+    // state is known to lead to no match.
     bool visit(size_t offset, size_t state) {
         const size_t word = word_of(offset, state);
         if (word < bits_.size() && bits_[word] >> (state % 64) & 1) return false;
@@ -125,8 +125,8 @@ class SplitProgram {
         return state.number_begin;
     }
 
-    // `fill` of scalar.hpp, for a pattern that matches every character. The result is the same as
-    // with repeated calls of `next`, which have a branch that is hard to predict at each end.
+    // `fill` from scalar.hpp, for a pattern that matches every character. The result is the same as
+    // with repeated calls of `next`, but each of those has a branch that is hard to predict.
     size_t fill(const uint8_t* text, size_t size, size_t& position, uint32_t* ends, size_t capacity,
                 ScanState& state) const {
         const size_t origin = position;
@@ -195,7 +195,7 @@ class SplitProgram {
         uint64_t word;
         std::memcpy(&word, p, 8);
         uint64_t letters = ascii_letters(word);
-        if (!any_case) letters &= word << 2;  // the bit of lower case
+        if (!any_case) letters &= word << 2;  // the lower-case bit
         const uint64_t others = ~letters & 0x8080808080808080ull;
         return others ? lowest_bit(others) / 8 : 8;
     }

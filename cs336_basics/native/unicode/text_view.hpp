@@ -144,8 +144,8 @@ CS336_INLINE bool are_all_three_bytes(const Unit (&block)[SIZE]) {
 // lone surrogate.
 template <class Unit>
 inline uint8_t* write_utf8_of(const Unit* units, size_t length, uint8_t* out) {
-    // Most characters have neighbours of the same UTF-8 length, so loops without branches convert
-    // them. These loops store up to one byte too many, so at least one unit must follow.
+    // Most characters have neighbours with the same UTF-8 length, so loops without branches convert
+    // them. These loops write up to one byte too many, so at least one unit must follow.
     constexpr size_t STEP = 8, ASCII_STEP = 16;
     uint32_t surrogates = 0;
     size_t i = 0;

@@ -24,7 +24,7 @@ inline Utf8Sequence utf8_sequence(const uint8_t* p, const uint8_t* end) {
     const uint8_t first = p[0];
     if (first < 0x80) return {1, true};
     size_t length;
-    // Some first bytes restrict the second byte, which excludes overlong forms, surrogates and code
+    // Some first bytes restrict the second byte, to exclude overlong forms, surrogates and code
     // points above U+10FFFF.
     uint8_t lowest = 0x80, highest = 0xBF;
     if (first >= 0xC2 && first <= 0xDF) {
@@ -177,7 +177,7 @@ inline size_t first_invalid_utf8(const uint8_t* text, size_t size) {
 // How to handle invalid UTF-8: replace it with U+FFFD, reject the text, or keep the bytes.
 enum class InvalidBytes { REPLACE, REFUSE, KEEP };
 
-// The invalid sequences of a text that were replaced.
+// The invalid sequences that were replaced in a text.
 struct Replaced {
     uint64_t sequences = 0;
     uint64_t bytes = 0;  // the total length
@@ -209,7 +209,7 @@ void for_each_part(const uint8_t* text, size_t size, ValidPart valid_part,
     }
 }
 
-// The invalid sequences of a text.
+// Find the invalid sequences in a text.
 inline Replaced invalid_utf8(const uint8_t* text, size_t size) {
     Replaced found;
     for_each_part(

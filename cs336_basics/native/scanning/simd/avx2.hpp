@@ -48,8 +48,8 @@ CS336_AVX2 CS336_INLINE uint64_t in_range(Halves v, int shift, int count) {
                 _mm256_cmpgt_epi8(_mm256_add_epi8(v.high, by), below));
 }
 
-// 0xFF for every byte from 0xC0 on with LEAD_IS_LETTER, 0x00 for all others, by two lookups of half
-// bytes as in utf8.hpp.
+// 0xFF for every byte from 0xC0 on with LEAD_IS_LETTER, 0x00 for all others. Uses two lookups of
+// half bytes, as in utf8.hpp.
 CS336_AVX2 CS336_INLINE __m256i lead_is_letter(__m256i v) {
     const __m256i low_half = _mm256_set1_epi8(0x0F);
     const __m256i rows = _mm256_broadcastsi128_si256(

@@ -3,8 +3,8 @@
 // Each class of characters has a 64-bit mask; bit i is set if byte i belongs to a character of this
 // class. Shifts and bitwise operations combine these masks into the mask of all pre-token starts. A
 // window always begins at the start of a pre-token, so windows share no state. The last three bytes
-// are left to the next window, because the text after them could change their starts. Masks of 64
-// bytes come from Langdale and Lemire 2019, "Parsing Gigabytes of JSON per Second".
+// are left to the next window, because the text after them could change their starts. The idea of
+// 64-byte masks is from Langdale and Lemire 2019, "Parsing Gigabytes of JSON per Second".
 
 #pragma once
 
@@ -32,7 +32,7 @@ struct Masks {
     uint64_t continuation;  // second and later bytes of characters
 };
 
-// What to find out about multi-byte characters. CLASSES: their classes; CASES: also their cases.
+// How to classify multi-byte characters. CLASSES: by class; CASES: also by case.
 // DEEPSEEK: classes, with marks as letters, up to the first character with its own rule in
 // `deepseek-v3`. These are Chinese characters, kana, and characters that are neither in a class nor
 // marks, punctuation or symbols.
@@ -41,8 +41,8 @@ enum class Wide { CLASSES, CASES, DEEPSEEK };
 // The lowest first byte of a three-byte character.
 constexpr uint8_t FIRST_OF_THREE = 0xE0;
 
-// Whether the block may contain Chinese characters or kana of `deepseek-v3`: U+3040 to U+30FF, and
-// U+4E00 to U+9FA5.
+// Whether the block may contain the Chinese characters and kana in `deepseek-v3`: U+3040 to U+30FF,
+// and U+4E00 to U+9FA5.
 CS336_INLINE bool may_be_kana(uint32_t block) {
     return block - (0x3040 >> 6) <= (0x30FF >> 6) - (0x3040 >> 6) ||
            block - (0x4E00 >> 6) <= (0x9FA5 >> 6) - (0x4E00 >> 6);

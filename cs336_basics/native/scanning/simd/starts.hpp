@@ -15,9 +15,9 @@
 
 namespace cs336 {
 
-// A mask of the bytes whose starts are certain if the bytes of `known`, a prefix of the window, are
-// classified. A start depends on all bytes before it and on at most three bytes after it (a
-// three-byte white space character and the byte after it).
+// Given a mask of the classified bytes, a prefix of the window, return a mask of the bytes that are
+// known to start or not to start a pre-token. This depends on all bytes before it and on at most
+// three bytes after it (a three-byte white space character and the byte after it).
 CS336_INLINE uint64_t certain(uint64_t known) { return known >> 3; }
 
 // A mask of the bytes before the first byte of `unknown`.
@@ -160,17 +160,17 @@ struct Cl100kStarts {
         const uint64_t other = ~(letter | m.number | m.space);
         const uint64_t gap = m.space & ~m.line_end;
 
-        // A line end directly after another one belongs to the same run. The carry of the addition
-        // propagates through the run.
+        // Line ends directly after a character of class OTHER belong to the same pre-token. The carry
+        // of the addition propagates through all of them.
         const uint64_t taken = m.line_end & ~(m.line_end + (m.line_end & other << 1));
 
         uint64_t unknown = Rules::WIDE == Wide::CLASSES ? 0 : m.wide;
         if (Rules::CONTROLS_DIFFER) unknown |= m.control;
         if (Rules::LINE_ENDS_WITH_SLASHES) unknown |= m.slash & taken << 1;
         if (Rules::CUTS_BEFORE_CAPITALS) {
-            // A mark without a letter before it may count as an other. In a word where an
-            // upper-case letter follows a letter without case, the word ends between the two unless
-            // a lower-case letter follows.
+            // A mark without a letter before it may count as an other. If an upper-case letter
+            // follows a letter without case, the word ends between the two, unless a lower-case
+            // letter comes next.
             const uint64_t uncased = letter & ~(m.upper | m.lower);
             unknown |= ((m.mark & ~(letter << 1)) | (m.upper & uncased << 1)) & ~m.continuation;
         }

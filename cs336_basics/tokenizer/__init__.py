@@ -1,4 +1,4 @@
-"""Merges to ids: the tokenizer, its files, and token files."""
+"""From merges to ids: the tokenizer, its files, and token files."""
 
 from cs336_basics.tokenizer.editing.extend import extend, token_parts
 from cs336_basics.tokenizer.editing.prune import Pruned, prune

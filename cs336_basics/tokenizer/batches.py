@@ -1,4 +1,4 @@
-"""Batch: checked texts that are encoded together."""
+"""Batch: texts that are checked and encoded together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BYTES_PER_WORKER = 1 << 18
 
 
 class Batch:
-    """Checked texts and the special tokens that become ids in them.
+    """Checked texts, and the special tokens in them that become ids.
 
     Args:
         texts: Iterable of str.
@@ -38,7 +38,7 @@ class Batch:
         disallowed_special: str | Collection[str],
     ) -> None:
         check_is_iterable("texts", texts, "texts")
-        if isinstance(texts, Mapping):  # iterating over rows of a Dataset gives column names
+        if isinstance(texts, Mapping):  # iterating over a batch of Dataset rows gives column names
             raise TypeError(
                 f"texts must be a list of texts, such as a column, got {short_repr(texts)}"
             )

@@ -1,4 +1,4 @@
-"""Ids to bytes and text. `errors` controls unknown ids and bytes that are not UTF-8."""
+"""Decoding of ids to bytes and text. `errors` controls unknown ids and invalid UTF-8."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cs336_basics.tokenizer.ids import EncodedBatch, plain_ids, sequences_of
 from cs336_basics.tokenizer.text_input import check_is_iterable
 
 DECODE_ERRORS = ("strict", "replace", "ignore")
-"""The values of `errors`: raise an error, read as U+FFFD, leave out. The names come from
+"""Values of `errors`: raise an error, replace with U+FFFD, or leave out. The names come from
 `bytes.decode`; here they apply to unknown ids as well."""
 
 _REPLACEMENT = "\ufffd".encode()
@@ -54,7 +54,7 @@ def decode(encoder: Encoder, ids: Iterable[SupportsIndex], errors: str) -> str:
 def decode_batch(
     encoder: Encoder, batch: Iterable[Iterable[SupportsIndex]] | EncodedBatch, errors: str | None
 ) -> list[str]:
-    """Return the text of each of several sequences of ids; see `Tokenizer.decode_batch`."""
+    """Return the text of each sequence of ids; see `Tokenizer.decode_batch`."""
     check_is_iterable("batch", batch, "sequences of ids")
     check_decode_errors(errors)
     texts = []
@@ -67,11 +67,11 @@ def decode_batch(
 
 
 def not_utf8(error: UnicodeDecodeError, start: int = 0) -> ValueError:
-    """Return the error for decoded bytes that are not UTF-8, with their offset.
+    """Return the error for invalid UTF-8 in decoded bytes, with its offset.
 
     Args:
-        error: Error of the decoder.
-        start: Offset of the decoder's input in the bytes of all ids.
+        error: Error raised by the decoder.
+        start: Offset of the decoder's input within the bytes of all ids.
     """
     return ValueError(
         f"the bytes of the ids are not UTF-8: {error.object[error.start]:#04x} at offset "

@@ -1,4 +1,5 @@
-"""Token ids: the dtype of arrays, encoded batches, and the sequences that `decode` accepts."""
+"""Token ids: their dtype in arrays, batches of encoded texts, and the sequences `decode`
+accepts."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ class _Batch(NamedTuple):
 
 
 class EncodedBatch(_Batch):
-    """A pair of arrays with the ids of several texts.
+    """The ids of several texts, as a pair of arrays.
 
     Attributes:
         ids: Ids of all texts, shape (num_tokens,).
@@ -58,22 +59,22 @@ class EncodedBatch(_Batch):
         return cls(*iterable)
 
     def arrays(self) -> list[TokenArray]:
-        """Return views of the ids of each text."""
+        """Return the ids of each text as views."""
         return [self.ids[start:end] for start, end in pairwise(self.offsets.tolist())]
 
 
 def token_dtype(vocab_size: int) -> np.dtype[Any]:
-    """Return uint16 if every id fits, else uint32; both little-endian."""
+    """Return uint16 if every id fits, else uint32. Both are little-endian."""
     return np.dtype("<u2" if vocab_size <= 1 << 16 else "<u4")
 
 
 def sequences_of(batch: Iterable[Any] | EncodedBatch) -> Iterable[Any]:
-    """Return the sequences of an EncodedBatch, or the argument itself."""
+    """Return the sequences in an EncodedBatch, or any other argument unchanged."""
     return batch.arrays() if isinstance(batch, EncodedBatch) else batch
 
 
 def is_plain_array(ids: Any) -> bool:
-    """Return whether ids are a plain array, not a subclass such as a masked array."""
+    """Return whether `ids` is a plain array and not a subclass such as a masked array."""
     return type(ids) in (np.ndarray, np.memmap)
 
 
@@ -82,7 +83,7 @@ def plain_ids(ids: Any) -> Iterator[int]:
 
     Raises:
         TypeError: If `ids` is not an iterable, or an item is a bool or not an integer.
-        ValueError: If an array or tensor does not have exactly one dimension.
+        ValueError: If an array or tensor is not one-dimensional.
     """
     if isinstance(ids, (str, bytes, bytearray)) or not isinstance(ids, Iterable):
         raise TypeError(f"ids must be an iterable of ints, got {short_repr(ids)}")

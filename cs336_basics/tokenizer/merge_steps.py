@@ -10,7 +10,7 @@ from cs336_basics.bpe.reference import Pair, Symbols, split_bytes
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
 MOST_BYTES = 1000
-"""Maximum length of the text in bytes. The time is quadratic in the length of a pre-token."""
+"""Maximum length of the text in bytes. Running time is quadratic in the length of a pre-token."""
 
 
 class MergeStep(NamedTuple):
@@ -28,13 +28,13 @@ class MergeStep(NamedTuple):
 
 
 class MergedWord(NamedTuple):
-    """A pre-token or special token, its merges and its ids.
+    """A pre-token or special token, with its merges and ids.
 
     Attributes:
         word: UTF-8 of the pre-token or special token.
         kind: "merged"; "special" for a special token; or "whole" for a pre-token that
             `ignore_merges` turns into a token without merges.
-        steps: Merges in order. Empty if the kind is not "merged".
+        steps: Merges in the order in which they are applied. Empty unless the kind is "merged".
         ids: Ids of the tokens.
     """
 
@@ -45,10 +45,10 @@ class MergedWord(NamedTuple):
 
 
 def merge_steps(tokenizer: Tokenizer, text: str) -> list[MergedWord]:
-    """Return the pre-tokens and special tokens of a short text, with every merge in each.
+    """Return the pre-tokens and special tokens of a short text, each with all its merges.
 
     Args:
-        tokenizer: Tokenizer with the merges.
+        tokenizer: Tokenizer whose merges are applied.
         text: Text of at most `MOST_BYTES` bytes, such as a word.
 
     Raises:
@@ -56,7 +56,7 @@ def merge_steps(tokenizer: Tokenizer, text: str) -> list[MergedWord]:
         ValueError: If the text is too long or `Tokenizer.encode` raises it.
     """
     check_is_tokenizer(tokenizer)
-    tokenizer.encode(text)  # raises the errors
+    tokenizer.encode(text)  # for its checks
     if (size := len(text.encode())) > MOST_BYTES:
         raise ValueError(f"text must have at most {MOST_BYTES:,} bytes, got {size:,}")
     encoder = tokenizer.encoder

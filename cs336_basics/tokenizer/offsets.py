@@ -1,4 +1,4 @@
-"""Offsets: the span of characters that each id of a text covers."""
+"""Offsets: the span of characters that each id covers in a text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
 from cs336_basics.tokenizer.text_input import explained
 
 Span = tuple[int, int]
-"""Start and end in characters: `text[start:end]`."""
+"""Start and end of a span in characters: `text[start:end]`."""
 
 
 def encode_with_offsets(

@@ -1,4 +1,4 @@
-"""Truncation and padding: sequences of ids of unequal lengths as one array with a mask."""
+"""Truncation and padding: turn sequences of different lengths into one array with a mask."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIDES = ("right", "left")
 _DTYPES = (np.dtype(np.int64), np.dtype(np.int32))
 
 MAX_ELEMENTS = 1 << 30
-"""Maximum number of ids in an array that `pad` makes. Without this limit, a single long sequence
+"""Maximum number of ids in an array returned by `pad`. Without this limit, a single long sequence
 among many short ones could exhaust the memory."""
 
 
@@ -34,7 +34,7 @@ class PaddedBatch(NamedTuple):
 
     Attributes:
         ids: Shape (batch, longest), int64 or int32.
-        mask: Shape (batch, longest), bool: True for ids of a sequence, False for padding.
+        mask: Shape (batch, longest), bool. True for ids of a sequence, False for padding.
     """
 
     ids: npt.NDArray[np.integer[Any]]
@@ -47,21 +47,19 @@ def truncate(
     *,
     side: str = "right",
 ) -> list[Any]:
-    """Return each sequence, shortened to at most `max_length` ids.
-
-    Args:
-        sequences: Lists or arrays of ids, or the result of `encode_batch_array`.
+    """Return each sequence, shortened to at most `max_length` ids. Args: sequences: Lists or arrays
+    of ids, or the result of `encode_batch_array`.
         max_length: Maximum number of ids in a sequence, at least 0.
         side: Side where ids are removed: `"right"` keeps the start, `"left"` keeps the end.
 
     Returns:
-        A slice of each sequence that is too long (a view if it is an array); other sequences
-        unchanged.
+        A slice of each sequence that is too long (a view if the sequence is an array), and the
+        other sequences unchanged.
 
     Raises:
         TypeError: If `sequences` does not contain sequences.
-        ValueError: If `side` is unknown, `max_length` is negative, or an array does not have
-            exactly one dimension.
+        ValueError: If `side` is unknown, `max_length` is negative, or an array is not
+            one-dimensional.
     """
     max_length = checked_integer("max_length", max_length, 0)
     _check_side("side", side)
@@ -85,20 +83,21 @@ def pad(
     multiple_of: int = 1,
     dtype: npt.DTypeLike = np.int64,
 ) -> PaddedBatch:
-    """Return sequences of ids as one array, and the mask that separates ids from padding.
+    """Return sequences of ids as one array, with a mask that separates ids from padding.
 
     Args:
-        sequences: Lists or arrays of ids of any lengths; or the result of `encode_batch_array`,
+        sequences: Lists or arrays of ids, of any lengths; or the result of `encode_batch_array`,
             which is many times faster.
-        pad_id: Fills the rest of the array. Any number works because the mask marks the padding:
-            the id of a special token, or -100 for targets that PyTorch's cross-entropy ignores.
-        side: Side of the padding: `"right"`, or `"left"` for generation, which needs the newest ids
-            in the last column.
+        pad_id: Value of the padding. Any number works because the mask marks the padding. Examples
+            are the id of a special token, and -100, which PyTorch's cross-entropy ignores in
+            targets.
+        side: Side to pad: `"right"`, or `"left"` for generation, which needs the newest ids in the
+            last column.
         max_length: Maximum number of ids in a sequence; longer sequences are truncated. Defaults to
             no limit.
-        truncate_side: Side where ids are removed, as `side` of `truncate`.
-        multiple_of: The width of the array is the longest length, rounded up to a multiple of this
-            number. A multiple equal to `max_length` makes all arrays equally wide.
+        truncate_side: Side where ids are removed; see the `side` argument of `truncate`.
+        multiple_of: Round the width of the array up to a multiple of this number. If it equals
+            `max_length`, all arrays have the same width.
         dtype: Dtype of the ids: int64, which PyTorch's embeddings expect, or int32.
 
     Returns:
@@ -145,7 +144,7 @@ def model_inputs(
     max_length: int | None,
     pad_id: int,
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """Return truncated and padded lists of ids, and their masks; see `Tokenizer.__call__`."""
+    """Truncate and pad lists of ids, and return them with their masks; see `Tokenizer.__call__`."""
     if padding not in (False, True, "longest", "max_length"):
         raise ValueError(
             f"padding must be True, False, 'longest' or 'max_length', got {short_repr(padding)}"
@@ -171,13 +170,13 @@ def model_inputs(
         return lists, [[1] * len(ids) for ids in lists]
     number = len(lists)
     if padding == "max_length":
-        lists = [*lists, [pad_id]]  # without a nonempty row, the width would be 0
+        lists = [*lists, [pad_id]]  # without a row that has ids, the width would be 0
     padded = pad(lists, pad_id=pad_id, multiple_of=(padding == "max_length" and max_length) or 1)
     return padded.ids[:number].tolist(), padded.mask[:number].astype(np.int8).tolist()
 
 
 def _mask(lengths: npt.NDArray[np.int64], multiple_of: int, side: str) -> npt.NDArray[np.bool_]:
-    """Return the mask of sequences of these lengths; see `pad`."""
+    """Return the mask for sequences of the given lengths; see `pad`."""
     width = -(-int(lengths.max(initial=0)) // multiple_of) * multiple_of
     if len(lengths) * width > MAX_ELEMENTS:
         raise ValueError(
@@ -191,7 +190,7 @@ def _mask(lengths: npt.NDArray[np.int64], multiple_of: int, side: str) -> npt.ND
 
 
 def _truncated_batch(batch: EncodedBatch, max_length: int | None, side: str) -> EncodedBatch:
-    """Shorten the sequences of a batch; see `truncate`."""
+    """Truncate the sequences in a batch; see `truncate`."""
     lengths = np.diff(batch.offsets)
     if max_length is None or lengths.max(initial=0) <= max_length:
         return batch
@@ -218,7 +217,7 @@ def _checked_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
 
 
 def _sliceable(sequence: Any, index: int) -> Any:
-    """Return a sequence of ids as an object with a length and slices."""
+    """Return a sequence of ids as an object that supports `len` and slicing."""
     if isinstance(sequence, (list, tuple)) or (is_plain_array(sequence) and sequence.ndim == 1):
         return sequence
     try:
@@ -236,7 +235,7 @@ def _check_batch_ids(batch: EncodedBatch, limits: np.iinfo[Any]) -> None:
 
 def _checked_ids(row: Any, index: int, limits: np.iinfo[Any]) -> Any:
     """Check that the ids of a sequence fit the dtype of `limits`, and return them."""
-    # Ids are checked together if possible, and one by one for other integer types and messages.
+    # Check all ids at once if possible; check them one by one for other integer types and errors.
     if isinstance(row, (list, tuple)) and set(map(type, row)) == {int}:
         low, high = min(row), max(row)
     elif is_plain_array(row) and row.dtype.kind in "iu":

@@ -1,6 +1,6 @@
-"""The `reference` backend: byte-pair encoding as in the papers. Slow; correct by definition.
+"""The `reference` backend: byte-pair encoding as in the papers. Slow, but correct by definition.
 
-The tests compare every faster encoder with this one. The algorithm comes from Sennrich, Haddow and
+Tests compare every faster encoder with this one. The algorithm comes from Sennrich, Haddow and
 Birch 2016, "Neural Machine Translation of Rare Words with Subword Units", and works on bytes as in
 GPT-2 (Radford et al. 2019): merge the adjacent pair that was learned first, the leftmost one if it
 occurs several times, and repeat. Hugging Face's tokenizers, tiktoken and llama.cpp do the same.
@@ -28,7 +28,7 @@ def encode_text(
     pattern: str = "gpt2",
     ignore_merges: bool = False,
 ) -> list[int]:
-    """Return the ids of a text: cut out special tokens, split into pre-tokens, merge.
+    """Return the ids of a text: cut out special tokens, split the rest into pre-tokens, and merge.
 
     Args:
         text: Any text.
@@ -36,7 +36,8 @@ def encode_text(
         merges: Pairs in the order in which they were learned. The index of a pair is its rank.
         special_tokens: Texts that become one id each. If they overlap, the longest wins.
         pattern: Split pattern: a name in PATTERNS or a regular expression.
-        ignore_merges: Whether to encode a pre-token that is a token as this token.
+        ignore_merges: Whether to encode a pre-token that is itself a token as that token, without
+            merging.
 
     Raises:
         KeyError: If a byte or special token is not in the vocabulary.
@@ -69,11 +70,11 @@ def merge_pretoken(pretoken: bytes, ranks: Mapping[Pair, int]) -> list[bytes]:
 
 
 def merge_pretoken_in_order(pretoken: bytes, merges: Iterable[Pair]) -> list[bytes]:
-    """Return the tokens of a pre-token after applying every merge once, in the order of learning.
+    """Return the tokens of a pre-token after applying every merge once, in the order learned.
 
-    The time for a word grows with the number of merges. The result equals `merge_pretoken` if every
+    The running time grows with the number of merges. The result equals `merge_pretoken` if every
     merge follows the merges that make its two tokens, as in every trained vocabulary. In a
-    vocabulary edited by hand, a pair may appear only after its merge was applied.
+    vocabulary edited by hand, a pair may appear only after its merge has been applied.
     """
     tokens = split_bytes(pretoken)
     for pair in merges:

@@ -1,4 +1,4 @@
-"""SpecialChoice: the special tokens that become ids, and those that are not allowed in a text."""
+"""SpecialChoice: choose the special tokens that become ids and those that raise an error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from cs336_basics.pretokenization import Splitter, split_special_tokens
 
 
 class SpecialSets(NamedTuple):
-    """Special tokens that become ids, and disallowed special tokens. All others are text."""
+    """Special tokens that become ids, and special tokens that are disallowed. All others are
+    text."""
 
     allowed: frozenset[str]
     disallowed: frozenset[str]
@@ -23,7 +24,7 @@ class SpecialSets(NamedTuple):
             start: Position of `text` in the whole text, in characters.
 
         Raises:
-            ValueError: If it does, with the token and its position.
+            ValueError: If the text contains one. The message includes the token and its position.
         """
         if not self.disallowed:
             return
@@ -47,11 +48,11 @@ class SpecialSets(NamedTuple):
 
 
 class SpecialChoice:
-    """Chooses special tokens for one call of `encode`.
+    """Chooses the special tokens for a call to `encode`.
 
     Args:
         all_special: All special tokens of the tokenizer.
-        in_order: The same tokens in the order in which messages list them.
+        in_order: The same tokens, in the order in which error messages list them.
     """
 
     def __init__(self, all_special: frozenset[str], in_order: Sequence[str]) -> None:
@@ -66,7 +67,7 @@ class SpecialChoice:
     ) -> frozenset[str]:
         """Return the allowed special tokens, after checking the text for disallowed ones.
 
-        The text may be bytes that are not UTF-8. See `Tokenizer.encode` for the other arguments.
+        The text may be bytes, even invalid UTF-8. See `Tokenizer.encode` for the other arguments.
 
         Raises:
             TypeError, ValueError: See `Tokenizer.encode`.
@@ -93,14 +94,14 @@ class SpecialChoice:
             disallowed = self._named("disallowed_special", disallowed_special, self._all - allowed)
         if both := allowed & disallowed:
             raise ValueError(
-                f"special token {min(both)!r} is both allowed and disallowed; remove one of these"
+                f"special token {min(both)!r} is both allowed and disallowed; remove one"
             )
         return SpecialSets(allowed, disallowed)
 
     def _named(
         self, name: str, tokens: str | Collection[str], everything: frozenset[str]
     ) -> frozenset[str]:
-        """Return the special tokens in the argument `name`; "all" means `everything`."""
+        """Return the special tokens given by the argument `name`; "all" means `everything`."""
         if tokens == "all":
             return everything
         given: Any = tokens

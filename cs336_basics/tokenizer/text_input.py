@@ -1,4 +1,4 @@
-"""Checks of texts that callers pass, and the errors for texts that cannot be encoded."""
+"""Checks for texts passed by callers, and errors for texts that cannot be encoded."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def replaced_utf8(data: bytes, errors: str) -> bytes:
 def explained(
     error: UnicodeEncodeError | AbsentByteError, text: str | bytes, start: int = 0
 ) -> ValueError:
-    """Return a ValueError with the character and position of an encoder's error.
+    """Return a ValueError that names the character and position where an encoder failed.
 
     Args:
-        error: Error of an encoder.
-        text: Text that it encoded.
+        error: Error raised by an encoder.
+        text: Text that was being encoded.
         start: Position of `text` in the whole text, in characters.
     """
     if isinstance(error, UnicodeEncodeError):
@@ -52,7 +52,7 @@ def explained(
 
 
 def absent_in_word(error: AbsentByteError, word: str | bytes) -> ValueError:
-    """Return a ValueError with the word that an encoder could not encode."""
+    """Return a ValueError that names the word that an encoder could not encode."""
     return ValueError(
         f"word {short_repr(word)} needs the byte {error.byte:#04x}, which is not in the vocabulary"
     )

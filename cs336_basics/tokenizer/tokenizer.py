@@ -1,10 +1,10 @@
-"""Tokenizer: text to ids and back, by byte-pair encoding with GPT-2's rules.
+"""Tokenizer: convert text to ids and back, by byte-pair encoding with GPT-2's rules.
 
 Special tokens are cut out of the text, the rest is split into pre-tokens, and each pre-token is
 merged by rank: the adjacent pair that was learned first is merged, the leftmost one if it occurs
 several times, until no known pair is left (Sennrich et al. 2016; Radford et al. 2019).
 
-The public class checks arguments and delegates. The three implementations are in `encoders/`.
+The public class checks arguments and delegates to one of three encoders; see `encoders/`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from cs336_basics.tokenizer.vocabulary import (
 TRAINING_FILE = "training.json"
 
 DEFAULT_CACHE_SIZE = 128 << 20
-"""Bytes of memory for cached words: enough for more than a million English words."""
+"""Memory for cached words in bytes: enough for more than a million English words."""
 
 
 class Tokenizer:
@@ -64,33 +64,36 @@ class Tokenizer:
         special_tokens: Texts that become one id each and are never split. If they overlap, the
             longest wins. Tokens that are not in the vocabulary get ids after its highest id.
         pattern: Split pattern: a name in PATTERNS or a regular expression. The named patterns match
-            all text. Text that your own expression does not match is dropped, as by `finditer`, and
-            decoding does not restore it; the first loss raises a warning with the share of bytes.
-        cache_size: Bytes of memory for cached words, shared by all threads; 0 disables the cache. A
-            full cache is emptied and filled again, so that it contains recent words.
+            all text. With your own expression, text that does not match is dropped, as by
+            `finditer`, and decoding does not restore it. The first time, a warning reports the
+            share of bytes dropped.
+        cache_size: Bytes of memory for cached words, shared by all threads; 0 disables the cache.
+            When the cache is full, it is emptied, so that it always contains recent words.
         backend: `"reference"`, `"python"` or `"native"`. All return the same ids. Defaults to
             `"native"` if the extensions are built and the highest id is below 2^32 - 1, else to
             `"python"`.
-        ignore_merges: Encode a pre-token that is an ordinary token as this token, whatever the
-            merges, as tiktoken does, and tokenizers with the option of this name (Llama 3).
+        ignore_merges: Whether to encode a pre-token that is itself an ordinary token as that token,
+            whatever the merges. tiktoken does so, as do Hugging Face tokenizers with this option
+            (Llama 3).
 
     Attributes:
         vocab: Mapping of id -> token, including special tokens; a copy of the argument.
-        merges, special_tokens: Lists, as given.
-        pattern, cache_size, backend, ignore_merges: As given.
+        merges, special_tokens: The arguments, as lists.
+        pattern, cache_size, backend, ignore_merges: The arguments.
         splitter: `Splitter` of the pattern and the special tokens.
         encoder: `Encoder` that does the work.
-        source: File, directory or name that the tokenizer was loaded from, or None; for messages.
+        source: File, directory or name that the tokenizer was loaded from, or None. Used in
+            messages.
 
-    Tokenizers can be shared between threads, forked, copied and pickled. The native backend
-    releases the GIL while it encodes.
+    Tokenizers can be shared between threads, copied and pickled, and survive a fork. The native
+    backend releases the GIL while it encodes.
 
     Raises:
         TypeError: If an item has the wrong type.
         ValueError: If two ids have the same bytes, an id is negative or above 32 bits, a token is
-            empty, a merge is repeated, a token of a merge is missing from the vocabulary, a special
+            empty, a merge is repeated, a token in a merge is missing from the vocabulary, a special
             token is empty or repeated, the pattern is invalid, or the backend is unknown or not
-            available. The message includes the item.
+            available. The message includes the offending item.
     """
 
     def __init__(
@@ -141,7 +144,7 @@ class Tokenizer:
         return {name: value for name, value in sorted(vars(self).items()) if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)  # including attributes of subclasses
+        vars(self).update(state)  # includes attributes of subclasses
         splitter = Splitter(self.pattern, list(self._vocabulary.special_ids))
         self._set(self._vocabulary, splitter, self.cache_size, self.backend)
 
@@ -152,7 +155,7 @@ class Tokenizer:
         )
 
     # ----------------------------------------------------------------- files
-    # Formats are imported on use because few programs need more than one.
+    # Formats are imported when used because few programs need more than one.
 
     @classmethod
     def from_files(
@@ -188,7 +191,7 @@ class Tokenizer:
         """Read the tokenizer.json that `save` or `python -m cs336_basics train-bpe` wrote.
 
         Args:
-            directory: Directory that contains the file, or the file itself. It may come from
+            directory: Directory that contains the file, or the file itself. The file may come from
                 another library.
             cache_size, backend: See the constructor.
 
@@ -210,14 +213,14 @@ class Tokenizer:
         cache_size: int = DEFAULT_CACHE_SIZE,
         backend: str | None = None,
     ) -> Tokenizer:
-        """Read a tokenizer.json of Hugging Face's tokenizers and transformers.
+        """Read a tokenizer.json written by Hugging Face's tokenizers or transformers.
 
         Args:
-            source: File, directory that contains the file, or name of a repository on the hub, such
-                as `openai-community/gpt2`. Repositories are downloaded by huggingface_hub.
+            source: The file, a directory that contains it, or the name of a repository on the hub,
+                such as `openai-community/gpt2`. Repositories are downloaded by huggingface_hub.
             revision: Branch, tag or commit of the repository.
-            ignore: Unsupported parts of the file to leave out: `"normalizer"` (normalize texts
-                yourself), `"post_processor"` (no tokens are added to a text), `"truncation"`,
+            ignore: Unsupported parts of the file to ignore: `"normalizer"` (normalize texts
+                yourself), `"post_processor"` (no tokens are added to a text), `"truncation"` or
                 `"padding"`.
             cache_size, backend: See the constructor.
 
@@ -267,7 +270,7 @@ class Tokenizer:
         cache_size: int = DEFAULT_CACHE_SIZE,
         backend: str | None = None,
     ) -> Tokenizer:
-        """Read a tiktoken rank file, an export for tiktoken, or an encoding by its tiktoken name.
+        """Read a tiktoken rank file, an export for tiktoken, or a tiktoken encoding by its name.
 
         Raises:
             FileNotFoundError, ValueError, ImportError, OSError: See `load_tiktoken`.
@@ -289,7 +292,7 @@ class Tokenizer:
     ) -> Tokenizer:
         """Read GPT-2's pair of files from their directory or by their paths.
 
-        Unlike `from_files`, it treats tokens that no merge makes as special tokens.
+        Unlike `from_files`, this method treats tokens that no merge makes as special tokens.
 
         Raises:
             FileNotFoundError, ValueError: See `load_gpt2`.
@@ -319,8 +322,8 @@ class Tokenizer:
     ) -> None:
         """Write the tokenizer as DIRECTORY/tokenizer.json, in Hugging Face's format.
 
-        The file contains everything that determines ids and is replaced atomically. A second file,
-        DIRECTORY/training.json, records the tokenizer's origin; nothing reads it.
+        The file contains everything that determines ids, and is replaced atomically. A second file,
+        DIRECTORY/training.json, records the tokenizer's origin for your information only.
 
         Args:
             directory: Directory to write to; created if it is missing.
@@ -333,7 +336,7 @@ class Tokenizer:
         provenance = {
             "tokenizer_hash": self.hash(),
             "library_version": cs336_basics.__version__,
-            # The tables of this version decide which characters are letters.
+            # The Unicode version determines which characters are letters.
             "unicode_version": unicode_version(),
         }
         write_json(os.path.join(directory, TRAINING_FILE), {**provenance, **(training or {})})
@@ -347,8 +350,8 @@ class Tokenizer:
     def hash(self) -> str:
         """Return the SHA-256 (64 hexadecimal digits) of everything that determines ids.
 
-        The hash does not depend on the order of the vocabulary and of the special tokens, or on
-        whether you pass the pattern by its name.
+        The hash does not depend on the order of the vocabulary or the special tokens, or on whether
+        you pass the pattern by name.
         """
         if self._hash is None:
             self._hash = self._vocabulary.hash(self.splitter.expression)
@@ -357,20 +360,19 @@ class Tokenizer:
     def add_special_tokens(self, special_tokens: Iterable[str]) -> list[int]:
         """Add special tokens to this tokenizer and return their ids.
 
-        A new token gets the next id, `vocab_size`. Tokens of the vocabulary keep their ids. A model
-        needs an embedding row for each new id. `hash` changes; `save` and pickles include the new
-        tokens.
+        A new token gets the next id, `vocab_size`. Existing tokens keep their ids. A model needs an
+        embedding row for each new id. `hash` changes; `save` and pickles include the new tokens.
 
         Other threads may encode and decode during the call; they see either none or all of the new
         tokens. Two threads must not add tokens at the same time, because one addition would be
         lost.
 
         Args:
-            special_tokens: List of str. Special tokens that the tokenizer already has are
-                unchanged.
+            special_tokens: List of str. Special tokens that the tokenizer already has keep their
+                ids.
 
         Raises:
-            TypeError, ValueError: See the constructor; nothing changes.
+            TypeError, ValueError: See the constructor; the tokenizer is then unchanged.
         """
         if isinstance(special_tokens, Mapping):
             raise TypeError(
@@ -384,7 +386,7 @@ class Tokenizer:
         )
         changed = type(self).__new__(type(self))
         changed._set(vocabulary, splitter, self.cache_size, self.backend)
-        # A single call, so that no thread sees a mixture of old and new attributes.
+        # A single call, so that no thread sees a mix of old and new attributes.
         vars(self).update(vars(changed))
         return [vocabulary.special_ids[token] for token in added]
 
@@ -465,20 +467,24 @@ class Tokenizer:
         """Return `input_ids` and `attention_mask`, as Hugging Face's tokenizers do.
 
         Args:
-            text: One text or several. Several texts are encoded by threads. No tokens are added.
-            padding: Length of the lists: True or `"longest"` pads to the longest list,
-                `"max_length"` pads to `max_length` ids. Defaults to no padding.
+            text: One text or several. Several texts are encoded in threads. No special tokens are
+                added.
+            padding: True or `"longest"` pads to the longest list; `"max_length"` pads to
+                `max_length` ids. Defaults to no padding.
             truncation: Whether to keep only the first `max_length` ids of a text.
-            max_length: Number of ids for `truncation` and `padding="max_length"`.
-            pad_id: Padding, as in `pad`. Defaults to `<|endoftext|>`, or to 0 without this token.
+            max_length: Number of ids to truncate or pad to, for `truncation` and
+                `padding="max_length"`.
+            pad_id: Id of the padding; see `pad`. Defaults to `<|endoftext|>`, or to 0 without that
+                token.
 
         Returns:
-            Lists of ids, and lists with 1 for an id and 0 for padding; a single list of each for a
-            single text.
+            `input_ids`, lists of ids, and `attention_mask`, lists with 1 for an id and 0 for
+            padding. For a single text, one list each.
 
         Raises:
-            TypeError, ValueError: See `encode` and `pad`; also if `padding` is unknown, or
-                `max_length` is missing, unused, or too small for a text without truncation.
+            TypeError, ValueError: See `encode` and `pad`. Also if `padding` is unknown,
+                `max_length` is missing or unused, or a text is longer than `max_length` without
+                truncation.
         """
         one = isinstance(text, str)
         lists = self.encode_batch([text] if isinstance(text, str) else text)
@@ -502,14 +508,14 @@ class Tokenizer:
             text: Any text.
             allowed_special: Special tokens that become ids: `"all"` or a collection. All others are
                 ordinary text. Defaults to every special token that is not disallowed.
-            disallowed_special: Special tokens that raise ValueError if the text contains them;
+            disallowed_special: Special tokens that raise ValueError if they occur in the text;
                 `"all"` means every special token that is not in `allowed_special`.
 
         Raises:
             TypeError: If `text` is not a str.
             ValueError: If the text contains a disallowed special token, a lone surrogate or a byte
-                without a token, with its position in characters; or if an item of `allowed_special`
-                or `disallowed_special` is not a special token.
+                without a token (the message includes its position in characters); or if an item of
+                `allowed_special` or `disallowed_special` is not a special token.
         """
         check_is_str(text)
         special = self._choose_special(text, allowed_special, disallowed_special)
@@ -530,24 +536,24 @@ class Tokenizer:
         """Return the ids of a text as an array, which is faster and smaller than a list.
 
         Args:
-            text: Text or its UTF-8.
+            text: Text, as str or UTF-8 bytes.
             num_workers: Number of threads; None means all cores. Defaults to 1.
-            errors: Treatment of bytes that are not UTF-8: `"replace"` reads them as U+FFFD,
-                `"strict"` raises ValueError, `"bytes"` encodes each as the token of this byte, so
-                that `decode_bytes` returns exactly `text`; see `exact_bytes.py`.
+            errors: How to handle invalid UTF-8: `"replace"` replaces it with U+FFFD, `"strict"`
+                raises ValueError, and `"bytes"` encodes each invalid byte as its single-byte token,
+                so that `decode_bytes` returns exactly `text` (see `exact_bytes.py`).
             allowed_special, disallowed_special: See `encode`.
 
         Returns:
-            Ids of shape (num_tokens,), dtype uint16, or uint32 if the vocabulary has ids from
-            65,536 on.
+            Ids of shape (num_tokens,), dtype uint16, or uint32 if the vocabulary has ids of 65,536
+            or more.
 
         Raises:
             TypeError: If `text` is neither str nor bytes.
-            ValueError: See `encode`; also if bytes are not UTF-8 (`"strict"`), with their offset,
-                or start with the byte order mark of UTF-16 or UTF-32.
+            ValueError: See `encode`. Also if bytes are not UTF-8 (`"strict"`; the message includes
+                their offset), or if they start with the byte order mark of UTF-16 or UTF-32.
 
         Warns:
-            UserWarning: If bytes were read as U+FFFD.
+            UserWarning: If invalid UTF-8 was replaced with U+FFFD.
         """
         check_errors(errors, ENCODING_ERRORS)
         if isinstance(text, bytes):
@@ -578,11 +584,9 @@ class Tokenizer:
         allowed_special: str | Collection[str] | None = None,
         disallowed_special: str | Collection[str] = (),
     ) -> list[list[int]]:
-        """Return the ids of each of several texts.
-
-        Args:
-            texts: Texts, which are encoded independently.
-            num_workers: Number of threads. Defaults to all cores, or to fewer for little text.
+        """Return the ids of each text. Args:
+            texts: Texts, encoded independently of each other.
+            num_workers: Number of threads. Defaults to all cores, or fewer if there is little text.
             allowed_special, disallowed_special: See `encode`.
 
         Raises:
@@ -599,7 +603,8 @@ class Tokenizer:
         allowed_special: str | Collection[str] | None = None,
         disallowed_special: str | Collection[str] = (),
     ) -> EncodedBatch:
-        """Return the ids of several texts in one array, which is faster and smaller than lists.
+        """Return the ids of several texts in one array, which is faster and smaller than using
+        lists.
 
         You can pass the result to `pad`, `truncate` and `decode_batch`. Its method `arrays()`
         returns one array of ids for each text.
@@ -608,8 +613,9 @@ class Tokenizer:
             texts, num_workers, allowed_special, disallowed_special: See `encode_batch`.
 
         Returns:
-            Pair of ids of shape (num_tokens,), with the dtype of `encode_array`, and offsets of
-            shape (num_texts + 1,), int64. Text i has the ids ids[offsets[i]:offsets[i + 1]].
+            A pair: the ids, of shape (num_tokens,) and the dtype of `encode_array`, and the
+            offsets, of shape (num_texts + 1,), int64. The ids of text i are
+            ids[offsets[i]:offsets[i + 1]].
 
         Raises:
             TypeError, ValueError: See `encode_batch`.
@@ -647,11 +653,12 @@ class Tokenizer:
     ) -> Iterator[int]:
         """Yield the ids of a text that arrives in chunks, keeping only a few chunks in memory.
 
-        The ids equal `encode("".join(iterable))` for any chunks: a pre-token or special token may
-        continue in the next chunk. You can pass an open file, whose lines are read as needed. Text
-        is buffered until the end of a pre-token is certain (see `pretokenization/safe_cuts.py`).
-        Usually this is a word or two; for a pattern that cannot be compiled, it is everything since
-        the last special token. The cache takes at most 448 KiB.
+        The ids equal `encode("".join(iterable))` however the text is divided into chunks: a
+        pre-token or special token may continue in the next chunk. You can pass an open file, whose
+        lines are read as needed. Text is buffered until the end of a pre-token is certain (see
+        `pretokenization/safe_cuts.py`). Usually the buffer is a word or two; with a pattern that
+        cannot be compiled, it is everything since the last special token. The word cache takes at
+        most 448 KiB.
 
         Args:
             iterable: Chunks of text.
@@ -674,27 +681,27 @@ class Tokenizer:
 
         Args:
             ids: Iterable of ints, such as a list, a NumPy array or a generator.
-            errors: Treatment of unknown ids and of bytes that are not UTF-8: `"strict"` raises
-                ValueError, `"replace"` reads each as U+FFFD, `"ignore"` leaves them out. By
-                default, unknown ids raise ValueError because they are a mistake, and invalid bytes
-                become U+FFFD because sequences are often cut within a character.
+            errors: How to handle unknown ids and invalid UTF-8: `"strict"` raises ValueError,
+                `"replace"` replaces each with U+FFFD, and `"ignore"` leaves them out. By default,
+                unknown ids raise ValueError because they are a mistake, and invalid bytes become
+                U+FFFD because sequences are often cut within a character.
 
         Raises:
             TypeError: If an id is not an integer.
             ValueError: If an id is unknown or bytes are not UTF-8, depending on `errors`; or if
                 `errors` is unknown.
         """
-        if errors is None:  # the usual case, without an extra call
+        if errors is None:  # the usual case: save a function call
             return self.encoder.decode(ids)
         return decoding.decode(self.encoder, ids, errors)
 
     def decode_bytes(self, ids: Iterable[SupportsIndex], errors: str | None = None) -> bytes:
-        """Return the bytes of ids, which may end within a character.
+        """Return the bytes of ids. They may end within a character.
 
         Args:
             ids: See `decode`.
-            errors: Treatment of unknown ids: `"strict"` or None raises ValueError, `"replace"`
-                reads each as the UTF-8 of U+FFFD, `"ignore"` leaves them out.
+            errors: How to handle unknown ids: `"strict"` or None raises ValueError, `"replace"`
+                replaces each with the UTF-8 of U+FFFD, and `"ignore"` leaves them out.
 
         Raises:
             TypeError, ValueError: See `decode`.
@@ -706,7 +713,7 @@ class Tokenizer:
     def decode_batch(
         self, batch: Iterable[Iterable[SupportsIndex]] | EncodedBatch, errors: str | None = None
     ) -> list[str]:
-        """Return the text of each of several sequences of ids.
+        """Return the text of each sequence of ids.
 
         Args:
             batch: Sequences of ids, or the result of `encode_batch_array`.
@@ -740,14 +747,15 @@ class Tokenizer:
         multiple_of: int = 1,
         dtype: npt.DTypeLike = np.int64,
     ) -> PaddedBatch:
-        """Return sequences of ids as one array of shape (batch, longest) and its mask.
+        """Return sequences of ids as one array of shape (batch, longest), with its mask.
 
         Args:
-            pad_id: Id as for `padding.pad`, or a special token of this tokenizer.
+            pad_id: An id (see `padding.pad`) or a special token of this tokenizer.
             sequences, side, max_length, truncate_side, multiple_of, dtype: See `padding.pad`.
 
         Raises:
-            TypeError, ValueError: See `padding.pad`; also if a str is not a special token.
+            TypeError, ValueError: See `padding.pad`. Also if `pad_id` is a str that is not a
+                special token.
         """
         if isinstance(pad_id, str):
             pad_id = self.special_token_id(pad_id)
@@ -768,6 +776,6 @@ def files_of_tokenizer(directory: str | os.PathLike[str]) -> list[str]:
 
 
 def check_is_tokenizer(tokenizer: object, name: str = "tokenizer") -> None:
-    """Raise TypeError if an argument is not a Tokenizer; `name` is the name of the argument."""
+    """Raise TypeError if the argument called `name` is not a Tokenizer."""
     if not isinstance(tokenizer, Tokenizer):
         raise TypeError(f"{name} must be a Tokenizer, got {short_repr(tokenizer)}")

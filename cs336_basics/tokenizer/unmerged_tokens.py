@@ -1,4 +1,4 @@
-"""Tokens that the merges of a tokenizer do not make, so that `ignore_merges` changes encodings."""
+"""Tokens that a tokenizer's merges do not make, so that `ignore_merges` changes encodings."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from cs336_basics.tokenizer.tokenizer import Tokenizer
 
 
 def unmerged_tokens(tokenizer: Tokenizer) -> list[bytes]:
-    """Return the tokens that only `ignore_merges` produces, in the order of their ids.
+    """Return the tokens that only `ignore_merges` can produce, in the order of their ids.
 
-    Special tokens and tokens that are not UTF-8 are left out because they are never pre-tokens.
+    Special tokens and tokens that are not valid UTF-8 are left out because they are never
+    pre-tokens.
     """
     if not tokenizer.ignore_merges:
         return []
@@ -36,7 +37,8 @@ def check_merges_suffice(tokenizer: Tokenizer, who: str) -> None:
     """Check that encoding with merges alone gives the same ids as `ignore_merges`.
 
     Raises:
-        ValueError: If it does not. The message includes a token and `who`, the user of the merges.
+        ValueError: If the ids differ. The message includes an example and `who`, the program that
+            would use the merges.
     """
     tokens = unmerged_tokens(tokenizer)
     if tokens:

@@ -1,4 +1,5 @@
-"""Printable forms of tokens, which mark white space, invisible and partial characters."""
+"""Printable forms of tokens, with white space, invisible characters and partial characters
+marked."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import itertools
 from collections.abc import Iterator
 
 BLANKS = {" ": "·", "\t": "→", "\n": "↵", "\r": "␍"}
-"""Marks for white space."""
+"""Visible marks for white space."""
 
 
 def visible(token: bytes) -> str:
@@ -21,8 +22,8 @@ def visible(token: bytes) -> str:
 def visible_parts(token: bytes) -> Iterator[tuple[str, str]]:
     """Yield the parts of a token as pairs of printable text and kind.
 
-    Kinds are "text"; "blank", for the marks of white space; "code", for characters that are not
-    printable, such as `<U+202E>`; and "byte", for bytes that are not UTF-8, such as `<f0>`.
+    The kinds are "text"; "blank", for marks of white space; "code", for unprintable characters,
+    such as `<U+202E>`; and "byte", for bytes that are not valid UTF-8, such as `<f0>`.
     """
     characters = map(_visible, token.decode("utf-8", "surrogateescape"))
     for kind, parts in itertools.groupby(characters, key=lambda part: part[1]):

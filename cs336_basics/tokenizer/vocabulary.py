@@ -14,7 +14,7 @@ from cs336_basics._support.messages import short_repr
 
 try:
     from cs336_basics.tokenizer._vocabulary import index_merges
-except ImportError:  # not built
+except ImportError:  # the extension is not built
     index_merges = None  # type: ignore[assignment]
 
 Pair = tuple[bytes, bytes]
@@ -24,14 +24,15 @@ ABSENT = -1
 """Placeholder for the id of a byte without a token."""
 
 MAX_ID = (1 << 32) - 1
-"""The highest id. Arrays of ids cannot store larger ids. In addition, Python does not randomize the
-hashes of integers, so a file with ids of any size could choose ids that all collide."""
+"""The highest valid id. Arrays of ids cannot store larger values. In addition, Python does not
+randomize the hashes of integers, so a file with unlimited ids could use ids whose hashes all
+collide."""
 TOKENIZER_FILE = "tokenizer.json"
-"""Name of the file of a saved tokenizer."""
+"""File name of a saved tokenizer."""
 
 
 class TokenizerParts(NamedTuple):
-    """The arguments of `Tokenizer` that a file contains."""
+    """The arguments of `Tokenizer` that a tokenizer file contains."""
 
     vocab: dict[int, bytes]
     merges: list[Pair]
@@ -46,17 +47,17 @@ class Vocabulary:
     Args:
         tokens: Mapping of id -> token.
         merges: Pairs of tokens in the order in which they were learned.
-        special_tokens: Special tokens of a Splitter. Tokens that are not in `tokens` get ids after
-            its highest id.
+        special_tokens: Special tokens of a Splitter. Those that are not in `tokens` get ids after
+            the highest id.
         ignore_merges: See `Tokenizer`.
 
     Attributes:
         tokens: Mapping of id -> token, including special tokens; a copy of the argument.
-        merges: List of pairs, as given.
-        ignore_merges: As given.
-        special_ids: Mapping of special token -> id, in the order given.
+        merges: The merges, as a list of pairs.
+        ignore_merges: The argument.
+        special_ids: Mapping of special token -> id, in the order of `special_tokens`.
         size: Highest id plus one.
-        byte_ids: Id of each of the 256 bytes, or ABSENT.
+        byte_ids: Id of each of the 256 bytes, or ABSENT if it has no token.
         merge_ids: Ids of the left, right and joined token of each merge, shape (num_merges, 3).
 
     Raises:
@@ -77,7 +78,7 @@ class Vocabulary:
         self.merges = list(merges)
         token_ids = _index_tokens(self.tokens)
         self.merge_ids = _index_merges(self.merges, token_ids)
-        if set(map(type, self.merges)) - {tuple}:  # lists cannot be keys of a dict
+        if set(map(type, self.merges)) - {tuple}:  # lists cannot be dict keys
             self.merges = [(left, right) for left, right in self.merges]
         self.special_ids: dict[str, int] = {}
         next_id = max(self.tokens, default=-1) + 1
@@ -116,7 +117,7 @@ class Vocabulary:
 
     @functools.cached_property
     def token_ids(self) -> dict[bytes, int]:
-        """Token -> id."""
+        """Mapping of token -> id."""
         return {token: token_id for token_id, token in self.tokens.items()}
 
     @functools.cached_property
@@ -127,13 +128,13 @@ class Vocabulary:
 
     @functools.cached_property
     def merged_ids(self) -> list[int]:
-        """List of rank -> id that the merge makes."""
+        """Id of the token that each merge makes, by rank."""
         merged_ids: list[int] = self.merge_ids[:, 2].tolist()
         return merged_ids
 
     @functools.cached_property
     def whole_words(self) -> dict[bytes, int]:
-        """Mapping of token -> id for the tokens that `ignore_merges` applies to."""
+        """Mapping of token -> id, for the tokens that `ignore_merges` applies to."""
         if not self.ignore_merges:
             return {}
         special = {token.encode() for token in self.special_ids}
@@ -141,7 +142,7 @@ class Vocabulary:
             token: token_id for token, token_id in self.token_ids.items() if token not in special
         }
 
-    # Arrays are in the order of the ids, so that equal vocabularies have equal pickles.
+    # Arrays are ordered by id, so that equal vocabularies have equal pickles.
 
     def __getstate__(self) -> dict[str, Any]:
         ids = sorted(self.tokens)
@@ -170,7 +171,7 @@ class Vocabulary:
 
 
 def longest_tokens(tokens: Mapping[int, bytes], special_tokens: Iterable[str] = ()) -> list[bytes]:
-    """Return the longest tokens in bytes, in the order of their ids, without special tokens."""
+    """Return the longest tokens (in bytes), ordered by id and without special tokens."""
     special = {special_token.encode() for special_token in special_tokens}
     learned = [tokens[token_id] for token_id in sorted(tokens) if tokens[token_id] not in special]
     most = max(map(len, learned), default=0)
@@ -178,12 +179,12 @@ def longest_tokens(tokens: Mapping[int, bytes], special_tokens: Iterable[str] = 
 
 
 def max_array_size(num_tokens: int) -> int:
-    """Return the maximum length of an array with an item for each id, including gaps."""
+    """Return the maximum length of an array with one item per id, including gaps."""
     return 8 * num_tokens + (1 << 20)
 
 
 def check_gaps(tokens: Mapping[int, bytes]) -> None:
-    """Check that an array with an item for each id would not consist mostly of gaps.
+    """Check that an array with one item per id would not consist mostly of gaps.
 
     Raises:
         ValueError: If the highest id is far above the number of tokens.
@@ -192,7 +193,7 @@ def check_gaps(tokens: Mapping[int, bytes]) -> None:
     if highest >= max_array_size(len(tokens)):
         raise ValueError(
             f"the highest id is {highest:,}, but the vocabulary has only {len(tokens):,} tokens; "
-            "use smaller ids, because this operation needs an array with an item for each id"
+            "use smaller ids, because this operation needs an array with one item per id"
         )
 
 
@@ -203,7 +204,7 @@ def explain_bad_id(token_id: int, token: object) -> str:
 
 def _index_tokens(tokens: dict[int, bytes]) -> dict[bytes, int]:
     """Check every item and return a mapping of token -> id."""
-    # Checking item by item takes four times as long, so it is done only for the message.
+    # Checking item by item takes four times as long, so it is done only to explain an error.
     if set(map(type, tokens)) <= {int} and set(map(type, tokens.values())) <= {bytes}:
         token_ids = dict(zip(tokens.values(), tokens, strict=True))
         in_range = not tokens or (min(tokens) >= 0 and max(tokens) <= MAX_ID)
@@ -235,7 +236,7 @@ def _index_tokens(tokens: dict[int, bytes]) -> dict[bytes, int]:
 
 
 def _index_merges(merges: list[Pair], token_ids: dict[bytes, int]) -> MergeIds:
-    """Check every merge and return the ids of its left, right and joined token."""
+    """Check every merge and return the ids of its left, right and joined tokens."""
     if index_merges is not None:
         ids = index_merges(merges, token_ids)  # None if a merge is invalid
         if ids is not None and not _has_repeated_pairs(ids):

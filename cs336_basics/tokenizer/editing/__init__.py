@@ -1,1 +1,1 @@
-"""Changes of a vocabulary: extending and pruning it, counting tokens, translating token files."""
+"""Changing a vocabulary: extend it, prune it, count its tokens, translate token files."""

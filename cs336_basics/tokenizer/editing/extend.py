@@ -3,13 +3,14 @@
 Like every other token, a word is made by merges. If the word is now encoded as t1, t2, ..., tk,
 `extend` appends the merge (t1, t2), encodes the word again, and repeats this until the word is a
 single token. The intermediate tokens, such as t1 t2, need ids too, so a word of k tokens adds up to
-k - 1 ids. (Other libraries cut added words out of the text before they split it. A word then needs
-a single id, but it is also cut out of longer words, and the text around it is split differently.)
+k - 1 ids. (Other libraries cut added words out of the text before they split it. Each word then
+needs only one id, but it is also cut out of longer words, and the surrounding text is split
+differently.)
 
 With `ignore_merges`, a word adds a single token and no merge.
 
-The new merges have the last ranks. Pre-tokens are merged as before, and then by the new merges, so
-a text keeps its ids if its old encoding contains no pair of a new merge.
+The new merges have the last ranks. They are applied after all old merges, so a text keeps its ids
+if its old encoding contains none of the new pairs.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ def extend(
 
     Args:
         tokenizer: Tokenizer to extend.
-        words: Texts that the split pattern keeps together, in the order in which they get ids.
+        words: Words to add, in the order of their new ids. The split pattern must not split them.
         special_tokens: See `Tokenizer.add_special_tokens`.
 
     Raises:
         TypeError: If `tokenizer` is not a Tokenizer, or another argument is not a list of str.
         ValueError: If a word is empty, contains a special token, is longer than MAX_WORD_LENGTH
-            bytes, is split by the pattern, or has a byte that is not in the vocabulary; or if
-            `add_special_tokens` raises it. The message includes the word.
+            bytes, is split by the pattern, or has a byte that is not in the vocabulary; the message
+            includes the word. Also if `add_special_tokens` raises it.
     """
     check_is_tokenizer(tokenizer)
     check_is_iterable("words", words, "words")
@@ -87,12 +88,12 @@ def token_parts(old: Tokenizer, new: Tokenizer) -> dict[int, list[int]]:
         new: The same tokenizer, extended or trained further.
 
     Returns:
-        Mapping of each id that only `new` has to the ids of its bytes in `old`. The list is empty
+        Mapping from each id that is only in `new` to the old ids of its bytes. The list is empty
         for special tokens and for tokens with a byte that is not in `old`.
 
     Raises:
         TypeError: If `old` or `new` is not a Tokenizer.
-        ValueError: If an id of `old` is another token in `new`.
+        ValueError: If an id stands for different tokens in `old` and `new`.
     """
     check_is_tokenizer(old, "old")
     check_is_tokenizer(new, "new")
@@ -116,8 +117,8 @@ def token_parts(old: Tokenizer, new: Tokenizer) -> dict[int, list[int]]:
 
 
 def _new_merges(word: bytes, ranks: dict[Pair, int]) -> list[Pair]:
-    """Return the merges that make a word one token, and add them to `ranks`."""
-    # Importing this module also loads the trainers, which a tokenizer does not need.
+    """Return the merges that make a word a single token, and add them to `ranks`."""
+    # Imported here because this module loads the trainers, which a tokenizer does not need.
     from cs336_basics.bpe.reference import merge_by_rank, split_bytes
 
     added: list[Pair] = []

@@ -1,9 +1,9 @@
-"""prune: make a vocabulary smaller and keep every remaining token reachable.
+"""prune: make a vocabulary smaller while keeping every remaining token reachable.
 
-Tokens are removed one by one. Each step removes the least frequent leaf of the merge tree, a token
-that no remaining merge joins, so every remaining token can still be made by its merges. Single
-bytes and special tokens stay. Words that contained a removed token are encoded again by the
-remaining merges, so that all counts are exact at every step.
+Tokens are removed one by one. Each step removes the least frequent leaf of the merge tree: a token
+that no remaining merge uses as a part. So the remaining merges can still make every remaining
+token. Single bytes and special tokens stay. Words that contained a removed token are encoded again
+with the remaining merges, so that all counts are exact at every step.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Pruned(NamedTuple):
     """A pruned vocabulary."""
 
     tokenizer: Tokenizer
-    """Tokenizer of the remaining tokens in their old order, with the ids 0, 1, 2, ..."""
+    """Tokenizer with the remaining tokens in their old order; their ids are 0, 1, 2, ..."""
     id_map: npt.NDArray[np.int64]
     """New id of each old id, or -1 if the token was removed; shape (old vocab_size,)."""
 
@@ -53,21 +53,23 @@ def prune(
 
     Args:
         tokenizer: Tokenizer to prune; it does not change.
-        vocab_size: Number of remaining tokens, including bytes and special tokens.
-        counts: Word frequencies: `WordCounts` (a dict of word -> count), or a Corpus, a file, a
-            glob, or a list of files and globs to count. All distinct words must fit in memory.
-        num_workers: Number of workers that count words. Defaults to all cores.
+        vocab_size: Number of tokens to keep, including bytes and special tokens.
+        counts: Word frequencies as `WordCounts` (a dict of word -> count), or text to count: a
+            Corpus, a file, a glob, or a list of files and globs. All distinct words must fit in
+            memory.
+        num_workers: Number of workers for counting words. Defaults to all cores.
 
     Returns:
-        The tokenizer and the map of its ids. Pass the map to `model.select_embeddings` to change a
-        model; use `translate_token_file` to change a token file.
+        The pruned tokenizer and the mapping from old to new ids. Pass the mapping to
+        `model.select_embeddings` to adapt a model; use `translate_token_file` to adapt a token
+        file.
 
     Raises:
         TypeError: If an argument has the wrong type.
         ValueError: If `vocab_size` exceeds the size of the vocabulary, or is too small for the
             bytes, the special tokens and their parts; if the highest id is far above the number of
-            tokens; if a count is negative; if the words were counted with another pattern or other
-            special tokens; or if `count_words` raises it.
+            tokens; if a count is negative; if the words were counted with a different pattern or
+            different special tokens; or if `count_words` raises it.
     """
     check_is_tokenizer(tokenizer)
     vocab_size = checked_integer("vocab_size", vocab_size, 1)
@@ -88,11 +90,11 @@ def prune(
 
 
 class MergeTree:
-    """Remaining tokens and merges, while tokens are removed.
+    """The tokens and merges that remain while tokens are removed.
 
     Attributes:
         tokens: Remaining ids.
-        merges: Mapping of id -> the pairs of ids that make it, in the order of their ranks.
+        merges: Mapping of id -> pairs of ids that make the token, in the order of their ranks.
         ranks: Mapping of (left id, right id) -> rank of the remaining merges.
         num_uses: Mapping of id -> number of remaining merges that use it as a part.
     """
@@ -128,7 +130,7 @@ class MergeTree:
         )
 
     def age(self, token_id: int) -> int:
-        """Return the rank of the first merge that makes a token, or a huge number without one."""
+        """Return the rank of the first merge that makes a token, or a huge number if none does."""
         pairs = self.merges.get(token_id)
         return self.ranks[pairs[0]] if pairs else 1 << 62
 
@@ -169,7 +171,7 @@ class WordUsage:
         self._tree = tree
         self.counts = [0] * tokenizer.vocab_size
         self._words: list[tuple[bytes, int]] = []
-        self._ids: list[list[int]] = []  # of each word
+        self._ids: list[list[int]] = []  # ids of each word
         # Id -> indices of words whose encoding contains or contained it.
         self._holders: defaultdict[int, list[int]] = defaultdict(list)
         for word, count in word_counts.items():
@@ -185,7 +187,8 @@ class WordUsage:
                 self._change(len(self._words) - 1, self._first_ids(tokenizer, word))
 
     def removed(self, token_id: int) -> set[int]:
-        """Encode the words with a removed token again; return the ids whose counts may differ."""
+        """Re-encode the words with a removed token; return the ids whose counts may have
+        changed."""
         changed: set[int] = set()
         for index in self._holders.pop(token_id, ()):
             before = self._ids[index]
@@ -217,7 +220,7 @@ class WordUsage:
 
 def _remove_rarest(tree: MergeTree, usage: WordUsage, number: int) -> None:
     """Remove the leaf with the lowest count `number` times; ties remove the youngest leaf."""
-    # An entry with an outdated count is skipped, because a newer entry follows it.
+    # Entries with an outdated count are skipped, because a newer entry follows.
     heap = [_entry(tree, usage, leaf) for leaf in tree.tokens if tree.is_leaf(leaf)]
     heapq.heapify(heap)
     for done in range(number):
@@ -226,7 +229,7 @@ def _remove_rarest(tree: MergeTree, usage: WordUsage, number: int) -> None:
         if not heap:
             raise ValueError(
                 f"vocab_size must be at least {len(tree.tokens):,}, the number of single bytes, "
-                "special tokens and tokens that special tokens are made of, got "
+                "special tokens and their parts, got "
                 f"{len(tree.tokens) - number + done:,}"
             )
         token_id = heapq.heappop(heap)[2]
@@ -243,7 +246,7 @@ def _entry(tree: MergeTree, usage: WordUsage, token_id: int) -> tuple[int, int, 
 
 
 def _renumbered(tokenizer: Tokenizer, tree: MergeTree) -> Pruned:
-    """Return the tokenizer of the remaining tokens."""
+    """Return a tokenizer with the remaining tokens, and the new ids."""
     id_map = np.full(tokenizer.vocab_size, -1, np.int64)
     kept = sorted(tree.tokens)
     id_map[kept] = np.arange(len(kept))

@@ -1,6 +1,6 @@
 """count_tokens: count the tokens of a vocabulary in a corpus or a token file.
 
-The text is encoded in threads and in constant memory, as by `encode_file`, but ids are counted
+As in `encode_file`, text is encoded in threads and in constant memory, but the ids are counted
 instead of written.
 """
 
@@ -43,8 +43,8 @@ def count_tokens(
 ) -> TokenCounts:
     """Return the number of occurrences of each token in a corpus.
 
-    The counts belong to the ids that `encode_file` would write: special tokens in the text count,
-    and no token spans two files or rows. Memory does not grow with the corpus.
+    The ids are those that `encode_file` would write: special tokens in the text are counted, and no
+    token spans two files or rows. Memory does not grow with the corpus.
 
     Args:
         tokenizer: Tokenizer that encodes the text.
@@ -55,7 +55,7 @@ def count_tokens(
         chunk_size: Bytes of text to encode at a time.
 
     Returns:
-        Counts of shape (vocab_size,), int64. Ids without a token have the count 0.
+        Counts of shape (vocab_size,), int64. Ids without a token have a count of 0.
 
     Raises:
         TypeError: If `tokenizer` is not a Tokenizer.
@@ -68,7 +68,7 @@ def count_tokens(
     check_is_tokenizer(tokenizer)
     check_gaps(tokenizer.vocab)
     corpus = Corpus.of(source)
-    corpus.by_plainness()[1].chunks()  # raises errors of Parquet files before the work starts
+    corpus.by_plainness()[1].chunks()  # raises errors in Parquet files before the work starts
     chunk_size = checked_integer("chunk_size", chunk_size, 1, note=" byte")
     task = EncodingTask.of(
         tokenizer, corpus.errors, chunk_size, document_starts=False, end_of_document=None
@@ -92,7 +92,7 @@ def count_tokens(
 
 
 def count_token_file(tokenizer: Tokenizer, path: str | os.PathLike[str]) -> TokenCounts:
-    """Return the number of occurrences of each id in a token file, which is read in chunks.
+    """Return the number of occurrences of each id in a token file, reading it in chunks.
 
     Args:
         tokenizer: Tokenizer that made the file.
@@ -104,7 +104,7 @@ def count_token_file(tokenizer: Tokenizer, path: str | os.PathLike[str]) -> Toke
     Raises:
         TypeError: If `tokenizer` is not a Tokenizer.
         FileNotFoundError, ValueError: See `load_token_file`.
-        ValueError: If an id is not below `vocab_size`, or the highest id of the vocabulary is far
+        ValueError: If an id is not below `vocab_size`, or the highest id in the vocabulary is far
             above the number of tokens.
     """
     check_is_tokenizer(tokenizer)
@@ -117,9 +117,9 @@ def count_token_file(tokenizer: Tokenizer, path: str | os.PathLike[str]) -> Toke
 
 
 def never_used(tokenizer: Tokenizer, counts: TokenCounts) -> list[int]:
-    """Return the ids of the tokens with count 0, in ascending order.
+    """Return the ids of the tokens with a count of 0, in ascending order.
 
-    A model learns nothing for these "glitch tokens": their rows stay as they were initialized.
+    A model learns nothing about these "glitch tokens": their embeddings stay as initialized.
     Special tokens and single bytes are left out because later texts may need them.
 
     Raises:
@@ -143,12 +143,12 @@ def never_used(tokenizer: Tokenizer, counts: TokenCounts) -> list[int]:
 
 
 def checked_ids(ids: TokenArray, vocab_size: int, path: str | os.PathLike[str]) -> TokenArray:
-    """Return a checked copy of ids of a token file.
+    """Return a checked copy of a token file's ids.
 
     Raises:
         ValueError: If an id is not below `vocab_size`.
     """
-    copy: TokenArray = np.array(ids)  # does not change with the file after the check
+    copy: TokenArray = np.array(ids)  # unaffected by later changes to the file
     highest = int(copy.max(initial=0))
     if highest >= vocab_size:
         raise ValueError(
@@ -159,6 +159,6 @@ def checked_ids(ids: TokenArray, vocab_size: int, path: str | os.PathLike[str]) 
 
 
 def _add_ids(counts: TokenCounts, ids: TokenArray) -> None:
-    """Add the number of occurrences of each id; ids must be below `len(counts)`."""
+    """Add the number of occurrences of each id to `counts`. Ids must be below `len(counts)`."""
     found = np.bincount(ids)
     counts[: len(found)] += found

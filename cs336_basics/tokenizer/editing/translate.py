@@ -1,6 +1,6 @@
-"""translate_token_file: convert a token file to another vocabulary without encoding the text again.
+"""translate_token_file: convert a token file to another vocabulary without re-encoding the text.
 
-Use it after you prune or extend a vocabulary, or train it further.
+Use it after pruning or extending a vocabulary, or training it further.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ def translate_token_file(
     *,
     overwrite: bool = False,
 ) -> dict[str, Any]:
-    """Write a token file with the ids of another vocabulary, in constant memory and atomically.
+    """Convert a token file to the ids of another vocabulary, in constant memory and atomically.
 
     A token that is not in the new vocabulary is replaced by the tokens that the new merges make
-    from its bytes. The file decodes to the same text. Its ids can differ from the ids of the text
-    encoded again, because parts of different tokens are not merged and additional merges of `new`
-    are not applied. Document starts move with the tokens.
+    from its bytes. The new file decodes to the same text. Its ids can differ from a new encoding of
+    the text, because parts of different tokens are not merged and merges that only `new` has are
+    not applied. Document starts move with the tokens.
 
     Args:
-        source: FILE.npy, made by `old`.
+        source: FILE.npy, encoded with `old`.
         destination: FILE.npy to write. It may be `source` if `overwrite` is true.
         old, new: Tokenizers with the same special tokens in the text.
         overwrite: Whether to replace an existing file.
@@ -55,9 +55,9 @@ def translate_token_file(
         TypeError: If `old` or `new` is not a Tokenizer.
         FileNotFoundError: If the source does not exist.
         FileExistsError: If the destination exists and `overwrite` is false.
-        ValueError: If the source is malformed or was made by another tokenizer than `old`, a byte
-            or special token of the file is missing in `new`, the highest id of `old` is far above
-            the number of its tokens, or the destination does not end in .npy.
+        ValueError: If the source is malformed or was made by a tokenizer other than `old`; if a
+            byte or special token in the file is missing from `new`; if the highest id in `old` is
+            far above its number of tokens; or if the destination does not end in .npy.
         OSError: If the destination cannot be written, for example because the disk is full.
     """
     check_is_tokenizer(old, "old")
@@ -81,11 +81,11 @@ def translate_token_file(
 
 
 class Translation:
-    """Maps each id of one vocabulary to ids of another, with flat arrays.
+    """Mapping from the ids of one vocabulary to ids of another, in flat arrays.
 
     Args:
         old, new: Tokenizers.
-        source: Path of the token file, for messages.
+        source: Path of the token file, for error messages.
     """
 
     def __init__(self, old: Tokenizer, new: Tokenizer, source: Path) -> None:
@@ -114,10 +114,10 @@ class Translation:
         self._flat: TokenArray = np.array(flat, token_dtype(new.vocab_size))
 
     def block(self, ids: TokenArray, begins: npt.NDArray[np.int64]) -> EncodedBlock:
-        """Return a block of new ids.
+        """Return the new ids as a block.
 
         Args:
-            ids: Old ids of shape (n,), n > 0.
+            ids: Old ids, shape (n,), n > 0.
             begins: Positions in `ids` where documents start, ascending.
         """
         ids = checked_ids(ids, self._vocab_size, self._source)

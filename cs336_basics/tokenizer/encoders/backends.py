@@ -1,4 +1,4 @@
-"""The backends of the tokenizer, and the choice of one for a tokenizer."""
+"""The backends of the tokenizer, and the function that chooses one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BACKENDS = ("reference", "python", "native")
 def make_encoder(
     vocabulary: Vocabulary, pattern: str, cache_size: int, backend: str | None = None
 ) -> Encoder:
-    """Return the encoder of a backend. Defaults to `native` if it is available, else `python`.
+    """Return an encoder. The backend defaults to `native` if it is available, else `python`.
 
     Raises:
         ValueError: If the backend is unknown or not available.

@@ -1,4 +1,4 @@
-"""Encoder: text to ids and back; one interface with three implementations.
+"""Encoder: convert text to ids and back. One interface, three implementations.
 
 | backend | file | splits | merges |
 |---|---|---|---|
@@ -7,8 +7,8 @@
 | `native` | `native_encoder.py` | C++ | C++, without the GIL |
 
 All return the same ids and raise the same errors; `backends.py` chooses one. The base class
-implements every operation with `encode_word`. Implementations override the operations that they
-can do faster.
+implements every operation with `encode_word`. Subclasses override the operations that they can do
+faster.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class AbsentByteError(Exception):
 
     Attributes:
         byte: Value of the byte.
-        item: Index of the text or file among several.
+        item: Index of the text or file, if there are several.
         offset: Offset of the byte in the UTF-8 of the text.
     """
 
@@ -67,9 +67,9 @@ class Encoder(ABC):
     vocabulary that become ids. Other special tokens are ordinary text.
 
     Attributes:
-        vocabulary, pattern: As given.
+        vocabulary, pattern: The arguments.
         all_special: All special tokens of the vocabulary.
-        may_drop: Whether the pattern can leave out parts of a text. Named patterns never do.
+        may_drop: Whether the pattern may leave out parts of a text. Named patterns never do.
 
     Every encoding method raises:
         AbsentByteError: If the vocabulary does not contain a byte of the text.
@@ -92,7 +92,7 @@ class Encoder(ABC):
         return pretokenize(text, self.pattern)
 
     def encode_words(self, words: Iterable[str]) -> Iterable[int]:
-        """Return the concatenated ids of pre-tokens."""
+        """Return the ids of pre-tokens, concatenated."""
         return chain.from_iterable(map(self.encode_word, words))
 
     def encode(self, text: str, special: frozenset[str]) -> list[int]:
@@ -145,7 +145,7 @@ class Encoder(ABC):
     def encode_batch(
         self, texts: list[str], special: frozenset[str], num_workers: int
     ) -> list[list[int]]:
-        """Return the ids of each of several texts.
+        """Return the ids of each text.
 
         Raises:
             AbsentByteError: With the index of the text as `item`.
@@ -184,7 +184,7 @@ class Encoder(ABC):
     def encode_documents(
         self, texts: Sequence[bytes], special: frozenset[str]
     ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
-        """Return the concatenated ids of texts of valid UTF-8, and the number of ids of each.
+        """Return the concatenated ids of valid UTF-8 texts, and the number of ids of each.
 
         Raises:
             AbsentByteError: With the index of the text as `item`.
@@ -231,19 +231,19 @@ class Encoder(ABC):
         return b"".join(tokens)
 
     def decode(self, ids: Iterable[SupportsIndex]) -> str:
-        """Return the text of ids; bytes that are not UTF-8 become U+FFFD."""
+        """Return the text of ids; invalid UTF-8 becomes U+FFFD."""
         return self.decode_bytes(ids).decode("utf-8", errors="replace")
 
 
 def offsets_of(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the start of each item in a concatenation of these lengths, and the end."""
+    """Return the offset of each item when items of these lengths are concatenated, and the end."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
 
 
 class FileEncoder(Encoder):
-    """An encoder that releases the GIL and encodes files in threads that also read them."""
+    """An encoder that releases the GIL and both reads and encodes files in threads."""
 
     @abstractmethod
     def encode_files(

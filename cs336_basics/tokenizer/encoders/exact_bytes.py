@@ -1,10 +1,10 @@
 """Lossless encoding of bytes that may not be UTF-8: `errors="bytes"`.
 
-Valid UTF-8 is encoded as text, and each invalid byte becomes the token of this byte. A byte is
+Valid UTF-8 is encoded as text, and each invalid byte becomes its single-byte token. A byte is
 invalid if it belongs to an incomplete or forbidden sequence, as in Python's decoder with
-`errors="surrogateescape"` (Unicode Standard, section 3.9). The texts before and after invalid bytes
-are split separately, and no merge or special token crosses these bytes. Decoding therefore restores
-every byte string, and valid UTF-8 has the same ids as its text.
+`errors="surrogateescape"` (Unicode Standard, section 3.9). The text on each side of an invalid byte
+is split separately, and no merge or special token crosses the byte. Decoding therefore restores
+every byte string, and valid UTF-8 gets the same ids as the text it encodes.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ EXACT = "bytes"
 """The value of `errors` for this encoding."""
 
 BATCH_SIZE = 4096
-"""Texts that are encoded in one call. Binary data has a short text every few bytes."""
+"""Number of texts to encode in one call. Binary data contains a short text every few bytes."""
 
 LARGE = 1 << 18
-"""Texts of at least this many bytes are encoded separately and in threads."""
+"""Texts of at least this many bytes are encoded separately, in threads."""
 
 
 def encode_exactly(
     encoder: Encoder, data: bytes, special: frozenset[str], num_workers: int = 1
 ) -> TokenArray:
-    """Return the ids of any bytes as an array of `token_dtype`; see the module docstring.
+    """Return the ids of arbitrary bytes as an array of `token_dtype`; see the module docstring.
 
     Args:
-        encoder: Encoder of the text between invalid bytes.
+        encoder: Encoder for the text between invalid bytes.
         data: Any bytes.
         special: Special tokens that become ids.
         num_workers: Number of threads for long texts.
@@ -44,7 +44,7 @@ def encode_exactly(
     """
     arrays = [np.zeros(0, token_dtype(encoder.vocabulary.size))]
     batch: list[tuple[bytes, bytes]] = []
-    offset = start = 0  # of the next text, of the batch
+    offset = start = 0  # offsets of the next text and of the batch
     for text, invalid in text_and_bytes(data):
         if len(text) >= LARGE or len(batch) == BATCH_SIZE:
             arrays.append(_encode_batch(encoder, batch, special, start))
@@ -69,7 +69,7 @@ def _encode_batch(
 ) -> TokenArray:
     """Return the ids of texts, each followed by invalid bytes.
 
-    `start` is the offset of the first text, for errors.
+    `start` is the offset of the first text, used in errors.
     """
     texts = [text for text, _ in batch]
     try:

@@ -21,7 +21,7 @@ from cs336_basics.tokenizer.vocabulary import ABSENT, Vocabulary, max_array_size
 MAX_VOCAB_SIZE = (1 << 32) - 1
 """The compiled encoder stores ids in 32 bits and reserves the highest value for absent bytes."""
 
-# Maximum number of cached subsets of the special tokens. Programs rarely use more.
+# Maximum number of subsets of the special tokens to cache. Programs rarely use more.
 _MAX_SPECIAL_SETS = 16
 
 
@@ -59,7 +59,7 @@ class NativeWordEncoder(Encoder):
         """As `Encoder`."""
         return self._compiled.encode_words(words, self._worker)
 
-    # The compiled decoder decodes lists and arrays of known ids. It returns None for other
+    # The compiled decoder handles lists and arrays of valid ids. It returns None for other
     # iterables and for invalid ids.
 
     def decode_bytes(self, ids: Iterable[SupportsIndex]) -> bytes:
@@ -76,7 +76,7 @@ class NativeWordEncoder(Encoder):
 class NativeEncoder(NativeWordEncoder, FileEncoder):
     """Compiled splitting, merging and decoding for split patterns with a scanner.
 
-    It encodes in several threads and without the GIL.
+    It encodes in several threads, without the GIL.
     """
 
     def __init__(self, vocabulary: Vocabulary, pattern: str, cache_size: int) -> None:
@@ -172,7 +172,8 @@ def compile_vocabulary(
 
 
 def compile_decoder(vocabulary: Vocabulary) -> Decoder:
-    """Return the compiled decoder of a vocabulary; it has no tokens if the gaps are too large."""
+    """Return the compiled decoder of a vocabulary; it is empty if the gaps between ids are too
+    large."""
     size = vocabulary.size
     if size > max_array_size(len(vocabulary.tokens)):
         size = 0

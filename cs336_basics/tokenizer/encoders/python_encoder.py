@@ -1,8 +1,8 @@
 """The `python` backend: merging by rank over ids, with a cache of words.
 
-Unlike `reference.py`, it works on ids instead of bytes, caches the ids of words, and merges very
-long words with a linked list. It is the default if the extensions are not built. The compiled
-encoder follows the same ideas.
+Unlike `reference.py`, it works on ids instead of bytes, caches the ids of words, and merges long
+words with a linked list. It is the default if the extensions are not built. The compiled encoder
+uses the same techniques.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cs336_basics.tokenizer.vocabulary import ABSENT, Vocabulary
 
 _NO_RANK = sys.maxsize
 
-# For words of at least this many bytes, a linked list is faster than a scan for each merge.
+# For words of at least this many bytes, a linked list is faster than scanning for each merge.
 _LONG_WORD = 100
 
 
@@ -47,7 +47,7 @@ class PythonEncoder(Encoder):
         return self.encode_bytes(word.encode())
 
     def encode_bytes(self, data: bytes) -> list[int]:
-        """Return the ids of a word of any bytes."""
+        """Return the ids of a word given as arbitrary bytes."""
         whole = self.vocabulary.whole_words.get(data)
         if whole is not None:
             return [whole]
@@ -78,16 +78,16 @@ class PythonEncoder(Encoder):
     def _merge_long(self, word: list[int]) -> Iterator[int]:
         """Merge by rank in O(n log n) time, with a linked list and the positions of each rank.
 
-        There are at most three positions per symbol: one at the start, and two for each merge,
-        which removes a symbol.
+        At most three positions are recorded per symbol: one at the start, and two for each merge,
+        because every merge removes a symbol.
 
         A rank's positions are recorded from left to right, so the first one is the leftmost.
-        Proof: until a merge crosses its ends, a part of the word is merged independently of its
-        neighbors. Of two parts with the same bytes, both have the same next merge whenever they
-        are in the same state, and the left part applies it first. So it is never behind, and its
-        pair is recorded first.
+        Proof: a part of the word is merged independently of its neighbors until a merge crosses its
+            ends. Consider two parts with the same bytes. Whenever they are in the same state, they
+            have the same next merge, and the left part applies it first. So the left part is never
+            behind, and its pair is recorded first.
 
-        Arrays need less memory than lists, so even a word of a megabyte benefits from the L2 cache.
+        Arrays need less memory than lists, so even a one-megabyte word benefits from the L2 cache.
         """
         rank_of = self.vocabulary.pair_ranks.get
         merged_ids = self.vocabulary.merged_ids
@@ -142,12 +142,12 @@ class PythonEncoder(Encoder):
 
 
 class WordCache(dict[str, list[int]]):
-    """Cache of pre-token -> ids: `cache[word]` encodes a missing word and adds it.
+    """Cache of the ids of pre-tokens. `cache[word]` encodes a missing word and adds it.
 
     The cache takes about `max_bytes` of memory and is emptied when it is full. Threads can share
-    it; at worst, a word is encoded twice or its size is counted slightly wrong. The ids are lists,
-    because Python keeps up to 2,000 freed tuples of every length, so that clearing a cache of
-    tuples would not free all memory.
+    it; at worst, a word is encoded twice or its size is counted slightly wrong. The ids are lists
+    because Python keeps up to 2,000 freed tuples of every length, so clearing a cache of tuples
+    would not free all memory.
     """
 
     # Additional memory of a cached word, measured with tracemalloc: its slot in the table, which is

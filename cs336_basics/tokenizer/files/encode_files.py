@@ -1,6 +1,6 @@
 """encode_file: encode a corpus to a token file, in constant memory and atomically.
 
-`encoded_blocks.py` makes the ids, `token_writer.py` writes them.
+`encoded_blocks.py` produces the ids; `token_writer.py` writes them.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def encode_file(
 ) -> dict[str, Any]:
     """Encode files of text to a token file, in constant memory.
 
-    The ids equal the ids of the whole text, for every number of workers and every chunk size. No
-    token spans two files or rows. The output file appears when it is complete; after an error, an
-    existing file is unchanged.
+    The ids do not depend on the number of workers or the chunk size. No token spans two files or
+    rows. The output file appears when it is complete; after an error, an existing file is
+    unchanged.
 
     Args:
         tokenizer: Tokenizer that encodes the text.
         source: A Corpus, or a file, a glob such as `"data/*.txt"`, or a list of files and globs for
-            `Corpus(source)`. Text is read as bytes, including line ends and byte order marks.
+            `Corpus(source)`. Line ends and byte order marks are kept.
         destination: FILE.npy; see `token_files.py` for the format.
         num_workers: Maximum number of threads, or of worker processes if the encoder does not
             release the GIL. Defaults to all cores.
@@ -56,40 +56,42 @@ def encode_file(
         overwrite: Whether to replace an existing file.
         chunk_size: Bytes of text to encode at a time.
         document_starts: Whether to write the positions where documents start, for
-            `load_document_starts`. A document starts at every file of text and every row, and after
-            every `end_of_document` in the text (by default `<|endoftext|>`, if the tokenizer has
-            this token). Documents without tokens are left out.
-        end_of_document: Special token to append to every row and every file of text that has tokens
-            and does not end with it.
+            `load_document_starts`. A document starts at the beginning of every text file and every
+            row, and after every `end_of_document` in the text (by default `<|endoftext|>`, if the
+            tokenizer has this token). Documents without tokens are left out.
+        end_of_document: Special token to append to every row and every text file that has tokens
+            and does not end with this token.
 
     Returns:
         Metadata of the file: tokenizer (its `source`), tokenizer_hash, vocab_size, dtype (uint16,
-        or uint32 for vocabularies with ids from 65,536 on), num_tokens, num_bytes (of the
-        uncompressed text), bytes_per_token, source (a path or a list of paths), library_version;
-        with `document_starts` also num_documents and document_separator (a special token or None);
-        with `end_of_document` also this token.
+        or uint32 if the vocabulary has ids of 65,536 or more), num_tokens, num_bytes (of the
+        uncompressed text), bytes_per_token, source (a path or a list of paths) and library_version;
+        with `document_starts`, also num_documents and document_separator (a special token or None);
+        with `end_of_document`, also that token.
 
     Raises:
         FileNotFoundError: If the source does not exist.
         FileExistsError: If the destination exists and `overwrite` is false.
-        ValueError: If the source is invalid (see Corpus), damaged, became shorter, does not have
-            the field or column, or is not UTF-8 (`errors="strict"`), with the offset; if the
-            destination does not end in .npy, or is a source; if `end_of_document` is not a special
-            token; or if a byte of the text is not in the vocabulary.
+        ValueError: If the source is invalid (see Corpus), is damaged, shrinks while it is read,
+            does not have the field or column, or is not UTF-8 (`errors="strict"`; the message
+            includes the offset); if the destination does not end in .npy or is a source; if
+            `end_of_document` is not a special token; or if a byte of the text is not in the
+            vocabulary.
         OSError: If a source cannot be read, or the destination cannot be written.
-        ImportError: If a library for the format is missing. The message has the install command.
-        RuntimeError: If a worker process died.
+        ImportError: If a library for the format is missing. The message includes the install
+            command.
+        RuntimeError: If a worker process dies.
 
     Warns:
-        UserWarning: If bytes that are not UTF-8 were read as U+FFFD, or the pattern does not match
-            all of the text, so that decoding does not restore it; with the share of bytes.
+        UserWarning: If invalid UTF-8 was replaced with U+FFFD, or the pattern does not match all of
+            the text, so that decoding does not restore it. The warning includes the share of bytes.
     """
     check_is_tokenizer(tokenizer)
     corpus = Corpus.of(source)
     destination = Path(destination)
     check_destination(destination, corpus.files, overwrite)
     chunk_size = checked_integer("chunk_size", chunk_size, 1, note=" byte")
-    corpus.by_plainness()[1].chunks()  # raises errors of Parquet files before the work starts
+    corpus.by_plainness()[1].chunks()  # raises errors in Parquet files before the work starts
     num_workers = resolve_num_workers(num_workers)
     task = EncodingTask.of(
         tokenizer, corpus.errors, chunk_size, document_starts=document_starts,
@@ -125,14 +127,14 @@ def write_token_file(
     """Write ids to a token file and return its metadata.
 
     Args:
-        tokenizer: Tokenizer that made the ids.
-        blocks: Generator of the ids, which is closed at the end.
+        tokenizer: Tokenizer that produced the ids.
+        blocks: Generator of the ids. It is closed at the end.
         destination: FILE.npy.
-        task: Task that the ids were encoded for.
+        task: Settings that the ids were encoded with.
         source: Source of the text, for the metadata.
-        changes: Changes of the text by reading. The changes of each block are added to it, and it
-            is reported by a warning at the end.
-        advance: Callback invoked with `bytes_read` of each block.
+        changes: Changes made to the text while reading it. The changes in each block are added, and
+            a warning at the end reports them all.
+        advance: Callback invoked with the `bytes_read` of each block.
 
     Raises:
         ValueError: If there are no ids.

@@ -1,4 +1,4 @@
-"""encode_rows: encode rows, in memory or a stream, to a token file in constant memory."""
+"""encode_rows: encode rows from memory or a stream to a token file, in constant memory."""
 
 from __future__ import annotations
 
@@ -36,28 +36,28 @@ def encode_rows(
 ) -> dict[str, Any]:
     """Encode rows to a token file.
 
-    Every row is a document, so no token spans two rows. The rows are read as needed and can be a
+    Every row is a document, so no token spans two rows. Rows are read as needed, so `rows` can be a
     stream. The output file appears when it is complete; after an error, an existing file is
     unchanged.
 
     Args:
         tokenizer: Tokenizer that encodes the text.
-        rows: Texts, str or UTF-8 bytes; or, with `field`, dicts, a Hugging Face dataset, or an
-            Arrow table or stream; see `texts_of_rows`.
+        rows: Texts (str or UTF-8 bytes) or, with `field`, dicts, a Hugging Face dataset, or an
+            Arrow table or stream. See `texts_of_rows`.
         destination: FILE.npy.
         field: Field or column that contains the text.
-        errors: Treatment of bytes that are not UTF-8 and of lone surrogates: `"replace"` reads them
-            as U+FFFD, `"strict"` raises ValueError, `"bytes"` encodes bytes losslessly.
+        errors: How to handle invalid UTF-8 and lone surrogates: `"replace"` replaces them with
+            U+FFFD, `"strict"` raises ValueError, and `"bytes"` encodes bytes losslessly.
         num_workers, overwrite, document_starts, end_of_document: See `encode_file`.
 
     Returns:
-        Metadata of the file; see `encode_file`. Its source is the type of `rows`.
+        Metadata of the file; see `encode_file`. Its `source` is the type of `rows`.
 
     Raises:
-        TypeError: If `rows` are not rows, or a row is not a text.
+        TypeError: If `rows` is not an iterable of rows, or a row is not a text.
         ValueError: If a row does not have the field, is not UTF-8 (`"strict"`), or has a byte that
-            is not in the vocabulary, with the index of the row; if there are no tokens; or if the
-            destination or special token is invalid.
+            is not in the vocabulary (the message includes the index of the row); if there are no
+            tokens; or if the destination or special token is invalid.
         FileExistsError, OSError, RuntimeError: See `encode_file`.
 
     Warns:

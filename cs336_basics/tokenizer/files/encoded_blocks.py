@@ -2,7 +2,7 @@
 
 A `FileEncoder`, which releases the GIL, reads plain text in its own threads. Other text (compressed
 text, JSON lines, Parquet) is read here and encoded in threads, batch by batch. With any other
-encoder, worker processes encode the batches. The ids are the same.
+encoder, worker processes encode the batches. The ids are the same in all cases.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DEFAULT_CHUNK_SIZE = 1 << 19
 """Bytes of text to encode at a time, enough to hide the cost of passing them to a worker."""
 
 LARGE_BATCH = 16 << 20
-"""Larger batches are encoded in the main thread, because only this thread can handle Ctrl-C."""
+"""Larger batches are encoded in the main thread, the only thread that can handle Ctrl-C."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -47,7 +47,8 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class EncodingTask:
-    """Settings for encoding text to a token file. A special id is None if there is no token."""
+    """Settings for encoding text to a token file. Ids of special tokens that are not used are
+    None."""
 
     errors: str
     splitter: Splitter
@@ -68,7 +69,7 @@ class EncodingTask:
         document_starts: bool,
         end_of_document: str | None,
     ) -> EncodingTask:
-        """Return the task that `encode_file` describes.
+        """Return the task for these arguments; see `encode_file`.
 
         Raises:
             ValueError: If `end_of_document` is not a special token.
@@ -94,7 +95,7 @@ class TextBatch:
 
     Attributes:
         blocks: The texts.
-        bytes_read: Number of stored bytes read so far.
+        bytes_read: Number of bytes read from storage so far.
     """
 
     blocks: list[TextBlock]
@@ -115,11 +116,11 @@ def encoded_blocks(
 ) -> Generator[EncodedBlock, None, None]:
     """Yield the ids of a corpus in order. Closing the generator ends the work.
 
-    Replacements in plain-text files are added to `changes`; each block has its other changes.
+    Replacements in plain-text files are added to `changes`; each block records its other changes.
     """
     encoder = tokenizer.encoder
     if not isinstance(encoder, FileEncoder):
-        # No more workers than there are chunks.
+        # More workers than chunks would be idle.
         num_workers = max(1, min(num_workers, -(-corpus.num_bytes // task.chunk_size)))
         yield from encode_batches(tokenizer, read_batches(corpus, task, 0), task, num_workers)
         return
@@ -192,7 +193,7 @@ def encode_batches(
         for batch in batches:
             yield encode_text_batch(encoder, batch, task)
         return
-    # A tokenizer is too large to send with every batch, so each worker reads it once.
+    # A tokenizer is too large to send with every batch, so each worker loads it once.
     with tempfile.TemporaryDirectory() as directory:
         tokenizer.save(directory)
         arguments = ((directory, tokenizer.backend, batch, task) for batch in batches)
@@ -212,7 +213,7 @@ def load_encoder_once(directory: str, backend: str | None) -> Encoder:
 
 
 def read_batches(corpus: Corpus, task: EncodingTask, bytes_read: int) -> Iterator[TextBatch]:
-    """Yield the texts of files of any kind, in batches of about `task.chunk_size` bytes."""
+    """Yield the text of files in any format, in batches of about `task.chunk_size` bytes."""
     blocks: list[TextBlock] = []
     num_bytes = 0
     for file, size in zip(corpus.files, corpus.sizes, strict=True):
@@ -264,7 +265,7 @@ def encode_text_batch(encoder: Encoder, batch: TextBatch, task: EncodingTask) ->
 def _encode_exactly(
     encoder: Encoder, blocks: list[TextBlock], texts: list[bytes]
 ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
-    """Return the concatenated ids of any bytes, and the number of ids of each text."""
+    """Return the concatenated ids of arbitrary bytes, and the number of ids of each text."""
     arrays = []
     for block, text in zip(blocks, texts, strict=True):
         try:
@@ -276,9 +277,9 @@ def _encode_exactly(
 
 
 def _checked_text(block: TextBlock, errors: str, changes: TextChanges) -> bytes:
-    """Return a text as valid UTF-8 and add replacements to `changes`.
+    """Return a text as valid UTF-8, and add any replacements to `changes`.
 
-    With `errors="bytes"`, bytes are returned unchanged.
+    With `errors="bytes"`, the bytes are returned unchanged.
     """
     if isinstance(block.text, bytes):
         if errors == EXACT:
@@ -319,7 +320,7 @@ def map_in_threads(
         function: Function that releases the GIL.
         items: Arguments of the function.
         num_workers: Number of threads.
-        run_here: Returns whether the calling thread should compute an item.
+        run_here: Function that returns whether the calling thread should compute an item.
     """
     executor = ThreadPoolExecutor(num_workers)
     pending: collections.deque[Future[Result]] = collections.deque()
@@ -341,7 +342,7 @@ def _completed(function: Callable[[Item], Result], item: Item) -> Future[Result]
     future: Future[Result] = Future()
     try:
         future.set_result(function(item))
-    except Exception as error:  # raised after the previous results
+    except Exception as error:  # raised only after the previous results
         future.set_exception(error)
     return future
 

@@ -16,7 +16,7 @@ from cs336_basics.tokenizer.files.token_files import TokenFile, open_token_file
 from cs336_basics.tokenizer.ids import TokenArray
 
 TokenPaths = PathsLike
-"""A token file, a glob, or several of both."""
+"""A token file, a glob, or a list of files and globs."""
 
 
 class JoinedTokens:
@@ -35,7 +35,7 @@ class JoinedTokens:
         shape: (number of ids,).
 
     Raises:
-        ValueError: If there is no array, or an array does not have exactly one dimension.
+        ValueError: If there are no arrays, or an array is not one-dimensional.
     """
 
     ndim = 1
@@ -43,7 +43,7 @@ class JoinedTokens:
     def __init__(self, parts: Sequence[npt.NDArray[np.integer[Any]]]) -> None:
         self.parts = tuple(parts)
         if not self.parts or any(part.ndim != 1 for part in self.parts):
-            raise ValueError("parts must be at least one array, each of one dimension")
+            raise ValueError("parts must be one or more one-dimensional arrays")
         self.dtype: np.dtype[Any] = np.result_type(*self.parts)
         self._ends = list(itertools.accumulate(len(part) for part in self.parts))
         self.shape = (self._ends[-1],)
@@ -71,7 +71,7 @@ class JoinedTokens:
         return JoinedTokens(self._between(start, stop))
 
     def _between(self, start: int, stop: int) -> list[npt.NDArray[Any]]:
-        """Return at least one view; empty parts are left out."""
+        """Return at least one view, without empty parts."""
         first = min(bisect.bisect_right(self._ends, start), len(self.parts) - 1)
         begin = self._ends[first] - len(self.parts[first])
         found = [self.parts[first][start - begin : max(start, stop) - begin]]
@@ -105,8 +105,8 @@ def open_token_files(
     for file in files:
         if file.metadata["tokenizer_hash"] != files[0].metadata["tokenizer_hash"]:
             raise ValueError(
-                f"{file.path}: made by another tokenizer than {files[0].path}; encode both texts "
-                "with the same tokenizer"
+                f"{file.path}: made by a different tokenizer than {files[0].path}; encode both "
+                "texts with the same tokenizer"
             )
     return files
 
@@ -114,7 +114,7 @@ def open_token_files(
 def load_token_files(
     paths: TokenPaths, *, vocab_size: int | None = None, tokenizer_hash: str | None = None
 ) -> TokenArray | JoinedTokens:
-    """Open token files as one sequence of ids, with nothing inserted between files.
+    """Open token files as a single sequence of ids, with nothing inserted between files.
 
     See `open_token_files`.
     """

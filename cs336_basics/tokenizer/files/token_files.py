@@ -1,4 +1,4 @@
-"""Token files: text as an array of ids that is mapped into memory.
+"""Token files: text stored as an array of ids that can be mapped into memory.
 
 FILE.npy contains these parts in this order:
 
@@ -8,9 +8,9 @@ FILE.npy contains these parts in this order:
     footer           32 bytes: end of the array, size of the metadata, magic number
 
 `np.load(FILE, mmap_mode="r")` maps the ids and ignores the other parts. The metadata is checked
-when the file is opened, because a model would learn noise from the ids of another tokenizer.
+when the file is opened, because a model would learn noise from another tokenizer's ids.
 
-`encode_files.py` makes token files from text; `token_writer.py` writes them.
+`encode_files.py` encodes text to token files; `token_writer.py` writes them.
 """
 
 from __future__ import annotations
@@ -120,9 +120,10 @@ def load_token_file(
 
     Args:
         path: FILE.npy, written by `encode_file`.
-        vocab_size: Vocabulary size of a model, which must be above all ids. Defaults to no check.
-        tokenizer_hash: `Tokenizer.hash()` of the tokenizer that must have made the file. Defaults
-            to no check.
+        vocab_size: Vocabulary size of the model, which every id must be below. Defaults to no
+            check.
+        tokenizer_hash: Expected hash of the tokenizer that made the file, from `Tokenizer.hash()`.
+            Defaults to no check.
 
     Returns:
         Ids of shape (num_tokens,), dtype uint16 or uint32.
@@ -130,8 +131,8 @@ def load_token_file(
     Raises:
         TypeError: If `vocab_size` is not an int, or `tokenizer_hash` is not a str.
         FileNotFoundError: If the file does not exist.
-        ValueError: If the file is not a token file, is damaged, or was made with another tokenizer
-            or a larger vocabulary.
+        ValueError: If the file is not a token file, is damaged, or was made with a different
+            tokenizer or a larger vocabulary.
     """
     return open_token_file(path, vocab_size=vocab_size, tokenizer_hash=tokenizer_hash).tokens
 

@@ -1,4 +1,4 @@
-"""Writing of token files: ids, document starts and metadata in one file, written atomically."""
+"""Writing token files: ids, document starts and metadata in one file, written atomically."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from cs336_basics.tokenizer.ids import TokenArray, token_dtype
 from cs336_basics.tokenizer.tokenizer import Tokenizer
 
 WRITE_BACK_SIZE = 2 << 20
-"""Bytes to write before asking the system to start writing them to the disk."""
+"""Number of bytes to write before asking the system to start flushing them to disk."""
 
 _STARTS_IN_MEMORY = 1 << 20
-"""Maximum bytes of document starts in memory; more are kept in a temporary file."""
+"""Maximum bytes of document starts in memory. Beyond that, they are kept in a temporary file."""
 
 Positions = npt.NDArray[np.int64]
 
@@ -36,12 +36,12 @@ class EncodedBlock:
     """The ids of a block of text or of several small texts.
 
     Attributes:
-        ids: Ids of shape (n,), valid until the next block is requested.
-        starts_document: Whether a file or row starts with the first id.
-        document_ends: Positions from 1 to n where a document ends, ascending.
+        ids: Ids, shape (n,), valid until the next block is requested.
+        starts_document: Whether the first id starts a file or row.
+        document_ends: Positions from 1 to n where documents end, in ascending order.
         num_bytes: Size of the text.
-        bytes_read: Number of stored bytes read so far, for progress.
-        changes: Changes of the text by reading and splitting; None if they are reported elsewhere.
+        bytes_read: Number of bytes read from storage so far, for the progress bar.
+        changes: Changes made while reading and splitting; None if they are reported elsewhere.
     """
 
     ids: TokenArray
@@ -58,14 +58,14 @@ def open_token_writer(
 ) -> Iterator[TokenWriter]:
     """Open FILE.npy for writing.
 
-    The file appears when the block ends without an exception. Call `TokenWriter.finish` at the end
-    of the block.
+    The file appears when the `with` block ends without an exception. Call `TokenWriter.finish` at
+    the end of the block.
 
     Args:
         destination: FILE.npy.
-        tokenizer: Tokenizer that makes the ids.
+        tokenizer: Tokenizer that produces the ids.
         document_starts: Whether to write the positions where documents start.
-        end_id: Id that every document must end with, or None for any.
+        end_id: Id that every document must end with, or None if documents may end with any id.
     """
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(atomic_writer(destination, "w+b"))
@@ -78,15 +78,15 @@ def open_token_writer(
 
 
 class TokenWriter:
-    """Writes ids, missing end ids of documents, and the positions where documents start.
+    """Writes ids, adds missing end ids to documents, and records where documents start.
 
     Args:
         file: Token file.
-        starts: Temporary file for document starts, or None to leave them out.
+        starts: Temporary file for document starts, or None to not write them.
         tokenizer, end_id: See `open_token_writer`.
 
     Attributes:
-        num_tokens: Number of ids so far.
+        num_tokens: Number of ids written so far.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class TokenWriter:
         self._end_id = end_id
         self._last: int | None = None  # the last id of this file or row
         self._ended = True  # the next id starts a document
-        self._unsent = 0  # bytes since the last request to write to the disk
+        self._unsent = 0  # bytes written since the last request to flush
         self.num_tokens = 0
         self._write_header()
 
@@ -121,12 +121,12 @@ class TokenWriter:
         self._ended = True
 
     def finish(self, metadata: dict[str, Any]) -> dict[str, Any]:
-        """Write document starts and metadata after the ids, and return the complete metadata.
+        """Write the document starts and metadata after the ids, and return the complete metadata.
 
         Call `end_document` first.
 
         Args:
-            metadata: Additional metadata, at least num_bytes, the size of the text.
+            metadata: Additional metadata, which must include num_bytes, the size of the text.
         """
         metadata = metadata | {
             "tokenizer": self._tokenizer.source,
@@ -164,18 +164,18 @@ class TokenWriter:
         self._start_write_back(ids.nbytes)
 
     def _start_write_back(self, num_bytes: int) -> None:
-        """Write to the disk while the next text is encoded, so that the final fsync is short."""
-        # On Linux, this advice makes the kernel start to write pages that are not on the disk yet.
-        # Other systems ignore it or do much the same.
+        """Start writing to disk while more text is encoded, so that the final fsync is short."""
+        # On Linux, this advice makes the kernel start writing dirty pages to disk. Other systems
+        # ignore it or do something similar.
         self._unsent += num_bytes
         if self._unsent >= WRITE_BACK_SIZE and hasattr(os, "posix_fadvise"):
             offset = self._file.tell() - self._unsent
-            with contextlib.suppress(OSError):  # a file system may refuse advice
+            with contextlib.suppress(OSError):  # the file system may reject the advice
                 os.posix_fadvise(self._file.fileno(), offset, self._unsent, os.POSIX_FADV_DONTNEED)
             self._unsent = 0
 
     def _write_header(self) -> None:
-        """Write NumPy's header, whose padding keeps its size independent of the number of ids."""
+        """Write the NumPy header, padded so that its size does not depend on the number of ids."""
         header = {
             "descr": np.lib.format.dtype_to_descr(self._dtype),
             "fortran_order": False,

@@ -1,1 +1,1 @@
-"""Encoding and decoding one piece at a time."""
+"""Encoding and decoding text piece by piece."""

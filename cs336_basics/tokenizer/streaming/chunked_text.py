@@ -1,4 +1,4 @@
-"""Encoding of a text in chunks, with only a few chunks in memory."""
+"""Encoding a text in chunks, with only a few chunks in memory."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
 from cs336_basics.tokenizer.special_tokens import SpecialSets
 from cs336_basics.tokenizer.text_input import explained
 
-# These limits keep encode_iterable below a megabyte: bytes to read before searching for a safe cut,
-# characters of a huge chunk to read at a time, and bytes of cached words.
+# These limits keep the memory of encode_iterable below a megabyte: bytes to read before searching
+# for a safe cut, characters of a huge chunk to read at a time, and bytes of cached words.
 READ_AHEAD = 1 << 11
 SLICE_SIZE = 1 << 13
 ITERABLE_CACHE_SIZE = 448 << 10
@@ -24,7 +24,7 @@ def encode_chunks(
     special: SpecialSets,
     cache_size: int,
 ) -> Iterator[int]:
-    """Yield the ids of a text in chunks; see `Tokenizer.encode_iterable`."""
+    """Yield the ids of a text given in chunks; see `Tokenizer.encode_iterable`."""
     encoder = encoder.with_own_cache(min(cache_size, ITERABLE_CACHE_SIZE))
     start = 0
     for text in independent_texts(chunks, special.splitter(splitter)):
@@ -38,11 +38,12 @@ def encode_chunks(
 
 
 def independent_texts(chunks: Iterable[str], splitter: Splitter) -> Iterator[str]:
-    """Regroup the chunks of a text so that each can be encoded separately, with the same ids.
+    """Regroup the chunks of a text so that each can be encoded separately without changing the ids.
 
     Raises:
         TypeError: If a chunk is not a str.
-        ValueError: If a chunk contains a lone surrogate, with its position in the whole text.
+        ValueError: If a chunk contains a lone surrogate. The message includes its position in the
+            whole text.
     """
     buffer = SafeCutBuffer(splitter.safe_cuts, READ_AHEAD)
     num_characters = 0

@@ -1,4 +1,4 @@
-"""IncrementalEncoder: encode text while it arrives; the counterpart of StreamingDecoder."""
+"""IncrementalEncoder: encode text as it arrives. It is the counterpart of StreamingDecoder."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
 
 class IncrementalEncoder:
-    """Encodes a text in chunks.
+    """Encodes a text that arrives in chunks.
 
     The concatenated ids equal the ids of `Tokenizer.encode_array` for the whole text. A chunk may
     end within a character, a special token or a pre-token. Text is buffered until the end of a
-    pre-token is certain (see `pretokenization/safe_cuts.py`). Usually this is a word or two; for a
-    pattern that cannot be compiled, it is everything since the last special token.
+    pre-token is certain (see `pretokenization/safe_cuts.py`). Usually the buffer is a word or two;
+    with a pattern that cannot be compiled, it is everything since the last special token.
 
     Args:
         tokenizer: Tokenizer that encodes the text.
-        errors: Treatment of bytes that are not UTF-8: `"replace"` reads them as U+FFFD, `"strict"`
-            raises ValueError, `"bytes"` encodes them losslessly (see `exact_bytes.py`).
+        errors: How to handle invalid UTF-8: `"replace"` replaces it with U+FFFD, `"strict"` raises
+            ValueError, and `"bytes"` encodes it losslessly (see `exact_bytes.py`).
         allowed_special, disallowed_special: See `Tokenizer.encode`. By default, all special tokens
             become ids.
 
     Raises:
         TypeError: If `tokenizer` is not a Tokenizer.
-        ValueError: If `errors` is unknown, or the tokenizer does not have a special token.
+        ValueError: If `errors` is unknown, or a given special token is not in the tokenizer.
     """
 
     def __init__(
@@ -54,17 +54,17 @@ class IncrementalEncoder:
         self._reset()
 
     def feed(self, text: str | bytes) -> list[int]:
-        """Add a chunk and return the ids that are now certain, sometimes none.
+        """Add a chunk and return the ids that are now certain. The list can be empty.
 
         Args:
-            text: Chunk of text, or of its UTF-8. You can mix both types.
+            text: Chunk of text, as str or UTF-8 bytes. The two types can be mixed.
 
         Raises:
             TypeError: If `text` is neither str nor bytes; the encoder keeps its state.
-            ValueError: If `text` contains a lone surrogate; the encoder keeps its state. If bytes
-                are not UTF-8 (`"strict"`) or have no token, with their offset in the whole text, or
-                if the text contains a disallowed special token, with its position in characters;
-                the encoder is then reset.
+            ValueError: If `text` contains a lone surrogate; the encoder keeps its state. Also if
+                bytes are not UTF-8 (`"strict"`) or have no token, or if the text contains a
+                disallowed special token; the message includes the position in the whole text, and
+                the encoder is reset.
         """
         if isinstance(text, str):
             try:
@@ -84,7 +84,7 @@ class IncrementalEncoder:
             ValueError: See `feed`.
 
         Warns:
-            UserWarning: If bytes were read as U+FFFD (`"replace"`).
+            UserWarning: If invalid UTF-8 was replaced with U+FFFD (`"replace"`).
         """
         ids = self._encode(self._buffer.rest())
         changes = self._changes
@@ -94,7 +94,7 @@ class IncrementalEncoder:
         return ids
 
     def _check_utf8(self, data: bytes) -> None:
-        """Reject bytes that are not UTF-8 before they are buffered."""
+        """Reject invalid UTF-8 before it is buffered."""
         waiting = self._checker.getstate()[0]  # the start of an incomplete character
         try:
             self._checker.decode(data)
@@ -108,8 +108,8 @@ class IncrementalEncoder:
     def _reset(self) -> None:
         self._buffer = SafeCutBuffer(self._cuts)
         self._changes = TextChanges()
-        self._offset = 0  # encoded bytes
-        self._num_characters = 0  # encoded characters
+        self._offset = 0  # bytes encoded so far
+        self._num_characters = 0  # characters encoded so far
         self._checker = codecs.getincrementaldecoder("utf-8")()
         self._num_fed = 0  # bytes that `_checker` has seen
 
@@ -118,7 +118,7 @@ class IncrementalEncoder:
             return []
         try:
             ids = self._ids(data)
-        except BaseException:  # the ids of `data` are lost
+        except BaseException:  # the ids of `data` would be lost
             self._reset()
             raise
         self._offset += len(data)

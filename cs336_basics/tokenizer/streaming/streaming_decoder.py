@@ -12,8 +12,8 @@ from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 class StreamingDecoder:
     """Decodes ids one at a time and returns only complete characters.
 
-    A character can consist of bytes from several tokens; an incomplete character waits for the next
-    id. The concatenated texts equal the result of `Tokenizer.decode` for all ids.
+    A character can consist of bytes from several tokens, so an incomplete character is held back
+    until the next id. The concatenated texts equal the result of `Tokenizer.decode` for all ids.
 
     Args:
         tokenizer: Tokenizer that decodes the ids.
@@ -29,11 +29,11 @@ class StreamingDecoder:
         check_decode_errors(errors)
         self._tokenizer = tokenizer
         self._errors = errors
-        self._num_bytes = 0  # of all pushed ids
+        self._num_bytes = 0  # in all pushed ids
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors=errors or "replace")
 
     def push(self, token_id: SupportsIndex) -> str:
-        """Return the characters that this id completes: often a word, sometimes an empty string.
+        """Add an id and return the characters that it completes: often a word, sometimes nothing.
 
         Raises:
             TypeError, ValueError: See `Tokenizer.decode`; the decoder keeps its state.

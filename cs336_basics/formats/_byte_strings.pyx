@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Compiled loops of byte_strings.py, over the tokens and merges in a tokenizer's file.
+"""Compiled versions of the loops in byte_strings.py over a file's tokens and merges.
 
 They halve the time to load GPT-2's vocabulary (benchmarks/NOTES.md). The tests compare them with
 the Python code.
@@ -54,7 +54,7 @@ def merges_of_strings(list pairs, const uint16_t[::1] byte_of_code):
 
 
 def merges_of_lines(str text, const uint16_t[::1] byte_of_code):
-    """Return `merges_of_strings` of the lines of a text, without making the lines."""
+    """Return `merges_of_strings` for the lines of a text, without making the lines."""
     cdef list merges = []
     cdef Py_ssize_t length = PyUnicode_GET_LENGTH(text), start = 0, stop
     while start <= length:
@@ -69,7 +69,7 @@ def merges_of_lines(str text, const uint16_t[::1] byte_of_code):
 
 
 cdef merge_of(str text, Py_ssize_t start, Py_ssize_t stop, const uint16_t[::1] byte_of_code):
-    """Return the merge written in these characters, or None."""
+    """Return the merge that these characters represent, or None if they represent none."""
     cdef Py_ssize_t space = PyUnicode_FindChar(text, c" ", start, stop, 1)
     left = token_of(text, start, space, byte_of_code)
     right = token_of(text, space + 1, stop, byte_of_code)
@@ -77,7 +77,7 @@ cdef merge_of(str text, Py_ssize_t start, Py_ssize_t stop, const uint16_t[::1] b
 
 
 cdef token_of(str text, Py_ssize_t start, Py_ssize_t stop, const uint16_t[::1] byte_of_code):
-    """Return the token written in these characters, or None."""
+    """Return the token that these characters represent, or None if they represent none."""
     cdef int kind = PyUnicode_KIND(text)
     cdef void* data = PyUnicode_DATA(text)
     if stop <= start:

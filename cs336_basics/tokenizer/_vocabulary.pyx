@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Ids of merges: a compiled loop that takes a third of the time of the same loop in Python."""
+"""Look up the ids of merges, in a third of the time that the same loop takes in Python."""
 
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t
@@ -12,11 +12,11 @@ cdef extern from "Python.h":
 
 
 def index_merges(list merges, dict token_ids):
-    """Return the ids of the left, right and joined token of each merge.
+    """Return the ids of the left, right and joined tokens of each merge.
 
     Returns:
-        Array of shape (num_merges, 3), uint32; None if a merge is not a tuple or list of two bytes,
-        or a token is not in `token_ids`.
+        Array of shape (num_merges, 3), uint32; or None if a merge is not a tuple or list of two
+        bytes objects, or a token is not in `token_ids`.
     """
     ids = np.empty((len(merges), 3), np.uint32)
     cdef uint32_t[:, ::1] rows = ids

@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Binding of native/encoding/decoder.hpp: ids to bytes and text.
+"""Binding of native/encoding/decoder.hpp: decode ids to bytes or text.
 
 Callers check arguments; the binding handles types, memory and the GIL.
 """
@@ -28,9 +28,9 @@ cdef extern from "encoding/decoder.hpp" namespace "cs336" nogil:
 
 cdef extern from *:
     """
-    // Return the value of a Python int, or UINT32_MAX if the object is not an int of 32 bits. Ints
-    // below 2^30 are read from their digits: an API call for each would take half of the decoding
-    // time.
+    // Return the value of a Python int, or UINT32_MAX if the object is not an int that fits 32
+    // bits. Ints below 2^30 are read from their digits: an API call for each would take half of the
+    // decoding time.
     static inline uint32_t small_int(PyObject* number) {
         if (!PyLong_CheckExact(number)) return UINT32_MAX;
     #if PY_VERSION_HEX >= 0x030C0000
@@ -60,11 +60,12 @@ cdef enum:
 
 
 cdef class Decoder:
-    """The tokens of a vocabulary by id.
+    """The tokens of a vocabulary, indexed by id.
 
     Args:
-        token_data, token_offsets: Arrays of dtype uint8 and int64. The token of id i is
-            `token_data[token_offsets[i] : token_offsets[i + 1]]`, empty for an id without a token.
+        token_data, token_offsets: Arrays of dtype uint8 and int64. Id i has the token
+            `token_data[token_offsets[i] : token_offsets[i + 1]]`, which is empty if the id is not
+            used.
 
     Raises:
         ValueError: If the tokens take more than 4 GiB.
@@ -84,8 +85,8 @@ cdef class Decoder:
     def decode(self, ids, bint as_text):
         """Return the bytes of a list or array of ids, or their text with U+FFFD for invalid UTF-8.
 
-        Returns None for other iterables, and if an id has no token or is not an int; the caller
-        then finds the reason.
+        Return None for other iterables, or if an id has no token or is not an int. The caller then
+        finds the reason.
         """
         cdef const uint16_t[::1] narrow
         cdef const uint32_t[::1] wide
@@ -116,7 +117,7 @@ cdef class Decoder:
             step = min(count - done, <size_t>STEP)
             for i in range(step):
                 some[i] = small_int(PyList_GET_ITEM(ids, done + i))
-            # UINT32_MAX, for objects that are not an int of 32 bits, is never a known id.
+            # Objects that are not 32-bit ints become UINT32_MAX, which is never a valid id.
             if not job.get().append(some, step):
                 return None
         return bytes_or_text(job.get(), as_text)

@@ -1,4 +1,4 @@
-"""Declarations of the C++ code that `_encoder.pyx` binds, from `native/encoding`."""
+"""Declarations of the C++ code in `native/encoding` that `_encoder.pyx` binds."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool

@@ -1,9 +1,10 @@
 # distutils: language = c++
-"""Binding of native/encoding/encoder.hpp, batch_encoder.hpp and file_encoder.hpp: text to ids.
+"""Binding of native/encoding/encoder.hpp, batch_encoder.hpp and file_encoder.hpp: encode text to
+ids.
 
 Callers check arguments; the binding handles types, memory, threads, signals and the GIL.
-`FileEncoding` is in this extension because it shares the workers of `Encoder`, and catching C++
-exceptions of another shared library is not portable.
+`FileEncoding` is in this extension because it shares workers with `Encoder`, and C++ exceptions
+cannot be caught portably across shared libraries.
 """
 
 import os
@@ -49,32 +50,32 @@ ctypedef fused id_t:
     uint16_t
     uint32_t
 
-# A waiting main thread checks for Ctrl-C at this interval.
+# How often the main thread checks for Ctrl-C while it waits.
 cdef int STEP_MILLISECONDS = 50
 
-# Bytes of text to encode at a time. The main thread checks for Ctrl-C between two spans.
+# Bytes of text to encode at a time. The main thread checks for Ctrl-C between spans.
 cdef size_t SPAN_SIZE = 1 << 19
 
-# The same for a text that must be converted to UTF-8, which then stays in the L2 cache.
+# Span size for text that must be converted to UTF-8. The converted text stays in the L2 cache.
 cdef size_t CONVERTED_SPAN_SIZE = 1 << 16
 
-# For longer texts, an array with room for one id per byte would be too large.
+# For texts longer than this, an array with room for one id per byte would be too large.
 cdef size_t MAX_DIRECT = 1 << 30
 
-# The size of the array for a batch is estimated from 1 in ESTIMATED_PARTS of its texts. Unused room
-# costs almost nothing, while an array that is too small must be copied to a larger one. The array
-# is shortened if less than LEAST_USED of it is used.
+# The array size for a batch is estimated from 1 in ESTIMATED_PARTS of its texts. Unused room costs
+# almost nothing, while an array that is too small must be copied to a larger one. The array is
+# shortened if less than the fraction LEAST_USED is used.
 cdef size_t ESTIMATED_PARTS = 16
 cdef double MORE_THAN_ESTIMATED = 1.25, LEAST_USED = 0.7
 
-# Maximum number of bytes or ids between two checks for Ctrl-C. This takes some hundredths of a
-# second, or up to 0.7 seconds for a single long word.
+# Maximum number of bytes or ids to process between two checks for Ctrl-C. This takes a few
+# hundredths of a second, or up to 0.7 seconds for a single long word.
 cdef size_t MAX_UNINTERRUPTED = 1 << 24
 
-# Shorter texts are encoded with the GIL, because releasing it would take longer.
+# Shorter texts are encoded without releasing the GIL, because releasing it would take longer.
 cdef size_t MIN_WITHOUT_GIL = 4096
 
-# Up to this vocabulary size, ids are kept as Python objects, so that making a list of ids only
+# Up to this vocabulary size, the ids are kept as Python objects, so that making a list of ids only
 # increments reference counts.
 cdef size_t MAX_KEPT_IDS = 1 << 20
 
@@ -101,7 +102,7 @@ cdef class SpecialSet:
 
 @cython.final
 cdef class Worker:
-    """State of one encoding thread, above all its cache of words."""
+    """State of one encoding thread, mainly its word cache."""
 
     cdef unique_ptr[EncodingWorker] worker
 
@@ -110,22 +111,22 @@ cdef class Encoder:
     """A compiled vocabulary for encoding.
 
     Args:
-        byte_ids: Id of every byte, or None for a byte without a token.
+        byte_ids: Id of each byte, or None for a byte without a token.
         merges: Array of shape (num_merges, 3), uint32: left id, right id, merged id, by rank.
         vocab_size: Highest id plus one.
-        pattern: Split pattern. Without a scanner for it, only `encode_words` can be called.
+        pattern: Split pattern. If it has no scanner, only `encode_words` can be called.
         cache_size: Bytes of memory for cached words, shared by all threads.
         simd_level: Name in `_scanner.simd_levels()`. Defaults to the fastest.
         whole_words: Mapping of bytes -> id for pre-tokens that become one token without merging.
 
     Attributes:
         scanned: Whether the pattern has a scanner.
-        dtype: Dtype of arrays of ids: uint16, or uint32 for ids from 65,536 on.
+        dtype: Dtype of id arrays: uint16, or uint32 if there are ids of 65,536 or more.
     """
 
     cdef unique_ptr[CppEncoder] encoder
-    cdef list idle         # workers
-    cdef list id_objects   # id -> int; None until needed
+    cdef list idle         # idle workers
+    cdef list id_objects   # int object of each id; None until needed
     cdef readonly bint scanned
     cdef Scanner scanner
     cdef bint narrow
@@ -161,7 +162,7 @@ cdef class Encoder:
     # ------------------------------------------------------------------ workers
 
     cdef Worker acquire(self):
-        # The GIL protects the list. A fork could leave a separate lock locked.
+        # The GIL protects the list. A separate lock could stay locked after a fork.
         cdef Worker worker
         if self.idle:
             return self.idle.pop()
@@ -184,7 +185,8 @@ cdef class Encoder:
         self.idle.append(worker)
 
     def streaming_worker(self, size_t cache_size):
-        """Return a worker for `encode` and `encode_words` with its own cache of `cache_size`."""
+        """Return a worker for `encode` and `encode_words`, with its own cache of `cache_size`
+        bytes."""
         cdef Worker worker = Worker()
         worker.worker = self.encoder.get().make_worker(cache_size if cache_size else 1)
         return worker
@@ -192,7 +194,7 @@ cdef class Encoder:
     # ------------------------------------------------------------------ lists of ids
 
     def encode(self, text, SpecialSet special not None, Worker worker=None):
-        """Return the ids of a text, str or valid UTF-8, as a list of int.
+        """Return the ids of a text (str or valid UTF-8 bytes) as a list of int.
 
         Raises:
             AbsentByteError: If the vocabulary does not contain a byte of the text.
@@ -224,7 +226,7 @@ cdef class Encoder:
                 self.release(used)
 
     def encode_words(self, words, Worker worker=None):
-        """Return the ids of pre-tokens, an iterable of str, as a list of int.
+        """Return the ids of pre-tokens (an iterable of str) as a list of int.
 
         Raises:
             AbsentByteError: See `encode`; `item` is the index of the word.
@@ -254,7 +256,7 @@ cdef class Encoder:
                 self.release(used)
 
     def encode_batch(self, list texts, SpecialSet special not None, int num_workers):
-        """Return the ids of each of several texts as a list of lists.
+        """Return the ids of each text, as a list of lists.
 
         Raises:
             AbsentByteError, UnicodeEncodeError: See `encode`; `item` is the index of the text.
@@ -278,7 +280,7 @@ cdef class Encoder:
         try:
             job.reset(new BatchEncoder(pointers, self.id_size, views, special.special))
             job.get().start()
-            # This thread makes the lists of a group while other threads encode the next groups.
+            # This thread makes the lists for a group while other threads encode the next groups.
             for group in range(job.get().num_groups()):
                 wait_group(job.get(), group, texts)
                 data = job.get().ids(group)
@@ -298,7 +300,7 @@ cdef class Encoder:
                 self.release(worker)
 
     cdef list to_list(self, const void* ids, size_t count, bint keep):
-        """Return ids as a list; `keep` allows keeping int objects for later calls."""
+        """Return ids as a list. `keep`: whether to keep the int objects for later calls."""
         if self.id_objects is None and keep and self.vocab_size <= MAX_KEPT_IDS:
             self.id_objects = list(range(self.vocab_size))
         if self.narrow:
@@ -332,7 +334,7 @@ cdef class Encoder:
             raise
 
     def encode_documents(self, list texts, SpecialSet special not None, int num_workers):
-        """Return two arrays: the concatenated ids of texts, and the number of ids of each text.
+        """Return two arrays: the concatenated ids of the texts, and the number of ids of each text.
 
         Raises:
             AbsentByteError, UnicodeEncodeError: See `encode`; `item` is the index of the text.
@@ -342,9 +344,11 @@ cdef class Encoder:
         return self.encode_in_threads(texts, views, special, num_workers)
 
     cdef encode_spans(self, text, SpecialSet special):
-        """Return the ids of a text, or None if a span is too long to encode uninterrupted."""
+        """Return the ids of a text, or None if a span is too long to encode without
+        interruption."""
         cdef TextView view = view_text(text)
-        # The system only provides memory that is written to; the rest is freed at the end.
+        # The system provides memory only for pages that are written to; the rest is freed at the
+        # end.
         ids = np.empty(utf8_room(view) + OUTPUT_SLACK, self.dtype)
         cdef uint8_t[::1] out = ids.view(np.uint8)
         cdef Worker worker = self.acquire()
@@ -434,24 +438,24 @@ cdef class Encoder:
 @cython.final
 @cython.no_gc_clear  # `job` points to other attributes, which must outlive it
 cdef class FileEncoding:
-    """Encodes files in its own threads; an iterator over their blocks in order.
+    """Encodes files in its own threads and iterates over their blocks in order.
 
-    A block is a tuple `(ids, ends, num_bytes)`: an array of ids that is valid until the next block
-    is requested; an int64 array with the position after each separator; and the size of the block's
+    A block is a tuple `(ids, ends, num_bytes)`: an array of ids, valid until the next block is
+    requested; an int64 array with the position after each separator; and the size of the block's
     text. `close` stops the threads.
 
     Args:
-        encoder: Encoder of the text.
+        encoder: Encoder for the text.
         paths, sizes: Files and the number of bytes to read from each.
         special: SpecialSet, whose tokens are never split between blocks.
         block_size: Bytes of text in a block.
         num_workers: Number of threads.
-        errors: Treatment of bytes that are not UTF-8: "replace", "strict" or "bytes".
+        errors: How to handle invalid UTF-8: "replace", "strict" or "bytes".
         separator: Id of a special token that ends documents, or None.
-        max_piece_bytes: Maximum number of bytes without a safe cut.
+        max_piece_bytes: Maximum number of bytes between safe cuts.
 
     Raises, instead of yielding the failing block:
-        OSError, ValueError: If a file cannot be read, became shorter, or is not UTF-8.
+        OSError, ValueError: If a file cannot be read, shrinks while it is read, or is not UTF-8.
         AbsentByteError: If a byte has no token; `item` is the index of the file.
     """
 
@@ -503,7 +507,7 @@ cdef class FileEncoding:
             with nogil:
                 ready = job.wait(STEP_MILLISECONDS)
             PyErr_CheckSignals()
-            if self.closed:  # by another thread
+            if self.closed:  # closed by another thread
                 raise StopIteration
         block = job.block()
         if block == NULL:
@@ -521,8 +525,8 @@ cdef class FileEncoding:
         return ids, ends, block.num_bytes
 
     def __getbuffer__(self, Py_buffer* buffer, int flags):
-        # The buffer is the ids of the block. Their array keeps this object alive, so that they can
-        # be read even after `close`, for example by a debugger after an error.
+        # The buffer contains the ids of the block. The array of ids keeps this object alive, so
+        # that the ids can be read even after `close`, for example by a debugger after an error.
         cdef EncodedBlock* block = self.job.get().block() if self.begun else NULL
         if block == NULL:
             raise BufferError("there is no block")
@@ -536,10 +540,10 @@ cdef class FileEncoding:
 
     @property
     def replaced(self):
-        """`(file, sequences, bytes, offset)` for every file with bytes that are not UTF-8.
+        """`(file, sequences, bytes, offset)` for every file with invalid UTF-8.
 
-        The tuple contains the index of the file, the number of invalid sequences and of their bytes
-        in the blocks encoded so far, and the offset of the first one.
+        The tuple contains the index of the file, the number of invalid sequences and the number of
+        bytes in them (in the blocks encoded so far), and the offset of the first invalid sequence.
         """
         found = []
         for entry in self.job.get().replaced():
@@ -556,7 +560,8 @@ cdef class FileEncoding:
             self.encoder.release(self.workers.pop())
 
     def __dealloc__(self):
-        # This ends the threads, without the GIL because one of them may wait for a slow disk.
+        # This ends the threads. The GIL is released because a thread may be waiting for a slow
+        # disk.
         with nogil:
             self.job.reset()
 
@@ -582,12 +587,12 @@ cdef size_t num_threads(int num_workers, size_t num_items) noexcept:
 
 
 cdef list list_of(const id_t* ids, size_t count, list objects):
-    """Return ids as a list of int; `objects` is a list of id -> int, or None."""
+    """Return ids as a list of int; `objects` contains the int object of each id, or is None."""
     cdef list result = PyList_New(count)
     cdef PyObject* item
     cdef size_t i
-    # Signal handlers, and from Python 3.12 on the garbage collector, can run between the items.
-    # They must not find the incomplete list by gc.get_objects.
+    # Signal handlers and, since Python 3.12, the garbage collector can run between two items. They
+    # must not find the incomplete list through gc.get_objects.
     PyObject_GC_UnTrack(<void*>result)
     for i in range(count):
         if i % MAX_UNINTERRUPTED == 0:
@@ -605,7 +610,7 @@ cdef list list_of(const id_t* ids, size_t count, list objects):
 
 
 # The lists of a batch are hidden from the garbage collector until all of them are made. Otherwise
-# it would traverse the ids of new lists every few hundred lists, which takes as long as making
+# the collector would traverse the new lists every few hundred lists, which takes as long as making
 # them. Lists of ids cannot be part of a cycle before the caller receives them.
 
 cdef list untracked(list ids):
@@ -620,11 +625,11 @@ cdef list tracked(list lists):
 
 
 cdef int check(const Failure& failure, texts=None) except -1:
-    """Raise the exception for a failure to encode texts, a list, or one text."""
+    """Raise the exception for a failure to encode `texts`, a list of texts or a single text."""
     if failure.kind == NONE:
         return 0
     if failure.kind == LONE_SURROGATE:
-        # This raises. `encode` could be overridden by a subclass of str.
+        # This conversion raises UnicodeEncodeError. A subclass of str could override `encode`.
         PyUnicode_AsUTF8String(texts[failure.file] if isinstance(texts, list) else texts)
     if failure.kind == ABSENT_BYTE:
         raise AbsentByteError(failure.code, failure.file, failure.offset)
@@ -636,7 +641,7 @@ cdef int check(const Failure& failure, texts=None) except -1:
 
 
 cdef int raise_failure(const Failure& failure, list paths) except -1:
-    if failure.file >= <size_t>len(paths):  # not about a file, but about starting threads
+    if failure.file >= <size_t>len(paths):  # a failure to start threads, not to read a file
         return check(failure)
     path = paths[failure.file]
     raise_reading_failure(failure, path)

@@ -1,4 +1,4 @@
-"""C++ views of Python texts, str or valid UTF-8 (`native/unicode/text_view.hpp`)."""
+"""C++ views of Python texts: str or valid UTF-8 bytes (`native/unicode/text_view.hpp`)."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_AsUTF8String
@@ -41,7 +41,7 @@ cdef extern from "Python.h":
 
 
 cdef inline TextView view_text(text) except *:
-    """Return a view of a text, which must outlive the view."""
+    """Return a view of a text. The text must outlive the view."""
     cdef TextView view
     cdef int kind
     if isinstance(text, str):
@@ -56,13 +56,13 @@ cdef inline TextView view_text(text) except *:
         view.data = PyBytes_AS_STRING(text)
         view.length = PyBytes_GET_SIZE(text)
         view.kind = UTF8
-    else:  # other buffers could change while they are read
+    else:  # other buffers could change while they are being read
         raise TypeError(f"text is of type {type(text).__name__}, not str or bytes")
     return view
 
 
 cdef inline int view_texts(list texts, vector[TextView]& views) except -1:
-    """Append views of texts, which must outlive the views."""
+    """Append views of texts to a vector. The texts must outlive the views."""
     views.reserve(len(texts))
     for text in texts:
         views.push_back(view_text(text))
@@ -87,5 +87,6 @@ cdef inline object utf8_text(text, int num_threads=1):
     out = <uint8_t*>PyBytes_AS_STRING(data)
     with nogil:
         done = writer.get().write(out)
-    # If the writer failed, this conversion raises. `text.encode` could be overridden by a subclass.
+    # If the writer failed, this conversion raises the error. A subclass could override
+    # `text.encode`.
     return data if done else PyUnicode_AsUTF8String(text)

@@ -1,1 +1,1 @@
-"""The files of a training run: its directory, checkpoints and metrics."""
+"""The files of a training run: directory, checkpoints and metrics."""

@@ -1,14 +1,14 @@
-"""The checkpoints of a run. Each is one safetensors file, written atomically, verified when read.
+"""Checkpoints of a run. Each is a safetensors file, written atomically and verified when read.
 
 The tensors are named `model.NAME` and `optimizer.NAME.KEY`, where NAME is the plain name of a
 parameter. The metadata in the header has one entry, "checkpoint", which is JSON:
 
-    iteration   number of steps taken
-    optimizer   name of the algorithm; its settings are in the configuration of the run
+    iteration   number of optimizer steps taken
+    optimizer   name of the algorithm; its settings are in the run's configuration
     crc32       two checksums, "model" and "optimizer", over the rest of this JSON and the tensors
 
 A checkpoint contains no pickle, so it cannot run code. It contains no random state either: the seed
-and the number of a step determine all randomness of the step.
+and the step number determine all randomness in a step.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def write_checkpoint(
 ) -> None:
     """Write a model, its optimizer and the iteration to a file.
 
-    In distributed training every process must call this. The first process writes the file, and a
-    sharded model (FSDP2) is gathered.
+    In distributed training, every process must call this function. A sharded model (FSDP2) is
+    gathered, and the first process writes the file.
 
     Raises:
-        TypeError: If the optimizer's state has a value that is neither a tensor nor a number.
+        TypeError: If the optimizer's state contains a value that is neither a tensor nor a number.
         ValueError: If the optimizer has a parameter that the model does not have.
         OSError: If the file cannot be written.
     """
@@ -83,12 +83,12 @@ def read_checkpoint(
     """Restore a model and its optimizer in place from a file, and return the iteration.
 
     The model may be compiled or sharded even if the saved one was not, and vice versa. The
-    optimizer may be another implementation of the same algorithm. If it is None, only the weights
-    are restored.
+    optimizer may be another implementation of the same algorithm. If `optimizer` is None, only the
+    weights are restored.
 
     Raises:
         ValueError: If the file is not a checkpoint, is damaged, or was saved from a different model
-            or optimizer. Nothing is changed then.
+            or optimizer. The model and the optimizer are then unchanged.
     """
     content, parts = _read(path, ["model"] if optimizer is None else ["model", "optimizer"])
     source = os.fspath(path)
@@ -104,7 +104,7 @@ def read_checkpoint(
 
 
 def verify_checkpoint(path: str | os.PathLike[str]) -> None:
-    """Read a checkpoint and compare its checksums.
+    """Read a checkpoint and verify its checksums.
 
     Raises:
         ValueError: If the file is not a checkpoint or is damaged.
@@ -144,7 +144,7 @@ def _parameter_names(model: Module, optimizer: Optimizer) -> list[str]:
 
 
 def _gathered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return whole tensors on the CPU, each with its own memory; nothing on ranks above 0."""
+    """Return whole tensors on the CPU, each with its own memory. Ranks above 0 return nothing."""
     first = not _is_distributed() or dist.get_rank() == 0
     gathered: dict[str, Tensor] = {}
     seen: set[int] = set()
@@ -153,14 +153,14 @@ def _gathered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         if first:
             value = value.detach().cpu().contiguous()
             memory = value.untyped_storage().data_ptr()
-            # safetensors cannot store tied weights, which are one tensor under two names.
+            # safetensors cannot store tied weights (one tensor under two names).
             gathered[name] = value.clone() if value.numel() and memory in seen else value
             seen.add(memory)
     return gathered
 
 
 def _checksum(content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> int:
-    """Return the CRC-32 of the rest of the JSON, and of tensors' names, dtypes, shapes, bytes."""
+    """Return the CRC-32 of `content` and of the names, dtypes, shapes and bytes of the tensors."""
     rest = {key: value for key, value in content.items() if key != "crc32"}
     crc = zlib.crc32(json.dumps(rest).encode())
     for name, value in sorted(tensors.items()):
@@ -175,9 +175,9 @@ def _checksum(content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> int:
 def _read(
     path: str | os.PathLike[str], wanted: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, dict[str, Tensor]]]:
-    """Return the JSON of a checkpoint and the tensors of the wanted parts, verified.
+    """Verify a checkpoint, and return its JSON and the tensors of the wanted parts.
 
-    safetensors refuses a header that does not match the size of the file, so the tensors never take
+    safetensors rejects a header that does not match the size of the file, so the tensors never take
     more memory than the file.
     """
     from safetensors import SafetensorError, safe_open
@@ -240,7 +240,7 @@ def _is_distributed() -> bool:
 
 
 def _is_shard(tensor: Tensor) -> bool:
-    # This import is slow, except in distributed training, where torch has already done it.
+    # This import is slow, except in distributed training, where torch has already imported it.
     if not _is_distributed():
         return False
     from torch.distributed.tensor import DTensor
@@ -249,7 +249,7 @@ def _is_shard(tensor: Tensor) -> bool:
 
 
 def _sharded_like(value: Tensor, own: Tensor) -> Tensor:
-    """Return this process's shard of a whole tensor if `own` is a shard, or else the tensor."""
+    """Return this process's shard of a whole tensor if `own` is a shard, else the whole tensor."""
     if not _is_shard(own):
         return value
     from torch.distributed.tensor import DTensor, distribute_tensor

@@ -1,4 +1,4 @@
-"""The directory of a run.
+"""The directory of a training run.
 
 config.yaml     the resolved configuration
 data/           text, token files and a record of their inputs
@@ -30,7 +30,7 @@ class RunDirectory:
     """The files of one run.
 
     Args:
-        path: Directory of the run. It need not exist before `create`.
+        path: Directory of the run. It need not exist before you call `create`.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -44,18 +44,18 @@ class RunDirectory:
         self.checkpoints = self.path / "checkpoints"
         self.samples = self.path / "samples"
         self._lock: int | None = None
-        self._is_new = False  # whether `create` made it
+        self._is_new = False  # whether `create` made the directory
 
     @property
     def name(self) -> str:
-        """The last component of the absolute path, even if the path is `.`."""
+        """Last component of the absolute path, even if the path is `.`."""
         return os.path.basename(os.path.abspath(self.path))
 
     def create(self) -> None:
         """Make the directory and lock it. Nothing is written to it before it is locked.
 
         Raises:
-            FileExistsError: If it exists and is not empty, or is a file.
+            FileExistsError: If the path is a file or a directory that is not empty.
             ValueError: If another process has the lock.
         """
         self._check_is_free()
@@ -75,7 +75,7 @@ class RunDirectory:
     def _check_is_free(self) -> None:
         if self.path.is_file():
             raise FileExistsError(f"{self.path} is a file; pass a directory as --run-dir")
-        # A process that was killed before it wrote a configuration leaves only such files.
+        # A process killed before it writes a configuration leaves only files with these names.
         nothing = re.compile(r"\.lock|\..*\.tmp")
         if self.path.is_dir() and not all(map(nothing.fullmatch, os.listdir(self.path))):
             raise FileExistsError(
@@ -86,18 +86,18 @@ class RunDirectory:
     def discard(self) -> None:
         """Remove the files of a failed start, so that the next start can use the directory.
 
-        Does nothing if `create` did not make the run, or if the run has metrics or a checkpoint.
+        Do nothing if `create` did not start this run, or if the run has metrics or a checkpoint.
         """
         if not self._is_new or self.metrics.exists() or self.steps_saved():
             return
         for entry in self.path.iterdir():
-            with contextlib.suppress(OSError):  # another program is writing to it
+            with contextlib.suppress(OSError):  # another program may be writing to it
                 remove(entry)
         with contextlib.suppress(OSError):
             self.path.rmdir()
 
     def remove_temporary_files(self) -> None:
-        """Remove the incomplete files of a killed process."""
+        """Remove incomplete files left by a killed process."""
         for left in [*self.path.rglob(".*.tmp"), *self.checkpoints.glob(".tmp*")]:  # safetensors'
             remove(left)
 
@@ -120,11 +120,12 @@ class RunDirectory:
         return self.checkpoint(steps[-1]) if steps else None
 
     def keep_checkpoints(self, newest: int, is_regular: Callable[[int], bool], best: int) -> None:
-        """Remove all checkpoints except the last one, the best one and the newest regular ones.
+        """Remove all checkpoints except the last, the best and the newest regular ones.
 
         Args:
             newest: Number of regular checkpoints to keep.
-            is_regular: Whether an uninterrupted run saves a checkpoint at a step.
+            is_regular: Function that returns whether an uninterrupted run saves a checkpoint at a
+                step.
             best: Step of the best checkpoint.
         """
         saved = self.steps_saved()
@@ -134,12 +135,12 @@ class RunDirectory:
                 remove(self.checkpoint(step))
 
     def best(self) -> tuple[float, int]:
-        """Return the lowest validation loss and its step, or (inf, 0) if there is no such loss."""
+        """Return the lowest validation loss and its step, or (inf, 0) if there is none."""
         rows = (row for row in self.read_metrics() if "val_loss" in row)
         return min(((row["val_loss"], row["step"]) for row in rows), default=(math.inf, 0))
 
     def lock(self) -> None:
-        """Lock the run against other processes, until `unlock` or the end of this process.
+        """Lock the run against other processes until `unlock` is called or this process ends.
 
         Raises:
             ValueError: If another process has the lock.
@@ -157,13 +158,13 @@ class RunDirectory:
         handle = os.open(file, flags, 0o666)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Another process that discarded its run may have just removed the file.
+            # Another process may have just removed the file, because it discarded its run.
             if not os.path.samestat(os.stat(file), os.fstat(handle)):
                 raise FileNotFoundError
         except (BlockingIOError, FileNotFoundError):
             os.close(handle)
             raise ValueError(f"{self.path} is in use by another process; wait for it") from None
-        except OSError:  # a file system without locks
+        except OSError:  # the file system does not support locks
             pass
         self._lock = handle
 
@@ -176,10 +177,10 @@ class RunDirectory:
     def set_aside_after(self, step: int, source: Path | None = None) -> list[Path]:
         """Rename the checkpoints of later steps to NAME.unused, and return their old paths.
 
-        A run that continues from an earlier checkpoint makes new checkpoints of these steps. If the
-        old ones kept their names, the next `--resume` could load one of them and mix the two runs.
-        For the same reason, this run's own checkpoint of `step` is renamed if the run continues
-        from a different checkpoint, `source`.
+        A run that continues from an earlier checkpoint saves new checkpoints for these steps. If
+        the old checkpoints kept their names, the next `--resume` could load one of them and mix the
+        two runs. For the same reason, this run's own checkpoint for `step` is renamed if the run
+        continues from a different checkpoint, `source`.
         """
         first = step + 1
         own = self.checkpoint(step)
@@ -194,7 +195,7 @@ class RunDirectory:
         """Append a line to metrics.jsonl and a line to timings.jsonl.
 
         Args:
-            row: Values that a repeated run computes again, such as losses.
+            row: Values that are the same in a repeated run, such as losses.
             timing: Values that differ between runs, such as seconds and tokens per second.
         """
         kind = "evaluation" if "val_loss" in row else "training"
@@ -206,27 +207,27 @@ class RunDirectory:
         _append_line(self.timings, {"step": step, "kind": "checkpoint", "seconds": seconds})
 
     def seconds(self) -> float:
-        """Return the wall-clock seconds at the last line of timings.jsonl, without pauses."""
+        """Return the run time in seconds at the last line of timings.jsonl, excluding pauses."""
         return max((line.get("seconds", 0.0) for line in _read_lines(self.timings)), default=0.0)
 
     def sync_metrics(self) -> None:
-        """Wait until metrics.jsonl and timings.jsonl are on the disk."""
+        """Wait until metrics.jsonl and timings.jsonl are on disk."""
         for file in (self.metrics, self.timings):
             if file.exists():
                 sync(file)
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """Return the rows of metrics.jsonl, each merged with its line of timings.jsonl, if any.
+        """Return the rows of metrics.jsonl, each merged with its line in timings.jsonl, if any.
 
         An incomplete last line is omitted.
 
         Raises:
-            ValueError: If another line is not JSON or has values of other types.
+            ValueError: If any other line is not JSON or has a value of the wrong type.
         """
         timings = {}
         for line in _read_lines(self.timings):
             step, kind = line.pop("step"), line.pop("kind")
-            timings[step, kind] = line  # a resumed run may have written it again
+            timings[step, kind] = line  # a resumed run may have written this line again
         return [
             {
                 **row,
@@ -236,7 +237,7 @@ class RunDirectory:
         ]
 
     def truncate_metrics(self, step: int) -> None:
-        """Remove the rows after `step`, because a run that continues from it writes them again."""
+        """Remove the rows after `step`, because a run that resumes at `step` writes them again."""
         for file in (self.metrics, self.timings):
             rows = [row for row in _read_lines(file) if row["step"] <= step]
             with atomic_writer(file, "w") as out:
@@ -244,8 +245,8 @@ class RunDirectory:
 
 
 def step_of(checkpoint: str | os.PathLike[str]) -> int | None:
-    """Return the step in the name of a checkpoint, or None for any other name."""
-    # `RunDirectory.checkpoint` writes at least eight digits. A file step_99 belongs to the user.
+    """Return the step in the file name of a checkpoint, or None if the name does not have one."""
+    # `RunDirectory.checkpoint` uses at least eight digits. A file named step_99 is the user's own.
     name = re.fullmatch(r"step_(\d{8,})\.safetensors", Path(checkpoint).name)
     return None if name is None else int(name[1])
 
@@ -256,7 +257,7 @@ def _append_line(file: Path, row: dict[str, Any]) -> None:
 
 
 def _read_lines(file: Path) -> list[dict[str, Any]]:
-    """Return the objects in a file of JSON lines. An incomplete last line is omitted."""
+    """Return the objects in a JSON Lines file. An incomplete last line is omitted."""
     if not file.exists():
         return []
     with open_regular(file) as opened:

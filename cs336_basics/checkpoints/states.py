@@ -1,8 +1,8 @@
 """Check that saved states fit a model and an optimizer before either is changed.
 
-PyTorch compares the weights only while it copies them. For an optimizer it compares only the sizes
-of the parameter groups, so it accepts the state of a different algorithm. The next step then fails,
-or computes wrong weights without an error.
+PyTorch checks weights only while it copies them. For an optimizer, it checks only the sizes of the
+parameter groups, so it accepts the state of a different algorithm. The next step then fails or
+silently computes wrong weights.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _KEYS: dict[str, list[set[str]]] = {
     "torch.Adam": _ADAM_OF_TORCH,
     "Muon": [{"momentum_buffer"}, _ADAM],
 }
-"""The keys in the state of an updated parameter. Other algorithms are not checked."""
+"""Keys in the state of a parameter that has been updated. Other algorithms are not checked."""
 
 
 def plain_name(name: str) -> str:
@@ -43,7 +43,7 @@ def kind_of(optimizer: Optimizer) -> str:
 
 
 def checked_weights(model: Module, saved: Mapping[str, Any], source: str) -> dict[str, Tensor]:
-    """Return saved weights under their names in this model, compiled or not.
+    """Return saved weights under their names in this model, which may be compiled.
 
     Raises:
         ValueError: If a weight is missing or unexpected, or has a different shape or dtype.
@@ -68,7 +68,7 @@ def checked_state(
     `kind` is the saved optimizer's `kind_of`, or None if it is unknown.
 
     Raises:
-        ValueError: If a different algorithm saved the state, or it belongs to other parameters.
+        ValueError: If the state was saved by a different algorithm or belongs to other parameters.
     """
     own_kind = kind_of(optimizer)
     different = f"{source} was saved by a different optimizer than {own_kind}"
@@ -84,7 +84,7 @@ def checked_state(
                 raise ValueError(f"{different}: the state has keys {short_repr(list(values))}")
             for key, value in values.items():
                 _check_value(key, value, parameters[index], f"{source}: the optimizer's {key}")
-        # A tensor that was read may be a view of the file.
+        # The tensors may be views of a file.
         state[index] = {k: v.clone() if isinstance(v, Tensor) else v for k, v in values.items()}
     return state
 
@@ -99,7 +99,7 @@ def _check_value(key: str, value: Any, parameter: Tensor, name: str) -> None:
 
 
 def _check_tensor(value: Any, expected: Tensor, name: str) -> None:
-    """Check the shape and dtype of a value. All floating-point dtypes are equivalent."""
+    """Check the shape and dtype of a value. Any floating-point dtype matches any other."""
     if not isinstance(value, Tensor):
         raise ValueError(f"{name} must be a tensor, got {short_repr(value)}")
     is_alike = value.is_floating_point() and expected.is_floating_point()

@@ -1,4 +1,4 @@
-"""CS336's checkpoint format, which `torch.save` writes. A run's format is in `checkpoint.py`."""
+"""CS336's checkpoint format, written by `torch.save`. Runs use the format in `checkpoint.py`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def load_checkpoint(src: Source, model: Module, optimizer: Optimizer | None) -> 
 
     Raises:
         ValueError: If `src` is not a checkpoint, is damaged, or was saved from a different model or
-            optimizer. Nothing is changed then.
+            optimizer. The model and the optimizer are then unchanged.
     """
     source = os.fspath(src) if isinstance(src, (str, os.PathLike)) else "the file object"
     with _opened(src, open_regular) as file:
@@ -78,7 +78,7 @@ def _opened(source: Source, opener: Any) -> Any:
 
 def _read(file: IO[bytes], source: str) -> Any:
     try:
-        # `torch.load` ignores checksums, and unpacks a compressed file to any size.
+        # `torch.load` ignores checksums and unpacks compressed files to any size.
         with zipfile.ZipFile(file) as archive:
             for member in archive.infolist():
                 if member.compress_type != zipfile.ZIP_STORED or member.external_attr != 0:
@@ -96,7 +96,7 @@ def _read(file: IO[bytes], source: str) -> Any:
 
 
 def _plain_numbers(value: Any) -> Any:
-    """Convert NumPy scalars, which `weights_only=True` refuses, to Python numbers."""
+    """Convert NumPy scalars, which `weights_only=True` rejects, to Python numbers."""
     if isinstance(value, np.generic):
         return float(value) if isinstance(value, np.floating) else value.item()
     if type(value) is dict:

@@ -1,7 +1,8 @@
-"""Read, write and check the formats of other libraries.
+"""Read, write and check files in the formats of other libraries.
 
-`exports.py` lists the export formats. Each folder contains one format: `gpt2/`, `huggingface/`,
-`tiktoken/`, `gguf/` and `onnx/`. The other files are shared by several formats.
+`exports.py` lists the export formats. Each folder contains one library's or program's format:
+`gpt2/`, `huggingface/`, `tiktoken/`, `gguf/` and `onnx/`. The other files are shared by several
+formats.
 """
 
 from typing import TYPE_CHECKING

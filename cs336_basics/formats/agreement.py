@@ -1,4 +1,4 @@
-"""Compare the ids, logits and greedy text of another runtime with those of this library."""
+"""Check that another runtime produces the same ids, logits and greedy text as this library."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from cs336_basics._support.messages import short_repr
 from cs336_basics.data.datasets import sample_documents
 from cs336_basics.tokenizer import Tokenizer
 
-if TYPE_CHECKING:  # tokenizers do not need torch
+if TYPE_CHECKING:  # comparing tokenizers does not need torch
     from torch import Tensor
 
     from cs336_basics.model import ModelConfig, TransformerLM
 
     LogitsOf = Callable[[Tensor], Tensor]
-    """Logits (1, sequence, vocab_size), float32, of ids (1, sequence), int64."""
+    """Function from ids (1, sequence), int64, to logits (1, sequence, vocab_size), float32."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """The result of a successful comparison with another runtime. A difference is an error."""
+    """The result of a successful comparison with another runtime. Differences raise errors."""
 
     runtime: str
     """The other library and its version."""
     lines: tuple[str, ...]
-    """One line for each comparison."""
+    """One line of text for each comparison."""
 
 
 def probe_texts(tokenizer: Tokenizer) -> list[str]:
-    """Return texts on which tokenizers often differ: stories, many scripts, white space."""
+    """Return texts on which tokenizers often differ: stories, various scripts, white space."""
     stories = itertools.islice(sample_documents(), 20)
     hostile = [
         "It's 12:30; they'll say \"I'D\" --- 1234567 times!\r\n\r\n\tNo.  ",
@@ -43,11 +43,11 @@ def probe_texts(tokenizer: Tokenizer) -> list[str]:
 
 
 def compare_ids(tokenizer: Tokenizer, encode: Callable[[str], Iterable[int]]) -> str:
-    """Compare ids on `probe_texts`, and return a line about the result.
+    """Compare the ids of `probe_texts`, and return the result as a line of text.
 
     Args:
         tokenizer: Our tokenizer.
-        encode: The other tokenizer: text -> ids. It recognizes special tokens.
+        encode: The other tokenizer, as a function from text to ids that recognizes special tokens.
 
     Raises:
         RuntimeError: If the ids of a text differ.
@@ -67,11 +67,11 @@ def compare_ids(tokenizer: Tokenizer, encode: Callable[[str], Iterable[int]]) ->
 # --------------------------------------------------------------------- models
 
 NUM_GREEDY = 64
-"""Maximum number of tokens compared with greedy decoding."""
+"""Maximum number of tokens to compare in greedy decoding."""
 
 
 def random_ids(config: ModelConfig) -> Tensor:
-    """Return int64 ids of shape (1, context_length), the same in every call."""
+    """Return random int64 ids of shape (1, context_length), the same in every call."""
     import torch
 
     draw = torch.Generator().manual_seed(0)
@@ -79,22 +79,22 @@ def random_ids(config: ModelConfig) -> Tensor:
 
 
 def compare_logits(model: TransformerLM, logits_of: LogitsOf, limit: float) -> str:
-    """Compare logits and greedy text on random ids, and return a line about the result.
+    """Compare logits and greedy text on random ids, and return the result as a line of text.
 
     Args:
-        model: Our model, in float32 on the CPU. It is not changed.
-        logits_of: The other model.
-        limit: Maximum difference of a logit.
+        model: Our model, in float32 on the CPU.
+        logits_of: The other model, as a function from ids to logits.
+        limit: Maximum difference between two logits.
 
     Raises:
-        RuntimeError: If the logits differ by more, or the greedy text differs.
+        RuntimeError: If logits differ by more than `limit`, or the greedy text differs.
     """
     import torch
 
     config, ids = model.config, random_ids(model.config)
     with torch.inference_mode():
         difference = float((logits_of(ids) - model(ids)).abs().max())
-    if not difference <= limit:  # also for NaN
+    if not difference <= limit:  # also true for NaN
         raise RuntimeError(
             f"the exported model's logits differ by {difference:.2g}, more than {limit:.0e}; do "
             "not use it"
@@ -113,7 +113,7 @@ def compare_logits(model: TransformerLM, logits_of: LogitsOf, limit: float) -> s
 
 
 def greedy(logits_of: LogitsOf, prompt: Sequence[int], number: int) -> list[int]:
-    """Return `number` ids after a prompt, each the most likely one, without a cache."""
+    """Continue a prompt with `number` ids, always choosing the most likely one, without a cache."""
     import torch
 
     ids = list(prompt)

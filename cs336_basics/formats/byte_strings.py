@@ -1,7 +1,7 @@
-"""GPT-2's byte alphabet, which writes each byte of a token as one printable character.
+"""GPT-2's byte alphabet, which represents each byte of a token as one printable character.
 
-It comes from `encoder.py` of GPT-2's code (Radford et al. 2019). GPT-2's pair of files, Hugging
-Face's tokenizer.json and GGUF use it. They write special tokens as plain text.
+It comes from `encoder.py` in GPT-2's code (Radford et al. 2019). GPT-2's pair of files, Hugging
+Face's tokenizer.json and GGUF use it for ordinary tokens. Special tokens are plain text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cs336_basics.tokenizer.vocabulary import MAX_ID, Pair, TokenizerParts, expl
 
 try:
     from cs336_basics.formats import _byte_strings
-except ImportError:  # not built
+except ImportError:  # the extension is not built
     _byte_strings = None  # type: ignore[assignment]
 
 NO_BYTE = 0x100
@@ -28,10 +28,11 @@ NO_BYTE = 0x100
 
 @functools.cache
 def byte_to_character() -> dict[int, str]:
-    """Return GPT-2's map from byte to printable character.
+    """Return GPT-2's mapping from bytes to printable characters.
 
     The printable characters of Latin-1 (33-126, 161-172, 174-255) represent themselves. The other
-    68 bytes become U+0100, U+0101, ... in ascending order. A space, for example, is U+0120, `Ġ`.
+    68 bytes become U+0100, U+0101, ... in ascending order. For example, a space becomes U+0120,
+    `Ġ`.
     """
     printable = {*range(33, 127), *range(161, 173), *range(174, 256)}
     others = [byte for byte in range(256) if byte not in printable]
@@ -53,7 +54,7 @@ def token_to_string(token: bytes) -> str:
 
 
 def string_to_token(string: str) -> bytes:
-    """Return the token that a string represents, the inverse of `token_to_string`.
+    """Return the token that a string represents. This is the inverse of `token_to_string`.
 
     Raises:
         KeyError: If a character does not represent a byte.
@@ -74,7 +75,7 @@ def strings_to_tokens(strings: list[str]) -> list[bytes | None]:
 
 @functools.cache
 def byte_of_code() -> npt.NDArray[np.uint16]:
-    """Return code point -> byte, or NO_BYTE if it does not represent one, shape (325,).
+    """Return a table of the byte for each code point, or NO_BYTE if there is none; shape (325,).
 
     The last item applies to all higher code points.
     """
@@ -88,19 +89,19 @@ def byte_of_code() -> npt.NDArray[np.uint16]:
 
 
 def vocab_of_strings(strings: Mapping[str, Any], *, plain_text: bool = False) -> dict[int, bytes]:
-    """Convert the vocabulary of a JSON file, string -> id, to id -> token.
+    """Convert a vocabulary from a JSON file (string -> id) to a mapping of id -> token.
 
     Args:
-        strings: String -> id. The ids are not checked yet.
-        plain_text: Read a string with a character outside the alphabet as plain text. If false, it
-            is refused.
+        strings: Mapping of string -> id, unchecked.
+        plain_text: Whether to read a string with a character outside the alphabet as plain text. If
+            false, such strings are errors.
 
     Raises:
-        ValueError: If a string is refused, or an id is not an integer, is out of range or occurs
+        ValueError: If a string is invalid, or an id is not an integer, is out of range or occurs
             twice.
     """
     tokens, ids = strings_to_tokens(list(strings)), list(strings.values())
-    # Check all items at once. The loop below finds the invalid item for the message.
+    # Check all items at once. If that fails, the loop below finds the invalid item for the message.
     in_range = set(map(type, ids)) <= {int} and (not ids or (min(ids) >= 0 and max(ids) <= MAX_ID))
     if in_range and None not in tokens:
         vocab = dict(zip(ids, tokens, strict=True))
@@ -148,24 +149,24 @@ def collection_paused() -> Iterator[None]:
 
 
 def merges_of_strings(pairs: list[Any], place: Callable[[int], str]) -> list[Pair]:
-    """Return the merges in a file. Each is a list of two strings, or one string with a space.
+    """Return the merges in a file. Each is a list of two strings, or a string with one space.
 
     Args:
-        pairs: Unchecked merges.
-        place: Index -> name of the merge in an error message.
+        pairs: Merges from the file, unchecked.
+        place: Function from the index of a merge to its name in error messages.
 
     Raises:
-        ValueError: If a merge has another form, or a string does not represent bytes.
+        ValueError: If a merge has a different form, or a string does not represent bytes.
     """
     if _byte_strings is not None:
         found: list[Pair] | None = _byte_strings.merges_of_strings(pairs, byte_of_code())
-        if found is not None:  # otherwise, find the invalid merge for the message
+        if found is not None:  # else find the invalid merge for the message
             return found
     return [_merge_of_strings(pair, index, place) for index, pair in enumerate(pairs)]
 
 
 def merges_of_lines(text: str, place: Callable[[int], str]) -> list[Pair]:
-    """Return the merges of the lines of a text, as `merges_of_strings` does."""
+    """Return the merges in a text with one merge per line; see `merges_of_strings`."""
     if _byte_strings is not None and text:
         found: list[Pair] | None = _byte_strings.merges_of_lines(text, byte_of_code())
         if found is not None:
@@ -179,7 +180,7 @@ def _merge_of_strings(pair: Any, index: int, place: Callable[[int], str]) -> Pai
         left, right = map(string_to_token, strings if type(strings) is list else ())
         if left and right:
             return left, right
-    except (KeyError, TypeError, ValueError):  # an unknown character, not a string, not two
+    except (KeyError, TypeError, ValueError):  # unknown character, not a string, or not two strings
         pass
     raise ValueError(
         f"{place(index)} must be two tokens in GPT-2's byte alphabet, got {short_repr(pair)}"
@@ -190,12 +191,12 @@ def _merge_of_strings(pair: Any, index: int, place: Callable[[int], str]) -> Pai
 
 
 def strings_of_vocab(parts: TokenizerParts) -> dict[str, int]:
-    """Return string -> id: special tokens as plain text, other tokens in the byte alphabet.
+    """Return a mapping of string -> id, with special tokens as plain text, others in the alphabet.
 
     Raises:
-        ValueError: If other libraries would give different ids or text: a byte is missing, or a
-            special token would be decoded to other text, is written like an ordinary token, is a
-            single byte, or is also a token of a merge.
+        ValueError: If other libraries would give different ids or text, because a byte is missing,
+            or because a special token would be decoded to different text, is written like an
+            ordinary token, is a single byte, or is also part of a merge.
     """
     check_has_all_bytes(set(parts.vocab.values()))
     special_bytes = {token.encode(): token for token in parts.special_tokens}
@@ -222,7 +223,7 @@ def strings_of_vocab(parts: TokenizerParts) -> dict[str, int]:
 
 
 def check_has_all_bytes(tokens: Collection[bytes]) -> None:
-    """Raise ValueError if a vocabulary does not have a token for every byte."""
+    """Raise ValueError unless a vocabulary has a token for every byte."""
     for byte in range(256):
         if bytes([byte]) not in tokens:
             raise ValueError(

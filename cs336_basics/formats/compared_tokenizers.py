@@ -1,4 +1,4 @@
-"""Tokenizers of several libraries behind one interface, for comparisons.
+"""Tokenizers from several libraries behind one interface, for comparisons.
 
 | name | library |
 |---|---|
@@ -7,7 +7,7 @@
 | a directory with `ranks.tiktoken`, written by `export --to tiktoken` | tiktoken |
 | an encoding, such as `gpt2` | tiktoken |
 
-All encode special tokens in a text as ordinary text, except Hugging Face's, which cannot do this.
+All of them encode special tokens as ordinary text, except Hugging Face's, which cannot.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MAX_SETTINGS = 1 << 24  # bytes
 
 @dataclass(frozen=True)
 class Coder:
-    """Functions from text to ids and back, with empty caches."""
+    """Functions that convert text to ids and back, with empty caches."""
 
     encode: Callable[[str], list[int]]
     decode: Callable[[list[int]], str]
@@ -48,11 +48,11 @@ class ComparedTokenizer:
     """A tokenizer in a comparison.
 
     Attributes:
-        name: Name that the user gave.
-        library: Library that encodes, and its version.
-        vocab: id -> token, including special tokens.
+        name: Name given by the user.
+        library: Name and version of the library that encodes.
+        vocab: Mapping of id -> token, including special tokens.
         special: Ids of the special tokens.
-        make: Makes a Coder with its own empty caches.
+        make: Function that returns a Coder with its own empty caches.
     """
 
     name: str
@@ -75,11 +75,11 @@ class ComparedTokenizer:
 
 
 def open_tokenizer(name: str | os.PathLike[str]) -> ComparedTokenizer:
-    """Open a tokenizer by name. The module lists the possible names.
+    """Open a tokenizer by name. See the table at the top of this module.
 
     Raises:
         FileNotFoundError: If there is no file, directory or encoding of that name.
-        ValueError: If it cannot be read.
+        ValueError: If the tokenizer cannot be read.
         ImportError: If its library is not installed.
         OSError: If tiktoken cannot load the encoding, for example without a network.
     """
@@ -129,7 +129,7 @@ def _tiktoken(name: str, load: Callable[[Any], Any]) -> ComparedTokenizer:
         library=f"tiktoken {tiktoken.__version__}",
         vocab=vocab | {token_id: token.encode() for token, token_id in special.items()},
         special=frozenset(special.values()),
-        make=lambda: Coder(encoding.encode_ordinary, encoding.decode),  # it has no cache
+        make=lambda: Coder(encoding.encode_ordinary, encoding.decode),  # no caches to reset
     )
 
 
@@ -175,11 +175,11 @@ def _huggingface(name: str, path: Path) -> ComparedTokenizer:
 
 
 def _vocab_of(tokenizer: Any) -> dict[int, bytes]:
-    """Return the tokens of a Hugging Face tokenizer by id, as bytes."""
+    """Return the tokens of a Hugging Face tokenizer as a mapping of id -> bytes."""
     decoder = json.loads(tokenizer.to_str()).get("decoder") or {}
     added = tokenizer.get_added_tokens_decoder()
     known = set(character_to_byte())
-    # A byte-level vocabulary writes each byte as a character.
+    # A byte-level vocabulary represents each byte as a character.
     in_bytes = "ByteLevel" in json.dumps(decoder)
     return {
         token_id: string_to_token(token)
@@ -190,7 +190,7 @@ def _vocab_of(tokenizer: Any) -> dict[int, bytes]:
 
 
 def _guarded(path: Path, load: Callable[[], Any]) -> Any:
-    """Call `load`, and convert any error of another library to a ValueError."""
+    """Call `load`, and convert any error from another library to a ValueError."""
     try:
         return load()
     except (KeyboardInterrupt, SystemExit, MemoryError):

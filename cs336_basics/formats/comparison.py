@@ -1,9 +1,9 @@
-"""Compare tokenizers by bytes per token, speed and longest tokens.
+"""Compare tokenizers by bytes per token, by speed and by their longest tokens.
 
-Bytes per token are measured on documents at equal distances in the corpus. These documents are also
-decoded and compared with the text. Speed is measured on the first megabyte of documents. Each
+Bytes per token are measured on documents sampled at equal distances in the corpus. The ids are also
+decoded and compared with the text. Speed is measured on the first megabyte of these documents. Each
 tokenizer encodes them one by one, in one thread, with empty caches, in several rounds and in
-alternating order. The result is the median CPU time, which other programs hardly change.
+alternating order. The result is the median CPU time, which other running programs hardly affect.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cs336_basics.pretokenization import Corpus
 from cs336_basics.pretokenization.reading.documents import sample_documents
 
 PILE_GIGABYTES = 825.0
-"""Size of the Pile (Gao et al. 2020). The course asks how long it takes to encode."""
+"""Size of the Pile (Gao et al. 2020). The course asks how long encoding it takes."""
 
 TIMED_BYTES = 1_000_000
 ROUNDS = 3
@@ -31,18 +31,18 @@ NUM_LONGEST = 10
 
 @dataclass(frozen=True)
 class Result:
-    """The result of one tokenizer on one corpus.
+    """The result for one tokenizer on one corpus.
 
     Attributes:
         tokenizer, corpus: Names of the tokenizer and the corpus.
         num_documents: Number of sampled documents.
         all_documents: Number of documents in the corpus.
-        num_bytes, num_tokens: UTF-8 bytes and tokens of the sampled documents.
+        num_bytes, num_tokens: Numbers of UTF-8 bytes and tokens in the sampled documents.
         bytes_per_token: num_bytes / num_tokens.
         changed_documents: Number of sampled documents that decoding does not restore.
-        timed_bytes: UTF-8 bytes of the text on which the speed was measured.
-        megabytes_per_second: 10^6 bytes per second of CPU time in one thread.
-        hours: CPU hours for `gigabytes` of text at this speed.
+        timed_bytes: Number of UTF-8 bytes in the text that the speed was measured on.
+        megabytes_per_second: Speed in one thread: 10^6 bytes per second of CPU time.
+        hours: CPU hours to encode `gigabytes` of text at this speed.
     """
 
     tokenizer: str
@@ -60,7 +60,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Measured:
-    """A result with the sampled documents and their ids."""
+    """A result, with the sampled documents and their ids."""
 
     tokenizer: ComparedTokenizer
     result: Result
@@ -80,10 +80,10 @@ def compare(
 
     Args:
         tokenizers: Tokenizers from `open_tokenizer`.
-        corpora: Pairs of name and corpus.
+        corpora: Pairs of a name and a corpus.
         documents: Number of documents to sample from each corpus, at equal distances.
-        gigabytes: Amount of text for `Result.hours`, in 10^9 bytes.
-        separator: Separator of the documents in plain text.
+        gigabytes: Amount of text for `Result.hours`, in units of 10^9 bytes.
+        separator: String that separates documents in plain text.
 
     Returns:
         One result for each corpus and tokenizer, ordered by corpus.
@@ -109,7 +109,7 @@ def measure(
     gigabytes: float = PILE_GIGABYTES,
     separator: str = END_OF_TEXT,
 ) -> Iterator[Measured]:
-    """Yield the results of `compare` with the documents and ids."""
+    """Yield the results of `compare`, with the documents and ids."""
     documents = checked_integer("documents", documents, 1)
     if not 0 < gigabytes < float("inf"):
         raise ValueError(f"gigabytes must be positive and finite, got {gigabytes}")
@@ -143,7 +143,7 @@ def measure(
 def longest_tokens(tokenizer: ComparedTokenizer, number: int = NUM_LONGEST) -> list[bytes]:
     """Return the tokens with the most bytes, longest first, without special tokens.
 
-    Tokens of equal length are in the order of their ids.
+    Tokens of equal length are ordered by id.
     """
     return heapq.nsmallest(number, tokenizer.tokens, key=lambda token: -len(token))
 

@@ -1,11 +1,11 @@
 """Export tokenizers and models to other formats, and check the exports.
 
-The module of a tokenizer format has two functions:
+The module for a tokenizer format has two functions:
 
-    contents(parts, **options)              return file name -> content
-    runtime(directory, special_tokens)      return the runtime's name and its encode function
+    contents(parts, **options)              return a mapping of file name -> content
+    runtime(directory, special_tokens)      return the runtime's name and encode function
 
-The module of a model format has two functions, whose options may differ between formats:
+The module for a model format has two functions, whose options depend on the format:
 
     write(model, tokenizer, output, card, **options)
     check(model, tokenizer, output, **options) -> Agreement
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from cs336_basics.tokenizer import Tokenizer
 
 WEIGHT_TYPES = ("f32", "f16", "q8_0")
-"""Types of the matrices in GGUF: float32, float16, and int8 with one float16 scale per 32 numbers.
-The gains of the norms are always float32."""
+"""Types of matrices in GGUF: float32, float16, and int8 with one float16 scale per 32 numbers. The
+gains of norms are always float32."""
 
 ROLES = ("bos_token", "eos_token", "pad_token", "unk_token")
-"""Roles of special tokens in Hugging Face's files. Each is an option whose value is a token."""
+"""Roles of special tokens in Hugging Face's files. Each is an option that takes a token."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class Format:
     """An export format."""
 
     module: str
-    """Name of the module in this package, imported on use because some modules need torch."""
+    """Name of the format's module, which is imported when used because some modules need torch."""
     options: tuple[str, ...] = ()
     """Keyword arguments of this format."""
     merges_only: bool = False
-    """Whether its readers can make tokens only by merges."""
+    """Whether programs that read this format can make tokens only by merging."""
 
     def load(self) -> Any:
         """Import the module."""
@@ -73,13 +73,14 @@ def export_tokenizer(
     """Write a tokenizer in another library's format.
 
     Args:
-        tokenizer: Tokenizer to export. It is not changed.
+        tokenizer: Tokenizer to export.
         to: A key of TOKENIZER_FORMATS.
         output: Directory to write. It must be new or empty.
         options: Options of the format, such as `pad_token="<pad>"`. See TOKENIZER_FORMATS.
 
     Raises:
-        TypeError: If `tokenizer` is not a Tokenizer, or the format does not have an option.
+        TypeError: If `tokenizer` is not a Tokenizer, or the format does not have one of the
+            options.
         ValueError: If the format is unknown or cannot represent the tokenizer. Nothing is written.
         FileExistsError: If the output exists.
     """
@@ -93,12 +94,12 @@ def export_tokenizer(
 
 
 def check_tokenizer(tokenizer: Tokenizer, to: str, output: str | os.PathLike[str]) -> Agreement:
-    """Load an exported tokenizer in the other library, and compare the ids.
+    """Load an exported tokenizer in the other library, and compare ids.
 
     Raises:
         ImportError: If the other library is not installed.
         OSError: If the output cannot be read.
-        RuntimeError: If the ids differ, or the output is damaged.
+        RuntimeError: If ids differ, or the output is damaged.
         TypeError: If `tokenizer` is not a Tokenizer.
     """
     from cs336_basics.formats.agreement import Agreement, compare_ids
@@ -122,12 +123,12 @@ def export_model(
     """Write a model and its tokenizer in another library's format.
 
     Args:
-        model: Model to export. It is not changed.
+        model: Model to export.
         tokenizer: Tokenizer of the model.
         to: A key of MODEL_FORMATS.
         output: File or directory to write. A directory must be new or empty.
-        card: Facts about the training, for the model card or the metadata.
-        overwrite: Whether an existing file is replaced.
+        card: Facts about the training, for the model card or the file's metadata.
+        overwrite: Whether to replace an existing file.
         options: Options of the format. See MODEL_FORMATS.
 
     Raises:
@@ -135,7 +136,7 @@ def export_model(
             tokenizer has more ids than the model. Nothing is written.
         TypeError: If `model` is not a TransformerLM, `tokenizer` is not a Tokenizer, or the format
             does not have an option.
-        FileExistsError: If the output exists and must not be replaced.
+        FileExistsError: If the output exists and may not be replaced.
         ImportError: If a library that writes the format is not installed.
     """
     found = _model_format(model, tokenizer, to, options)
@@ -155,7 +156,7 @@ def check_model(
     output: str | os.PathLike[str],
     **options: Any,
 ) -> Agreement:
-    """Load an exported model in the other library, and compare ids, logits and greedy text.
+    """Load an exported model in the other library, and compare its ids, logits and greedy text.
 
     Raises:
         ImportError: If the other library is not installed.
@@ -172,7 +173,7 @@ def check_model(
 
 @contextlib.contextmanager
 def _damage_named(output: str | os.PathLike[str]) -> Iterator[None]:
-    """Raise RuntimeError for the various errors that other libraries raise for a damaged file."""
+    """Convert the various errors that other libraries raise for damaged files to RuntimeError."""
     try:
         yield
     except (ImportError, OSError, MemoryError, RuntimeError):

@@ -1,12 +1,12 @@
 """Translate split patterns to and from the regular expressions of other libraries.
 
 This library uses Python's `regex` module, Hugging Face's tokenizers use Oniguruma, and tiktoken
-uses Rust's fancy-regex. Some syntax differs between them: `$`, `\\w`, `{1,3}+`, `[a&&b]` and
-ignoring case. So named patterns are translated by a table, and other patterns are accepted only if
-they use syntax that means the same in all three.
+uses Rust's fancy-regex. Some syntax means different things in them: `$`, `\\w`, `{1,3}+`, `[a&&b]`
+and case-insensitive matching. So a table translates the named patterns, and other patterns are
+accepted only if their syntax means the same in all three.
 
-A pattern from a file may be slow. Most patterns are compiled and take linear time. `regex` runs the
-others with a time limit (`splitter.search_words`).
+A pattern from a file may be slow. Most patterns are compiled and take linear time. The others are
+run by `regex`, with a time limit (`splitter.search_words`).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _NAMED = {expression: expression for expression in PATTERNS.values()}
 
 # In Oniguruma, `$` also matches before a line feed.
 ONIGURUMA = {**_NAMED, CL100K: CL100K.replace("$", r"\z")}
-"""Expression of each named pattern -> the same pattern for Oniguruma."""
+"""Mapping from the expression of each named pattern to its translation for Oniguruma."""
 
-# Files spell the named patterns differently: GPT-2's original, with or without brackets around the
-# letters, and tiktoken's, whose possessive quantifiers only avoid backtracking.
+# Files contain other spellings of the named patterns: GPT-2's original, with or without brackets
+# around the letters, and tiktoken's, whose possessive quantifiers only avoid backtracking.
 _GPT2_PUBLISHED = r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 _GPT2_TIKTOKEN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
 _CL100K_TIKTOKEN = (
@@ -46,11 +46,11 @@ _FROM_ONIGURUMA = {**_KNOWN, **{theirs: ours for ours, theirs in ONIGURUMA.items
 _FROM_FANCY_REGEX = {**_NAMED, **_KNOWN, _GPT2_TIKTOKEN: GPT2, _CL100K_TIKTOKEN: CL100K}
 
 # StarCoder and SmolLM first cut out numbers, whole or digit by digit, and then split with GPT-2's
-# pattern. White space before a number, even one space, is a separate pre-token.
+# pattern. White space before a number, even a single space, is a separate pre-token.
 GPT2_NUMBERS = r"\p{N}+|'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+(?![^\s\p{N}])|\s+"
 GPT2_SINGLE_DIGITS = GPT2_NUMBERS.replace(r"\p{N}+|", r"\p{N}|", 1)
 
-# These ignore case in the same way in all three. Other expressions may not: in Oniguruma, `ß`
+# These case-insensitive expressions mean the same in all three. Others may not: in Oniguruma, `ß`
 # matches `ss`.
 _CONTRACTIONS = ("(?i:'s|'t|'re|'ve|'m|'ll|'d)", "(?i:[sdmt]|ll|ve|re)")
 
@@ -103,7 +103,7 @@ def _checked(expression: str, library: str) -> str:
 
 
 def from_oniguruma(expression: str, *, keeps_rest: bool) -> str:
-    """Return the name or expression of a split pattern in Oniguruma's syntax.
+    """Convert a split pattern from Oniguruma's syntax to a name or expression of this library.
 
     Args:
         expression: Pattern in Oniguruma's syntax.
@@ -116,7 +116,7 @@ def from_oniguruma(expression: str, *, keeps_rest: bool) -> str:
 
 
 def from_fancy_regex(expression: str) -> str:
-    """Return the name or expression of a split pattern in fancy-regex's syntax.
+    """Convert a split pattern from fancy-regex's syntax to a name or expression of this library.
 
     Raises:
         ValueError: If its syntax may mean something else in the `regex` module.
@@ -125,9 +125,9 @@ def from_fancy_regex(expression: str) -> str:
 
 
 def from_given_fancy_regex(expression: str) -> str:
-    """Return the name or expression of a split pattern from a caller, not from a file.
+    """Return the name or expression of a split pattern passed by a caller, not read from a file.
 
-    The caller may use the syntax of the `regex` module.
+    The pattern may use the syntax of the `regex` module.
 
     Warns:
         UserWarning: If its syntax may mean something else in fancy-regex.
@@ -151,7 +151,7 @@ def _imported(expression: str, known: Mapping[str, str], keeps_rest: bool) -> st
             f"split pattern {short_repr(expression)} is longer than {MAX_LENGTH:,} characters, or "
             "has syntax that may mean something else in Python's `regex` module"
         )
-    # A pattern with this lookahead is not compiled, so add it only if some text may not match.
+    # A pattern with this lookahead cannot be compiled, so add it only if some text may not match.
     if keeps_rest and complete_program(expression) is None:
         expression = f"{expression}|(?:(?!{expression})[\\s\\S])+"
     return resolve_pattern(expression)

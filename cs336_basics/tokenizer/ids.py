@@ -1,5 +1,4 @@
-"""Token ids: their dtype in arrays, batches of encoded texts, and the sequences `decode`
-accepts."""
+"""Token ids: array dtypes, batches of encoded texts, and the sequences that `decode` accepts."""
 
 from __future__ import annotations
 

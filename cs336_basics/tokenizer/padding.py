@@ -47,8 +47,10 @@ def truncate(
     *,
     side: str = "right",
 ) -> list[Any]:
-    """Return each sequence, shortened to at most `max_length` ids. Args: sequences: Lists or arrays
-    of ids, or the result of `encode_batch_array`.
+    """Return each sequence, shortened to at most `max_length` ids.
+
+    Args:
+        sequences: Lists or arrays of ids, or the result of `encode_batch_array`.
         max_length: Maximum number of ids in a sequence, at least 0.
         side: Side where ids are removed: `"right"` keeps the start, `"left"` keeps the end.
 

@@ -10,8 +10,7 @@ from cs336_basics.pretokenization import Splitter, split_special_tokens
 
 
 class SpecialSets(NamedTuple):
-    """Special tokens that become ids, and special tokens that are disallowed. All others are
-    text."""
+    """Special tokens that become ids, and those that are disallowed. All others are text."""
 
     allowed: frozenset[str]
     disallowed: frozenset[str]

@@ -584,7 +584,9 @@ class Tokenizer:
         allowed_special: str | Collection[str] | None = None,
         disallowed_special: str | Collection[str] = (),
     ) -> list[list[int]]:
-        """Return the ids of each text. Args:
+        """Return the ids of each text.
+
+        Args:
             texts: Texts, encoded independently of each other.
             num_workers: Number of threads. Defaults to all cores, or fewer if there is little text.
             allowed_special, disallowed_special: See `encode`.
@@ -603,8 +605,7 @@ class Tokenizer:
         allowed_special: str | Collection[str] | None = None,
         disallowed_special: str | Collection[str] = (),
     ) -> EncodedBatch:
-        """Return the ids of several texts in one array, which is faster and smaller than using
-        lists.
+        """Return the ids of several texts in one array, which is faster and smaller than lists.
 
         You can pass the result to `pad`, `truncate` and `decode_batch`. Its method `arrays()`
         returns one array of ids for each text.

@@ -1,5 +1,4 @@
-"""Printable forms of tokens, with white space, invisible characters and partial characters
-marked."""
+"""Printable forms of tokens that mark white space, invisible and partial characters."""
 
 from __future__ import annotations
 

@@ -187,8 +187,7 @@ class WordUsage:
                 self._change(len(self._words) - 1, self._first_ids(tokenizer, word))
 
     def removed(self, token_id: int) -> set[int]:
-        """Re-encode the words with a removed token; return the ids whose counts may have
-        changed."""
+        """Re-encode the words with a removed token; return the ids whose counts may change."""
         changed: set[int] = set()
         for index in self._holders.pop(token_id, ()):
             before = self._ids[index]

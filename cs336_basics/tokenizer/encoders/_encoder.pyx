@@ -1,6 +1,5 @@
 # distutils: language = c++
-"""Binding of native/encoding/encoder.hpp, batch_encoder.hpp and file_encoder.hpp: encode text to
-ids.
+"""Binding of encoder.hpp, batch_encoder.hpp and file_encoder.hpp in native/encoding.
 
 Callers check arguments; the binding handles types, memory, threads, signals and the GIL.
 `FileEncoding` is in this extension because it shares workers with `Encoder`, and C++ exceptions
@@ -185,8 +184,7 @@ cdef class Encoder:
         self.idle.append(worker)
 
     def streaming_worker(self, size_t cache_size):
-        """Return a worker for `encode` and `encode_words`, with its own cache of `cache_size`
-        bytes."""
+        """Return a worker for `encode` and `encode_words`, with a cache of `cache_size` bytes."""
         cdef Worker worker = Worker()
         worker.worker = self.encoder.get().make_worker(cache_size if cache_size else 1)
         return worker
@@ -344,8 +342,7 @@ cdef class Encoder:
         return self.encode_in_threads(texts, views, special, num_workers)
 
     cdef encode_spans(self, text, SpecialSet special):
-        """Return the ids of a text, or None if a span is too long to encode without
-        interruption."""
+        """Return the ids of a text, or None if a span is too long to encode in one call."""
         cdef TextView view = view_text(text)
         # The system provides memory only for pages that are written to; the rest is freed at the
         # end.

@@ -47,8 +47,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class EncodingTask:
-    """Settings for encoding text to a token file. Ids of special tokens that are not used are
-    None."""
+    """Settings for encoding text to a token file. Unused special tokens have the id None."""
 
     errors: str
     splitter: Splitter

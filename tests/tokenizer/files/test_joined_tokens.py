@@ -58,7 +58,7 @@ def test_only_slices_with_step_1_are_allowed():
 
 def test_parts_must_be_arrays_of_one_dimension():
     for parts in ([], [np.zeros((2, 2), np.uint16)]):
-        with pytest.raises(ValueError, match="at least one array"):
+        with pytest.raises(ValueError, match="one or more"):
             JoinedTokens(parts)
 
 

@@ -52,7 +52,7 @@ class Sampling(Checked):
 
         Args:
             logits: Logits of one text, shape (vocab_size,).
-            previous_ids: Ids of the text so far, for the repetition penalty.
+            previous_ids: Ids in the text so far, for the repetition penalty.
             generator: A CPU generator. Defaults to torch's global generator.
             allowed: Boolean CPU tensor of shape (vocab_size,), True for ids that may be drawn. At
                 least one must be True. Defaults to all ids.
@@ -64,7 +64,7 @@ class Sampling(Checked):
             raise ValueError(f"logits must have shape (vocab_size,), got {tuple(logits.shape)}")
         logits = logits.double().cpu()  # in float32 a tiny temperature would be zero
         if not torch.isfinite(logits).all():
-            raise ValueError("logits must be finite; the weights of the model are damaged")
+            raise ValueError("logits must be finite; the model's weights may be damaged")
         if self.repetition_penalty != 1:
             logits = penalize_repetition(logits, previous_ids, self.repetition_penalty)
         if allowed is not None:

@@ -37,8 +37,8 @@ def generate_text(
 
     Args:
         model, max_new_tokens, sampling, generator, use_cache: See `generate`.
-        tokenizer: Tokenizer of the model, with `<|endoftext|>` as a special token.
-        prompt: Start of the text, which is not yielded. An empty prompt starts a new document.
+        tokenizer: The model's tokenizer, with `<|endoftext|>` as a special token.
+        prompt: Start of the text. It is not yielded. An empty prompt starts a new document.
         stop: Strings that end the text; see `stop_at`.
 
     Raises:

@@ -52,7 +52,7 @@ class OptimizerConfig(Checked):
     max_grad_norm: float = option("maximum L2 norm of the gradients", 1.0, gt=0)
 
     def __post_init__(self) -> None:
-        """Check each value, then values that depend on each other."""
+        """Check each value, then constraints between values."""
         super().__post_init__()
         if self.nesterov and self.momentum == 0:
             raise ValueError(
@@ -81,7 +81,7 @@ class ScheduleConfig(Checked):
     cycle_steps: Count | None = option("step at which the schedule ends; unset: max_steps", None)
 
     def __post_init__(self) -> None:
-        """Check each value, then values that depend on each other."""
+        """Check each value, then constraints between values."""
         super().__post_init__()
         if self.min_learning_rate > self.max_learning_rate:
             raise ValueError(
@@ -98,7 +98,7 @@ class TrainConfig(Checked):
         ValueError: If a value has the wrong type or is out of range.
     """
 
-    name: str = option("name of the run and start of its directory's name", "sample")
+    name: str = option("name of the run, with which its directory's name starts", "sample")
     # The Philox key of the data order has 64 bits for the seed. The sample corpus uses seed + 1.
     seed: int = option(
         "seed of the weights, the data order, the sample corpus and the samples",
@@ -157,7 +157,7 @@ class TrainConfig(Checked):
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
 
     def __post_init__(self) -> None:
-        """Check each value, then values that depend on each other."""
+        """Check each value, then constraints between values."""
         super().__post_init__()
         if not re.fullmatch(r"[\w.-]+", self.name):
             raise ValueError(

@@ -60,7 +60,7 @@ class World:
         return self.sum([float(condition)])[0] > 0 if self.size > 1 else condition
 
     def wait(self) -> None:
-        """Wait until all processes have called this."""
+        """Wait until all processes have called this method."""
         if self.size > 1:
             dist.barrier()
 
@@ -123,7 +123,7 @@ def leave_world() -> None:
 
 
 def shard(model: Module, world: World, device: torch.device, compiled: bool = False) -> None:
-    """Shard the weights of a model over the processes in place (FSDP2).
+    """Shard a model's weights over the processes in place (FSDP2).
 
     If `compiled` is set, each block is compiled separately, because weights are gathered between
     blocks.

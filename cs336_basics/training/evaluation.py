@@ -1,4 +1,4 @@
-"""Evaluation of a model in a run: validation loss, bits per byte and sampled text."""
+"""Evaluating the model of a run: validation loss, bits per byte and sampled text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Evaluation:
     that many batches are used, spread evenly over the data. A trailing partial window is dropped.
 
     Args:
-        config: The configuration of the run.
+        config: Configuration of the run.
         tokens: One-dimensional token ids, an array or a memory map.
         tokenizer: Tokenizer that gives token lengths for bits per byte. None omits bits per byte.
     """
@@ -67,7 +67,7 @@ class Evaluation:
 
         Args:
             model: The model, put into evaluation mode during the call.
-            loss_of: Returns the mean loss of a batch of inputs and targets.
+            loss_of: Function that returns the mean loss for inputs and targets.
             device: Device of the batches.
             world: The processes that share the windows.
             before_batch: Called before each batch. It may raise an error to stop the evaluation.

@@ -57,7 +57,7 @@ def choose_fast_path(
     `given`. `fast` becomes "off". The results are the same up to rounding.
 
     Args:
-        config: The configuration of the run.
+        config: Configuration of the run.
         device: Device of the run.
         given: Keys that keep their values.
         report: Callback invoked with a line of text before a long timing.
@@ -172,7 +172,7 @@ def product_seconds(device: torch.device, dtype: torch.dtype) -> float:
 
 
 def time_blocks(config: TrainConfig, device: torch.device) -> dict[str, float]:
-    """Return the time of a forward and backward pass of a block in seconds, by attention kernel.
+    """Return the seconds that a forward and backward pass through a block takes, by kernel.
 
     The kernels take turns, so other load on the machine affects all of them. A kernel that fails
     (no memory, no working compiler) is omitted.
@@ -197,7 +197,7 @@ def time_blocks(config: TrainConfig, device: torch.device) -> dict[str, float]:
 def _pass_of_block(
     config: TrainConfig, kernel: Literal["sdpa", "blocked"], device: torch.device
 ) -> Callable[[], None]:
-    """Return a function that runs one forward and backward pass of a block of the model."""
+    """Return a function that runs one forward and backward pass through a block."""
     model = dataclasses.replace(config.model, attention=kernel, num_layers=1, vocab_size=1)
     block = TransformerLM(model, device=device).layers[0]
     forward = torch.compile(block, dynamic=False) if config.compile else block

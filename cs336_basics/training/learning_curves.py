@@ -97,7 +97,7 @@ def plot_runs(
 
 
 def plot_run(run: RunDirectory) -> None:
-    """Plot the losses of a run by step in its loss.png."""
+    """Plot the losses of a run over its steps, as the file loss.png in the run directory."""
     plot_runs({run.name: run.read_metrics()}, run.loss_plot, ["step"])
 
 

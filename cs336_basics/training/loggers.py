@@ -77,7 +77,7 @@ def open_loggers(
 
     Args:
         names: Keys of LOGGERS.
-        run: The directory of the run.
+        run: The run directory.
         settings: The configuration as nested dictionaries, which some loggers show.
         step: Steps that the run has already taken.
 

@@ -26,7 +26,7 @@ NUM_STEPS = 4
 
 
 class Measurement(NamedTuple):
-    """Memory and speed of a few steps of a run."""
+    """Memory use and speed of a run, measured over a few steps."""
 
     peak: int
     """Peak memory of the GPU or the process in bytes; 0 if the system does not report it."""

@@ -30,7 +30,7 @@ from cs336_basics.training.optimizers import build_optimizer
 
 @dataclass
 class StepMemory:
-    """Bytes of the tensors of a training step."""
+    """Memory used by the tensors in a training step, in bytes."""
 
     weights: int
     gradients: int

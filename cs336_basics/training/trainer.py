@@ -385,7 +385,7 @@ class Trainer:
             self.config.keep_checkpoints, self._checkpoint_is_due, best=self.best[1]
         )
 
-    # Rows, lines and the result.
+    # Metrics, messages and the result.
 
     def _tokens_in(self, steps: int) -> int:
         return steps * self.config.batch_size * self.config.model.context_length
@@ -412,7 +412,7 @@ class Trainer:
             above_the_bar(self.report, text)
 
     def _result(self) -> TrainResult:
-        """Return the result from the files of the run, which may come from an earlier session."""
+        """Return the result from the run's files, some of which may be from earlier sessions."""
         if self.world.is_first:
             plot_run(self.run)  # a killed session may have left an older plot
         rows = self.run.read_metrics()

@@ -1,4 +1,4 @@
-"""The adapters for the course's tests."""
+"""Adapters for the course's tests."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def no_rope():
 
 
 def independent_forward(config, weights, ids):
-    """A second implementation of the model, with torch.nn.functional and complex numbers."""
+    """Compute the logits independently, with torch.nn.functional and complex numbers."""
     F = torch.nn.functional
 
     def norm(x, name):

@@ -33,7 +33,7 @@ def hash_without_seed(word: bytes) -> int:
 
 
 def colliding_words(number: int) -> list[str]:
-    """Return distinct 48-letter words with equal `hash_without_seed`."""
+    """Return distinct 48-letter words that all have the same `hash_without_seed`."""
     zero = (_LOW ^ _hash_16(*_words_of(_START, 48))).to_bytes(8, "little").decode()
     rng = random.Random(1)
     tails = {"".join(rng.choices(_LETTERS, k=8)) for _ in range(number)}

@@ -82,7 +82,7 @@ def test_unequal_shares_of_an_evaluation_add_up(tmp_path, windows):
     trainer = make(tmp_path, changed(eval_batches=0, batch_size=8), valid=VALID[: 16 * windows + 1])
     expected = trainer.evaluate()
     sums = []
-    for rank in range(4):  # two windows per process, so the last gets none of the five
+    for rank in range(4):  # two windows each; if there are five, the last process gets none
         trainer.world = types.SimpleNamespace(
             rank=rank,
             size=4,

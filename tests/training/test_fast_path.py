@@ -1,4 +1,4 @@
-"""What `--fast auto` chooses by rules and by timing."""
+"""The choices that `--fast auto` makes by rules and by timing."""
 
 from __future__ import annotations
 

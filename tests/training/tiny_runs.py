@@ -53,7 +53,7 @@ def changed(config=CONFIG, **values):
 
 
 def outcome(path):
-    """Return the reproducible files of a run, as bytes by name."""
+    """Return the contents of a run's reproducible files, as bytes by name."""
     run = RunDirectory(path)
     kept = {}
     for file in sorted(run.path.rglob("*")):

@@ -35,8 +35,8 @@ inline HashSeed hash_seed_of(uint64_t number) {
     return {low, high, block, next() | 1};
 }
 
-// Derive the seed from the environment variable CS336_HASH_SEED, which tests set; otherwise, draw
-// 256 random bits from the system. Throws std::invalid_argument if the variable is not a valid
+// Derive the seed from the environment variable CS336_HASH_SEED if set (tests set it). Otherwise,
+// draw 256 random bits from the system. Throws std::invalid_argument if the variable is not a valid
 // number, and std::system_error if the system has no random numbers.
 inline HashSeed make_hash_seed() {
     if (const char* chosen = std::getenv("CS336_HASH_SEED")) {

@@ -47,7 +47,7 @@ class TextCounter {
     TextCounter(const SplitOptions& options, const std::atomic<bool>& cancelled)
         : options_(options), cancelled_(cancelled) {}
 
-    // Add the pre-tokens of a text to a table. WORD_PADDING bytes after the text must be readable.
+    // Add the pre-tokens in a text to a table. WORD_PADDING bytes after the text must be readable.
     // Returns `size` or, if the text is rejected, the offset of the first invalid byte.
     size_t count(const uint8_t* text, size_t size, WordTable& table) {
         const size_t invalid = first_invalid_utf8(text, size);
@@ -131,7 +131,7 @@ class FileCounter {
         for (auto& worker : workers_) {
             worker->read_state.buffer = Buffer();  // large after a text without a cut
         }
-        // If there are shared words, they include most words of the threads' tables.
+        // If there are shared words, they include most words in the threads' tables.
         failure = run(shared_.empty() ? 0 : workers_.size(), [this](int, size_t index) {
             WordTable& table = workers_[index]->table;
             shared_.add(table, index);

@@ -121,7 +121,7 @@ class BatchEncoder {
     // In the failure, `file` is the index of the text.
     const Failure& failure() const { return pool_.failure(); }
     size_t num_ids(size_t text) const { return num_ids_[text]; }
-    // The concatenated ids of the texts of a group; valid until `free`.
+    // The concatenated ids of a group's texts; valid until `free`.
     const uint8_t* ids(size_t group) const { return groups_[group].ids.get(); }
     void free(size_t group) { groups_[group].ids.reset(); }
 

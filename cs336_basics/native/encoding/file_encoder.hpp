@@ -215,7 +215,7 @@ class FileEncoder {
         }
     }
 
-    // Append the ids of a part of a block.
+    // Append the ids for part of a block.
     Failure append_text(const BlockReader::Text& text, TextSpan part, EncodingWorker& worker,
                         EncodedBlock& result) const {
         if (part.size == 0) return {};

@@ -19,8 +19,8 @@
 namespace cs336 {
 
 // Merges one pair at a time: the pair with the lowest rank and, for equal ranks, the leftmost.
-// Every rank has a linked list of the positions of its pair. A merge removes one symbol and adds at
-// most two pairs, so at most three positions per byte are visited.
+// Every rank has a linked list of its pair's positions. A merge removes one symbol and adds at most
+// two pairs, so at most three positions per byte are visited.
 //
 // The positions in a list are in ascending order. Until a merge crosses the edge of a token, its
 // bytes merge independently of their neighbours. So if the same bytes occur in two places, the left
@@ -71,7 +71,7 @@ class LongWordMerger {
     // The memory for longer words is freed after use.
     static constexpr size_t MAX_KEPT = size_t{1} << 16;
 
-    // An element of the list of a rank.
+    // An element of a rank's list.
     struct Node {
         uint32_t position, next;
     };

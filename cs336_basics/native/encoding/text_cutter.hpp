@@ -27,7 +27,7 @@ class TextCutter {
                const Scanner& scanner, Buffer& buffer)
         : text_(text), span_size_(span_size), cuts_(tokens, scanner), buffer_(buffer) {}
 
-    // Find the next span, which is valid until the next call; empty after the last span. The
+    // Find the next span, which is valid until the next call. After the last span, it is empty. The
     // failure can be LONE_SURROGATE.
     Failure next(TextSpan& span) {
         if (text_.kind == TextView::UTF8) {

@@ -149,7 +149,7 @@ class FlatMergeLoop final : public MergeLoop {
 
     // --- counting pairs -------------------------------------------------------------------------
 
-    // The number of merges of the final vocabulary, including those of the existing vocabulary.
+    // The number of merges in the final vocabulary, including those of the existing vocabulary.
     int64_t num_all_merges() const { return options_.num_start_tokens + options_.num_merges; }
 
     // Estimate the count of the pair that will be merged last, with a formula fitted to a dozen

@@ -66,7 +66,7 @@ class PairHeap {
         PairId pair;
     };
 
-    // The order with which the standard heap algorithms keep the best pair on top.
+    // The comparison that makes the standard heap algorithms keep the best pair on top.
     struct MergedAfter {
         const PairTable& pairs;
         const TokenBytes& tokens;

@@ -1,4 +1,4 @@
-// StartingMerges: applies the merges of an existing vocabulary to the words of new text.
+// StartingMerges: applies the merges of an existing vocabulary to the words in new text.
 
 #pragma once
 

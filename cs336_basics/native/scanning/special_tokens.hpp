@@ -140,7 +140,7 @@ class SpecialTokens {
             if (size == 0) return;
             size_t low = first_[text_byte(0)], high = first_[text_byte(0) + 1];
             for (size_t depth = 1; low < high; ++depth) {
-                // All tokens of the range start with the first `depth` bytes of the text.
+                // All tokens in the range start with the first `depth` bytes of the text.
                 if (tokens[order_[low]].size() == depth && visit(order_[low++])) return;
                 if (depth == size || low == high) return;
                 const uint8_t wanted = text_byte(depth);

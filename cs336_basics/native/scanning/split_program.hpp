@@ -246,7 +246,7 @@ class SplitProgram {
 
     // The end of the match that starts at `i` < `size`; `i` if there is none.
     size_t match(const uint8_t* text, size_t size, size_t i, DeadEnds& dead_ends) const {
-        // A line feed at the end of the text has a column of its own.
+        // A line feed at the end of the text has its own column.
         const size_t body = size - (text[size - 1] == '\n');
         const uint32_t* const rows = rows_.data();
         uint32_t row = num_columns_;  // of the first state
@@ -306,7 +306,7 @@ class SplitProgram {
         return blocks_[size_t(block_of_[block]) * 64 + index];
     }
 
-    // The column and the length of the character of two or more bytes that starts at `p`.
+    // The column and the length of the multi-byte character that starts at `p`.
     CS336_INLINE uint32_t wide_column(const uint8_t* p, size_t& length) const {
         const WideCode code = wide_code(p);
         length = code.length;

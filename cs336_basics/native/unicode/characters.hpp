@@ -86,7 +86,7 @@ CS336_INLINE uint64_t ascii_letters(uint64_t word) {
     return from_a & ~beyond_z & ~word & 0x80 * EVERY;
 }
 
-// The end of the run of characters of class `char_class` that starts at `i`.
+// The end of the run of `char_class` characters that starts at `i`.
 inline size_t run_end(const uint8_t* text, size_t size, size_t i, uint32_t char_class) {
     // Count eight letters at a time, which avoids a branch that is hard to predict.
     if (char_class == LETTER) {

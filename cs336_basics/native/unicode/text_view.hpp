@@ -208,14 +208,14 @@ inline uint8_t* write_utf8(const TextView& text, size_t from, size_t to, uint8_t
     }
 }
 
-// The number of bytes to reserve for the UTF-8 of a text. The upper bound costs nothing to compute,
-// and unused memory is almost free. For a very long text, however, even address space matters.
+// The number of bytes to reserve for a text's UTF-8. The upper bound costs nothing to compute, and
+// unused memory is almost free. For a very long text, however, even address space matters.
 inline size_t utf8_room(const TextView& text) {
     constexpr size_t MAX_BOUNDED = size_t{1} << 24;
     return text.length <= MAX_BOUNDED ? utf8_bound(text) : utf8_size(text, 0, text.length);
 }
 
-// Set `utf8` to the UTF-8 of a text, which is written to `buffer` if necessary. The failure can be
+// Set `utf8` to the text as UTF-8, which is written to `buffer` if necessary. The failure can be
 // LONE_SURROGATE.
 inline Failure as_utf8(const TextView& text, Buffer& buffer, TextSpan& utf8) {
     if (text.kind == TextView::UTF8) {
@@ -260,7 +260,7 @@ class Utf8Writer {
     }
 
     const TextView text_;
-    std::vector<size_t> offsets_;  // the start of every part in the UTF-8, and the end
+    std::vector<size_t> offsets_;  // the start of every part in the UTF-8, and its total size
 };
 
 }  // namespace cs336

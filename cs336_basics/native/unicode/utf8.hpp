@@ -149,7 +149,7 @@ CS336_AVX2 inline size_t first_invalid(const uint8_t* text, size_t size) {
         if (!_mm256_testz_si256(errors, errors)) break;
         before = now;
     }
-    // Check the rest of the text. If the last sequence may extend beyond `i`, start at its first
+    // Check the rest of the text. If the last sequence may extend beyond `i`, start with its first
     // byte.
     size_t start = i;
     for (size_t back = 1; back <= 3 && back <= i; ++back) {

@@ -23,7 +23,7 @@ CS336_INLINE uint64_t certain(uint64_t known) { return known >> 3; }
 // A mask of the bytes before the first byte of `unknown`.
 CS336_INLINE uint64_t before_first(uint64_t unknown) { return (unknown - 1) & ~unknown; }
 
-// A mask of the starts of digit groups: numbers are cut into groups of DIGITS (1 or 3) characters.
+// A mask of digit-group starts. Numbers are cut into groups of DIGITS (1 or 3) characters.
 template <int DIGITS>
 CS336_INLINE uint64_t number_starts(const Masks& m, const uint8_t* window) {
     if (DIGITS == 1) return m.number & ~m.continuation;
@@ -160,8 +160,8 @@ struct Cl100kStarts {
         const uint64_t other = ~(letter | m.number | m.space);
         const uint64_t gap = m.space & ~m.line_end;
 
-        // Line ends directly after a character of class OTHER belong to the same pre-token. The carry
-        // of the addition propagates through all of them.
+        // Line ends directly after a character of class OTHER belong to its pre-token. The carry of
+        // the addition propagates through all of them.
         const uint64_t taken = m.line_end & ~(m.line_end + (m.line_end & other << 1));
 
         uint64_t unknown = Rules::WIDE == Wide::CLASSES ? 0 : m.wide;
@@ -203,7 +203,7 @@ struct Cl100kStarts {
         uint64_t starts = other_starts | letter_starts | space_starts | last_spaces |
                           number_starts<Rules::DIGITS>(m, window);
 
-        // `\s*[\r\n]` ends after the last line end of a run of white space. The rest of the run is
+        // `\s*[\r\n]` ends after the last line end in a run of white space. The rest of the run is
         // another pre-token, unless it reaches the end of the text and JOINS_LAST_SPACES is true.
         uint64_t rests = gap & (m.line_end & ~taken) << 1 & certain(known);
         while (rests) {

@@ -149,7 +149,7 @@ def read_array_header(
     num_bytes, found = shape[0] * dtype.itemsize, size - (file.tell() - start)
     if shape[0] < 0 or num_bytes != found:
         raise ValueError(
-            f"{path}: not a complete .npy file: the header announces {num_bytes:,} bytes, got "
+            f"{path}: not a complete .npy file: {num_bytes:,} bytes must follow the header, got "
             f"{found:,}"
         )
     return dtype, shape[0]

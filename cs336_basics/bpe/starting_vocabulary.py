@@ -91,9 +91,9 @@ class StartingVocabulary:
         unmade = [token for token in self.tokens.values() if token not in made]
         if unmade:
             warn(
-                f"no merge makes {len(unmade):,} tokens of the continued vocabulary, such as "
-                f"{short_repr(unmade[0])}, so their text is split like any other; add special "
-                "tokens to special_tokens"
+                f"{len(unmade):,} tokens in the continued vocabulary are not made by any merge, "
+                f"such as {short_repr(unmade[0])}, so their text is split like any other text; if "
+                "they are special tokens, add them to special_tokens"
             )
 
     def num_merges(self, vocab_size: int, special_tokens: Iterable[str]) -> int:

@@ -28,8 +28,8 @@ def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
             yield match.group()
 
 
-# A letter added in each Unicode version. The `regex` module does not report its Unicode version, so
-# it is recognized by the letters that the module knows.
+# Unicode version -> a letter that it added. The `regex` module does not report its Unicode version,
+# so the version is recognized by the letters that the module knows.
 _FIRST_LETTERS = {
     "18.0": 0x3D000,
     "17.0": 0x16EA0,

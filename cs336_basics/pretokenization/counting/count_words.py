@@ -147,7 +147,7 @@ class _Sum:
 
     def __init__(self) -> None:
         self._counted: list[WordCounts] = []
-        self._others: Counter[bytes] | None = None  # counts from Python
+        self._others: Counter[bytes] | None = None  # counts made in Python
 
     def add(self, counts: Mapping[bytes, int]) -> None:
         if isinstance(counts, WordCounts):

@@ -326,15 +326,15 @@ class WordCounts(Mapping[bytes, int]):
         if self.pattern is not None and _comparable(self.pattern) != _comparable(pattern):
             raise ValueError(
                 f"the words were counted with pattern {short_repr(self.pattern)}, not "
-                f"{short_repr(pattern)}; pass the pattern of the counts, because a tokenizer must "
-                "split text as its trainer did"
+                f"{short_repr(pattern)}; pass the same pattern, because a tokenizer must split "
+                "text in the same way as its trainer"
             )
         tokens = frozenset(special_tokens)
         if self.special_tokens is not None and self.special_tokens != tokens:
             raise ValueError(
                 f"the words were counted with special_tokens "
                 f"{short_repr(sorted(self.special_tokens))}, not {short_repr(sorted(tokens))}; "
-                "pass the special tokens of the counts, or count again"
+                "pass the same special tokens, or count the words again"
             )
 
 

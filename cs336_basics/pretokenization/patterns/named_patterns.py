@@ -21,7 +21,7 @@ else:
     difflib, regex = LazyModule("difflib"), LazyModule("regex")
 
 # Radford et al. 2019, "Language Models are Unsupervised Multitask Learners" (GPT-2). The lookahead
-# leaves the last space before a word for that word.
+# attaches the last space before a word to that word.
 GPT2 = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 
 # GPT-4, as tiktoken 0.14 defines `cl100k_base`: contractions in any case, numbers in groups of up
@@ -39,13 +39,13 @@ GPT2_DIGITS1 = GPT2.replace(r"\p{N}+", r"\p{N}")
 GPT2_DIGITS3 = GPT2.replace(r"\p{N}+", r"\p{N}{1,3}")
 GPT2_DIGITS3_RIGHT = GPT2.replace(r"\p{N}+", r"\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))")
 
-# Llama 3, from `tokenizer.json` of meta-llama/Meta-Llama-3-8B.
+# Llama 3, from the `tokenizer.json` of meta-llama/Meta-Llama-3-8B.
 LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 
-# Qwen 2, 2.5 and 3, from `tokenizer.json` of Qwen/Qwen2-7B: Llama 3 with single digits.
+# Qwen 2, 2.5 and 3, from the `tokenizer.json` of Qwen/Qwen2-7B: Llama 3 with single digits.
 QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
 
 # GPT-4o, as tiktoken 0.14 defines `o200k_base`: words are also cut before capital letters.
@@ -144,7 +144,7 @@ def _checked_expression(pattern: str) -> str:
         matches_nothing = compiled.fullmatch("", timeout=1) is not None
     except TimeoutError:
         raise ValueError(
-            f"pattern {shown} takes more than a second to match an empty text; simplify it"
+            f"pattern {shown} takes more than a second to match the empty string; simplify it"
         ) from None
     if matches_nothing:
         raise ValueError(f"pattern {shown} must not match the empty string")

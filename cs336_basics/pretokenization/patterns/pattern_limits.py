@@ -40,7 +40,7 @@ def check_limits(pattern: str) -> None:
     if len(pattern) > MAX_LENGTH:
         raise ValueError(f"it must have at most {MAX_LENGTH:,} characters, got {len(pattern):,}")
     if _RECURSION.search(pattern):
-        raise ValueError("it must not be recursive; write out (?R) and calls of groups")
+        raise ValueError("it must not be recursive; write out (?R) and calls to groups")
     if _OTHER_SYNTAX.search(pattern):
         size, depth = _size_bound(pattern), pattern.count("(")
     else:

@@ -69,7 +69,7 @@ def next_cut(
         if stop - target > max_bytes:
             name = getattr(file, "name", "the file")
             raise piece_too_long(f"{name}, the text at byte {target:,}", max_bytes)
-        # There is no cut up to `stop`, so in the next window, only the rest is searched.
+        # There is no cut up to `stop`, so search only the rest of the next window.
         searched, window = max(searched, stop), window * 2
 
 

@@ -73,7 +73,7 @@ def sample_documents(
     if changed + also_changed:
         warn(
             f"{corpus.files[0]}: {changed + also_changed:,} of the sampled documents are not valid "
-            "UTF-8; invalid bytes are read as U+FFFD"
+            "UTF-8; invalid bytes were read as U+FFFD"
         )
     return DocumentSample(spaced, beginning, total)
 

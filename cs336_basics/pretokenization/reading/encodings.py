@@ -129,8 +129,8 @@ def _remark(*encodings: str) -> str:
     if len(names) == 1:
         return f"it looks like {names[0]}; if so, convert it to UTF-8 with {_conversion(names[0])}"
     return (
-        f"it may be {', '.join(names[:-1])} or {names[-1]}; find out which one is readable and "
-        f"convert it to UTF-8, for example with {_conversion(names[0])}"
+        f"it may be {', '.join(names[:-1])} or {names[-1]}; find out which one gives readable text "
+        f"and convert the file to UTF-8, for example with {_conversion(names[0])}"
     )
 
 

@@ -88,9 +88,9 @@ def check_is_text(head: bytes, path: str, *, may_be_binary: bool) -> None:
     """
     as_text = 'or format="text" to read it as plain text'
     if _is_json_lines(head):
-        raise ValueError(f'{path} has JSON lines; pass format="jsonl" and field, {as_text}')
+        raise ValueError(f'{path} contains JSON lines; pass format="jsonl" and field, {as_text}')
     if _is_csv(head):
-        raise ValueError(f'{path} has CSV rows; pass format="csv" and column, {as_text}')
+        raise ValueError(f'{path} contains CSV rows; pass format="csv" and column, {as_text}')
     if not may_be_binary and _is_binary(head):
         raise ValueError(
             f'{path} is binary, not text; pass a text file, or format="text" to read it as text'

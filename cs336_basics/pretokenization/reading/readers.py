@@ -223,7 +223,7 @@ def _text_of_line(line: bytes, chunk: Chunk, origin: str) -> str | bytes:
     try:
         # The first line may start with a byte order mark.
         row = json.loads(decoded.removeprefix("\ufeff"))
-    except (ValueError, RecursionError) as error:  # ValueError: also too many digits
+    except (ValueError, RecursionError) as error:  # including overlong numbers
         raise ValueError(f"{origin}: not JSON ({error}): {line[:60]!r}") from None
     if not isinstance(row, dict):
         raise ValueError(f"{origin}: must be a JSON object, got {line[:60]!r}")

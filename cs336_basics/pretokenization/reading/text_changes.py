@@ -95,7 +95,8 @@ class TextChanges:
         others = len(self.replaced) - 1
         message = (
             f"the text is not all UTF-8: {total:,} invalid sequence{'s' * (total != 1)} "
-            f"({_share(num_bytes, self.num_bytes)} of the text) read as U+FFFD; the first"
+            f"({_share(num_bytes, self.num_bytes)} of the text) {'was' if total == 1 else 'were'} "
+            "read as U+FFFD; the first"
             f"{f' in {name}' if name else ''} is {first}"
         )
         if others:

@@ -70,7 +70,7 @@ def test_replaced_bytes_of_a_file_are_reported_with_share_and_first_offset(tmp_p
         (message,) = messages_of(read)
         assert message == (
             f"the text is not all UTF-8: 3 invalid sequences ({400 / len(data):.2f} % of the "
-            f"text) read as U+FFFD; the first in {path} is at offset {len(good):,}"
+            f"text) were read as U+FFFD; the first in {path} is at offset {len(good):,}"
         )
 
 

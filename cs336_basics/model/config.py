@@ -1,4 +1,4 @@
-"""The configuration of a Transformer language model: its shape and its architecture."""
+"""The configuration of a Transformer language model: its shape and architecture."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Attention = Literal["sdpa", "blocked", "reference"]
 
 @dataclass(frozen=True)
 class ModelConfig(Checked):
-    """The shape and the architecture of a TransformerLM.
+    """The shape and architecture of a TransformerLM.
 
     The defaults are the TinyStories model of CS336. A configuration is immutable. To change a
     value, call `dataclasses.replace(config, num_layers=6)`, which returns a new, checked

@@ -46,7 +46,7 @@ class KVCache:
     Use the cache under `torch.no_grad()`. Otherwise it keeps the autograd graph of everything it
     stores.
 
-    The cache allocates 2 * num_layers * batch_size * context_length * d_model numbers at once.
+    A new cache allocates all its 2 * num_layers * batch_size * context_length * d_model numbers.
 
     Args:
         config: Configuration of the model.

@@ -63,7 +63,7 @@ class Embedding(Module):
         init.trunc_normal_(self.weight, mean=0.0, std=1.0, a=-3.0, b=3.0)
 
     def forward(self, token_ids: Tensor) -> Tensor:
-        """Return the vectors (..., embedding_dim) of int32 or int64 token_ids (...)."""
+        """Return the vectors (..., embedding_dim) for token_ids (...), int32 or int64."""
         return self.weight[token_ids]
 
 
@@ -127,7 +127,7 @@ class SwiGLU(Module):
 class SiLUFeedForward(Module):
     """The feed-forward network without a gate, W2 SiLU(W1 x).
 
-    With d_ff = 4 d_model it has as many parameters as a SwiGLU with d_ff = 8/3 d_model.
+    With d_ff = 4 d_model, it has as many parameters as a SwiGLU with d_ff = 8/3 d_model.
     """
 
     def __init__(

@@ -52,7 +52,7 @@ def resize_embeddings(
             "to remove rows, use select_embeddings"
         )
     if not isinstance(parts, (Mapping, type(None))):
-        raise TypeError(f"parts must be a dict of new id -> old ids, got {short_repr(parts)}")
+        raise TypeError(f"parts must be a dict from new id to old ids, got {short_repr(parts)}")
     made_of: dict[int, list[int]] = {}
     for new_id, old_ids in (parts or {}).items():
         new_id = checked_integer("an id of parts", new_id, old_size, vocab_size - 1)

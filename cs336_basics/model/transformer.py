@@ -170,7 +170,7 @@ class TransformerLM(Module):
         return x
 
     def logits(self, hidden_states: Tensor) -> Tensor:
-        """Return the logits (..., vocab_size) of hidden states (..., d_model)."""
+        """Return the logits (..., vocab_size) for hidden states (..., d_model)."""
         if self.lm_head is None:
             logits = hidden_states @ self.token_embeddings.weight.T
         else:

@@ -91,7 +91,7 @@ def load_config(source: Path, changes: Mapping[str, Any] | None = None) -> Train
 
 
 def read_values(source: Path) -> dict[str, FileValue]:
-    """Return the values of a YAML file and its base by dotted name.
+    """Return the values in a YAML file and in its base, by dotted name.
 
     The key `base` names the configuration that the file overrides. It defaults to `sample`. With
     `base: none`, only the values in the file are returned; for all others, `TrainConfig` has
@@ -168,7 +168,7 @@ def _entries(mapping: yaml.MappingNode) -> Iterator[tuple[str, yaml.Node]]:
 
 
 class _Loader(yaml.BaseLoader):
-    """Reads every value as text, whatever its tag.
+    """Reads every value as text, regardless of its tag.
 
     An unquoted value becomes a `Word`, which the configuration converts like a command-line
     argument. YAML 1.1 would read `off` as false, 010 as 8 and 1e-3 as a string.

@@ -40,7 +40,7 @@ TokenArray = npt.NDArray[np.integer[Any]] | JoinedTokens
 
 
 class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
-    """Dataset of windows of a token sequence, as inputs and targets.
+    """Dataset of windows from a token sequence, as inputs and targets.
 
     Item i is the window that starts at token `i * stride`: a pair (inputs, targets) of int64
     tensors of shape (context_length,), where the targets are the inputs shifted by one token. Files
@@ -203,7 +203,7 @@ def get_batch(
     device: torch.device | str,
     generator: np.random.Generator | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return a batch of random windows of the dataset as inputs and targets.
+    """Return a batch of random windows from the dataset as inputs and targets.
 
     All `len(dataset) - context_length` windows are equally likely and drawn with replacement. From
     a memory map, only the drawn windows are read. The copy to a CUDA device is asynchronous.
@@ -237,7 +237,7 @@ def get_batch(
 
 
 def step_generator(seed: int, step: int) -> np.random.Generator:
-    """Return the random generator of a step, which depends only on the seed and the step.
+    """Return the random generator for a step, which depends only on the seed and the step.
 
     The generator is Philox, which encrypts a counter. Streams with different keys are independent,
     so any step can be computed without the earlier ones (Salmon et al. 2011, "Parallel Random
@@ -255,7 +255,7 @@ class StepBatches(Sampler[list[int]]):
     Args:
         num_items: Number of items in the dataset.
         batch_size: Items per batch, over all processes.
-        seed: Seed of the order, at least 0.
+        seed: Seed for the order, at least 0.
         num_steps: The last step. Defaults to no limit.
         start_step: The first step, counting from 1.
         replacement: Whether to draw each item of a batch independently from all items. With
@@ -328,7 +328,7 @@ class StepBatches(Sampler[list[int]]):
         return indices
 
     def _order_of(self, epoch: int) -> npt.NDArray[np.int64]:
-        """Return all items in the order of an epoch, int64 of shape (num_items,)."""
+        """Return the order of all items in an epoch, int64 of shape (num_items,)."""
         if self._order is None or self._order[0] != epoch:
             self._order = epoch, step_generator(self.seed, epoch).permutation(self.num_items)
         return self._order[1]

@@ -144,7 +144,7 @@ def check_samples(tokenizer: Tokenizer, config: TrainConfig) -> None:
 
 
 def sample_text(model: TransformerLM, tokenizer: Tokenizer, config: TrainConfig, step: int) -> str:
-    """Return a text sampled from the model. The weights and the step determine it."""
+    """Return text sampled from the model. The same weights and step give the same text."""
     seed = np.random.SeedSequence([config.seed, step]).generate_state(1, np.uint64)
     # Compiled blocks of a sharded model would be recompiled for each cache length.
     stance = torch.compiler.set_stance if config.compile else contextlib.nullcontext

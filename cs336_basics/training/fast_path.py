@@ -160,7 +160,7 @@ def _physical_memory() -> int:
 
 
 def product_seconds(device: torch.device, dtype: torch.dtype) -> float:
-    """Return the time of a matrix product in seconds, the minimum of eight runs."""
+    """Return the time of a matrix product in seconds, the best of eight runs."""
     x = torch.ones(512, 1024, device=device, dtype=dtype)
     weight = torch.ones(1024, 1024, device=device, dtype=dtype)
     best = float("inf")

@@ -41,7 +41,7 @@ def read_curves(path: Path) -> Rows:
 
 
 def name_runs(runs: Iterable[Path]) -> list[str]:
-    """Return the directory name of each run, or its path if two runs have the same name."""
+    """Return each run's directory name, or the run's path if two runs have the same name."""
     paths = list(runs)
     names = [RunDirectory(path).name for path in paths]
     return [

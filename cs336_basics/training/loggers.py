@@ -79,7 +79,7 @@ def open_loggers(
         names: Keys of LOGGERS.
         run: The run directory.
         settings: The configuration as nested dictionaries, which some loggers show.
-        step: Steps that the run has already taken.
+        step: Number of steps that the run has already taken.
 
     Raises:
         ValueError: If a logger cannot be started.

@@ -23,7 +23,7 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
 
     Args:
         logits: Shape (..., vocab). 16-bit logits are summed in float32.
-        targets: Index of the correct class of each row, int32 or int64, shape (...).
+        targets: Index of the correct class in each row, int32 or int64, shape (...).
 
     Returns:
         A scalar tensor, float32 or float64.
@@ -56,7 +56,7 @@ def chunked_cross_entropy(
 ) -> Tensor:
     """Return cross_entropy(hidden_states @ head.T, targets), computed in chunks of rows.
 
-    The logits and their gradient are by far the largest tensors of a step. Here the forward pass
+    The logits and their gradient are by far the largest tensors in a step. Here the forward pass
     computes the gradient of each chunk, softmax(logits) - onehot(target), and multiplies it by
     `head` and by the hidden states, so the backward pass needs no logits. This divides the memory
     for logits by `num_chunks` and computes no product twice (Hsu et al. 2024, "Liger Kernel:

@@ -1,6 +1,6 @@
 """Measuring the memory and speed of a run by taking a few steps in a separate process.
 
-Measured memory includes the allocator and the libraries, which add up to a third on a CPU.
+Measured memory includes the overhead of the allocator and the libraries, up to a third on a CPU.
 `memory.py` computes only the memory of the tensors.
 """
 

@@ -74,9 +74,9 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def step_memory(config: TrainConfig) -> StepMemory:
-    """Return the memory of a step without `torch.compile`.
+    """Return the memory that a step needs without `torch.compile`.
 
-    Memory of the program and the device's libraries is not included.
+    Memory for the program and the device's libraries is not included.
     """
     micro_batch = config.batch_size // config.accumulation
     length = config.model.context_length

@@ -1,4 +1,4 @@
-"""Optimizers: SGD in two forms, AdamW and Muon. `build_optimizer` creates the one for a run."""
+"""Optimizers: SGD in two forms, AdamW and Muon. `build_optimizer` creates a run's optimizer."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ class Muon(AdamW):
         Optimizer.__init__(self, params, {**defaults, **own})
 
     def _check_settings(self, group: dict[str, Any]) -> None:
-        """Raise ValueError for a setting of a group that is out of range."""
+        """Raise ValueError if a setting of the group is out of range."""
         super()._check_settings(group)
         if group["precision"] not in ("float32", "bfloat16"):
             raise ValueError(f"precision must be float32 or bfloat16, got {group['precision']!r}")

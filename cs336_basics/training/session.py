@@ -85,7 +85,7 @@ class Clock:
         return round(time.perf_counter() - self._origin, 3)
 
     def seconds_per_step(self) -> float:
-        """Return the mean time of the steps since the last call."""
+        """Return the mean time per step since the last call."""
         mean = self._in_steps / self._steps
         self._in_steps, self._steps = 0.0, 0
         return max(mean, 1e-9)

@@ -190,7 +190,7 @@ def _prepare(
 
 
 def _with_vocabulary(config: TrainConfig, data: PreparedData, report: Report) -> TrainConfig:
-    """Return a configuration whose model has the vocabulary size of the tokenizer."""
+    """Return a configuration whose model has the tokenizer's vocabulary size."""
     vocab_size = data.tokenizer.vocab_size
     if vocab_size == config.model.vocab_size:
         return config

@@ -239,7 +239,7 @@ class Trainer:
     # One step.
 
     def _set_learning_rate(self, step: int) -> float:
-        """Set the learning rate of a step in the optimizer and return it."""
+        """Set the optimizer's learning rate for a step and return it."""
         learning_rate = scheduled_learning_rate(step, self.config.schedule, self.config.max_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
@@ -337,7 +337,7 @@ class Trainer:
         )
 
     def sample(self, step: int) -> str:
-        """Return a text sampled from the model. The weights and the step determine it."""
+        """Return text sampled from the model. The same weights and step give the same text."""
         assert self.tokenizer is not None
         return sample_text(self.model, self.tokenizer, self.config, step)
 
@@ -407,7 +407,7 @@ class Trainer:
                 logger.log({**row, **timing})
 
     def say(self, text: str) -> None:
-        """Report a line in the first process."""
+        """Report a line of text, in the first process only."""
         if self.world.is_first:
             above_the_bar(self.report, text)
 

@@ -24,7 +24,7 @@ def model():
 
 
 class FixedModel(torch.nn.Module):
-    """A model that predicts the id after the last one and records its inputs."""
+    """A model that predicts the last id plus one and records its inputs."""
 
     def __init__(self, vocab_size=5, context_length=4):
         super().__init__()

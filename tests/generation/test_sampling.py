@@ -52,7 +52,7 @@ def test_logits_that_are_not_finite_are_rejected():
 
 # Comparison of samples with the exact distribution
 
-# Upper 0.1 % points of the chi-square distribution by degrees of freedom, from any table.
+# Upper 0.1 % points of the chi-square distribution by degrees of freedom, from a standard table.
 CHI_SQUARE_999 = {1: 10.83, 2: 13.82, 3: 16.27, 4: 18.47, 5: 20.52}
 
 LOGITS = [0.3, -1.0, 1.2, 0.0, 0.9, -0.4]
@@ -60,7 +60,7 @@ PREVIOUS = (2, 5, 2)  # the text so far, for the repetition penalty
 
 
 def exact_distribution(temperature=1.0, top_k=None, top_p=1.0, min_p=0.0, repetition_penalty=1.0):
-    """Return the distribution of the sampler, computed with Python floats."""
+    """Return the sampler's distribution, computed with Python floats."""
     logits = list(LOGITS)
     for i in set(PREVIOUS):
         logits[i] *= 1 / repetition_penalty if logits[i] > 0 else repetition_penalty

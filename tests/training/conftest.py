@@ -11,7 +11,7 @@ from tests.training.tiny_runs import make, outcome
 
 @pytest.fixture(scope="package", autouse=True)
 def no_plots():
-    """Skip plots, which take most of the time of a tiny run."""
+    """Skip plots, which take most of a tiny run's time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trainer, "plot_run", lambda run: None)
         yield
@@ -19,13 +19,13 @@ def no_plots():
 
 @pytest.fixture(scope="session")
 def uninterrupted(tmp_path_factory):
-    """All files of an uninterrupted run of CONFIG."""
+    """All files from an uninterrupted run of CONFIG."""
     return outcome_of_a_whole_run(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
 def uninterrupted_in_float64(tmp_path_factory):
-    """All files of an uninterrupted run of CONFIG in float64."""
+    """All files from an uninterrupted run of CONFIG in float64."""
     with default_dtype("float64"):
         return outcome_of_a_whole_run(tmp_path_factory)
 

@@ -75,7 +75,7 @@ QUICK = ("ddp-fast", "fsdp-plain", "fsdp-muon", "single-to-fsdp", "fsdp-to-singl
 
 
 def train(path: Path, config, world: World | None = None) -> None:
-    """Train, or resume the run in the directory."""
+    """Train a new run in the directory, or resume the run that is there."""
     run = RunDirectory(path)
     run.path.mkdir(parents=True, exist_ok=True)
     trainer = Trainer(

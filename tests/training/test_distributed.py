@@ -1,4 +1,4 @@
-"""Training in two processes on the CPU (gloo), compared with one process, and resuming either."""
+"""Training in two CPU processes (gloo) compared with one, and resuming with the other number."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from cs336_basics.training.schedule import resumed_schedule, scheduled_learning_
 def test_cosine_values_by_hand():
     rates = [cosine_schedule(it, 1.0, 0.1, 4, 12) for it in range(16)]
     assert rates[:5] == [0.0, 0.25, 0.5, 0.75, 1.0]
-    assert rates[8] == pytest.approx(0.55)  # half way: the mean of maximum and minimum
+    assert rates[8] == pytest.approx(0.55)  # halfway: the mean of maximum and minimum
     assert rates[6] == pytest.approx(0.1 + 0.9 * (1 + math.sqrt(0.5)) / 2)
     assert rates[10] == pytest.approx(0.1 + 0.9 * (1 - math.sqrt(0.5)) / 2)
     assert rates[12:] == [0.1] * 4

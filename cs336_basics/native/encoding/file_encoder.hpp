@@ -232,7 +232,7 @@ class FileEncoder {
         return {};
     }
 
-    // Convert the offset of a failure in a part of a block to an offset in the file.
+    // Convert a failure's offset in part of a block to an offset in the file.
     static Failure located(Failure failure, const BlockReader::Text& text, TextSpan part) {
         failure.file = text.file;
         failure.offset += text.offset + uint64_t(part.data - text.data);

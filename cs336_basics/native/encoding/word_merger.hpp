@@ -17,7 +17,7 @@
 
 namespace cs336 {
 
-// Thrown if a byte of the text is not in the vocabulary.
+// Thrown if a byte in the text is not in the vocabulary.
 struct AbsentByte {
     const uint8_t* byte;  // in the text
 };

@@ -304,7 +304,7 @@ class FlatMergeLoop final : public MergeLoop {
         for (const Token y : touched_after_) after_[y] = Neighbour{};
     }
 
-    // Replace every occurrence of the pair by token `ab`. Record the occurrences, and sum them up
+    // Replace every occurrence of the pair with token `ab`. Record the occurrences, and sum them up
     // by neighbour.
     void replace_in_cells(const Pair& pair, uint32_t ab) {
         constexpr uint32_t AHEAD = 24;  // postings; hides the memory latency
@@ -437,7 +437,7 @@ class FlatMergeLoop final : public MergeLoop {
 };
 
 // Return a merge loop with the narrowest token ids that fit all merges. Throws std::overflow_error
-// if the words have too many bytes; Interrupted.
+// if the words have too many bytes, and Interrupted.
 inline std::unique_ptr<MergeLoop> make_merge_loop(const uint8_t* data, const int64_t* offsets,
                                                   const int64_t* counts, int64_t num_words,
                                                   const MergeOptions& options) {

@@ -47,7 +47,7 @@ struct MergeState {
     std::vector<Pair> pairs;     // the loop owns their postings
 };
 
-// The base class of the merge loops for different widths of token ids.
+// The base class of the merge loops for the different token-id widths.
 class MergeLoop {
   public:
     virtual ~MergeLoop() = default;

@@ -163,7 +163,7 @@ class WordCells {
 
         int64_t length(size_t k) const { return offsets[words[k] + 1] - offsets[words[k]]; }
 
-        // The number of cells of the words [first, end).
+        // The number of cells for the words [first, end).
         Position num_cells(size_t first, size_t end) const {
             Position sum = 0;
             for (size_t k = first; k < end; ++k) {

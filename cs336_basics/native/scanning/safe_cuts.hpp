@@ -27,8 +27,8 @@ class SafeCuts {
     // bytes before `from` and after `stop`, unless the file starts or ends there.
     size_t first(const uint8_t* text, size_t size, size_t from, size_t stop) const {
         if (tokens_.has_replacement() || from >= stop) return stop;
-        // The last end of all tokens that start before `cut`. A token crosses `cut` only if this is
-        // after `cut`. Each offset is compared with the tokens only once.
+        // The furthest end of any token that starts before `cut`. A token crosses `cut` only if
+        // this end is after `cut`. Each offset is compared with the tokens only once.
         size_t reached = 0;
         const size_t reach = std::min(from, tokens_.longest());
         for (size_t start = from - reach; start < from; ++start) {

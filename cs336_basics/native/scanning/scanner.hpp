@@ -2,7 +2,7 @@
 //
 // The patterns `gpt2` and `cl100k` have their own code. All other patterns run as a SplitProgram;
 // for MASKED_PATTERNS, it runs only where the masks of a window cannot find the pre-token starts.
-// The result is exactly the result of the regular expressions in the `regex` module. The scanner
+// The result is exactly what the `regex` module finds with the regular expressions. The scanner
 // reads no byte outside [text, text + size), which must be valid UTF-8.
 
 #pragma once

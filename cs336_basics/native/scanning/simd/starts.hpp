@@ -168,7 +168,7 @@ struct Cl100kStarts {
         if (Rules::CONTROLS_DIFFER) unknown |= m.control;
         if (Rules::LINE_ENDS_WITH_SLASHES) unknown |= m.slash & taken << 1;
         if (Rules::CUTS_BEFORE_CAPITALS) {
-            // A mark without a letter before it may count as an other. If an upper-case letter
+            // A mark without a letter before it may count as OTHER. If an upper-case letter
             // follows a letter without case, the word ends between the two, unless a lower-case
             // letter comes next.
             const uint64_t uncased = letter & ~(m.upper | m.lower);
@@ -176,7 +176,7 @@ struct Cl100kStarts {
         }
         const uint64_t known = before_first(unknown);
 
-        // A run of others starts a pre-token unless a blank before it does.
+        // A run of OTHER characters starts a pre-token unless a blank before it does.
         const uint64_t other_starts = other & ~(other << 1) & ~(m.blank << 1);
         // The first character of the run can prefix the letters after it:
         // `[^\r\n\p{L}\p{N}]?\p{L}+`.

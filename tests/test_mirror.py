@@ -19,6 +19,7 @@ TESTED_ELSEWHERE = {
     "experiments/report.py": "commands/test_experiments.py",
     "formats/compared_tokenizers.py": "formats/test_comparison.py",
     "formats/huggingface/pretokenizers.py": "formats/huggingface/test_tokenizer_json.py",
+    "playground/answers.py": "playground/test_server.py",
     "pretokenization/patterns/char_sets.py": "pretokenization/patterns/test_split_program.py",
     "pretokenization/patterns/pattern_syntax.py": "pretokenization/patterns/test_split_program.py",
     "pretokenization/reading/utf8_errors.py": "pretokenization/reading/test_readers.py",
@@ -33,6 +34,7 @@ ABOUT_MORE = {
     "commands/test_commands.py",
     "formats/test_speedrun.py",
     "model/test_adapters.py",
+    "playground/test_browser.py",
 }
 
 

@@ -37,6 +37,7 @@ MAY_IMPORT = {
     "experiments": {"checkpoints", "data", "training"},
     "formats": {"pretokenization", "tokenizer", "model", "data", "checkpoints"},
     "reports": {"pretokenization", "tokenizer", "formats", "checkpoints", "training"},
+    "playground": {"pretokenization", "bpe", "tokenizer", "data"},
 }
 for rules in MAY_IMPORT.values():
     rules.add("_support")

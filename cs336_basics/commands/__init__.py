@@ -29,6 +29,7 @@ COMMANDS = {
     "compare": "compare tokenizers: bytes per token, speed, longest tokens",
     "report": "write a page that compares tokenizers or shows a run",
     "tokenize": "show the tokens of a text in color, their ids, counts or merges",
+    "playground": "look at tokens, merges and trainings on a page in your browser",
     "tokens": "count how often each token occurs in text",
     "prune": "shrink a tokenizer to the tokens most frequent in a text",
     "encode": "encode text into a token file",

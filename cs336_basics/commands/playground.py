@@ -1,0 +1,49 @@
+"""`python -m cs336_basics playground`: a local page to look at tokenizers and at their training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cs336_basics._support.validation import Checked, option
+from cs336_basics.commands._cli import say
+from cs336_basics.commands._options import TOKENIZERS_HELP, Command, Several
+
+
+@dataclass(kw_only=True)
+class Options(Checked):
+    """Serve a page on this machine that shows the tokens of a text as you type it.
+
+    Other machines cannot reach the page, and it reads no files but those that you name here.
+    """
+
+    tokenizer: Several = option(
+        TOKENIZERS_HELP + " (default: one trained on the sample corpus)", (), metavar="NAME"
+    )
+    port: int = option("port on 127.0.0.1; 0 chooses a free one", 0, ge=0, le=65535)
+    no_browser: bool = option("do not open the page in a browser", False)
+
+
+def playground(options: Options) -> None:
+    """Serve the page until Ctrl-C."""
+    try:
+        from cs336_basics.playground.server import serve
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"{error.name} is required but not installed: pip install 'cs336-basics[playground]'"
+        ) from None
+    from cs336_basics.playground.answers import make_answers
+
+    answers = make_answers(options.tokenizer)
+    try:
+        serve(answers, options.port, not options.no_browser, say)
+    except KeyboardInterrupt:  # the usual end
+        return
+
+
+COMMAND = Command(
+    "playground",
+    Options,
+    playground,
+    "playground --tokenizer tokenizers/my",
+    "playground --tokenizer tokenizers/my gpt2 --port 8336 --no-browser",
+)

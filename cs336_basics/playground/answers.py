@@ -1,0 +1,48 @@
+"""What the page can ask for, by name."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS, get_trainer
+from cs336_basics.bpe.unbuilt import is_built
+from cs336_basics.data.datasets import sample_documents
+from cs336_basics.playground.server import Answers
+from cs336_basics.playground.texts import MOST_TEXT, MOST_WORD, Texts, load_tokenizer
+from cs336_basics.tokenizer import Tokenizer
+
+
+def make_answers(tokenizers: Sequence[str] = ()) -> Answers:
+    """Load what is named on the command line, and return the answers about it.
+
+    Args:
+        tokenizers: Names for `load_tokenizer`. Defaults to a tokenizer that is trained here.
+
+    Raises:
+        FileNotFoundError, ValueError, OSError, ImportError: If one of them cannot be loaded.
+    """
+    loaded = {name: load_tokenizer(name) for name in tokenizers}
+    texts = Texts(loaded or {"sample corpus, 2,000 tokens": sample_tokenizer()})
+    described = {
+        "tokenizers": texts.names,
+        "stages": [name for name, trainer in TRAINERS.items() if is_built(trainer)],
+        "most_text": MOST_TEXT,
+        "most_word": MOST_WORD,
+    }
+
+    def start(asked: Mapping[str, Any]) -> dict[str, Any]:
+        return described
+
+    whole = {"start": start, "tokens": texts.tokens, "merges": texts.merges}
+    return Answers(whole, {})
+
+
+def sample_tokenizer() -> Tokenizer:
+    """Return a tokenizer with 2,000 tokens, trained on a part of the sample corpus."""
+    special = ["<|endoftext|>"]
+    trainer = get_trainer(DEFAULT_TRAINER)(num_workers=1)
+    documents = itertools.islice(sample_documents(), 500)
+    vocab, merges = trainer.train_from_iterator(documents, 2000, special)
+    return Tokenizer(vocab, merges, special)

@@ -1,0 +1,188 @@
+// What all views share: requests, tokens as elements, step controls, and the deep link.
+
+export const $ = (selector, root = document) => root.querySelector(selector);
+
+/** Return a new element. Strings become text, never markup. */
+export function make(name, properties = {}, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(properties)) {
+    if (key === "class") element.className = value;
+    else element.setAttribute(key, value);
+  }
+  element.append(...children.map((child) => (typeof child === "number" ? String(child) : child)));
+  return element;
+}
+
+export function showError(message) {
+  $("#error").textContent = message;
+  $("#error").hidden = !message;
+}
+
+async function post(name, body, signal) {
+  let response;
+  try {
+    response = await fetch(`api/${name}`, {
+      method: "POST", signal, body: JSON.stringify(body),
+      headers: { "Content-Type": "application/json" },
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Error("the playground no longer runs; start it again and open its new link");
+  }
+  if (!response.ok) {
+    const answer = await response.json().catch(() => ({}));
+    throw new Error(answer.error || `the request failed with status ${response.status}`);
+  }
+  return response;
+}
+
+/** Return a function that asks the server and drops its earlier request. Undefined if dropped. */
+export function asker() {
+  let running = null;
+  return async (work) => {
+    running?.abort();
+    const own = (running = new AbortController());
+    try {
+      const answer = await work(own.signal);
+      if (own.signal.aborted) return undefined;
+      showError("");
+      return answer;
+    } catch (error) {
+      if (!own.signal.aborted) showError(error.message);
+      return undefined;
+    }
+  };
+}
+
+export async function ask(name, body, signal) {
+  return (await post(name, body, signal)).json();
+}
+
+/** Yield the objects of a streamed answer as they arrive. */
+export async function* stream(name, body, signal) {
+  const reader = (await post(name, body, signal)).body.getReader();
+  const decoder = new TextDecoder();
+  let rest = "";
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      const lines = (rest + decoder.decode(value, { stream: true })).split("\n");
+      rest = lines.pop();
+      for (const line of lines) {
+        const row = JSON.parse(line);
+        if (row.error) throw new Error(row.error);
+        yield row;
+      }
+    }
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}
+
+/** Return the parts of a token as elements. A line feed also breaks the line if asked. */
+export function partElements(parts, breaks = false) {
+  return parts.flatMap(([text, kind]) => {
+    if (!breaks || kind !== "blank") return [make("span", { class: kind }, text)];
+    return text.split(/(?<=↵)/).flatMap((piece) =>
+      piece.endsWith("↵") ? [make("span", { class: kind }, piece), make("br")]
+        : [make("span", { class: kind }, piece)]);
+  });
+}
+
+export const plain = (parts) => parts.map(([text]) => text).join("");
+
+/** Return a token as a list item. */
+export function tokenElement(parts, index, { special, breaks } = {}) {
+  const look = special ? "special" : `c${index % 5}`;
+  return make("li", {}, make("span", { class: `token ${look}` }, ...partElements(parts, breaks)));
+}
+
+export const number = (value, digits = 0) => value.toLocaleString("en", {
+  minimumFractionDigits: digits, maximumFractionDigits: digits });
+
+/** Make the buttons and the slider of a view go through steps. */
+export class Steps {
+  constructor(section, show) {
+    this.show = show;
+    this.range = $("input[name=step]", section);
+    this.output = $("output", section);
+    this.playButton = $("[data-go=play]", section);
+    this.timer = null;
+    const moves = { first: () => 0, back: () => this.now - 1, forward: () => this.now + 1,
+      last: () => this.last };
+    for (const [name, move] of Object.entries(moves)) {
+      $(`[data-go=${name}]`, section).addEventListener("click", () => {
+        this.pause();
+        this.go(move());
+      });
+    }
+    this.playButton.addEventListener("click", () => (this.timer ? this.pause() : this.play()));
+    this.range.addEventListener("input", () => this.go(this.now));
+  }
+  get now() { return Number(this.range.value); }
+  get last() { return Number(this.range.max); }
+  /** Set the number of steps. */
+  reset(last, step = this.now) {
+    this.range.max = last;
+    this.go(step);
+  }
+  go(step) {
+    this.range.value = Math.max(0, Math.min(this.last, step));
+    this.output.textContent = `${this.now} of ${this.last}`;
+    saveLink();
+    return this.show(this.now);
+  }
+  play() {
+    if (this.now >= this.last) this.go(0);
+    this.playButton.textContent = "Pause";
+    const next = async () => {
+      await this.go(this.now + 1);
+      if (!this.timer) return;
+      if (this.now >= this.last) this.pause();
+      else this.timer = setTimeout(next, 900);
+    };
+    this.timer = setTimeout(next, 300);
+  }
+  pause() {
+    clearTimeout(this.timer);
+    this.timer = null;
+    this.playButton.textContent = "Play";
+  }
+}
+
+// The deep link: the view and its controls, in the fragment, which is never sent to the server.
+
+const MOST_IN_LINK = 10000;
+const controls = (section) => section.querySelectorAll("[name]");
+export const currentView = () => $("main > section:not([hidden])");
+
+export function saveLink() {
+  const section = currentView();
+  const parameters = new URLSearchParams({ view: section.id });
+  for (const control of controls(section)) {
+    const value = control.type === "checkbox" ? Number(control.checked) : control.value;
+    if (String(value).length <= MOST_IN_LINK) parameters.set(control.name, value);
+  }
+  history.replaceState(null, "", `#${parameters}`);
+}
+
+/** Restore the controls of the view in the link, and return its id. */
+export function restoreLink() {
+  const parameters = new URLSearchParams(location.hash.slice(1));
+  const section = document.getElementById(parameters.get("view") ?? "");
+  if (!section?.matches("main > section")) return null;
+  for (const control of controls(section)) {
+    const value = parameters.get(control.name);
+    if (value === null) continue;
+    if (control.type === "checkbox") control.checked = value === "1";
+    else {
+      // A slider has no steps before its view has an answer.
+      if (control.type === "range") control.max = Math.max(control.max, Number(value) || 0);
+      const before = control.value;
+      control.value = value;
+      if (control.matches("select") && control.selectedIndex < 0) control.value = before;
+    }
+  }
+  return section.id;
+}

@@ -1,0 +1,151 @@
+// The views of a text's tokens and of a word's merges.
+
+import { $, Steps, ask, asker, make, number, partElements, plain, tokenElement } from "./common.js";
+
+let server;
+
+// --- tokens ---------------------------------------------------------------------------------
+
+const askTokens = asker();
+
+async function updateTokens() {
+  const section = $("#text");
+  const value = (name) => $(`[name=${name}]`, section).value;
+  const checked = (name) => $(`[name=${name}]`, section).checked;
+  const text = value("text");
+  for (const name of ["ids", "bytes", "words"]) section.classList.toggle(name, checked(name));
+  const chosen = [value("a"), value("b")].filter((index) => index !== "").map(Number);
+  const answers = await askTokens((signal) => {
+    if (text.length > server.most_text) {
+      throw new Error(`the page shows texts of at most ${number(server.most_text)} characters, ` +
+        `and this one has ${number(text.length)}; use the command tokenize for longer ones`);
+    }
+    return Promise.all(chosen.map((tokenizer) => ask("tokens", { text, tokenizer }, signal)));
+  });
+  if (!answers) return;
+  $("#second").hidden = chosen.length < 2;
+  const all = answers.map((answer) => boundaries(answer.tokens));
+  answers.forEach((answer, index) => {
+    const side = "ab"[index];
+    $(`#name-${side}`).textContent = server.tokenizers[chosen[index]];
+    showTokens(side, answer, all[1 - index], { ids: checked("ids"), bytes: checked("bytes") });
+  });
+  $(".differs-legend", section).hidden = chosen.length < 2;
+  $(".word-legend", section).hidden = !checked("words");
+}
+
+/** Return the starts of tokens in bytes. */
+function boundaries(tokens) {
+  const starts = new Set();
+  let at = 0;
+  for (const token of tokens) {
+    starts.add(at);
+    at += (token.bytes.length + 1) / 3;
+  }
+  starts.end = at;
+  return starts;
+}
+
+function showTokens(side, answer, other, { ids, bytes }) {
+  const ratio = answer.num_tokens ? number(answer.num_bytes / answer.num_tokens, 2) : "no";
+  let counts = `${number(answer.num_tokens)} tokens, ${number(answer.num_characters)} characters, ` +
+    `${number(answer.num_bytes)} bytes, ${number(answer.num_words)} pre-tokens; ` +
+    `${ratio} bytes per token`;
+  let differing = 0;
+  let at = 0;
+  const items = answer.tokens.map((token, index) => {
+    const item = tokenElement(token.parts, index, { special: token.special, breaks: true });
+    const kind = token.special ? "special token" : "token";
+    item.title = `${kind} ${plain(token.parts)}\nid ${token.id}\nbytes ${token.bytes}`;
+    item.classList.toggle("first", token.first);
+    if (other && at < other.end && !other.has(at)) {
+      item.classList.add("differs");
+      differing += 1;
+    }
+    at += (token.bytes.length + 1) / 3;
+    const notes = [ids && token.id, bytes && token.bytes].filter((note) => note !== false);
+    if (notes.length) item.append(make("span", { class: "note" }, notes.join(" | ")));
+    return item;
+  });
+  if (other) counts += `; ${number(differing)} boundaries of its own`;
+  if (answer.num_tokens > items.length) counts += `; the first ${number(items.length)} are shown`;
+  $(`#counts-${side}`).textContent = counts;
+  $(`#tokens-${side}`).replaceChildren(...items);
+}
+
+// --- merges ---------------------------------------------------------------------------------
+
+const askMerges = asker();
+let steps;
+let moments = [];
+
+async function updateMerges() {
+  const section = $("#merges");
+  const text = $("[name=word]", section).value;
+  const tokenizer = Number($("[name=tokenizer]", section).value);
+  const answer = await askMerges((signal) => ask("merges", { text, tokenizer }, signal));
+  if (!answer) return;
+  moments = momentsOf(answer.words);
+  $("#merge-table").replaceChildren(...moments.slice(1).map((moment, index) => {
+    const { rank, pair, result } = moment.step;
+    const row = make("tr", {}, make("td", {}, index + 1), make("td", {}, number(rank)),
+      make("td", {}, ...partElements(pair[0]), " + ", ...partElements(pair[1])),
+      make("td", {}, ...partElements(result)));
+    return row;
+  }));
+  steps.reset(moments.length - 1);
+}
+
+/** Return the tokens of all words before the first merge and after each one. */
+function momentsOf(words) {
+  let done = [];
+  const found = [{ symbols: words.flatMap((word) => word.symbols), words }];
+  const rest = words.map((word) => word.symbols);
+  words.forEach((word, number) => {
+    let symbols = word.symbols;
+    for (const step of word.steps) {
+      symbols = symbols.toSpliced(step.position, 2, step.result);
+      const later = rest.slice(number + 1).flat();
+      found.push({ symbols: [...done, ...symbols, ...later], step,
+        changed: done.length + step.position });
+    }
+    done = [...done, ...symbols];
+  });
+  found.at(-1).ids = words.flatMap((word) => word.tokens.map((token) => token.id));
+  return found;
+}
+
+function showMoment(index) {
+  const moment = moments[index];
+  const items = moment.symbols.map((parts, place) => {
+    const item = tokenElement(parts, place);
+    if (place === moment.changed) item.firstChild.classList.add("new");
+    return item;
+  });
+  $("#merge-symbols").replaceChildren(...items);
+  let said = "Before the first merge: single bytes, and special tokens.";
+  if (moment.step) {
+    const { pair, rank, result } = moment.step;
+    said = `Merge of rank ${number(rank)}: ${plain(pair[0])} + ${plain(pair[1])} became ` +
+      `${plain(result)}.`;
+  }
+  if (moment.ids) said += ` No pair is left that has a rank. The ids: ${moment.ids.join(" ")}`;
+  $("#merge-now").textContent = said;
+  [...$("#merge-table").children].forEach((row, place) =>
+    row.classList.toggle("now", place === index - 1));
+}
+
+export const views = {
+  text: {
+    start: (about) => { server = about; },
+    update: updateTokens,
+  },
+  merges: {
+    start: () => {
+      steps = new Steps($("#merges"), showMoment);
+      $("#merges [name=word]").maxLength = server.most_word;
+    },
+    update: updateMerges,
+    leave: () => steps.pause(),
+  },
+};

@@ -1,0 +1,269 @@
+"""The web server of the playground: which requests it accepts, and how it answers them.
+
+Other pages in the same browser can send requests to 127.0.0.1, also under another host name (DNS
+rebinding). So every path starts with a secret of this start of the server, and `Host` and `Origin`
+must name the server itself.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import sys
+import threading
+import webbrowser
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from anyio import CapacityLimiter, to_thread
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from cs336_basics._support.messages import short_reason
+
+ADDRESS = "127.0.0.1"
+MOST_BYTES = 1 << 20
+"""Maximum size of a request body."""
+MOST_STREAMS = 4
+"""Maximum number of answers that are streamed at the same time."""
+
+_PAGE = Path(__file__).parent / "page"
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+_EXPECTED = (ValueError, TypeError, OSError, ImportError, OverflowError, RecursionError)
+
+Asked = Mapping[str, Any]
+"""Object in the body of a request."""
+
+
+class Answers(NamedTuple):
+    """What the page can ask for.
+
+    Attributes:
+        whole: Name -> function from the object in a request to an object as JSON.
+        streamed: Name -> function from the object in a request to a generator of such objects. It
+            is closed when the page goes away, so each step must be short.
+    """
+
+    whole: Mapping[str, Callable[[Asked], Any]]
+    streamed: Mapping[str, Callable[[Asked], Generator[Any, None, None]]]
+
+
+class RefusedError(Exception):
+    """A request that is refused with an HTTP status."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def make_app(answers: Answers, token: str, port: int) -> ASGIApp:
+    """Return the ASGI application.
+
+    Args:
+        answers: What the page can ask for.
+        token: Secret first part of every path.
+        port: Port in the headers `Host` and `Origin`.
+    """
+    limiter = CapacityLimiter(MOST_STREAMS)
+    streams = threading.BoundedSemaphore(MOST_STREAMS)
+    routes = [
+        Route(f"/{token}/api/{name}", _whole(work, limiter), methods=["POST"])
+        for name, work in answers.whole.items()
+    ]
+    routes += [
+        Route(f"/{token}/api/{name}", _streamed(work, streams), methods=["POST"])
+        for name, work in answers.streamed.items()
+    ]
+    page = Mount(f"/{token}", StaticFiles(directory=_PAGE, html=True))
+    return _Guard(Starlette(routes=[*routes, page]), token, port)
+
+
+def serve(answers: Answers, port: int, open_browser: bool, say: Callable[[str], object]) -> None:
+    """Serve the page until Ctrl-C.
+
+    Args:
+        answers: What the page can ask for.
+        port: Port on 127.0.0.1. 0 chooses a free one.
+        open_browser: Whether to open the page in the browser.
+        say: Called with a line that has the address.
+
+    Raises:
+        OSError: If the port is in use.
+    """
+    import uvicorn
+
+    with socket.socket() as listener:
+        if sys.platform != "win32":  # there, it would allow a second server on the same port
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((ADDRESS, port))
+        except OSError as error:
+            reason = f"port {port} cannot be used: {error.strerror}; pass another --port"
+            raise OSError(error.errno, reason) from None
+        listener.listen()
+        port = listener.getsockname()[1]
+        token = secrets.token_urlsafe(16)
+        config = uvicorn.Config(
+            make_app(answers, token, port),
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            ws="none",
+            lifespan="off",
+            limit_concurrency=100,
+            timeout_graceful_shutdown=0,  # Ctrl-C does not wait for the page to go away
+        )
+        address = f"http://{ADDRESS}:{port}/{token}/"
+        say(f"the playground is at {address} (Ctrl-C ends it)")
+        if open_browser:
+            threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+class _Guard:
+    """Refuses requests that do not come from the page, and adds the headers of every answer."""
+
+    def __init__(self, app: ASGIApp, token: str, port: int) -> None:
+        self._app = app
+        self._token = token.encode()
+        self._hosts = {f"{name}:{port}".encode() for name in (ADDRESS, "localhost")}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError("the playground answers HTTP only")
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                added = [(name.lower().encode(), v.encode()) for name, v in _HEADERS.items()]
+                message["headers"] = [*message["headers"], *added]
+            await send(message)
+
+        try:
+            self._check(scope)
+        except RefusedError as error:
+            await _error(error.status, str(error))(scope, receive, send_with_headers)
+            return
+        await self._app(scope, receive, send_with_headers)
+
+    def _check(self, scope: Scope) -> None:
+        headers: dict[bytes, list[bytes]] = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name.lower(), []).append(value)
+        hosts = headers.get(b"host", [])
+        if len(hosts) != 1 or hosts[0] not in self._hosts:
+            raise RefusedError(403, "the Host header must name this server")
+        if any(origin != b"http://" + hosts[0] for origin in headers.get(b"origin", [])):
+            raise RefusedError(403, "requests must come from the page of this server")
+        first = scope["path"].encode("utf-8", "surrogateescape").split(b"/")[1:2]
+        if not first or not secrets.compare_digest(first[0], self._token):
+            raise RefusedError(
+                403,
+                "this link is from an earlier start of the playground, or incomplete; open the "
+                "one that the command printed",
+            )
+
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def _whole(work: Callable[[Asked], Any], limiter: CapacityLimiter) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        try:
+            asked = await _body(request)
+            result = await to_thread.run_sync(lambda: _json(work(asked)), limiter=limiter)
+        except RefusedError as error:
+            return _error(error.status, str(error))
+        except _EXPECTED as error:
+            return _error(400, short_reason(error))
+        return Response(result, media_type="application/json")
+
+    return endpoint
+
+
+def _streamed(
+    work: Callable[[Asked], Generator[Any, None, None]], streams: threading.BoundedSemaphore
+) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        try:
+            rows = await to_thread.run_sync(work, await _body(request))
+        except RefusedError as error:
+            return _error(error.status, str(error))
+        except _EXPECTED as error:
+            return _error(400, short_reason(error))
+        return StreamingResponse(_lines(rows, streams), media_type="application/x-ndjson")
+
+    return endpoint
+
+
+async def _lines(
+    rows: Generator[Any, None, None], streams: threading.BoundedSemaphore
+) -> AsyncIterator[bytes]:
+    """Yield each object as a line. An error is the last line."""
+    if not streams.acquire(blocking=False):
+        message = f"{MOST_STREAMS} other views are running; stop one of them first"
+        yield _json({"error": message}) + b"\n"
+        return
+    end = object()
+    in_step = threading.Lock()  # Ctrl-C cancels the `await` below, but not the thread
+
+    def step() -> Any:
+        with in_step:
+            return next(rows, end)
+
+    try:
+        while (row := await to_thread.run_sync(step)) is not end:
+            yield _json(row) + b"\n"
+    except _EXPECTED as error:
+        yield _json({"error": short_reason(error)}) + b"\n"
+    finally:
+        with in_step:
+            rows.close()
+        streams.release()
+
+
+async def _body(request: Request) -> Asked:
+    """Return the object in a request.
+
+    Raises:
+        RefusedError: If the body is too large or not a JSON object.
+    """
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        raise RefusedError(415, "the Content-Type must be application/json")
+    body = bytearray()
+    try:
+        async for block in request.stream():
+            body += block
+            if len(body) > MOST_BYTES:
+                raise RefusedError(413, f"a request must have at most {MOST_BYTES:,} bytes")
+    except ClientDisconnect:
+        raise RefusedError(400, "the request ended early") from None
+    try:
+        asked = json.loads(body)
+    except (ValueError, RecursionError):
+        raise RefusedError(400, "the request is not JSON") from None
+    if not isinstance(asked, dict):
+        raise RefusedError(400, "the request must be a JSON object")
+    return asked
+
+
+def _json(value: Any) -> bytes:
+    # ASCII only, because texts may contain lone surrogates, which UTF-8 cannot represent.
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _error(status: int, message: str) -> Response:
+    return Response(_json({"error": message}), status, media_type="application/json")

@@ -1,0 +1,130 @@
+"""Tokens of a text and merges of a word, as objects for the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cs336_basics._support.validation import Checked, build, option
+from cs336_basics.bpe.reference import split_bytes
+from cs336_basics.tokenizer import Tokenizer, merge_steps, visible_parts
+
+MOST_TEXT = 100_000
+"""Maximum length of a text in characters."""
+MOST_TOKENS = 5_000
+"""Maximum number of tokens of a text that the page shows. All of them are counted."""
+MOST_WORD = 200
+"""Maximum length of a text in characters whose merges are shown."""
+
+
+def load_tokenizer(name: str) -> Tokenizer:
+    """Load a tokenizer: a directory, a file `tokenizer.json`, or an encoding of tiktoken by name.
+
+    Raises:
+        FileNotFoundError, ValueError, OSError, ImportError: See `Tokenizer.from_directory` and
+            `Tokenizer.from_tiktoken`.
+    """
+    path = Path(name)
+    if (path / "tokenizer.json").is_file() or path.suffix == ".json":
+        return Tokenizer.from_pretrained(path)
+    if path.exists() or not name.isidentifier():
+        exported = any(path.glob("*.tiktoken"))
+        return Tokenizer.from_tiktoken(path) if exported else Tokenizer.from_directory(path)
+    return Tokenizer.from_tiktoken(name)
+
+
+@dataclass(kw_only=True)
+class TextRequest(Checked):
+    """A text and the number of a tokenizer."""
+
+    text: str = option("the text")
+    tokenizer: int = option("number of the tokenizer in the list", 0, ge=0)
+
+
+class Texts:
+    """Answers requests about texts.
+
+    Args:
+        tokenizers: Tokenizers by the names that the page shows.
+    """
+
+    def __init__(self, tokenizers: Mapping[str, Tokenizer]) -> None:
+        self._tokenizers = list(tokenizers.values())
+        self.names = list(tokenizers)
+
+    def _read(self, asked: Mapping[str, Any], longest: int) -> tuple[Tokenizer, str]:
+        request = build(TextRequest, asked)
+        if request.tokenizer >= len(self._tokenizers):
+            raise ValueError(
+                f"there are {len(self._tokenizers)} tokenizers, got number {request.tokenizer}"
+            )
+        check_length(request.text, longest)
+        return self._tokenizers[request.tokenizer], request.text
+
+    def tokens(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the tokens of a text."""
+        tokenizer, text = self._read(asked, MOST_TEXT)
+        ids, spans = tokenizer.encode_with_offsets(text)
+        encoder = tokenizer.encoder
+        starts = {start for start, _, _ in encoder.located_words(text, encoder.all_special)}
+        special = set(map(tokenizer.special_token_id, tokenizer.special_tokens))
+        tokens: list[dict[str, Any]] = []
+        before = -1
+        for token_id, (start, _) in zip(ids[:MOST_TOKENS], spans, strict=False):
+            token = shown_token(tokenizer, token_id)
+            token["special"] = token_id in special
+            token["first"] = start in starts and start != before
+            tokens.append(token)
+            before = start
+        return {
+            "tokens": tokens,
+            "num_tokens": len(ids),
+            "num_words": len(starts),
+            "num_characters": len(text),
+            "num_bytes": len(text.encode()),
+        }
+
+    def merges(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the merges of each pre-token of a short text.
+
+        A step replaces the two tokens at `position` with `result`.
+        """
+        tokenizer, text = self._read(asked, MOST_WORD)
+        words = []
+        for word in merge_steps(tokenizer, text):
+            steps = []
+            for rank, position, symbols in word.steps:
+                left, right = tokenizer.merges[rank]
+                result = shown(symbols[position])
+                pair = [shown(left), shown(right)]
+                steps.append({"rank": rank, "position": position, "pair": pair, "result": result})
+            symbols = split_bytes(word.word) if word.kind == "merged" else (word.word,)
+            words.append(
+                {
+                    "word": shown(word.word),
+                    "kind": word.kind,
+                    "symbols": [shown(symbol) for symbol in symbols],
+                    "steps": steps,
+                    "tokens": [shown_token(tokenizer, token_id) for token_id in word.ids],
+                }
+            )
+        return {"words": words}
+
+
+def check_length(text: str, longest: int) -> None:
+    """Raise ValueError if a text is too long for the page."""
+    if len(text) > longest:
+        raise ValueError(f"the text must have at most {longest:,} characters, got {len(text):,}")
+
+
+def shown(token: bytes) -> list[list[str]]:
+    """Return the parts of a token as pairs of printable text and kind; see `visible_parts`."""
+    return [list(part) for part in visible_parts(token)]
+
+
+def shown_token(tokenizer: Tokenizer, token_id: int) -> dict[str, Any]:
+    """Return a token as an object with its id, parts and bytes."""
+    token = tokenizer.vocab[token_id]
+    return {"id": token_id, "parts": shown(token), "bytes": token.hex(" ")}

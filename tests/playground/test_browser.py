@@ -1,0 +1,295 @@
+"""The page in headless Chromium: typing, colors, merges, links, keyboard, narrow and dark."""
+
+import itertools
+import os
+import shutil
+import time
+import urllib.parse
+
+import pytest
+
+pytest.importorskip("starlette", reason="needs the extra playground")
+pytest.importorskip("uvicorn", reason="needs the extra playground")
+webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
+
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+
+from cs336_basics.playground.answers import make_answers  # noqa: E402
+from cs336_basics.tokenizer import Tokenizer, merge_steps, visible  # noqa: E402
+from tests.playground.test_server import running  # noqa: E402
+from tests.tokenizer.examples import small_tokenizer  # noqa: E402
+
+CHROMIUM = shutil.which("chromium")
+DRIVER = shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER), reason="needs the programs chromium and chromedriver"
+)
+SCREENSHOTS = os.environ.get("CS336_SCREENSHOTS")
+"""Directory for pictures of the views, to look at."""
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("tokenizers")
+    small_tokenizer().save(directory / "a")
+    vocab, merges = small_tokenizer().vocab, small_tokenizer().merges
+    fewer = merges[:60]
+    made = {left + right for left, right in fewer}
+    vocab = {i: token for i, token in vocab.items() if len(token) == 1 or token in made}
+    Tokenizer(vocab, fewer, ["<|endoftext|>"]).save(directory / "b")
+    with running(make_answers([str(directory / "a"), str(directory / "b")])) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    profile = tmp_path_factory.mktemp("profile")
+    for word in (
+        "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+        f"--user-data-dir={profile}", "--window-size=1200,900",
+    ):  # fmt: skip
+        options.add_argument(word)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    driver.set_script_timeout(20)
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def page(browser, address):
+    """Return a function that opens a view, with values of its controls."""
+
+    def open_view(view, **values):
+        browser.get("about:blank")
+        browser.get(f"{address}#{urllib.parse.urlencode({'view': view, **values})}")
+        wait(lambda: browser.find_elements(By.CSS_SELECTOR, f"#tab-{view}[aria-selected=true]"))
+        return browser
+
+    yield open_view
+    complaints = [row["message"] for row in browser.get_log("browser") if row["level"] == "SEVERE"]
+    assert complaints == []
+
+
+def wait(condition, seconds=20):
+    """Wait until a condition is true, and return its value."""
+    end = time.time() + seconds
+    while not (value := condition()):
+        assert time.time() < end, "the page did not get there"
+        time.sleep(0.05)
+    return value
+
+
+def run(browser, script):
+    return browser.execute_script(f"return {script}")
+
+
+def shown_tokens(browser, side="a"):
+    return run(
+        browser, f"[...document.querySelectorAll('#tokens-{side} li')].map(i => i.innerText)"
+    )
+
+
+def picture(browser, name):
+    if SCREENSHOTS:
+        browser.save_screenshot(f"{SCREENSHOTS}/{name}.png")
+
+
+def visible_tokens(tokenizer, text):
+    return [visible(tokenizer.vocab[token_id]) for token_id in tokenizer.encode(text)]
+
+
+def put(browser, selector, text):
+    """Replace the text of a control as pasting does."""
+    field = browser.find_element(By.CSS_SELECTOR, selector)
+    script = (
+        "const [f, t] = arguments; f.value = t;f.dispatchEvent(new Event('input', {bubbles: true}))"
+    )
+    browser.execute_script(script, field, text)
+
+
+def test_tokens_follow_the_typing_and_equal_encode(page):
+    browser = page("text", text="")
+    field = browser.find_element(By.CSS_SELECTOR, "#text textarea")
+    typed = "the cat's <b>naïve</b> 12"
+    for character in typed:
+        field.send_keys(character)
+    tokenizer = small_tokenizer()
+    expected = visible_tokens(tokenizer, typed)
+    wait(lambda: shown_tokens(browser) == expected)
+    counts = browser.find_element(By.ID, "counts-a").text
+    assert counts.startswith(f"{len(expected)} tokens, {len(typed)} characters")
+    titles = run(browser, "[...document.querySelectorAll('#tokens-a li')].map(i => i.title)")
+    assert [int(title.split("\nid ")[1].split("\n")[0]) for title in titles] == (
+        tokenizer.encode(typed)
+    )
+
+
+def test_neighbours_have_different_colors_and_special_tokens_their_own(page):
+    browser = page("text", text="the theatre gathers<|endoftext|>others hahaha")
+    wait(lambda: len(shown_tokens(browser)) > 5)
+    colors = run(
+        browser,
+        "[...document.querySelectorAll('#tokens-a .token')]"
+        ".map(t => getComputedStyle(t).backgroundColor)",
+    )
+    assert all(left != right for left, right in itertools.pairwise(colors))
+    place = shown_tokens(browser).index("<|endoftext|>")
+    assert colors.count(colors[place]) == 1
+
+
+def test_blanks_lines_bytes_and_script_tags_are_text(page):
+    text = "a\t b\n<script>document.title='x'</script><img src=x onerror=alert(1)>\u202e猫\r\n\0"
+    browser = page("text", text=text)
+    typed = text.replace("\r\n", "\n")  # as text areas do
+    expected = visible_tokens(small_tokenizer(), typed)
+    wait(lambda: [token.replace("\n", "") for token in shown_tokens(browser)] == expected)
+    assert browser.title == "Playground"
+    assert run(browser, "document.querySelectorAll('main script, main img').length") == 0
+
+
+def test_differing_boundaries_of_two_tokenizers_are_marked(page):
+    browser = page("text", text="the naïve theatre, déjà vu", a=0, b=1)
+    wait(lambda: shown_tokens(browser, "b"))
+    count = "document.querySelectorAll('#tokens-{} .differs').length"
+    sizes = {side: len(shown_tokens(browser, side)) for side in "ab"}
+    assert sizes["b"] > sizes["a"]
+    # The merges of b are the first of a, so b cuts wherever a does.
+    assert run(browser, count.format("a")) == 0
+    assert run(browser, count.format("b")) == sizes["b"] - sizes["a"]
+    picture(browser, "text-two")
+
+
+def test_ids_and_bytes_can_be_shown(page):
+    browser = page("text", text="the 猫", b="")
+    wait(lambda: shown_tokens(browser))
+    assert not browser.find_element(By.ID, "second").is_displayed()
+    for name in ("ids", "bytes"):
+        browser.find_element(By.CSS_SELECTOR, f"#text [name={name}]").click()
+    ids = small_tokenizer().encode("the 猫")
+    notes = "[...document.querySelectorAll('#tokens-a .note')].map(n => n.innerText)"
+    wait(lambda: len(run(browser, notes)) == len(ids))
+    assert run(browser, notes)[0].startswith(f"{ids[0]} | 74")
+
+
+def test_ten_megabytes_are_refused_with_a_message(page):
+    browser = page("text", text="")
+    put(browser, "#text textarea", "x" * 10_000_000)
+    error = browser.find_element(By.ID, "error")
+    wait(lambda: "10,000,000" in error.text)
+    put(browser, "#text textarea", "the")
+    wait(lambda: not error.is_displayed())
+
+
+def test_merges_step_forward_back_and_play(page):
+    browser = page("merges", word=" theatre")
+    tokenizer = small_tokenizer()
+    (word,) = merge_steps(tokenizer, " theatre")
+    symbols = "[...document.querySelectorAll('#merge-symbols li')].map(i => i.innerText)"
+    wait(lambda: run(browser, symbols) == [*"·theatre"])
+    rows = browser.find_elements(By.CSS_SELECTOR, "#merge-table tr")
+    assert [row.text.split()[1] for row in rows] == [str(step.rank) for step in word.steps]
+
+    def press(name):
+        browser.find_element(By.CSS_SELECTOR, f"#merges [data-go={name}]").click()
+
+    for step in word.steps:
+        press("forward")
+        assert run(browser, symbols) == [visible(token) for token in step.tokens]
+        assert f"rank {step.rank}:" in browser.find_element(By.ID, "merge-now").text
+    assert str(word.ids[0]) in browser.find_element(By.ID, "merge-now").text
+    press("back")
+    assert run(browser, symbols) == [visible(token) for token in word.steps[-2].tokens]
+    picture(browser, "merges")
+    press("first")
+    press("play")
+    wait(lambda: run(browser, symbols) == [visible(token) for token in word.steps[0].tokens])
+    press("last")
+    assert run(browser, symbols) == [visible(token) for token in word.steps[-1].tokens]
+
+
+def test_links_restore_text_and_settings(page):
+    browser = page("text", text="")
+    put(browser, "#text textarea", "a 猫 & <b>")
+    browser.find_element(By.CSS_SELECTOR, "#text [name=ids]").click()
+    link = browser.current_url
+    browser.get("about:blank")
+    browser.get(link)
+    wait(lambda: shown_tokens(browser))
+    assert run(browser, "document.querySelector('#text textarea').value") == "a 猫 & <b>"
+    assert run(browser, "document.querySelector('#text [name=ids]').checked") is True
+
+
+@pytest.mark.parametrize(
+    "link", ["view=x&text=%ff", "view=error", "view=merges&step=1e99&tokenizer=9"]
+)
+def test_a_hostile_link_opens_a_view(page, browser, address, link):
+    browser.get("about:blank")
+    browser.get(f"{address}#{link}")
+    wait(lambda: browser.find_elements(By.CSS_SELECTOR, "main > section:not([hidden]) .token"))
+
+
+def test_the_keyboard_moves_between_tabs_and_into_the_view(page):
+    browser = page("text")
+    tab = browser.find_element(By.ID, "tab-text")
+    tab.send_keys(Keys.ARROW_RIGHT)
+    assert browser.switch_to.active_element.get_attribute("id") == "tab-merges"
+    assert browser.find_element(By.ID, "merges").is_displayed()
+    browser.switch_to.active_element.send_keys(Keys.TAB)
+    assert browser.switch_to.active_element.get_attribute("name") == "tokenizer"
+
+
+VIEWS = ["text", "merges"]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_control_has_a_name_for_screen_readers(page, view):
+    browser = page(view)
+    for control in browser.find_elements(
+        By.CSS_SELECTOR, f"#{view} :is(input, select, textarea, button), #{view} ol"
+    ):
+        if control.is_displayed():
+            assert control.accessible_name, control.get_attribute("outerHTML")
+
+
+# Returns the texts whose contrast with their background is below 4.5:1.
+CONTRAST = """
+const channel = v => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+const numbers = c => c.match(/[\\d.]+/g).map(Number);
+const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
+const bad = [];
+for (const element of document.querySelectorAll('body *')) {
+  const own = [...element.childNodes].some(n => n.nodeType === 3 && n.data.trim());
+  if (!own || !element.checkVisibility() || element.closest('option, :disabled')) continue;
+  let back = element, behind;
+  do { behind = numbers(getComputedStyle(back).backgroundColor); back = back.parentElement; }
+  while (behind.length === 4 && behind[3] === 0 && back);
+  const ratio = [light(numbers(getComputedStyle(element).color)), light(behind)]
+    .sort((a, b) => b - a).map(v => v + 0.05).reduce((a, b) => a / b);
+  if (ratio < 4.5) bad.push(`${element.className} ${element.textContent} ${ratio}`);
+}
+return bad
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1200, 360])
+def test_contrast_and_width_in_light_and_dark(page, view, scheme, width):
+    browser = page(view)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        wait(lambda: browser.find_elements(By.CSS_SELECTOR, f"#{view} :is(.token, path, rect)"))
+        picture(browser, f"{view}-{scheme}-{width}")
+        assert browser.execute_script(CONTRAST) == []
+        assert run(browser, "document.documentElement.scrollWidth") <= width
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

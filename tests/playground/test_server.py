@@ -1,0 +1,289 @@
+"""The server of the playground: hostile requests, limits, streams and Ctrl-C."""
+
+import itertools
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+
+import pytest
+
+pytest.importorskip("starlette", reason="needs the extra playground")
+pytest.importorskip("uvicorn", reason="needs the extra playground")
+testclient = pytest.importorskip("starlette.testclient", reason="starlette's client needs httpx")
+
+from cs336_basics.playground.answers import make_answers  # noqa: E402
+from cs336_basics.playground.server import (  # noqa: E402
+    MOST_BYTES,
+    MOST_STREAMS,
+    Answers,
+    make_app,
+)
+
+TOKEN, PORT = "secret", 8336
+BASE = f"http://127.0.0.1:{PORT}"
+
+
+def client_of(answers):
+    return testclient.TestClient(make_app(answers, TOKEN, PORT), base_url=BASE)
+
+
+@pytest.fixture(scope="module")
+def client():
+    return client_of(make_answers())
+
+
+def post(client, name, body, **options):
+    return client.post(f"/{TOKEN}/api/{name}", json=body, **options)
+
+
+def error_of(response, status):
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/json"
+    return response.json()["error"]
+
+
+def test_the_page_and_its_files_need_nothing_from_elsewhere(client):
+    page = client.get(f"/{TOKEN}/")
+    assert page.status_code == 200
+    names = re.findall(r'(?:src|href)="([^":]+)"', page.text)
+    assert {"style.css", "main.js"} <= set(names)
+    for name in names:
+        answer = client.get(f"/{TOKEN}/{name}")
+        assert answer.status_code == 200
+        assert "://" not in answer.text
+    policy = page.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:80", "[::1]:8336", ""])
+def test_another_host_is_refused_as_in_dns_rebinding(client, host):
+    for method in (client.get, client.post):
+        response = method(f"/{TOKEN}/", headers={"Host": host})
+        assert "Host" in error_of(response, 403)
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1", ""])
+def test_a_page_of_another_origin_is_refused(client, origin):
+    response = post(client, "tokens", {"text": "a"}, headers={"Origin": origin})
+    assert "page of this server" in error_of(response, 403)
+
+
+def test_the_page_itself_is_answered(client):
+    for host in (f"127.0.0.1:{PORT}", f"localhost:{PORT}"):
+        headers = {"Host": host, "Origin": f"http://{host}"}
+        assert post(client, "tokens", {"text": "a"}, headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/x/", "/secre/", "/secret2/", "//secret/", "/%ff/api/start"]
+)
+def test_a_missing_or_wrong_token_is_refused(client, path):
+    assert "link" in error_of(client.post(BASE + path), 403)
+
+
+@pytest.mark.parametrize(
+    "path", ["../server.py", "..%2fserver.py", "%2e%2e/server.py", "/etc/passwd", "%00", "api/x"]
+)
+def test_no_other_file_can_be_read(client, path):
+    response = client.get(f"/{TOKEN}/{path}")
+    assert response.status_code in (403, 404)
+    assert "import" not in response.text
+    assert "root:" not in response.text
+
+
+@pytest.mark.parametrize(
+    ("body", "part"),
+    [
+        (b"", "not JSON"),
+        (b"{", "not JSON"),
+        (b"\xff\xfe", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b'{"text": ' + b"9" * 5000 + b"}", "not JSON"),
+        (b"[]", "must be a JSON object"),
+        (b"{}", "text is required"),
+        (b'{"text": 1}', "text must be text, got 1"),
+        (b'{"text": "a", "tokenizer": true}', "tokenizer must be an integer"),
+        (b'{"text": "a", "tokenizer": -1}', "tokenizer must be at least 0"),
+        (b'{"text": "a", "tokenizer": 1}', "there are 1 tokenizers"),
+        (b'{"text": "a", "path": "/etc/passwd"}', "unknown option 'path'"),
+        (b'{"text": "\\ud800"}', "surrogate"),
+    ],
+)
+def test_malformed_requests_are_errors(client, body, part):
+    headers = {"Content-Type": "application/json"}
+    response = client.post(f"/{TOKEN}/api/tokens", content=body, headers=headers)
+    assert part in error_of(response, 400)
+
+
+def test_forms_of_other_pages_and_other_methods_are_refused(client):
+    response = client.post(f"/{TOKEN}/api/tokens", data={"text": "a"})
+    assert "application/json" in error_of(response, 415)
+    assert client.get(f"/{TOKEN}/api/tokens").status_code == 404
+
+
+def test_large_requests_are_refused_before_they_are_read(client):
+    read = []
+
+    def blocks():
+        for _ in range(100):
+            read.append(1)
+            yield b"x" * 100_000
+
+    headers = {"Content-Type": "application/json"}
+    response = client.post(f"/{TOKEN}/api/tokens", content=blocks(), headers=headers)
+    assert f"{MOST_BYTES:,}" in error_of(response, 413)
+    text = "x" * 100_001
+    assert "100,000 characters, got 100,001" in error_of(
+        post(client, "tokens", {"text": text}), 400
+    )
+
+
+def test_script_tags_come_back_as_text(client):
+    text = "<script>alert(1)</script>"
+    response = post(client, "tokens", {"text": text})
+    assert response.headers["content-type"] == "application/json"
+    tokens = response.json()["tokens"]
+    assert "".join(part for token in tokens for part, _ in token["parts"]) == text
+
+
+def test_requests_at_the_same_time_are_answered():
+    texts = [f"word {number}" for number in range(20)]
+    found = {}
+
+    def work(text):
+        found[text] = json.load(ask(address, "tokens", {"text": text}))["num_characters"]
+
+    with running(make_answers()) as address:
+        threads = [threading.Thread(target=work, args=[text]) for text in texts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert found == {text: len(text) for text in texts}
+
+
+# --- streams ---------------------------------------------------------------------------------
+
+
+def streams_of(rows):
+    def work(asked):
+        yield from rows
+
+    return client_of(Answers({}, {"stream": work}))
+
+
+def lines_of(response):
+    return [json.loads(line) for line in response.text.splitlines()]
+
+
+def test_a_stream_is_lines_and_its_error_is_the_last_one():
+    def rows():
+        yield {"a": "\n\ud800"}
+        raise ValueError("no more")
+
+    assert lines_of(post(streams_of([1, [2]]), "stream", {})) == [1, [2]]
+    assert lines_of(post(streams_of(rows()), "stream", {})) == [
+        {"a": "\n\ud800"},
+        {"error": "no more"},
+    ]
+
+
+def test_streams_are_limited_and_end_with_the_page(tmp_path):
+    closed = threading.Semaphore(0)
+
+    def work(asked):
+        try:
+            for number in itertools.count():
+                yield number
+                time.sleep(0.01)
+        finally:
+            closed.release()
+
+    with running(Answers({}, {"stream": work})) as address:
+        opened = [ask(address) for _ in range(MOST_STREAMS)]
+        for response in opened:
+            assert response.readline() == b"0\n"
+        assert b"stop one of them first" in ask(address).read()
+        for response in opened:
+            response.close()
+        for _ in opened:
+            assert closed.acquire(timeout=10)
+        deadline = time.time() + 10
+        while b"error" in (line := ask(address).readline()):
+            assert time.time() < deadline
+        assert line == b"0\n"
+
+
+def ask(address, name="stream", asked=None):
+    headers = {"Content-Type": "application/json"}
+    body = json.dumps(asked or {}).encode()
+    request = urllib.request.Request(f"{address}api/{name}", body, headers)
+    return urllib.request.urlopen(request, timeout=10)
+
+
+class running:
+    """Run the server in a thread."""
+
+    def __init__(self, answers):
+        self.answers = answers
+
+    def __enter__(self):
+        import uvicorn
+
+        self.socket = socket.socket()
+        self.socket.bind(("127.0.0.1", 0))
+        self.socket.listen()
+        port = self.socket.getsockname()[1]
+        app = make_app(self.answers, TOKEN, port)
+        config = uvicorn.Config(
+            app, log_level="critical", lifespan="off", ws="none", timeout_graceful_shutdown=0
+        )
+        self.server = uvicorn.Server(config)
+        options = {"sockets": [self.socket]}
+        self.thread = threading.Thread(target=self.server.run, kwargs=options)
+        self.thread.start()
+        return f"http://127.0.0.1:{port}/{TOKEN}/"
+
+    def __exit__(self, *_):
+        self.server.should_exit = True
+        self.thread.join()
+        self.socket.close()
+
+
+SERVE = """
+import itertools, time
+from cs336_basics.playground.server import Answers, serve
+def work(asked):
+    for number in itertools.count():
+        yield number
+        time.sleep(0.01)
+try:
+    serve(Answers({}, {"stream": work}), 0, False, lambda line: print(line, flush=True))
+except KeyboardInterrupt:
+    print("ended")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
+def test_ctrl_c_ends_it_at_once_also_in_the_middle_of_a_stream():
+    command = [sys.executable, "-c", SERVE]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as run:
+        address = run.stdout.readline().split()[4]
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{20,}/", address)
+        response = ask(address)
+        assert response.readline() == b"0\n"
+        start = time.time()
+        os.kill(run.pid, signal.SIGINT)
+        out, err = run.communicate(timeout=10)
+        assert time.time() - start < 3
+        assert (out, err, run.returncode) == ("ended\n", "", 0)

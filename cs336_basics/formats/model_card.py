@@ -1,4 +1,4 @@
-"""The model card of an exported model: shape, training text and how to load it."""
+"""The card of an exported model: its shape, its training text, and how to load it."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ class ModelCard:
     """Facts about a model's training."""
 
     data: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Name of a text or token file -> SHA-256 of its bytes."""
+    """Mapping from the name of a text or token file to the SHA-256 of its bytes."""
     steps: int | None = None
     """Number of optimizer steps."""
     tokens: int | None = None
-    """Number of tokens trained on, with repetition."""
+    """Number of tokens trained on, including repetitions."""
     losses: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    """Name, such as "validation loss" -> value in nats per token."""
+    """Mapping from names, such as "validation loss", to values in nats per token."""
 
 
 def card_text(card: ModelCard, config: ModelConfig, name: str, prompt: str) -> str:
-    """Return the model card as Markdown, with the metadata block of Hugging Face's hub.
+    """Return the model card as Markdown, with a metadata block for the Hugging Face hub.
 
-    Its example continues `prompt`. The licence is "unknown", because only the user knows the terms
-    of the data.
+    The card's example continues `prompt`. The licence is "unknown", because only the user knows the
+    terms of the data.
     """
     kind = "Qwen3" if config.qk_norm else "Llama"
     lines = [
@@ -80,5 +80,5 @@ def card_text(card: ModelCard, config: ModelConfig, name: str, prompt: str) -> s
 
 
 def _cell(text: str) -> str:
-    """Return a text that cannot end the cell or row of a table. File names can be anything."""
+    """Escape a text, such as a file name, so that it cannot end a table cell or row."""
     return " ".join(printable_path(text).split()).replace("|", "\\|")

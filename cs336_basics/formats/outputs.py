@@ -1,4 +1,4 @@
-"""Write the outputs of an export, atomically, and never over existing files without permission."""
+"""Write the outputs of an export atomically, overwriting files only if the caller allows it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cs336_basics._support.files import new_directory
 
 
 def check_is_free(output: str | os.PathLike[str], overwrite: bool) -> None:
-    """Refuse an output that exists. An empty directory is accepted.
+    """Raise an error if an output exists. An empty directory is accepted.
 
     Raises:
         FileExistsError: If the output exists and `overwrite` is false.
@@ -25,11 +25,11 @@ def check_is_free(output: str | os.PathLike[str], overwrite: bool) -> None:
 
 
 def write_directory(output: str | os.PathLike[str], contents: Mapping[str, str | bytes]) -> None:
-    """Write the files of a new directory atomically.
+    """Write a new directory of files atomically.
 
     Args:
         output: Directory to write. It must be new or empty.
-        contents: File name -> content.
+        contents: Mapping of file name -> content.
 
     Raises:
         FileExistsError, OSError: See `new_directory`.

@@ -13,7 +13,7 @@ from cs336_basics.formats.model_card import ModelCard
 
 LOSSES = {"train_loss": "training loss", "val_loss": "validation loss",
           "val_bits_per_byte": "validation, bits per byte"}  # fmt: skip
-"""Key of metrics.jsonl -> name in the card."""
+"""Mapping from keys in metrics.jsonl to names in the card."""
 
 
 def card_of_run(
@@ -21,13 +21,13 @@ def card_of_run(
     data: DataConfig,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> ModelCard:
-    """Return the facts about the training in a run directory.
+    """Return facts about the training, from a run directory.
 
     Args:
         path: Run directory.
         data: Data configuration of the run.
-        checkpoint: Checkpoint to export. Defaults to the newest of the run. If its name does not
-            contain a step, `steps` is None.
+        checkpoint: Checkpoint to export. Defaults to the run's newest. If its name does not contain
+            a step, the card's `steps` is None.
 
     Raises:
         ValueError: If metrics.jsonl or the record of the data is damaged.
@@ -47,16 +47,16 @@ def card_of_run(
 
 
 def _hashes(data: DataConfig, records: dict[str, Any]) -> dict[str, str]:
-    """Return the names of the training and validation texts, and their SHA-256."""
+    """Return the names of the training and validation texts, with their SHA-256."""
     found: dict[str, str] = {}
     for split, role in (("train", "training"), ("valid", "validation")):
         paths = data.train_path if split == "train" else data.valid_path
         if paths is None:
             name = f"{data.dataset}, {split}" if data.train_path is None else f"{split}, held out"
-        else:  # without the directories, which are private
+        else:  # omit directories, which are private
             name = ", ".join(Path(p).name for p in ([paths] if isinstance(paths, str) else paths))
         inputs = records.get(f"{split} tokens", {}).get("inputs", {})
-        # The hash of one text or token file, or of several together.
+        # The hash of one text or token file, or the joint hash of several.
         digests = [inputs.get(key) for key in ("source", "file", "sources", "files")]
         if digest := next((d for d in digests if isinstance(d, str)), None):
             found[f"{role}: {name}"] = digest

@@ -1,10 +1,10 @@
 """Export a model and its tokenizer to one GGUF file, for llama.cpp and programs that build on it.
 
-llama.cpp's own converter recognizes byte-level vocabularies only by the hashes of published ones.
-So this module writes the file itself, with the `gguf` package. The default model becomes a `llama`,
-which rotates pairs of features as this library does. A model with QK-norm becomes a `qwen3`, which
+llama.cpp's own converter only recognizes published byte-level vocabularies, by their hashes. So
+this module writes the file itself, with the `gguf` package. The default model becomes a `llama`,
+which rotates pairs of features, as this library does. A model with QK-norm becomes a `qwen3`, which
 rotates halves (`llama_model_rope_type` in `llama-model.cpp`). Checked against gguf 0.19.0 and the
-llama.cpp of llama-cpp-python 0.3.36.
+llama.cpp in llama-cpp-python 0.3.36.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from cs336_basics.formats.agreement import LogitsOf
 
 LOGITS_LIMIT = 1e-3
-"""Maximum difference of a float32 logit."""
+"""Maximum difference between float32 logits."""
 
 RELATIVE_LIMITS = {"f16": 0.02, "q8_0": 0.1}
-"""Maximum difference of a logit for smaller types, relative to the largest logit. llama.cpp also
-rounds the activations. Random models differ by 0.002 (f16) and 0.02 (q8_0)."""
+"""Maximum difference between logits for smaller types, relative to the largest logit. llama.cpp
+also rounds the activations. Random models differ by 0.002 (f16) and 0.02 (q8_0)."""
 
 _MAX_LAYERS = 512
 """LLAMA_MAX_LAYERS in `llama-hparams.h`."""
@@ -61,16 +61,17 @@ _NAMES = {
     "mlp.up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
 }
-"""Hugging Face's name of a weight within its layer -> llama.cpp's name."""
+"""Mapping from Hugging Face's name of a weight within its layer to llama.cpp's name."""
 
 Fields = dict[str, Any]
-"""Key -> bool, int (stored as uint32), float (stored as float32), str, or a list of int or str."""
+"""Mapping of key -> bool, int (stored as uint32), float (stored as float32), str, or list of int or
+str."""
 
 
 def write(
     model: TransformerLM, tokenizer: Tokenizer, output: Path, card: ModelCard, *, type: str = "f32"
 ) -> None:
-    """Write the file. See `export_model`.
+    """Write the GGUF file. See `export_model`.
 
     Args:
         model, tokenizer, card: See `export_model`.
@@ -81,7 +82,7 @@ def write(
     Raises:
         ImportError: If gguf is not installed.
         ValueError: If llama.cpp cannot represent the model or the tokenizer, or a weight is not
-            finite or is too large for the type.
+            finite or too large for the type.
     """
     gguf = _gguf()
     fields = _fields(model.config, tokenizer, output, card, type)
@@ -103,7 +104,7 @@ def write(
 def check(
     model: TransformerLM, tokenizer: Tokenizer, output: Path, *, type: str = "f32"
 ) -> Agreement:
-    """Read the file back and compare it. If llama.cpp is installed, also compare its results.
+    """Read the file back and compare its content. Also compare llama.cpp's results, if installed.
 
     Raises:
         ImportError: If gguf is not installed.
@@ -128,17 +129,17 @@ def check(
 
 
 def _compare_rounded(model: TransformerLM, logits_of: LogitsOf, limit: float) -> str:
-    """Compare logits computed with rounded weights, and return a line about the result.
+    """Compare logits computed with rounded weights, and return the result as a line of text.
 
     Raises:
-        RuntimeError: If they differ by more than `limit` times the largest logit.
+        RuntimeError: If two logits differ by more than `limit` times the largest logit.
     """
     ids = random_ids(model.config)
     with torch.inference_mode():
         expected = model(ids)
     found = logits_of(ids)
     difference, largest = float((found - expected).abs().max()), float(expected.abs().max())
-    if not difference <= limit * largest:  # also for NaN
+    if not difference <= limit * largest:  # also true for NaN
         raise RuntimeError(
             f"the exported model's logits differ by {difference:.2g}, and the largest is "
             f"{largest:.2g}; do not use it"
@@ -206,7 +207,7 @@ def _fields(
 
 
 def _description(card: ModelCard) -> str:
-    """Return the facts about the training as one line."""
+    """Return the facts about the training as a line of text."""
     parts = [f"trained with cs336-basics {cs336_basics.__version__}"]
     if card.steps is not None:
         parts.append(f"{card.steps:,} steps")
@@ -218,7 +219,7 @@ def _description(card: ModelCard) -> str:
 
 
 def _tokenizer_fields(tokenizer: Tokenizer, size: int) -> Fields:
-    """Return the fields of the vocabulary, with `size` ids."""
+    """Return the fields for the vocabulary, padded to `size` ids."""
     if END_OF_TEXT not in tokenizer.special_tokens:
         raise ValueError(
             f"the tokenizer has no special token {END_OF_TEXT}; llama.cpp needs it to end a text, "
@@ -233,7 +234,7 @@ def _tokenizer_fields(tokenizer: Tokenizer, size: int) -> Fields:
         "tokenizer.ggml.tokens": found.tokens,
         "tokenizer.ggml.token_type": found.types,
         "tokenizer.ggml.merges": found.merges,
-        "tokenizer.ggml.bos_token_id": end,  # the default is id 11; it is not added
+        "tokenizer.ggml.bos_token_id": end,  # otherwise id 11; not added to texts
         "tokenizer.ggml.eos_token_id": end,
         "tokenizer.ggml.add_bos_token": False,
         "tokenizer.ggml.add_eos_token": False,
@@ -241,7 +242,7 @@ def _tokenizer_fields(tokenizer: Tokenizer, size: int) -> Fields:
 
 
 def _add_field(writer: Any, key: str, value: Any) -> None:
-    """Add a field. `Fields` lists the types."""
+    """Add a field. See `Fields` for the types."""
     if isinstance(value, bool):
         writer.add_bool(key, value)
     elif isinstance(value, int):
@@ -258,10 +259,10 @@ def _add_field(writer: Any, key: str, value: Any) -> None:
 
 
 def _tensors(gguf: ModuleType, model: TransformerLM, type: str) -> dict[str, tuple[Any, Any]]:
-    """Return llama.cpp's name -> (data, type) of each weight in the file.
+    """Return a mapping from llama.cpp's name of each weight to its data and type in the file.
 
     Raises:
-        ValueError: If a value is not finite, or becomes infinite in the type.
+        ValueError: If a value is not finite, or would overflow in the type.
     """
     state = llama_state(model.config, model.state_dict(), halves=model.config.qk_norm)
     found = {}
@@ -296,7 +297,7 @@ def _tensor_name(name: str) -> str:
 
 
 def _compare_file(model: TransformerLM, tokenizer: Tokenizer, path: Path, type: str) -> str:
-    """Compare the metadata and the weights of a file, and return a line about the result.
+    """Compare the metadata and weights in a file, and return the result as a line of text.
 
     Raises:
         RuntimeError: If something differs.

@@ -1,11 +1,11 @@
 """Convert a vocabulary to the fields of llama.cpp's GGUF files, without the `gguf` library.
 
-llama.cpp has a fixed list of split patterns in its source (`llama-vocab.cpp`), and its own tables
-of Unicode (`unicode-data.cpp`). A tokenizer for which it would give different ids is refused.
-Checked against the llama.cpp of llama-cpp-python 0.3.36.
+llama.cpp has a fixed list of split patterns in its source (`llama-vocab.cpp`) and its own Unicode
+tables (`unicode-data.cpp`). A tokenizer is rejected if llama.cpp would give different ids. Checked
+against the llama.cpp in llama-cpp-python 0.3.36.
 
 Two differences remain (docs/gguf.md). llama.cpp uses Unicode 15.1, so it does not recognize newer
-letters and digits. And in the contractions of patterns other than `gpt2`, it does not treat U+017F
+letters and digits. In the contractions of patterns other than `gpt2`, it does not treat U+017F
 (long s) as an s.
 """
 
@@ -22,37 +22,37 @@ from cs336_basics.pretokenization.patterns.named_patterns import pattern_name
 from cs336_basics.tokenizer.vocabulary import Pair, TokenizerParts
 
 NORMAL, CONTROL, UNUSED = 1, 3, 5
-"""Token types in the format."""
+"""Token types in GGUF."""
 
 _PRE_TOKENIZERS = {"gpt2": "gpt-2", "cl100k": "dbrx", "llama3": "dbrx", "qwen2": "qwen2"}
-"""Name of a split pattern -> llama.cpp's name. Its "llama-bpe" splits like "dbrx", but encodes a
-pre-token that equals a token as this token, even if the merges do not make it."""
+"""Mapping from the name of a split pattern to llama.cpp's name. llama.cpp's "llama-bpe" splits like
+"dbrx", but encodes a pre-token that is itself a token as that token, even if no merges make it."""
 
 
 class GgufVocab(NamedTuple):
-    """The fields `tokenizer.ggml.*` of a GGUF file."""
+    """The `tokenizer.ggml.*` fields of a GGUF file."""
 
     pre_tokenizer: str
     """`pre`: name of the split pattern."""
     tokens: list[str]
-    """`tokens`: text of each id, in GPT-2's byte alphabet except for special tokens."""
+    """`tokens`: token of each id, in GPT-2's byte alphabet; special tokens are plain text."""
     types: list[int]
-    """`token_type`: NORMAL, CONTROL for special tokens, UNUSED for ids without a token."""
+    """`token_type`: NORMAL, CONTROL for special tokens, or UNUSED for ids without a token."""
     merges: list[str]
     """`merges`: strings "A B" in the order of their ranks."""
 
 
 def gguf_vocab(parts: TokenizerParts, size: int) -> GgufVocab:
-    """Return the vocabulary for llama.cpp, with the same ids.
+    """Return the fields with which llama.cpp gives the same ids as the tokenizer.
 
     Args:
         parts: Parts of the tokenizer.
-        size: Number of ids. Ids that the vocabulary does not have are marked as unused.
+        size: Number of ids. Ids missing from the vocabulary are marked as unused.
 
     Raises:
-        ValueError: If llama.cpp would give different ids: it does not have the split pattern, there
-            are no merges, a special token contains U+0000 or may overlap with another one, or see
-            `strings_of_vocab`.
+        ValueError: If llama.cpp does not have the split pattern, there are no merges, or a special
+            token contains U+0000 or may overlap with another one: llama.cpp would fail or give
+            different ids. Also see `strings_of_vocab`.
     """
     _check_special_tokens(parts.special_tokens)
     if not parts.merges:
@@ -69,7 +69,7 @@ def gguf_vocab(parts: TokenizerParts, size: int) -> GgufVocab:
 
 
 def _pre_tokenizer(pattern: str, merges: Sequence[Pair]) -> str:
-    """Return llama.cpp's name of a split pattern. See `gguf_vocab` for the errors."""
+    """Return llama.cpp's name for a split pattern. See `gguf_vocab` for the errors."""
     name = pattern_name(pattern)
     if name not in _PRE_TOKENIZERS:
         raise ValueError(
@@ -78,8 +78,8 @@ def _pre_tokenizer(pattern: str, merges: Sequence[Pair]) -> str:
         )
     if name == "cl100k":
         # `\s+$` matches all white space at the end of a text. llama.cpp's pattern does not have
-        # this part, so it splits the white space after the last line end. The ids are the same
-        # unless a token spans this boundary, that is, has bytes after a line end.
+        # this part, so llama.cpp splits this white space after the last line end. The ids are the
+        # same unless a token spans that boundary, that is, has bytes after a line end.
         for left, right in merges:
             if re.search(rb"[\r\n][^\r\n]+\Z", left + right):
                 raise ValueError(
@@ -92,10 +92,11 @@ def _pre_tokenizer(pattern: str, merges: Sequence[Pair]) -> str:
 
 
 def _check_special_tokens(special_tokens: Sequence[str]) -> None:
-    """Refuse special tokens that llama.cpp would read or match differently.
+    """Reject special tokens that llama.cpp would read or match differently.
 
     llama.cpp first finds all occurrences of the longest special token, but Tokenizer always finds
-    the leftmost special token. They differ where a shorter one starts earlier and overlaps.
+    the leftmost special token. They differ where a shorter special token starts earlier and
+    overlaps a longer one.
     """
     for token in special_tokens:
         if "\0" in token:

@@ -1,4 +1,4 @@
-"""Compute the ids and logits of a GGUF file with llama.cpp, through llama-cpp-python."""
+"""Compute ids and logits from a GGUF file with llama.cpp, through llama-cpp-python."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BATCH = 512
 
 
 class LlamaCpp:
-    """A GGUF file loaded by llama.cpp, as a context manager that releases it.
+    """A GGUF file loaded by llama.cpp. Use it as a context manager to release the memory.
 
     Keys and values are cached in float32 instead of llama.cpp's default, float16.
 
@@ -73,7 +73,7 @@ class LlamaCpp:
 
 @contextlib.contextmanager
 def _silent(library: Any) -> Iterator[None]:
-    """Silence llama.cpp's log, because `verbose=False` still prints warnings."""
+    """Silence llama.cpp's log, which still contains warnings with `verbose=False`."""
     before, data = library.llama_log_callback(), ctypes.c_void_p()
     library.llama_log_get(ctypes.byref(before), ctypes.byref(data))
     ignore = library.llama_log_callback(lambda level, text, user_data: None)

@@ -2,8 +2,8 @@
 
 `vocab.json` maps tokens to ids. `merges.txt` contains one merge per line, in the order in which
 they were learned. Both use the alphabet of `byte_strings.py`. The files contain neither the split
-pattern nor a list of the special tokens. Readers split as GPT-2 does, and the user must pass the
-special tokens, which `vocab.json` stores as plain text.
+pattern nor a list of the special tokens. Readers of the files split as GPT-2 does, and the user
+must pass the special tokens, which `vocab.json` stores as plain text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from cs336_basics.tokenizer.vocabulary import Pair, TokenizerParts
 VOCAB_FILE = "vocab.json"
 MERGES_FILE = "merges.txt"
 OLD_NAMES = ("encoder.json", "vocab.bpe")
-"""The names in OpenAI's publication."""
+"""Names of the files that OpenAI published."""
 
 VERSION_LINE = "#version: 0.2"
 
@@ -40,8 +40,8 @@ def contents(parts: TokenizerParts) -> dict[str, str]:
     """Return file name -> content.
 
     Raises:
-        ValueError: If the split pattern is not GPT-2's, so that readers would give different ids,
-            or see `strings_of_vocab`.
+        ValueError: If the split pattern is not GPT-2's, because readers of the files would give
+            different ids. Also see `strings_of_vocab`.
     """
     if resolve_pattern(parts.pattern) != GPT2:
         raise ValueError(
@@ -49,8 +49,8 @@ def contents(parts: TokenizerParts) -> dict[str, str]:
             "vocab.json and merges.txt would split differently; export to huggingface instead"
         )
     strings = strings_of_vocab(parts)
-    # Always write the version line. Without it, a first merge with a token `#version:` would be
-    # read as the version line.
+    # Always write the version line. Without it, readers would take a first merge that starts with
+    # `#version:` for the version line.
     lines = [VERSION_LINE]
     lines += [f"{token_to_string(a)} {token_to_string(b)}" for a, b in parts.merges]
     return {
@@ -60,7 +60,7 @@ def contents(parts: TokenizerParts) -> dict[str, str]:
 
 
 def runtime(directory: Path, special_tokens: list[str]) -> tuple[str, Callable[[str], list[int]]]:
-    """Load the files with tokenizers, and return its name and its encode function."""
+    """Load the files with Hugging Face's tokenizers. Return its name and encode function."""
     import tokenizers
 
     model = tokenizers.models.BPE.from_file(
@@ -85,11 +85,11 @@ def load_gpt2(
     """Read the pair of files.
 
     Args:
-        source: Directory with vocab.json and merges.txt, or encoder.json and vocab.bpe; or the
-            vocabulary file, if `merges_file` is given.
-        merges_file: File with the merges.
-        special_tokens: Special tokens. Defaults to the tokens that are neither a byte nor made by a
-            merge.
+        source: Directory that contains vocab.json and merges.txt, or encoder.json and vocab.bpe. If
+            `merges_file` is given, the vocabulary file.
+        merges_file: File that contains the merges.
+        special_tokens: Special tokens. Defaults to the tokens that are not single bytes and that no
+            merge makes.
 
     Raises:
         FileNotFoundError: If a file is missing.
@@ -114,7 +114,7 @@ def load_gpt2(
 
 
 def _unmade_tokens(source: Path, vocab: Mapping[int, bytes], merges: Sequence[Pair]) -> list[str]:
-    """Return, as text, the tokens that are neither a byte nor made by a merge."""
+    """Return, as text, the tokens that are not single bytes and that no merge makes."""
     made = {left + right for left, right in merges}
     try:
         return [
@@ -133,12 +133,12 @@ def _unmade_tokens(source: Path, vocab: Mapping[int, bytes], merges: Sequence[Pa
 def load_vocab(path: str | os.PathLike[str]) -> dict[int, bytes]:
     """Read vocab.json.
 
-    Special tokens are plain text and may contain spaces, such as `<|end of text|>`. So a key with a
-    character outside the byte alphabet is read as plain text in UTF-8.
+    Special tokens are plain text and may contain spaces, as in `<|end of text|>`. So a key with a
+    character outside the byte alphabet is read as plain text and encoded as UTF-8.
 
     Raises:
         FileNotFoundError: If the file does not exist.
-        ValueError: If the file is not such a vocabulary.
+        ValueError: If the file is not a vocabulary in this format.
     """
     strings = parse_json(_read(path), path, unique_keys)
     if not isinstance(strings, dict):
@@ -155,15 +155,15 @@ def load_vocab(path: str | os.PathLike[str]) -> dict[int, bytes]:
 def load_merges(path: str | os.PathLike[str]) -> list[Pair]:
     """Read merges.txt.
 
-    The first line may be `#version: ...`. Any other line with this start is a merge. Lines may end
-    with LF or CRLF, and the file may end with empty lines.
+    The first line may be `#version: ...`. Any later line that starts this way is a merge. Lines may
+    end with LF or CRLF, and the file may end with empty lines.
 
     Raises:
         FileNotFoundError: If the file does not exist.
         ValueError: If a line is not a merge.
     """
-    # `splitlines` would also split at other characters. The string of a token never contains a
-    # carriage return.
+    # `splitlines` would also split at other characters. The string that represents a token never
+    # contains a carriage return.
     text = decoded(_read(path), path).replace("\r\n", "\n").rstrip("\r\n")
     first = 1  # number of the first line of `text`
     if text.startswith("#version:"):

@@ -8,21 +8,21 @@ from pathlib import Path
 
 from cs336_basics._support.messages import short_reason, short_repr
 
-# The oldest models have one name only: gpt2 instead of openai-community/gpt2.
+# The oldest models can have a name without an owner: gpt2 for openai-community/gpt2.
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(?:/[A-Za-z0-9][\w.-]{0,95})?", re.ASCII)
 
 
 def find_or_download(
     source: str | os.PathLike[str], file_name: str, revision: str | None = None
 ) -> Path:
-    """Return an existing file or directory, or download a file from the hub.
+    """Return the path of an existing file or directory, or download a file from the hub.
 
-    huggingface_hub downloads the file, with a progress bar on a terminal, and caches it. It obeys
-    HF_ENDPOINT, HF_HUB_OFFLINE, HF_HOME and HF_TOKEN.
+    huggingface_hub downloads the file, with a progress bar on a terminal, and caches it. It
+    respects HF_ENDPOINT, HF_HUB_OFFLINE, HF_HOME and HF_TOKEN.
 
     Args:
-        source: File or directory. If it does not exist, the name of a repository, such as
-            `openai-community/gpt2`.
+        source: File or directory, or the name of a repository, such as `openai-community/gpt2`. A
+            file or directory with this name takes precedence.
         file_name: File in the repository.
         revision: Branch, tag or commit. Defaults to the main branch.
 

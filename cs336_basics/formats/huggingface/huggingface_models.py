@@ -2,10 +2,10 @@
 
 The directory contains config.json, model.safetensors, generation_config.json, tokenizer.json,
 tokenizer_config.json and the model card, README.md. `AutoTokenizer` and `AutoModelForCausalLM` load
-it offline, as a Llama or, with QK-norm, as a Qwen3.
+the directory offline, as a Llama or, with QK-norm, as a Qwen3.
 
-Weights are read from safetensors only, because a pytorch_model.bin is a pickle, which may run code.
-The configuration is compared with the tensors in the files before any memory is allocated.
+Weights are only read from safetensors files, because pytorch_model.bin is a pickle, which may run
+code. The configuration is compared with the tensors in the files before any memory is allocated.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from cs336_basics.model import TransformerLM
 from cs336_basics.tokenizer import Tokenizer
 
 LOGITS_LIMIT = 1e-4
-"""Maximum difference of a float32 logit."""
+"""Maximum difference between float32 logits."""
 
 
 def write(
@@ -93,7 +93,7 @@ def check(model: TransformerLM, tokenizer: Tokenizer, output: Path) -> Agreement
 
 @contextlib.contextmanager
 def _no_progress_bar(logging: Any) -> Iterator[None]:
-    """Disable the progress bar of transformers, which it prints even without a terminal."""
+    """Disable transformers' progress bar, which is printed even without a terminal."""
     enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
@@ -110,7 +110,7 @@ _LONGEST_CONFIG = 1 << 20
 _LONGEST_INDEX = 1 << 26
 
 _MAX_ANGLES = 1 << 27
-"""Maximum entries in the table of RoPE's angles. No tensor in the files limits its size."""
+"""Maximum number of entries in the RoPE table, whose size no tensor in the files limits."""
 
 
 def load_model(
@@ -120,13 +120,13 @@ def load_model(
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
 ) -> TransformerLM:
-    """Load a Llama or Qwen3 model that transformers or `export` saved.
+    """Load a Llama or Qwen3 model saved by transformers or `export`.
 
     Args:
-        directory: Directory with config.json and model.safetensors, or with several safetensors
-            files and their index.
+        directory: Directory that contains config.json and either model.safetensors or several
+            safetensors files and their index.
         context_length: Maximum number of tokens. Defaults to the value in config.json.
-        device, dtype: Device and type of the parameters. Default to the CPU and float32.
+        device, dtype: Device and dtype of the parameters. Defaults to the CPU and float32.
 
     Raises:
         FileNotFoundError: If a file is missing.
@@ -159,7 +159,7 @@ def load_model(
 
 
 def _read_tensors(directory: Path) -> dict[str, Tensor]:
-    """Return the tensors in model.safetensors, or in all files of its index."""
+    """Return the tensors in model.safetensors, or in all files listed in the index."""
     path, index = directory / "model.safetensors", directory / "model.safetensors.index.json"
     if path.exists():
         return _read_file(path)

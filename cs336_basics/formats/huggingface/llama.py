@@ -1,12 +1,12 @@
 """Translate configurations and state dicts to and from Hugging Face's Llama and Qwen3.
 
-The default model of this library is a Llama (Touvron et al. 2023). With `qk_norm` it is a Qwen3,
-whose attention normalizes queries and keys in the same way. transformers is not imported. Layout
-checked against transformers 5.23.0.
+This library's default model is a Llama (Touvron et al. 2023). With `qk_norm`, it is a Qwen3, whose
+attention normalizes queries and keys in the same way. This module does not import transformers.
+Layout checked against transformers 5.23.0.
 
-Two things differ. Our RoPE rotates the features (2k, 2k + 1) of a head, and Hugging Face's rotates
-(k, k + d_head / 2), so the rows of the query and key matrices and the gains of QK-norm are
-permuted. Tied embeddings are scaled by sqrt(d_model) only here, so they are exported as two
+Two things differ. Our RoPE rotates features 2k and 2k + 1 of a head; Hugging Face's rotates
+features k and k + d_head / 2. So the rows of the query and key matrices and the gains of QK-norm
+are permuted. Only this library scales tied embeddings by sqrt(d_model), so they are exported as two
 matrices.
 """
 
@@ -46,7 +46,7 @@ _ROTATED = ("attn.q_proj", "attn.k_proj", "attn.q_norm", "attn.k_norm")
 
 
 def check_is_llama(config: ModelConfig) -> None:
-    """Raise ValueError if neither Llama nor Qwen3 can represent a model."""
+    """Raise ValueError unless Llama or Qwen3 can represent a model."""
     for switch, value, needed in (
         ("norm", config.norm, "pre"),
         ("position", config.position, "rope"),
@@ -60,7 +60,7 @@ def check_is_llama(config: ModelConfig) -> None:
 
 
 def llama_config(config: ModelConfig) -> dict[str, Any]:
-    """Return the content of `config.json` for a model, without the ids of special tokens.
+    """Return the content of a model's `config.json`, without the ids of special tokens.
 
     Raises:
         ValueError: See `check_is_llama`.
@@ -95,13 +95,13 @@ def llama_config(config: ModelConfig) -> dict[str, Any]:
 def llama_state(
     config: ModelConfig, state: Mapping[str, Tensor], *, halves: bool = True
 ) -> dict[str, Tensor]:
-    """Return our state dict with the names and layout of Llama.
+    """Convert our state dict to Llama's names and layout.
 
     Args:
         config: Configuration of the model.
-        state: State dict of a TransformerLM. It is not changed.
+        state: State dict of a TransformerLM.
         halves: Whether to permute queries and keys for Hugging Face. If false, they keep our order,
-            which is also the order in the original Llama.
+            which the original Llama also uses.
 
     Raises:
         ValueError: See `check_is_llama`.
@@ -119,11 +119,11 @@ def llama_state(
 
 
 def config_from_llama(content: Mapping[str, Any]) -> ModelConfig:
-    """Return the model configuration in the content of a `config.json`.
+    """Convert the content of a `config.json` to a model configuration.
 
     Raises:
-        ValueError: If it is not a Llama or Qwen3, or has a feature that TransformerLM does not
-            have, such as biases, scaled RoPE, another activation or quantized weights.
+        ValueError: If the model is not a Llama or Qwen3, or has a feature that TransformerLM does
+            not have, such as biases, scaled RoPE, another activation function or quantized weights.
     """
     kind = content.get("model_type")
     if kind not in ("llama", "qwen3"):
@@ -177,12 +177,12 @@ def config_from_llama(content: Mapping[str, Any]) -> ModelConfig:
 def state_from_llama(
     config: ModelConfig, state: Mapping[str, Tensor], *, tied: bool = False
 ) -> dict[str, Tensor]:
-    """Return a state dict with our names and layout in float32, the inverse of `llama_state`.
+    """Convert Llama's state dict to our names and layout, in float32. Inverts `llama_state`.
 
     Args:
         config: Configuration from `config_from_llama`.
         state: State dict of a Llama.
-        tied: Whether its embeddings are tied. They become two matrices.
+        tied: Whether its embeddings are tied. Tied embeddings become two matrices.
 
     Raises:
         ValueError: If a tensor is missing, unknown, or has the wrong shape or dtype, or if tied
@@ -196,7 +196,7 @@ def state_from_llama(
                 "tensor 'lm_head.weight' differs from the embeddings, but tie_word_embeddings is "
                 "true; remove the tensor, or set tie_word_embeddings to false"
             )
-    if config.num_layers > len(given):  # before a model of a billion layers is made
+    if config.num_layers > len(given):  # before making a model with a billion layers
         raise ValueError(f"the model has {config.num_layers:,} layers but {len(given)} tensors")
     found: dict[str, Tensor] = {}
     for name, needed in TransformerLM(config, device="meta").state_dict().items():
@@ -221,7 +221,7 @@ _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def _theirs(name: str) -> str:
-    """Translate our name of a weight, such as `layers.N.attn.q_proj.weight`, to Llama's."""
+    """Translate our name for a weight, such as `layers.N.attn.q_proj.weight`, to Llama's."""
     if name in _TOP:
         return _TOP[name]
     _, number, rest = name.split(".", 2)

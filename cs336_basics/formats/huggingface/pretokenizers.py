@@ -13,7 +13,7 @@ from cs336_basics.formats.foreign_patterns import (
 )
 from cs336_basics.pretokenization.patterns.named_patterns import GPT2, pattern_name, resolve_pattern
 
-# The three steps of deepseek-ai/DeepSeek-V3. Our named pattern combines them.
+# The three splitting steps of deepseek-ai/DeepSeek-V3. Our named pattern combines them.
 _DEEPSEEK_V3 = [
     r"\p{N}{1,3}",
     "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
@@ -23,17 +23,17 @@ _DEEPSEEK_V3 = [
 
 
 def pre_tokenizer_of(pattern: str) -> dict[str, Any]:
-    """Return the pre-tokenizer that splits like a split pattern.
+    """Return a pre-tokenizer that splits text as a split pattern does.
 
     Raises:
         ValueError: See `to_oniguruma`.
     """
     expression = resolve_pattern(pattern)
-    if expression == GPT2:  # ByteLevel has it built in
+    if expression == GPT2:  # built into ByteLevel
         return _byte_level(use_regex=True)
     if pattern_name(pattern):
         split = {"behavior": "Isolated", "invert": False}
-    else:  # text that the pattern does not match is dropped, as in this library
+    else:  # drop text that the pattern does not match, as this library does
         split = {"behavior": "Removed", "invert": True}
     return {
         "type": "Sequence",
@@ -54,7 +54,7 @@ def _byte_level(use_regex: bool) -> dict[str, Any]:
 
 
 def pattern_of(pre_tokenizer: Any) -> str:
-    """Return the split pattern that splits like a pre-tokenizer.
+    """Return a split pattern that splits text as a pre-tokenizer does.
 
     Raises:
         ValueError: If there is no such pattern.
@@ -87,7 +87,7 @@ def pattern_of(pre_tokenizer: Any) -> str:
     found = [_expression_of(step) for step in before]
     if len(found) == 1:
         return from_oniguruma(found[0][0], keeps_rest=found[0][1])
-    # Files contain line ends as escapes or as literal characters.
+    # Files contain line ends either as escapes or as literal characters.
     escaped = [expression.replace("\r", r"\r").replace("\n", r"\n") for expression, _ in found]
     if escaped == _DEEPSEEK_V3 and all(isolated for _, isolated in found):
         return "deepseek-v3"
@@ -95,7 +95,7 @@ def pattern_of(pre_tokenizer: Any) -> str:
 
 
 def _expression_of(split: dict[str, Any]) -> tuple[str, bool]:
-    """Return the regular expression of a Split, and whether text without a match is kept."""
+    """Return the regular expression of a Split, and whether text that does not match is kept."""
     pattern = split.get("pattern")
     expression = pattern.get("Regex") if isinstance(pattern, dict) and len(pattern) == 1 else None
     how = (split.get("behavior"), split.get("invert", False))
@@ -109,10 +109,10 @@ def _expression_of(split: dict[str, Any]) -> tuple[str, bool]:
 
 
 def list_in(parent: dict[str, Any], key: str, default: list[Any] | None = None) -> list[Any]:
-    """Return a list in an object of the file, or the default if it is missing or null.
+    """Return a list from an object in the file, or the default if the list is missing or null.
 
     Raises:
-        ValueError: If it is not a list, or is missing without a default.
+        ValueError: If the value is not a list, or is missing and there is no default.
     """
     value = parent.get(key)
     value = default if value is None else value
@@ -122,5 +122,5 @@ def list_in(parent: dict[str, Any], key: str, default: list[Any] | None = None) 
 
 
 def kind_of(value: Any) -> str:
-    """Return the type of a part of the file, for messages."""
+    """Return the type of a part of the file, for error messages."""
     return short_repr(value.get("type")) if isinstance(value, dict) else short_repr(value)

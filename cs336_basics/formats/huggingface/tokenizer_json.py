@@ -1,13 +1,13 @@
-"""Read and write `tokenizer.json`, the format of Hugging Face's `tokenizers`, without the library.
+"""Read and write `tokenizer.json`, the format of Hugging Face's `tokenizers`, without that library.
 
-`Tokenizer.save` writes this file: vocabulary, merges, special tokens and split pattern. Formats
-checked against tokenizers 0.23.3 and transformers 5.23.0.
+`Tokenizer.save` writes this file, which contains the vocabulary, merges, special tokens and split
+pattern. Checked against tokenizers 0.23.3 and transformers 5.23.0.
 
-Other libraries would give different ids for some tokenizers, such as one without a token for every
-byte. `save` writes them with another `version`, which other libraries refuse to read.
+Other libraries would give different ids for some tokenizers, such as those without a token for
+every byte. `save` writes these with a different `version`, which other libraries refuse to read.
 
-A file with a feature that `Tokenizer` does not have is refused: a normalizer, byte fallback,
-dropout, an unknown pre-tokenizer and so on. The caller can choose to ignore some of them.
+A file with a feature that `Tokenizer` does not have, such as a normalizer, byte fallback, dropout
+or an unknown pre-tokenizer, is rejected. The caller can choose to ignore some of these features.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ CONFIG_FILE = "tokenizer_config.json"
 
 VERSION = "1.0"
 OWN_VERSION = "cs336_basics"
-"""`version` of a file that only this library reads."""
+"""`version` of files that only this library can read."""
 
 # --------------------------------------------------------------------- out
 
@@ -61,12 +61,12 @@ def save_tokenizer_json(parts: TokenizerParts, directory: str | os.PathLike[str]
 
 
 def _as_text(content: dict[str, Any]) -> str:
-    # One token per line. `indent` would make Python's encoder four times slower.
+    # Write one token per line. `indent` would make Python's encoder four times slower.
     return json.dumps(content, ensure_ascii=False, separators=(",\n", ": ")) + "\n"
 
 
 def tokenizer_json(parts: TokenizerParts) -> dict[str, Any]:
-    """Return the content of a `tokenizer.json` with which `tokenizers` gives the same ids.
+    """Return the content of a `tokenizer.json` that gives the same ids with `tokenizers`.
 
     Raises:
         ValueError: If the format cannot represent the vocabulary (see `strings_of_vocab`) or the
@@ -114,13 +114,13 @@ def _model_json(strings: dict[str, int], parts: TokenizerParts) -> dict[str, Any
         "byte_fallback": False,
         "ignore_merges": parts.ignore_merges,
         "vocab": strings,
-        # Strings take half the time to read that lists take.
+        # Strings take half as long to read as lists.
         "merges": [f"{token_to_string(a)} {token_to_string(b)}" for a, b in parts.merges],
     }
 
 
 def _check_comes_back(pattern: str, pre_tokenizer: dict[str, Any]) -> None:
-    """Raise ValueError if `pattern_of` refuses a pattern or returns another spelling of it."""
+    """Raise ValueError if `pattern_of` rejects a pattern or returns a different spelling of it."""
     if resolve_pattern(pattern_of(pre_tokenizer)) != resolve_pattern(pattern):
         raise ValueError(f"pattern {short_repr(pattern)} is another spelling of a known one")
 
@@ -137,17 +137,17 @@ def _own_json(parts: TokenizerParts, reason: str) -> dict[str, Any]:
 
 
 def special_roles(parts: TokenizerParts, given: Mapping[str, str]) -> dict[str, str | None]:
-    """Return role -> special token or None.
+    """Return a mapping from each role to its special token or None.
 
     The default `eos_token` is `<|endoftext|>`, if the tokenizer has it. The default `pad_token` is
     the `eos_token`. Other roles default to None.
 
     Args:
         parts: Parts of the tokenizer.
-        given: Role, such as `"pad_token"` -> special token.
+        given: Mapping from roles, such as `"pad_token"`, to special tokens.
 
     Raises:
-        ValueError: If a token is not a special token of the tokenizer.
+        ValueError: If a given token is not a special token of the tokenizer.
     """
     for role, token in given.items():
         if token not in parts.special_tokens:
@@ -162,7 +162,7 @@ def special_roles(parts: TokenizerParts, given: Mapping[str, str]) -> dict[str, 
 def contents(
     parts: TokenizerParts, context_length: int | None = None, **roles: str
 ) -> dict[str, str]:
-    """Return file name -> content of the files that `AutoTokenizer` loads.
+    """Return a mapping of file name -> content for the files that `AutoTokenizer` loads.
 
     Args:
         parts: Parts of the tokenizer.
@@ -196,7 +196,7 @@ IGNORABLE = {
     "truncation": "texts would be cut",
     "padding": "ids would be added",
 }
-"""Parts of the file that the caller can choose to ignore, and their effects."""
+"""Parts of the file that the caller can choose to ignore, with their effects."""
 
 
 @collection_paused()
@@ -206,9 +206,9 @@ def load_tokenizer_json(
     """Read a `tokenizer.json`.
 
     Args:
-        path: File, or directory that contains it.
-        ignore: Names in IGNORABLE of parts to ignore.
-        own: Whether to accept OWN_VERSION.
+        path: File, or the directory that contains it.
+        ignore: Parts to ignore. Must be keys of IGNORABLE.
+        own: Whether to accept files with OWN_VERSION.
 
     Raises:
         FileNotFoundError: If the file does not exist.
@@ -239,7 +239,7 @@ def load_tokenizer_json(
 
 
 def _parse_own(content: dict[str, Any], own: bool) -> TokenizerParts:
-    """Return the parts of a tokenizer in a file with OWN_VERSION."""
+    """Return the parts of the tokenizer in a file with OWN_VERSION."""
     if not own:
         raise ValueError("the file is not in Hugging Face's format; use from_directory")
     pattern: Any = content.get("pattern")
@@ -292,7 +292,7 @@ def parse_tokenizer_json(content: Any, ignored: Sequence[str] = ()) -> Tokenizer
 
 
 def _does_nothing(key: str, part: Any) -> bool:
-    """Return whether a part of the file (a key of IGNORABLE) changes neither text nor ids."""
+    """Return whether a part of the file changes neither text nor ids. `key` is in IGNORABLE."""
     if not isinstance(part, dict):
         return part is None
     if key == "normalizer":
@@ -304,13 +304,13 @@ def _does_nothing(key: str, part: Any) -> bool:
 
 
 def _adds_nothing(post_processor: dict[str, Any]) -> bool:
-    """Return whether a post-processor does not change the ids of a text."""
+    """Return whether a post-processor leaves the ids of a text unchanged."""
     if post_processor.get("type") == "TemplateProcessing":
-        single = post_processor.get("single")  # a Sequence for the text, and special tokens
+        single = post_processor.get("single")  # a Sequence for the text, plus special tokens
         if not isinstance(single, list) or len(single) != 1:
             return False
         return isinstance(single[0], dict) and list(single[0]) == ["Sequence"]
-    return post_processor.get("type") == "ByteLevel"  # changes offsets only
+    return post_processor.get("type") == "ByteLevel"  # changes only offsets
 
 
 _NOT_PLAIN = {
@@ -320,11 +320,11 @@ _NOT_PLAIN = {
     "byte_fallback": "tokens would not be in GPT-2's byte alphabet",
     "unk_token": "bytes without a token would become this token",
 }
-"""Settings of models that are not plain byte-pair encoding, and their effects."""
+"""Settings of models that are not plain byte-pair encoding, with their effects."""
 
 
 def _check_model(model: dict[str, Any], vocab: Mapping[int, bytes]) -> None:
-    """Raise ValueError if a model is not plain byte-pair encoding."""
+    """Raise ValueError unless a model is plain byte-pair encoding."""
     if model.get("type", "BPE") != "BPE":
         raise ValueError(f"the model's type must be BPE, got {short_repr(model['type'])}")
     has_all_bytes = {bytes([byte]) for byte in range(256)}.issubset(vocab.values())
@@ -335,7 +335,7 @@ def _check_model(model: dict[str, Any], vocab: Mapping[int, bytes]) -> None:
 
 
 def _special_tokens(added: list[Any]) -> dict[str, int]:
-    """Return content -> id of the added tokens, all of which become special tokens."""
+    """Return a mapping of content -> id for the added tokens. All become special tokens."""
     found: dict[str, int] = {}
     normalized: dict[bool, list[str]] = {False: [], True: []}
     for token in added:
@@ -361,7 +361,7 @@ _MAX_COMPARISONS = 1_000_000
 
 
 def _check_overlaps(first: Sequence[str], second: Sequence[str]) -> None:
-    """Refuse added tokens that may overlap in a text, if only one of them is 'normalized'.
+    """Reject added tokens that may overlap in a text if only one of them is 'normalized'.
 
     tokenizers finds 'normalized' tokens after all others, but Tokenizer always finds the leftmost.
 
@@ -383,7 +383,7 @@ def _check_overlaps(first: Sequence[str], second: Sequence[str]) -> None:
 
 
 def _may_overlap(a: str, b: str) -> bool:
-    """Return whether occurrences of two strings may share characters."""
+    """Return whether occurrences of two strings can overlap."""
     return (
         a in b
         or b in a
@@ -406,10 +406,10 @@ def _object(parent: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def runtime(directory: Path, special_tokens: list[str]) -> tuple[str, Callable[[str], list[int]]]:
-    """Load the files with transformers or tokenizers. Return its name and its encode function.
+    """Load the files with transformers or tokenizers. Return its name and encode function.
 
     Raises:
-        ImportError: If neither is installed.
+        ImportError: If neither library is installed.
     """
     try:
         import transformers
@@ -419,7 +419,7 @@ def runtime(directory: Path, special_tokens: list[str]) -> tuple[str, Callable[[
         theirs = tokenizers.Tokenizer.from_file(str(directory / TOKENIZER_FILE))
         return f"tokenizers {tokenizers.__version__}", lambda text: theirs.encode(text).ids
     auto = transformers.AutoTokenizer.from_pretrained(str(directory), local_files_only=True)
-    # verbose=False: do not warn about texts longer than the context.
+    # With verbose=False, transformers does not warn about texts longer than the context.
     return (
         f"transformers {transformers.__version__}",
         lambda text: auto(text, verbose=False)["input_ids"],

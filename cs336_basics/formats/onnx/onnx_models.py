@@ -1,16 +1,16 @@
 """Export a model and its tokenizer to ONNX, for onnxruntime and other engines.
 
 The directory contains model.onnx, tokenizer.json and tokenizer_config.json. ONNX describes
-arithmetic, not architectures, so every switch of `ModelConfig` can be exported. There are two kinds
-of graphs:
+arithmetic, not architectures, so any `ModelConfig` can be exported. There are two kinds of graphs:
 
-- With a cache (default). Inputs: `input_ids` (batch, sequence), int64, and for each layer N
+- With a cache (the default). Inputs: `input_ids` (batch, sequence), int64, and for each layer N
   `past_key_values.N.key` and `.value` (batch, num_heads, past, d_head), float32, with past = 0 in
   the first call. Outputs: `logits` (batch, sequence, vocab_size), float32, and `present.N.key` and
   `.value` (batch, num_heads, past + sequence, d_head), which are the past of the next call.
 - Without a cache: only `input_ids` and `logits`.
 
-batch, sequence and past are dynamic. Checked against torch 2.13, onnx 1.23 and onnxruntime 1.31.
+The sizes batch, sequence and past are dynamic. Checked against torch 2.13, onnx 1.23 and
+onnxruntime 1.31.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ from cs336_basics.tokenizer import Tokenizer
 MODEL_FILE = "model.onnx"
 
 LOGITS_LIMIT = 1e-4
-"""Maximum difference of a logit."""
+"""Maximum difference between two logits."""
 
 _MAX_BYTES = (1 << 31) - (1 << 24)
-"""Maximum size of the weights, because the file is a protocol buffer of less than 2 GiB."""
+"""Maximum size of the weights, because an ONNX file is a protocol buffer, limited to 2 GiB."""
 
 Cache = list[tuple[Tensor, Tensor]]
-"""Keys and values of each layer, (batch, num_heads, tokens, d_head)."""
+"""Keys and values of each layer, shape (batch, num_heads, tokens, d_head)."""
 
 
 class _Past(LayerCache):
-    """A layer's cache that grows, because a graph cannot write to its inputs."""
+    """A layer's cache that grows by concatenation, because a graph cannot write to its inputs."""
 
     def store(self, keys: Tensor, values: Tensor, positions: Tensor) -> None:
         """Append keys and values (batch, heads, sequence, d_head). `positions` is not used."""
@@ -66,8 +66,8 @@ class _Past(LayerCache):
 class _Exported(Module):
     """A model with its cache as inputs and outputs.
 
-    Computes the same as `TransformerLM.forward`, without the checks of lengths, which would limit
-    the exported graph to certain lengths.
+    It computes the same as `TransformerLM.forward`, but without checking lengths, because the
+    checks would limit the exported graph to certain lengths.
     """
 
     def __init__(self, model: TransformerLM) -> None:
@@ -75,7 +75,7 @@ class _Exported(Module):
         self.model = model
 
     def forward(self, input_ids: Tensor, past: Cache | None = None) -> tuple[Tensor, Cache]:
-        """Return logits and the keys and values of all tokens. See the module for the shapes."""
+        """Return logits, and keys and values of all tokens. See the module for the shapes."""
         model = self.model
         start = past[0][0].shape[-2] if past else 0
         positions = start + torch.arange(input_ids.shape[1])
@@ -102,17 +102,17 @@ def write(
 
     Args:
         model, tokenizer, output, card: See `export_model`.
-        without_cache: Whether the graph has no cache.
+        without_cache: Whether to export a graph without a cache.
         roles: See `special_roles` in tokenizer_json.py.
 
     Raises:
         ImportError: If onnx or onnxscript is not installed.
-        ValueError: If the weights take more than 2 GiB, the limit of one file.
+        ValueError: If the weights take more than 2 GiB, the limit for one file.
         RuntimeError: If torch's exporter fails.
     """
     try:
         import onnx
-        import onnxscript  # noqa: F401 -- torch's exporter needs both
+        import onnxscript  # noqa: F401 -- torch's exporter needs onnx and onnxscript
     except ImportError as error:
         raise ImportError(
             f"ONNX needs the package {error.name}; pip install 'cs336-basics[onnx]'",
@@ -152,7 +152,8 @@ def _properties(model: TransformerLM, tokenizer: Tokenizer, card: ModelCard) -> 
 def _graph(model: TransformerLM, without_cache: bool) -> Any:
     """Return the `onnx.ModelProto` of a model."""
     config = model.config
-    # The weights are the same. Other implementations of attention cannot be exported.
+    # The copy shares its weights with the model. Other implementations of attention cannot be
+    # exported.
     copy = TransformerLM(dataclasses.replace(config, attention="sdpa"))
     copy.load_state_dict(model.state_dict())
     copy.eval()
@@ -160,7 +161,7 @@ def _graph(model: TransformerLM, without_cache: bool) -> Any:
     # The exporter treats sizes 0 and 1 as constants, and equal sizes as the same dimension.
     shape = (2, config.num_heads, 5, config.d_head)
     layers = range(0 if without_cache else config.num_layers)
-    # Each input must be a separate tensor, because the exporter would confuse shared ones.
+    # Each input must be a separate tensor, because the exporter would confuse shared tensors.
     cache = [(torch.zeros(shape), torch.zeros(shape)) for _ in layers]
     names = [f"{{}}.{layer}.{part}" for layer in layers for part in ("key", "value")]
     arguments: tuple[Any, ...] = (torch.zeros(2, 3, dtype=torch.int64),)
@@ -184,7 +185,7 @@ def _graph(model: TransformerLM, without_cache: bool) -> Any:
     assert program is not None
     proto = program.model_proto
     graph = proto.graph
-    # Remove the source of each node, a traceback with local paths.
+    # Remove the source location of each node, a traceback with local paths.
     values = (*graph.input, *graph.output, *graph.value_info, *graph.initializer)
     for part in (graph, *graph.node, *values):
         part.ClearField("metadata_props")
@@ -210,9 +211,10 @@ def _quiet() -> Iterator[None]:
 
 
 def onnx_logits(directory: Path) -> Callable[[Tensor], Tensor]:
-    """Load an exported directory in onnxruntime, and return a function from ids to logits.
+    """Load an exported directory with onnxruntime, and return a function from ids to logits.
 
-    A graph with a cache receives the ids in three steps: the first half, the rest, the last id.
+    A graph with a cache receives the ids in three steps: the first half, the rest except the last
+    id, and the last id.
 
     Raises:
         ImportError: If onnxruntime is not installed.

@@ -1,1 +1,1 @@
-"""tiktoken's files of ranks."""
+"""tiktoken's rank files."""

@@ -1,8 +1,8 @@
-"""Read and write tiktoken's files of ranks.
+"""Read and write tiktoken's rank files.
 
 A file contains a line `base64(token) rank` for each token, but no special tokens and no split
 pattern. tiktoken has no list of merges: it always joins the adjacent pair whose joined bytes have
-the lowest rank, and the rank is the id. Format checked against tiktoken 0.14.0.
+the lowest rank. A token's rank is also its id. Format checked against tiktoken 0.14.0.
 
 Our exports add an `encoding.json` with the split pattern and the special tokens.
 """
@@ -87,7 +87,7 @@ def contents(parts: TokenizerParts) -> dict[str, str | bytes]:
 
 
 def runtime(directory: Path, special_tokens: list[str]) -> tuple[str, Callable[[str], list[int]]]:
-    """Run the exported encoding.py. Return the name of tiktoken and its encode function."""
+    """Run the exported encoding.py. Return tiktoken's name and encode function."""
     import tiktoken
 
     encoding = runpy.run_path(str(directory / SNIPPET_FILE))["load"](directory)
@@ -98,11 +98,11 @@ def runtime(directory: Path, special_tokens: list[str]) -> tuple[str, Callable[[
 
 
 def tiktoken_ranks(parts: TokenizerParts) -> dict[bytes, int]:
-    """Return the mergeable ranks, in ascending order, with which tiktoken gives the same ids.
+    """Return mergeable ranks, in ascending order, with which tiktoken gives the same ids.
 
     Raises:
-        ValueError: If ranks cannot represent the tokenizer, so that tiktoken would give different
-            ids without an error.
+        ValueError: If ranks cannot represent the tokenizer, so that tiktoken would silently give
+            different ids.
     """
     vocab, merges, special_tokens, _, ignore_merges = parts
     special = {token.encode() for token in special_tokens}
@@ -144,19 +144,19 @@ def tiktoken_ranks(parts: TokenizerParts) -> dict[bytes, int]:
 
 
 def _parts_of(token: bytes, ranks: Mapping[bytes, int]) -> list[bytes]:
-    """Return the tokens that tiktoken would make from the bytes of a token, without this token.
+    """Return the tokens that tiktoken would make from a token's bytes if the token did not exist.
 
     tiktoken joins these bytes in the same way inside any text, unless a merge crosses their ends.
-    So if there are two tokens, they are the only pair that makes this token. If there are more,
-    only a pre-token that equals this token becomes it.
+    So if two tokens are returned, they are the only pair that makes the token. If more are
+    returned, tiktoken produces the token only for a pre-token that equals it.
 
-    Takes time n log n for n bytes, because a file may contain a token of any length.
+    Takes O(n log n) time for n bytes, because a file may contain tokens of any length.
     """
     size = len(token)
     # ends[i]: end of the token that starts at offset i, or 0 if no token starts there.
     ends = list(range(1, size + 1))
     before = list(range(-1, size))  # before[i]: start of the token that ends at i
-    heap: list[tuple[int, int, int]] = []  # (rank, start, end) of two adjacent tokens
+    heap: list[tuple[int, int, int]] = []  # (rank, start, end) of adjacent tokens
 
     def push(start: int) -> None:
         middle = ends[start]
@@ -171,7 +171,7 @@ def _parts_of(token: bytes, ranks: Mapping[bytes, int]) -> list[bytes]:
         _, start, end = heapq.heappop(heap)
         middle = ends[start]
         if not 0 < middle < size or ends[middle] != end:
-            continue  # one of the two was merged in between
+            continue  # one of the two has been merged since
         ends[start], ends[middle] = end, 0
         before[end] = start
         push(start)
@@ -191,14 +191,14 @@ def load_tiktoken(
     """Read a tiktoken tokenizer.
 
     Args:
-        source: File of ranks, directory written by our export, or name of an encoding, such as
+        source: Rank file, directory written by our export, or name of an encoding, such as
             `cl100k_base`, which tiktoken loads from its cache or the network.
-        special_tokens: Special token -> id. Defaults to the special tokens of the encoding.
-        pattern: Split pattern, a name or a regular expression for tiktoken. Defaults to the pattern
-            of the encoding, and is required for a file of ranks.
+        special_tokens: Mapping of special token -> id. Defaults to the encoding's special tokens.
+        pattern: Split pattern: a name, or a regular expression for tiktoken. Defaults to the
+            encoding's pattern; required for a rank file.
 
     Raises:
-        TypeError: If `special_tokens` is not a mapping, or a key of it is not a str.
+        TypeError: If `special_tokens` is not a mapping or has a key that is not a str.
         FileNotFoundError: If there is no such file or encoding.
         ValueError: If a file is malformed, a byte is missing, or the pattern is unknown.
         ImportError: If `source` is an encoding and tiktoken is not installed.
@@ -234,7 +234,7 @@ def load_tiktoken(
     if pattern is not None:
         pattern = from_given_fancy_regex(
             resolve_pattern(pattern)
-        )  # outside `try`: its errors are about the argument
+        )  # outside `try`, because its errors are about the argument
     try:
         pattern = pattern or from_fancy_regex(found["pat_str"])
         merges = merges_of_ranks(ranks)
@@ -252,7 +252,7 @@ def _read_export(directory: Path) -> tuple[dict[bytes, int], dict[str, Any]]:
     path = directory / ENCODING_FILE
     if not path.exists():
         raise FileNotFoundError(
-            f"{path} does not exist; pass a file of ranks, or a directory written by "
+            f"{path} does not exist; pass a rank file, or a directory written by "
             "`export --to tiktoken`"
         )
     with open_regular(path) as file:
@@ -264,7 +264,7 @@ def _read_export(directory: Path) -> tuple[dict[bytes, int], dict[str, Any]]:
 
 
 def registered_encoding(name: str) -> Any:
-    """Return tiktoken's `Encoding` of a name, from its cache or the network.
+    """Return the tiktoken `Encoding` with this name, from tiktoken's cache or the network.
 
     Raises:
         ImportError: If tiktoken is not installed.
@@ -294,7 +294,7 @@ def registered_encoding(name: str) -> Any:
 
 
 def load_ranks(path: str | os.PathLike[str]) -> dict[bytes, int]:
-    """Read a file of ranks.
+    """Read a rank file.
 
     Raises:
         FileNotFoundError: If the file does not exist.
@@ -330,15 +330,15 @@ def load_ranks(path: str | os.PathLike[str]) -> dict[bytes, int]:
 
 _MAX_BYTES = 1 << 18
 _MAX_BYTES_PER_TOKEN = 32
-"""The tokens of n ranks may have _MAX_BYTES + n * _MAX_BYTES_PER_TOKEN bytes in total, because
-finding the merges takes microseconds per byte. GPT-2's 50,257 tokens have 6.4 bytes on average."""
+"""n tokens may have at most _MAX_BYTES + n * _MAX_BYTES_PER_TOKEN bytes in total, because finding
+the merges takes microseconds per byte. GPT-2's 50,257 tokens have 6.4 bytes on average."""
 
 
 def merges_of_ranks(ranks: Mapping[bytes, int]) -> list[Pair]:
-    """Return the merges with which `ignore_merges` gives the ids of tiktoken.
+    """Return merges that, with `ignore_merges`, give the same ids as tiktoken.
 
-    Each merge makes a different token. Only a pre-token that equals a token without a merge becomes
-    this token.
+    Each merge makes a different token. A token that no merge makes is used only for a pre-token
+    that equals it.
 
     Raises:
         ValueError: If a byte is missing, or the tokens have too many bytes in total.

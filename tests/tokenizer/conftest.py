@@ -1,4 +1,4 @@
-"""Fixtures: backends, and the files that token file tests read and write."""
+"""Fixtures: backends, and files for the tests of token files."""
 
 from __future__ import annotations
 

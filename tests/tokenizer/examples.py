@@ -1,4 +1,4 @@
-"""Vocabularies, texts and strategies shared by the tests of this folder."""
+"""Vocabularies, texts and strategies shared by the tests in this folder."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _REAL_TEXTS = [
     "multi_emoji", "multi_misc", "blogs", "enwiki", "c4_sample", "fairytales",
 ]  # fmt: skip
 
-# Names of the files of real text in CS336_DATA, without .txt. Tests without these files cover the
-# same behavior with synthetic texts.
+# Names of real texts in CS336_DATA, without .txt. Other tests cover the same behavior with
+# synthetic texts, for when these files are missing.
 CORPORA = [name for name in _REAL_TEXTS if DATA and Path(DATA, f"{name}.txt").is_file()] or [
     pytest.param("none", marks=pytest.mark.skip(reason="needs real text, .txt, in CS336_DATA"))
 ]
 
-# Example from the course.
+# The example from the course.
 COURSE_VOCAB = {
     0: b" ", 1: b"a", 2: b"c", 3: b"e", 4: b"h", 5: b"t",
     6: b"th", 7: b" c", 8: b" a", 9: b"the", 10: b" at",
@@ -49,7 +49,7 @@ TRAINING_TEXT = (
 ) * 3
 
 # Fragments that are difficult for tokenizers: all kinds of white space, apostrophes, complete and
-# broken special tokens, characters of every length in UTF-8.
+# broken special tokens, and characters of every UTF-8 length.
 SPECIALS = [END, END + END, "<|", "a b", "\n\n", "é"]
 FRAGMENTS = [
     *" \n\t\r\u00a0\u3000\u2028\u0085\u200b",
@@ -68,7 +68,7 @@ def trained(pattern: str = "gpt2") -> tuple[dict[int, bytes], list[tuple[bytes, 
     """Return a vocabulary trained on TRAINING_TEXT, in which any two bytes of TELLTALES merge.
 
     Trained vocabularies have few merges of white space and punctuation, so a wrong split between
-    them would not change the ids. The additional merges reveal such a split.
+    them would not change the ids. The additional merges reveal wrong splits.
     """
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "text.txt")
@@ -88,19 +88,19 @@ def trained(pattern: str = "gpt2") -> tuple[dict[int, bytes], list[tuple[bytes, 
 def small_tokenizer(
     special_tokens: tuple[str, ...] = (END,), pattern: str = "gpt2", **options: Any
 ) -> Tokenizer:
-    """Return a tokenizer with the vocabulary of `trained`."""
+    """Return a tokenizer with the vocabulary that `trained` returns."""
     return Tokenizer(*trained(pattern), list(special_tokens), pattern=pattern, **options)
 
 
 def reference_ids(tokenizer: Tokenizer, text: str) -> list[int]:
-    """Return the ids of a text by the reference functions, which do not use an encoder."""
+    """Return the ids of a text from the reference functions, which do not use an encoder."""
     return encode_text(
         text, tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens, tokenizer.pattern
     )
 
 
 def skip_unless_available(backend: str) -> str:
-    """Return the backend, or skip the test if the extensions are not built."""
+    """Return the backend, or skip the test if it needs extensions that are not built."""
     if backend == "native":
         pytest.importorskip(
             "cs336_basics.tokenizer.encoders._encoder", reason="extensions are not built"
@@ -109,7 +109,7 @@ def skip_unless_available(backend: str) -> str:
 
 
 def edited_merges(seed: int) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]]]:
-    """Return a vocabulary of the letters a, b, c with random merges and ids.
+    """Return a vocabulary of the letters a, b and c, with random merges and ids.
 
     Unlike in a trained vocabulary, a merge may precede the merges that make its tokens, and several
     merges may make the same token.
@@ -129,7 +129,7 @@ def edited_merges(seed: int) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]
 
 
 def data_file(name: str) -> Path:
-    """Return a file of CS336_DATA, or skip the test if it is missing."""
+    """Return the path of a file in CS336_DATA, or skip the test if the file is missing."""
     if not DATA:
         pytest.skip(f"needs {name}: set CS336_DATA to its directory")
     path = Path(DATA, name)

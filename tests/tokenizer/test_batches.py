@@ -1,4 +1,4 @@
-"""Batches: ids for any number of threads, and errors with the index of the text."""
+"""Batches: the same ids for any number of threads, and errors that include the text's index."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from cs336_basics.tokenizer import Tokenizer
 from tests.tokenizer.examples import TRAINING_TEXT, small_tokenizer
 
-# Texts with many and with few ids for their length.
+# Texts with many ids and with few ids for their length.
 DENSE, SPARSE = "\x01" * 5_000, "the the " * 625
 
 
@@ -73,7 +73,7 @@ def test_signals_are_handled_between_the_texts_of_a_batch(offset):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    # Several signals between two checks are handled as one.
+    # Signals that arrive between two checks are handled as one.
     assert len(seen) > 5
 
 

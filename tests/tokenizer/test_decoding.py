@@ -1,4 +1,4 @@
-"""Decoding of sequences, of single ids and of invalid ids."""
+"""Decoding sequences, single ids and invalid ids."""
 
 from __future__ import annotations
 

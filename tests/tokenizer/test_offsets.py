@@ -1,4 +1,4 @@
-"""Offsets of ids: the characters that each token covers."""
+"""Offsets: the characters that each token covers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_offsets_span_the_characters_of_each_token(make_small, pattern, text):
         span = text[start:end].encode()
         token = tokenizer.vocab[token_id]
         assert token in span
-        # The span may have up to three additional bytes of an incomplete character at each end.
+        # At each end, the span may include up to three more bytes of a character that is cut.
         assert len(span) - len(token) <= 6
     assert [start for start, _ in offsets] == sorted(start for start, _ in offsets)
     if pattern in ("gpt2", "cl100k") and text:

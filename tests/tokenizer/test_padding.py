@@ -1,4 +1,4 @@
-"""Truncation and padding of sequences of ids."""
+"""Truncating and padding sequences of ids."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_the_mask_marks_the_ids_of_each_sequence(
 
 
 def encoded(sequences, dtype=np.uint32):
-    """Return sequences in the form that `encode_batch_array` returns."""
+    """Return sequences in the form returned by `encode_batch_array`."""
     offsets = np.cumsum([0, *map(len, sequences)])
     return EncodedBatch(np.array([i for ids in sequences for i in ids], dtype), offsets)
 

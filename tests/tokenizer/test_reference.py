@@ -1,4 +1,4 @@
-"""The reference on small examples, and our encoders against other libraries."""
+"""The reference on small examples, and our encoders compared with other libraries."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_example_of_the_course_is_encoded():
 
 
 def test_the_lowest_rank_merges_first():
-    # "lower" with merges as in Sennrich et al.: (w, e) before (l, o), then (lo, we).
+    # The word "lower" with merges as in Sennrich et al.: (w, e) before (l, o), then (lo, we).
     ranks = {(b"w", b"e"): 0, (b"l", b"o"): 1, (b"lo", b"we"): 2}
     assert merge_pretoken(b"lower", ranks) == [b"lowe", b"r"]
     assert merge_pretoken(b"lower", {(b"o", b"w"): 0, **{p: r + 1 for p, r in ranks.items()}}) == [
@@ -54,7 +54,7 @@ def test_the_lowest_rank_merges_first():
 
 
 def test_a_new_pair_of_lower_rank_merges_before_the_next_occurrence():
-    # After `x ab a b` the pair (ab, a) has rank 0. GPT-2's encoder would first merge both (a, b).
+    # In `x ab a b`, the pair (ab, a) has rank 0. GPT-2's encoder would first merge both (a, b).
     ranks = {(b"ab", b"a"): 0, (b"a", b"b"): 1}
     assert merge_pretoken(b"xabab", ranks) == [b"x", b"aba", b"b"]
     assert merge_pretoken(b"aaa", {(b"a", b"a"): 0}) == [b"aa", b"a"]
@@ -73,7 +73,7 @@ def test_merges_in_order_give_the_same_tokens_in_a_trained_vocabulary():
         expected = merge_pretoken(word.encode(), ranks)
         assert merge_pretoken_in_order(word.encode(), merges) == expected
         assert set(expected) <= set(vocab.values())
-    # In an edited vocabulary, the pair (ab, c) may appear only after its merge was applied.
+    # In an edited vocabulary, the pair (ab, c) may appear only after its merge has been applied.
     edited = [(b"ab", b"c"), (b"a", b"b")]
     assert merge_pretoken_in_order(b"abc", edited) == [b"ab", b"c"]
     assert merge_pretoken(b"abc", {pair: rank for rank, pair in enumerate(edited)}) == [b"abc"]
@@ -87,7 +87,8 @@ ALL_CHARACTERS = "".join(chr(code) for code in range(0x110000) if not 0xD800 <= 
 
 
 def matched_by_tiktoken(pattern: str) -> set[str]:
-    # With single bytes as tokens, the ids are the UTF-8 of all matches. Other text is dropped.
+    # With single bytes as tokens, the ids are the UTF-8 bytes of all matches. Other text is
+    # dropped.
     ranks = {bytes([byte]): byte for byte in range(256)}
     encoding = tiktoken.Encoding("", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
     return set(bytes(encoding.encode_ordinary(ALL_CHARACTERS)).decode())
@@ -142,7 +143,7 @@ def make_peers(vocab: dict[int, bytes], merges: list[tuple[bytes, bytes]], patte
         [tuple(map(token_to_string, merge)) for merge in merges],
     )
     tokenizer = tokenizers.Tokenizer(model)
-    # In its regular expressions, `$` also matches before a line feed.
+    # In tokenizers' regular expressions, `$` also matches before a line feed.
     expression = tokenizers.Regex(PATTERNS[pattern].replace("$", r"\z"))
     split = tokenizers.pre_tokenizers.Split(expression, "isolated")
     byte_level = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -159,7 +160,7 @@ def training_text() -> str:
 
 @pytest.fixture(scope="module", params=["gpt2", "cl100k"])
 def peers(request, tmp_path_factory):
-    """Return our vocabulary in all libraries, trained with each split pattern."""
+    """Return a vocabulary trained by us with a split pattern, in all libraries."""
     directory = tmp_path_factory.mktemp(request.param)
     text = directory / "text.txt"
     text.write_text(training_text(), encoding="utf-8", newline="")
@@ -192,7 +193,7 @@ def test_only_characters_of_late_unicode_versions_are_classed_differently():
     assert len(classed_differently()) < 30_000
 
 
-# Any characters, often those that matter to the pattern.
+# Any characters, but often those that matter to the pattern.
 agreed = st.characters(exclude_categories=["Cs"]).filter(lambda c: c not in classed_differently())
 
 random_texts = st.lists(
@@ -283,7 +284,7 @@ def test_real_text_gets_the_ids_of_tiktoken(gpt2_peers, name):
     ours = gpt2_peers.ours["native"]
     ids = ours.encode_array(text, num_workers=2)
     expected = gpt2_peers.tiktoken.encode_to_numpy(text, allowed_special="all")
-    # The arrays are too large for pytest to explain.
+    # The arrays are too large for pytest to show in an assertion.
     assert (len(ids), bool((ids == expected).all())) == (len(expected), True)
     assert ours.decode_bytes(ids) == text.encode()
 

@@ -1,4 +1,4 @@
-"""Special tokens that a call allows, rejects, or reads as text."""
+"""Special tokens that a call allows, rejects or reads as text."""
 
 from __future__ import annotations
 

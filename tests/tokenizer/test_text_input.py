@@ -1,4 +1,4 @@
-"""Invalid texts: bytes that are not UTF-8, lone surrogates, and arguments of the wrong type."""
+"""Invalid texts: invalid UTF-8, lone surrogates, and arguments of the wrong type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ignore_merges: a pre-token that is a token becomes this token without merging."""
+"""ignore_merges: a pre-token that is itself a token becomes that token, without merging."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ except ImportError:  # extensions are not built
 
 BACKENDS = ["reference", "python", *(["native"] if SIMD_LEVELS else [])]
 
-# Words that no merge makes, parts of longer words, long words, and a token that is no pre-token.
+# Words that no merge makes, parts of longer words, long words, and a token that is not a pre-token.
 WHOLE = [
     " strange", "strange", "tran", "th", ".:.:", "1234", "猫鼠", "鼠は", "が", "a" * 40, "\n\n\n",
     " " * 17, "é", "を食べた", " the theatre",
@@ -72,12 +72,12 @@ def whole_word_tokenizer(pattern="gpt2", **options):
 
 
 def defined(tokenizer, text):
-    """Return the ids by the definition of ignore_merges."""
+    """Return the ids that the definition of ignore_merges gives."""
     return encode_text(text, *tokenizer.parts())
 
 
 def texts(seed, number):
-    """Return texts with the whole words, alone and within longer words."""
+    """Return texts that contain the whole words, alone and within longer words."""
     chooser = random.Random(seed)
     for _ in range(number):
         yield "".join(
@@ -225,7 +225,7 @@ def test_unmerged_tokens_are_the_tokens_that_merges_do_not_make():
     assert unmerged_tokens(trained("gpt2")) == []
 
 
-# Changes of the vocabulary.
+# Changing the vocabulary.
 
 
 def test_an_added_word_needs_one_id_and_no_merge():
@@ -257,7 +257,7 @@ def test_whole_words_are_pruned_by_their_counts(tmp_path):
 def test_a_removed_word_counts_for_its_parts():
     vocab = {**BYTES, 256: b"ab", 257: b"abc", 258: b"zz"}
     tokenizer = Tokenizer(vocab, [(b"a", b"b")], ignore_merges=True)
-    # Without "abc", "ab" has the count 5.
+    # Without "abc", "ab" has a count of 5.
     pruned, _ = prune(tokenizer, 257, {b"ab": 3, b"abc": 2, b"zz": 4})
     assert b"ab" in pruned.vocab.values()
 
@@ -290,7 +290,7 @@ def ranks_of(tokenizer):
 
 def test_tiktoken_gives_the_same_ids(tmp_path):
     tiktoken = pytest.importorskip("tiktoken")
-    # As in Llama 3, some whole tokens have higher ranks than tokens that would split them.
+    # As in Llama 3, some whole tokens have higher ranks than the tokens that would split them.
     words = [" strange", "strange", ".:.:", "1234", "猫鼠", "aaaaaaaaaab"]
     tokenizer = with_words(trained("llama3"), [word.encode() for word in words])
     ranks = ranks_of(tokenizer)

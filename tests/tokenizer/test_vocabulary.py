@@ -1,4 +1,4 @@
-"""Vocabulary: longest tokens and checks of merges."""
+"""Vocabulary: its longest tokens and the checks of its merges."""
 
 from __future__ import annotations
 

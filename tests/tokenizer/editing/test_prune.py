@@ -1,4 +1,4 @@
-"""prune: all remaining tokens can be reached, and text is encoded by the remaining merges."""
+"""prune: all remaining tokens are reachable, and text is encoded with the remaining merges."""
 
 import random
 import time
@@ -55,7 +55,7 @@ def test_text_is_encoded_by_the_remaining_merges(tokenizer, text, size):
 
 
 def rarest_leaf(tokenizer, words):
-    """Return the token to remove next, by counting all words again."""
+    """Count all words again, and return the token to remove next."""
     ids = {token: i for i, token in tokenizer.vocab.items()}
     ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
     counts = Counter()

@@ -1,4 +1,4 @@
-"""count_tokens and count_token_file: the counts of the ids that encode_file writes."""
+"""count_tokens and count_token_file count the ids that encode_file writes."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""translate_token_file: the same text with the ids of another vocabulary."""
+"""translate_token_file: the new file has the same text in the ids of another vocabulary."""
 
 import os
 
@@ -53,7 +53,7 @@ def test_the_translated_file_has_the_same_text_and_documents(
     assert metadata == metadata_of(out / "new.npy")
     assert metadata["num_bytes"] == len(TEXT)
     assert metadata["num_tokens"] == len(new)
-    # Translate token by token with the reference.
+    # Translate token by token with the reference functions.
     ranks = {pair: rank for rank, pair in enumerate(pruned.merges)}
     expected, firsts = [], []
     for token_id in old.tolist():

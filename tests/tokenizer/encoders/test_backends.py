@@ -1,4 +1,4 @@
-"""The choice of a backend."""
+"""Choosing a backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Common behavior of all encoders, and the C++ contracts of the compiled encoder."""
+"""Behavior common to all encoders, and the C++ contracts of the compiled encoder."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ OPTIONS = ["-std=c++17", "-O0", "-g", "-pthread", "-rdynamic", "-fsanitize=addre
 
 @pytest.fixture(scope="module", params=["g++", pytest.param("clang++", marks=pytest.mark.slow)])
 def sanitized(request, tmp_path_factory):
-    """Return a compiler command with the address sanitizer."""
+    """Return a compiler command that enables the address sanitizer."""
     if not sys.platform.startswith("linux") or shutil.which(request.param) is None:
         pytest.skip(f"{request.param} and Linux are needed")
     command = [request.param, *OPTIONS]

@@ -1,4 +1,4 @@
-"""errors="bytes": byte strings are restored, text keeps its ids, files agree with arrays."""
+"""errors="bytes": byte strings are restored, text keeps its ids, and files agree with arrays."""
 
 import gzip
 import itertools
@@ -25,7 +25,8 @@ from tests.tokenizer.files.corpus_files import TEXT
 
 BACKENDS = ("reference", "python", "native")
 
-# Text, and all kinds of invalid UTF-8: lone, truncated, overlong, surrogates, too large.
+# Text, and all kinds of invalid UTF-8: lone continuation bytes, truncated and overlong sequences,
+# surrogates, and code points that are too large.
 PIECES = [
     *(fragment.encode() for fragment in FRAGMENTS if fragment.isprintable()),
     END.encode(), b" ", b"  ", b"\n", b"\xff", b"\xfe\xff", b"\x80", b"\xc3", b"\xe4\xb8",
@@ -37,7 +38,7 @@ hostile_bytes = st.one_of(st.binary(max_size=40), st.lists(st.sampled_from(PIECE
 
 
 def expected_ids(tokenizer, data):
-    """Return the expected ids: text by the reference, other bytes one by one."""
+    """Return the expected ids: text is encoded by the reference, other bytes one by one."""
     ids, text = [], bytearray()
     offset = 0
     while offset < len(data):
@@ -142,7 +143,7 @@ def test_an_incremental_encoder_gives_the_ids_of_the_whole(data, cuts, pattern):
     tokenizer = small_tokenizer((END, "a b", "\n\n"), pattern)
     encoder = IncrementalEncoder(tokenizer, errors="bytes")
     bounds = sorted({0, len(data), *(min(cut, len(data)) for cut in cuts)})
-    for _ in range(2):  # the encoder can be reused
+    for _ in range(2):  # the encoder must be reusable
         ids = []
         for start, end in itertools.pairwise(bounds):
             ids += encoder.feed(data[start:end])

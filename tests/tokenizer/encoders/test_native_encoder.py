@@ -1,4 +1,4 @@
-"""The compiled encoder against the reference: every SIMD level, arrays, batches, decoding."""
+"""The compiled encoder compared with the reference: SIMD levels, arrays, batches, decoding."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def reference(tokenizer: Tokenizer, text: str) -> list[int]:
 
 
 def native(tokenizer: Tokenizer, simd_level: str, cache_size: int = 1 << 20) -> _encoder.Encoder:
-    """Return the compiled encoder of a tokenizer at a SIMD level."""
+    """Return the compiled encoder of a tokenizer for a SIMD level."""
     vocabulary = Vocabulary(tokenizer.vocab, tokenizer.merges)
     return compile_vocabulary(vocabulary, "gpt2", cache_size, simd_level=simd_level)
 
 
 @functools.cache
 def larger_vocabulary(tmp_path_factory_text: str = TRAINING_TEXT) -> Tokenizer:
-    """Return a vocabulary with many long tokens of one letter, two letters and real text."""
+    """Return a vocabulary with many long tokens, made of one letter, two letters or real text."""
     import tempfile
 
     text = tmp_path_factory_text + " aaaaaaaaaaaaaaaa abababababababab 猫猫猫猫猫猫 " * 20
@@ -71,7 +71,7 @@ def larger_vocabulary(tmp_path_factory_text: str = TRAINING_TEXT) -> Tokenizer:
         return Tokenizer(*train_bpe(path, 2000, [END], num_workers=1), [END])
 
 
-# Word lengths around every length where the algorithm changes: 1, 16, 32, 64, 128 bytes.
+# Word lengths around those where the algorithm changes: 1, 16, 32, 64 and 128 bytes.
 words = (
     st.text("ab", min_size=1, max_size=140)
     | st.text("the catr", min_size=1, max_size=70).map(lambda w: w.replace(" ", "") or "a")
@@ -141,7 +141,7 @@ def test_threads_and_blocks_do_not_change_the_ids(special_tokens):
 
 def test_large_texts_can_be_interrupted_and_get_the_same_ids():
     tokenizer = small_tokenizer()
-    cut = TRAINING_TEXT * (17_000_000 // len(TRAINING_TEXT.encode()) + 1)  # many spans
+    cut = TRAINING_TEXT * (17_000_000 // len(TRAINING_TEXT.encode()) + 1)  # cut into many spans
     whole = "!." * 8_600_000  # a single span
     for text in (cut, whole):
         ids = tokenizer.encode(text)
@@ -167,7 +167,7 @@ def test_the_garbage_collector_tracks_a_batch_only_when_it_is_complete(num_worke
         lists = tokenizer.encode_batch(texts, num_workers=num_workers)
     finally:
         gc.callbacks.remove(count_lists)
-    # Python 3.12 and later collect when the call returns.
+    # Python 3.12 and later collect garbage when the call returns.
     assert set(seen) <= {0, len(texts)}
     assert all(map(gc.is_tracked, lists))
 
@@ -182,7 +182,7 @@ def test_signal_handlers_never_find_an_incomplete_list(offset):
         calls.append(1)
         lists = [o for o in gc.get_objects() if type(o) is list and len(o) == length]
         num_items.extend(len(gc.get_referents(o)) for o in lists)
-        if len(calls) < 100:  # restart the timer here, so that handlers are not nested
+        if len(calls) < 100:  # restart the timer here so that handlers are not nested
             signal.setitimer(signal.ITIMER_REAL, 0.001)
 
     before = signal.signal(signal.SIGALRM, look)
@@ -215,7 +215,7 @@ def trained_on(name: str, vocab_size: int, pattern: str) -> Tokenizer:
 
 
 def in_python(tokenizer: Tokenizer) -> Tokenizer:
-    """Return the same tokenizer with the Python backend; the reference would take hours."""
+    """Return the same tokenizer with the Python backend, because the reference would take hours."""
     return Tokenizer(
         tokenizer.vocab, tokenizer.merges, [END], pattern=tokenizer.pattern, backend="python"
     )
@@ -266,7 +266,7 @@ import resource, sys
 from tests.tokenizer.examples import small_tokenizer
 from cs336_basics.tokenizer import encode_file
 tokenizer = small_tokenizer()
-# No memory is left for the stack of a thread.
+# Leave too little memory for the stack of a thread.
 resource.setrlimit(resource.RLIMIT_AS, (1 << 32, 1 << 32))
 calls = {
     "array": lambda: tokenizer.encode_array("a b " * (1 << 20), num_workers=2),
@@ -319,7 +319,7 @@ def test_the_ids_of_a_block_stay_valid_after_the_next_one(tmp_path):
     expected = ids.tolist()
     encoding.close()
     del encoding
-    # These would reuse freed memory.
+    # If the memory of the ids had been freed, these arrays would overwrite it.
     others = [np.full(ids.nbytes + extra, 255, np.uint8) for extra in range(0, 2000, 8)]
     assert ids.tolist() == expected
     assert not ids.flags.writeable
@@ -327,7 +327,7 @@ def test_the_ids_of_a_block_stay_valid_after_the_next_one(tmp_path):
 
 
 def test_a_file_encoding_closed_by_another_thread_ends(tmp_path):
-    # A word that takes longer to encode than this test runs.
+    # A single word, which takes longer to encode than this test runs.
     (tmp_path / "a.txt").write_bytes(bytes(random.Random(5).choices(b"!.<|>", k=1 << 20)) * 60)
     encoding = encoding_of(small_tokenizer(), tmp_path / "a.txt", 1 << 20)
     found = []
@@ -345,7 +345,7 @@ def test_the_cache_keeps_to_its_limit():
 import sys
 from cs336_basics import Tokenizer
 def peak():
-    # The ru_maxrss of a new process starts at the value of its parent.
+    # The ru_maxrss of a new process starts at its parent's value.
     with open("/proc/self/status") as status:
         line = next(line for line in status if line.startswith("VmHWM"))
     return int(line.split()[1]) * 1024
@@ -365,7 +365,7 @@ print(peak() - before)
             [sys.executable, "-c", program, str(limit)], capture_output=True, text=True, check=True
         )
         grown[limit] = int(run.stdout)
-    # A million cached numbers of 20 digits would take well above 100 MB.
+    # A million cached 20-digit numbers would take well over 100 MB.
     assert grown[1 << 30] > 90_000_000
     assert grown[1 << 20] < 20_000_000
 
@@ -384,7 +384,7 @@ def test_a_tokenizer_is_sent_to_other_processes(start):
     context = multiprocessing.get_context(start)
     queue = context.Queue()
     with warnings.catch_warnings():
-        # Python 3.12 warns about a fork if threads of other tests are still running.
+        # Python 3.12 warns about forking while threads of other tests are still running.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = context.Process(target=_encode_in_child, args=(tokenizer, text, queue))
         child.start()
@@ -393,7 +393,7 @@ def test_a_tokenizer_is_sent_to_other_processes(start):
     assert child.exitcode == 0
 
 
-# Syllables for phrases of scripts without spaces between words.
+# Syllables for phrases in scripts that do not put spaces between words.
 SYLLABLES = {
     "Chinese": "的一是不了在人有我他这中大来上国個到說們",
     "kana": "あいうえおかきくけこアイウエオカキクケコ",
@@ -420,7 +420,7 @@ def trained(script):
 def test_phrases_get_the_ids_of_the_reference(script, cache_size):
     made = trained(script)
     tokenizer = Tokenizer(made.vocab, made.merges, cache_size=cache_size)
-    # Known words in other phrases, new words of the same syllables, and other scripts.
+    # Known words in other phrases, new words made of the same syllables, and other scripts.
     known = phrases(SYLLABLES[script], 100, 12, seed=1)
     others = phrases(SYLLABLES[script], 100, 60, seed=2)
     foreign = phrases(SYLLABLES["mixed"], 50, 30, seed=3)
@@ -482,7 +482,7 @@ def test_the_error_names_a_lone_surrogate_in_a_text_of_any_length(before, length
 
 
 class Shouted(str):
-    """A str whose methods report other characters."""
+    """A str whose methods report different characters."""
 
     def encode(self, *arguments):
         return super().upper().encode()

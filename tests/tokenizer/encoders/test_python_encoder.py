@@ -1,4 +1,4 @@
-"""PythonEncoder: its linked list, its complexity, its cache."""
+"""PythonEncoder: its linked list, complexity and cache."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_words_merge_as_in_the_reference(monkeypatch, long_word, seed, word):
 
 
 class CountingDict(dict):
-    """Counts lookups as a measure of an encoder's work."""
+    """Counts lookups, as a measure of an encoder's work."""
 
     calls = 0
 

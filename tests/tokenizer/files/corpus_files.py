@@ -1,4 +1,4 @@
-"""Files of every kind for the tests of token files, and the expected ids."""
+"""Text files in every format for the tests of token files, and the expected ids."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cs336_basics.pretokenization import Corpus, split_special_tokens
 from cs336_basics.tokenizer.files.token_files import FOOTER, MAGIC, open_token_file
 from tests.tokenizer.examples import END, TRAINING_TEXT
 
-# Several documents, long words, invalid UTF-8, a byte order mark, CRLF, NUL.
+# Several documents, long words, invalid UTF-8, a byte order mark, CRLF and NUL.
 TEXT = b"".join(
     [
         b"\xef\xbb\xbf" + (TRAINING_TEXT + END).encode() * 2,
@@ -33,7 +33,7 @@ ROWS = [
 
 
 def corpus_of(paths: Any, column: str = "text", **options: Any) -> Corpus:
-    """Return the Corpus of files; the text of rows is in a field or column `text`."""
+    """Return a Corpus of files. The text of rows is in a field or column named `text`."""
     names = [str(path) for path in ([paths] if isinstance(paths, (str, Path)) else paths)]
     if any(".jsonl" in name for name in names):
         options["field"] = "text"
@@ -43,7 +43,7 @@ def corpus_of(paths: Any, column: str = "text", **options: Any) -> Corpus:
 
 
 def write_inputs(directory: Path) -> list[tuple[Path, list[str]]]:
-    """Write files of every kind, and return their names and the texts of their documents."""
+    """Write files in every format, and return their names and the texts of their documents."""
     parquet = pytest.importorskip("pyarrow.parquet")
     import pyarrow
 
@@ -82,7 +82,7 @@ def zstandard():
 
 
 def ids_and_starts(tokenizer, texts, separator, end_of_document):
-    """Return the ids and start positions of documents, computed in the simplest way."""
+    """Compute the ids and start positions of documents in the simplest way."""
     ids, starts = [], []
     for text in texts:
         begin = len(ids)
@@ -103,17 +103,17 @@ def ids_and_starts(tokenizer, texts, separator, end_of_document):
 
 
 def contents(directory):
-    """Return a mapping of name -> bytes for the files of a directory."""
+    """Return a mapping of name -> bytes for the files in a directory."""
     return {name: (directory / name).read_bytes() for name in os.listdir(directory)}
 
 
 def metadata_of(path):
-    """Return the metadata of a token file."""
+    """Return the metadata in a token file."""
     return open_token_file(path).metadata
 
 
 def rewrite(path, ids=None, starts=None, metadata=None):
-    """Replace the arrays or the metadata (a dict or bytes) of a token file."""
+    """Replace the arrays or the metadata (a dict or bytes) in a token file."""
     file = open_token_file(path)
     ids = np.array(file.tokens) if ids is None else ids
     starts = file._starts.tobytes() if starts is None else starts

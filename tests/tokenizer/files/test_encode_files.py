@@ -1,4 +1,4 @@
-"""encode_file: the ids of the whole text for any files, chunks, workers and backend."""
+"""encode_file: the ids equal those of the whole text for any files, chunks, workers and backend."""
 
 from __future__ import annotations
 
@@ -437,7 +437,7 @@ def test_the_error_names_the_file_and_offset_of_an_absent_byte(tmp_path, out, ba
         ("a.txt", r"a\.txt: .* 0x20 at offset 9;"),
         ("b.txt.gz", r"b\.txt\.gz: .* 0xc3 at offset 3;"),
         ("c.jsonl", r"c\.jsonl, the line at byte 15: .* 0xc3 "),
-        ("d.txt", r"d\.txt: .* 0xef near offset"),  # the byte of U+FFFD, which is not in the file
+        ("d.txt", r"d\.txt: .* 0xef near offset"),  # U+FFFD is not in the file
     ):
         for chunk_size in (1, 1000):
             with pytest.raises(ValueError, match=message):

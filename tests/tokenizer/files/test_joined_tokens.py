@@ -1,4 +1,4 @@
-"""JoinedTokens: slices of several token files as one sequence."""
+"""JoinedTokens: slicing several token files as one sequence."""
 
 from __future__ import annotations
 

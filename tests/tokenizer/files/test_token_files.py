@@ -1,4 +1,4 @@
-"""Token files: checks while loading."""
+"""Token files: checks when they are loaded."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_an_array_of_another_kind_is_rejected(token_file, array):
 
 
 def write_npy(path, descr, shape, num_bytes, version=(1, 0)):
-    """Write a .npy file with any header."""
+    """Write a .npy file with an arbitrary header."""
     header = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}".encode()
     header += b" " * (117 - len(header)) + b"\n"
     start = b"\x93NUMPY" + bytes(version) + len(header).to_bytes(2 * version[0], "little")
@@ -124,7 +124,7 @@ def write_npy(path, descr, shape, num_bytes, version=(1, 0)):
 @pytest.mark.parametrize(
     ("descr", "shape"),
     [
-        ("'|V0'", "(-1,)"),  # crashed the process, because NumPy divides by the item size
+        ("'|V0'", "(-1,)"),  # once crashed the process, because NumPy divides by the item size
         ("[]", "(-1,)"),
         ("'|V0'", "(4,)"),
         ("'|S0'", "(4,)"),

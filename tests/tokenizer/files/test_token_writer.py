@@ -1,4 +1,4 @@
-"""Interrupting, killing or failing to write leaves the old token file or the new one."""
+"""After an interrupt, a kill or a failed write, either the old or the new token file exists."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def alarm_raises_keyboard_interrupt():
 
 
 def huge_word():
-    """Return 60 MB without a safe cut, which take seconds to encode."""
+    """Return 60 MB of text without a safe cut, which takes seconds to encode."""
     return bytes(random.Random(5).choices(b"!.<|>", k=1 << 20)) * 60
 
 
@@ -186,7 +186,7 @@ import itertools, sys
 from cs336_basics.tokenizer import Tokenizer, encode_file
 directory, tokenizer = sys.argv[1], Tokenizer.from_directory(sys.argv[2])
 for number in itertools.count():
-    # Two texts of equal length, so that the metadata of one would match the other file.
+    # The two texts have the same length, so that the metadata of one would match the other file.
     for name in ("a.txt", "b.txt"):
         encode_file(
             tokenizer, f"{directory}/{name}", f"{directory}/out/t.npy", num_workers=2,

@@ -1,4 +1,4 @@
-"""encode_iterable: the ids of the whole text for any chunks, in little memory."""
+"""encode_iterable: the ids equal those of the whole text for any chunks, and memory is bounded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.tokenizer.examples import (
 )
 
 PATTERNS = ["gpt2", "cl100k", r"\w+|\W", r"\s\S+|\S|\s"]
-# Each set allows other cuts.
+# Each set allows different cuts.
 SPECIAL_SETS = [(), (END,), tuple(SPECIALS), ("a b", "b a"), ("\ufffd",), (" ", "\n"), ("x y z",)]
 
 OTHER_CORPORA = ["owt_sample.txt", "code_python.txt", "multi_zh_wiki.txt", "multi_emoji.txt"]
@@ -36,7 +36,7 @@ OTHER_CORPORA = ["owt_sample.txt", "code_python.txt", "multi_zh_wiki.txt", "mult
 
 @pytest.fixture
 def eager(monkeypatch):
-    """Cut as often as possible; by default, a short text is never cut."""
+    """Cut texts as often as possible. By default, short texts are never cut."""
     monkeypatch.setattr(chunked_text, "READ_AHEAD", 1)
     monkeypatch.setattr(chunked_text, "SLICE_SIZE", 7)
 
@@ -122,7 +122,7 @@ def test_a_text_without_a_safe_cut_is_searched_once(monkeypatch, unit, chunk_siz
 
 
 def extra_memory(tokenizer, stream) -> int:
-    """Return the peak memory in bytes while the ids were read."""
+    """Return the peak memory, in bytes, while the ids are read."""
     tracemalloc.start()
     try:
         for _ in tokenizer.encode_iterable(stream):
@@ -134,7 +134,7 @@ def extra_memory(tokenizer, stream) -> int:
 
 def test_memory_does_not_grow_with_the_text():
     tokenizer = small_tokenizer()
-    # Numbered words fill the cache, so that it is also emptied.
+    # Numbered words fill the cache, so that it is emptied at least once.
     peaks = [
         extra_memory(tokenizer, (f"the cat number{i} ate\nrat{i}. " for i in range(length)))
         for length in (6_000, 24_000)
@@ -151,7 +151,7 @@ def test_one_huge_chunk_is_not_copied():
 
 @functools.cache
 def trained_on_long_text() -> Tokenizer:
-    """Return a tokenizer with 3,000 tokens of many scripts."""
+    """Return a tokenizer with 3,000 tokens from many scripts."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "text.txt")
         path.write_text(long_text(0, 300_000), encoding="utf-8", newline="")

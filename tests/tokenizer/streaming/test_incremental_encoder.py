@@ -1,4 +1,4 @@
-"""IncrementalEncoder: the ids of the whole text for any chunks, in bounded memory."""
+"""IncrementalEncoder: the ids equal those of the whole text for any chunks, in bounded memory."""
 
 import re
 
@@ -168,7 +168,7 @@ def test_the_error_names_the_offset_of_an_absent_byte():
 
 
 def test_an_absent_byte_after_replaced_bytes_has_an_approximate_offset():
-    # U+FFFD has three bytes and replaces fewer, so offsets in the two texts differ.
+    # U+FFFD has three bytes and replaces fewer, so offsets before and after replacement differ.
     vocab = dict(enumerate([b"a", b" ", *(bytes([byte]) for byte in "\ufffd".encode())]))
     encoder = IncrementalEncoder(Tokenizer(vocab, []))
     encoder.feed("a " * 100)
@@ -183,7 +183,7 @@ def test_an_encoder_can_be_reused_after_a_warning_raises():
     with pytest.raises(UserWarning, match="the text is not all UTF-8: 1 invalid sequence"):
         fed(encoder, [b"the \xff cat"])
     assert fed(encoder, ["the cat"]) == small_tokenizer().encode("the cat")
-    # This pattern drops characters, so encoding warns.
+    # This pattern drops characters, so encoding raises a warning.
     letters = Tokenizer({97: b"a", 10: b"\n"}, [], ["\n"], pattern=r"(?=a)a+")
     encoder = IncrementalEncoder(letters)
     with pytest.raises(UserWarning, match="does not match 1 of"):

@@ -1,4 +1,4 @@
-"""StreamingDecoder: the text of all ids in complete characters."""
+"""StreamingDecoder: it returns the text of all ids, in complete characters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_streaming_gives_the_same_text_in_whole_characters(data):
     parts = [decoder.push(byte) for byte in data]
     text = data.decode("utf-8", errors="replace")
     assert "".join(parts) + decoder.finish() == text
-    # The decoder can be reused.
+    # The decoder must be reusable.
     assert decoder.push(97) == "a"
     assert decoder.finish() == ""
 

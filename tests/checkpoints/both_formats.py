@@ -1,4 +1,4 @@
-"""One interface to both checkpoint formats, and small runs to save."""
+"""A common interface to both checkpoint formats, and small runs to save."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SAME = {"AdamW", "torch AdamW", "fused AdamW"}
 
 
 def new_run(seed, steps=0):
-    """Return a small model and its optimizer, trained for some steps."""
+    """Return a small model and its optimizer, trained for a few steps."""
     torch.manual_seed(seed)
     model = TransformerLM(SMALL)
     optimizer = AdamW(model.parameters(), lr=1e-2)
@@ -41,7 +41,7 @@ def new_run(seed, steps=0):
 
 
 def linear_run(kind, steps=3):
-    """Return a float64 matrix as a model, and an optimizer from OPTIMIZERS."""
+    """Return a model that is a float64 matrix, and an optimizer from OPTIMIZERS."""
     torch.manual_seed(5)
     model = torch.nn.Linear(3, 2, bias=False).double()
     optimizer = OPTIMIZERS[kind](model.parameters())

@@ -1,4 +1,4 @@
-"""A run's checkpoint is one safetensors file, written atomically. Damage is refused."""
+"""A run's checkpoint is one safetensors file, written atomically. Damaged files are rejected."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_full_disk_is_an_os_error_and_leaves_nothing(saved):
     run, path = saved
     before = path.read_bytes()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, limits[1]))  # bytes per file
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, limits[1]))  # maximum bytes in a file
     try:
         with pytest.raises(OSError, match=r"too large: '.*step_3\.safetensors'$"):
             write_checkpoint(path, *run, 4)
@@ -134,7 +134,7 @@ def test_a_full_disk_is_an_os_error_and_leaves_nothing(saved):
 
 
 def is_refused(path):
-    """Load a damaged file. Return whether it was refused; if not, the values must be the same."""
+    """Load a damaged file. Return whether it was rejected; if not, check that no value changed."""
     run = new_run(1)
     before = state_of(run)
     try:

@@ -29,7 +29,7 @@ def test_the_temporary_files_of_a_killed_process_are_removed(tmp_path):
     left = [
         tmp_path / ".config.yaml.1-0123abcd.tmp",
         run.checkpoints / ".step_00000005.safetensors.1-0123abcd.tmp",
-        run.checkpoints / ".tmpUVV6PG",  # a temporary name of safetensors
+        run.checkpoints / ".tmpUVV6PG",  # safetensors uses such temporary names
     ]
     for file in [*left, run.checkpoint(5)]:
         file.touch()
@@ -60,7 +60,7 @@ write_checkpoint(sys.argv[1], model, torch.optim.SGD(model.parameters()), 5)
 
 
 def start(path):
-    """Make the files of a run whose preparation fails."""
+    """Make the files that a run leaves if its preparation fails."""
     run = RunDirectory(path)
     run.create()
     run.lock()
@@ -110,7 +110,7 @@ def test_a_run_is_locked_before_anything_is_written(tmp_path):
     run.create()
     with pytest.raises(ValueError, match="in use"):
         other.lock()
-    run.lock()  # it has the lock already
+    run.lock()  # this process already has the lock
     run.unlock()
     other.lock()
     other.unlock()

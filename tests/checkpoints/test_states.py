@@ -1,4 +1,4 @@
-"""A state is restored exactly, and only into a matching model and optimizer."""
+"""States are restored exactly, and only into a matching model and optimizer."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_weights_are_restored_without_an_optimizer(tmp_path, save, load):
 @pytest.mark.parametrize("loaded_compiled", [False, True])
 def test_compiled_models_have_plain_names(tmp_path, save, load, saved_compiled, loaded_compiled):
     def maybe_compiled(run, compiled):
-        # Both add `_orig_mod.` to names. Nothing is compiled before the first call.
+        # Both ways add `_orig_mod.` to names. Nothing is compiled before the first call.
         model, optimizer = run
         if compiled:
             model.layers[1] = torch.compile(model.layers[1])
@@ -112,7 +112,7 @@ def test_the_next_steps_equal_an_uninterrupted_run(tmp_path, save, load, saved, 
     for _ in range(50):
         take_step(*run)
         take_step(*other)
-    # A step stored as float32 would change the seventh digit.
+    # Storing the step as float32 would change the seventh digit.
     assert_close(other[0].weight, run[0].weight, rtol=1e-12, atol=1e-14)
 
 
@@ -143,11 +143,11 @@ def test_weights_of_a_different_dtype_are_refused(tmp_path, save, load):
         load(tmp_path / "c", other, None)
 
 
-# States that no optimizer saves
+# States that no optimizer would save
 
 
 def saved_with(change):
-    """Return a checkpoint as a file object, after a change to the optimizer's state."""
+    """Return a checkpoint with a changed optimizer state, as a file object."""
     model, optimizer = linear_run("AdamW")
     content = {"model": model.state_dict(), "optimizer": copy.deepcopy(optimizer.state_dict())}
     change(content["optimizer"])

@@ -1,4 +1,4 @@
-"""CS336's checkpoints are paths or file objects. No code in them runs, and damage is refused."""
+"""CS336's checkpoints: paths and file objects, no code is run, and damaged files are rejected."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_file_truncated_anywhere_is_refused(saved):
 
 
 def flips_are_refused_or_harmless(run, whole, flips):
-    """Flip bits: the checkpoint is refused in one line, or has identical values."""
+    """After bits are flipped, a checkpoint is rejected in one line or has identical values."""
     refused = 0
     for offset, bit in flips:
         changed = bytearray(whole)
@@ -136,7 +136,7 @@ def small():
 
 
 def test_a_flipped_bit_is_refused_or_harmless(small):
-    # Attributes in the archive's directory could make torch read different values.
+    # Changed attributes in the archive's directory could make torch read different values.
     run, whole = small
     with zipfile.ZipFile(io.BytesIO(whole)) as archive:
         entry = archive.start_dir
@@ -173,12 +173,12 @@ def test_code_in_a_file_is_not_run(tmp_path):
     with pytest.raises(ValueError, match=r"evil\.pt is not a checkpoint"):
         load_checkpoint(path, *new_run(0))
     assert not marker.exists()
-    torch.load(path, weights_only=False)  # without the check, the code runs
+    torch.load(path, weights_only=False)  # without this check, the code would run
     assert marker.exists()
 
 
 def test_a_compressed_archive_is_refused(saved, tmp_path):
-    # 200 MB of zeros take 200 KB.
+    # 200 MB of zeros compress to 200 KB.
     packed = tmp_path / "packed.pt"
     with zipfile.ZipFile(saved[1]) as plain, zipfile.ZipFile(packed, "w") as archive:
         for name in plain.namelist():
@@ -190,7 +190,7 @@ def test_a_compressed_archive_is_refused(saved, tmp_path):
 def test_a_small_file_with_a_huge_tensor_is_refused():
     model, optimizer = linear_run("AdamW")
     file = io.BytesIO()
-    huge = torch.zeros(1).expand(1 << 50)  # all elements share the memory of one
+    huge = torch.zeros(1).expand(1 << 50)  # all elements share the memory of one element
     content = {"optimizer": optimizer.state_dict(), "iteration": 3}
     torch.save({"model": {"weight": huge}, **content}, file)
     assert file.tell() < 10_000

@@ -19,7 +19,7 @@ from tests.tokenizer.test_reference import (
 )
 
 SPECIAL = [END, "<|end of text|>", "<|im_start|>", "<|im_end|>", "Ä終»"]
-"""Special tokens with a space, of chat models, and with characters of several bytes."""
+"""Special tokens with a space, from chat models, and with multi-byte characters."""
 
 PATTERNS = {
     **{name: name for name in NAMED},
@@ -46,7 +46,7 @@ def trained(pattern):
 
 
 def byte_tokenizer(*special_tokens, merges=(), pattern="gpt2"):
-    """Return a tokenizer of the 256 bytes, followed by some merges and special tokens."""
+    """Return a tokenizer with the 256 bytes, followed by tokens of merges and special tokens."""
     vocab = {byte: bytes([byte]) for byte in range(256)}
     for left, right in merges:
         vocab[len(vocab)] = left + right
@@ -54,12 +54,12 @@ def byte_tokenizer(*special_tokens, merges=(), pattern="gpt2"):
 
 
 def chosen_texts():
-    """Return short texts whose characters belong to the same classes in all libraries."""
+    """Return short texts of characters that belong to the same classes in all libraries."""
     return ["", *CHATS, *map(without_differences, [*TEXTS.values(), long_text(5, 5_000)])]
 
 
 def random_texts(seed, number):
-    """Yield texts of random characters and of fragments on which tokenizers often differ."""
+    """Yield texts made of random characters and of fragments on which tokenizers often differ."""
     chooser = random.Random(seed)
     characters = characters_without_differences()
     fragments = [without_differences(fragment) for fragment in FRAGMENTS]

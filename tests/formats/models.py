@@ -20,7 +20,7 @@ SWITCHES = [
     {"tied_embeddings": tied, "qk_norm": qk_norm}
     for tied, qk_norm in itertools.product((False, True), repeat=2)
 ]
-# (configuration without its vocabulary, name of the pattern)
+# (configuration without vocab_size, name of the pattern)
 CONFIGURATIONS = [
     ({"context_length": 96, **shape, **switches}, list(PATTERNS)[(i + j) % len(PATTERNS)])
     for i, shape in enumerate(SHAPES)
@@ -30,7 +30,7 @@ assert len(CONFIGURATIONS) == 20
 
 
 def random_model(seed=0, **values):
-    """Return a model whose gains differ from 1 and from each other, so that their order matters."""
+    """Return a random model. Its gains differ from 1 and from each other, so that order matters."""
     torch.manual_seed(seed)
     model = TransformerLM(ModelConfig(**values))
     for name, parameter in model.named_parameters():

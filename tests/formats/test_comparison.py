@@ -1,4 +1,4 @@
-"""The same tokenizer has the same figures in every library."""
+"""The same tokenizer gets the same results in every library."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.tokenizer.examples import END
 
 @pytest.fixture(scope="module")
 def directories(tmp_path_factory):
-    """Return a directory with one tokenizer in the formats of three libraries."""
+    """Return a directory that contains one tokenizer in the formats of three libraries."""
     directory = tmp_path_factory.mktemp("tokenizers")
     tokenizer = trained("gpt2")
     tokenizer.save(directory / "ours")

@@ -1,4 +1,4 @@
-"""Exports give the same ids in the other library, and can be imported again."""
+"""Exported tokenizers give the same ids in the other library, and can be imported again."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ READERS = {
 
 
 def fits(pattern, *formats):
-    return pattern == "gpt2" or "gpt2" not in formats  # a format for one pattern only
+    return pattern == "gpt2" or "gpt2" not in formats  # the gpt2 format supports only one pattern
 
 
 ROUTES = [route for route in itertools.product(PATTERNS, READERS, READERS) if fits(*route)]
@@ -107,7 +107,7 @@ def test_whole_corpora_have_equal_ids(tmp_path, pattern, to, name):
 
 @EVERY_FORMAT
 def test_a_damaged_export_of_a_tokenizer_raises_expected_errors_only(tmp_path, to):
-    runtime_of(trained("gpt2"), to, tmp_path)  # skips the test without the library
+    runtime_of(trained("gpt2"), to, tmp_path)  # skips the test if the library is missing
     for file in sorted(tmp_path.iterdir()):
         content = file.read_bytes()
         for damaged in (b"", b"\xff\x00", b"[1]", content[: len(content) // 2]):

@@ -55,15 +55,15 @@ def test_plain_patterns_have_the_same_matches_in_all_three_libraries(pattern):
 @pytest.mark.parametrize(
     "pattern",
     [
-        r"\w+|\W",  # differs in letters and marks
-        r"a$|\S+",  # in Oniguruma, also before a line feed
+        r"\w+|\W",  # different letters and marks
+        r"a$|\S+",  # in Oniguruma, also matches before a line feed
         r"^a|\S+",
         r"\p{N}{1,3}+",  # possessive, or a repetition of a repetition
         r"\p{N}{2}?|x",
-        r"[a&&b]|c",  # an intersection, or the characters `a`, `&` and `b`
+        r"[a&&b]|c",  # an intersection, or a set of `a`, `&` and `b`
         r"[a~~b]|c",
         r"[[a]]|c",
-        r"(?i:ss)|x",  # in Oniguruma, also `ß`
+        r"(?i:ss)|x",  # in Oniguruma, also matches `ß`
         r"(?i)a|b",
         r"(?<=a)b|c",
         r"(?<name>a)|b",

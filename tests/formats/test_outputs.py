@@ -1,4 +1,4 @@
-"""A directory is written completely or not at all."""
+"""A directory is written completely or not at all. Outputs are replaced only if allowed."""
 
 from __future__ import annotations
 

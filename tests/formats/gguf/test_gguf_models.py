@@ -1,4 +1,4 @@
-"""GGUF files contain every weight and field. Models that llama.cpp cannot run are refused."""
+"""GGUF files contain every weight and field. Models that llama.cpp cannot run are rejected."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def random_model(config):
 
 
 def exported(tmp_path, config=SMALL, tokenizer=TOKENIZER, model=None, name="small.gguf", **options):
-    """Export a model. Return it, the path of the file, and gguf's reader of the file."""
+    """Export a model. Return the model, the path of the file, and gguf's reader for the file."""
     model = model or random_model(config)
     path = tmp_path / name
     export_model(model, tokenizer, "gguf", path, **options)
@@ -83,7 +83,7 @@ def test_float32_weights_are_exact_and_have_the_names_of_llama_cpp(tmp_path, nam
     for layer in range(config.num_layers):
         for theirs, ours in (pairs | rotated).items():
             weight = own[f"layers.{layer}.{ours}.weight"]
-            if config.qk_norm and theirs in rotated:  # Qwen3 rotates halves, Llama pairs
+            if config.qk_norm and theirs in rotated:  # Qwen3 rotates halves, Llama rotates pairs
                 heads = weight.view(-1, config.d_head // 2, 2, *weight.shape[1:])
                 weight = torch.cat((heads[:, :, 0], heads[:, :, 1]), dim=1).view(weight.shape)
             expected[f"blk.{layer}.{theirs}"] = weight

@@ -1,4 +1,4 @@
-"""Vocabularies for llama.cpp are complete, and refused if llama.cpp would give different ids."""
+"""Vocabularies for llama.cpp are complete, and rejected if llama.cpp would give different ids."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXPORTED = {"gpt2", "cl100k", "llama3", "qwen2"}
 BYTES = {byte: bytes([byte]) for byte in range(256)}
 MERGES = [(b" ", b"t"), (b" t", b"he"), (b"h", b"e")]
 
-# llama.cpp's "dbrx", as its source writes it.
+# The "dbrx" pattern, copied from llama.cpp's source.
 DBRX = (
     r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+"
     r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -23,7 +23,7 @@ DBRX = (
 
 
 def with_merges(merges, special_tokens=()):
-    """Return a vocabulary of 256 bytes, merged tokens and special tokens."""
+    """Return a vocabulary with the 256 bytes, merged tokens and special tokens."""
     vocab = dict(BYTES)
     for left, right in merges:
         vocab[len(vocab)] = left + right
@@ -97,7 +97,7 @@ def test_a_tokenizer_with_different_ids_in_llama_cpp_is_refused(options, message
     "tokens", [["<a>", "<a>b"], ["bc", "abcd"], ["<|x|>", "<|y|>"], ["b<|", "<|"]]
 )
 def test_special_tokens_that_contain_others_are_exported(tokens):
-    # The longer one starts first or at the same character, so the leftmost match is the longest.
+    # The longer token starts first or at the same character, so the leftmost match is the longest.
     assert exported(special_tokens=tokens).tokens[-2:] == tokens
 
 

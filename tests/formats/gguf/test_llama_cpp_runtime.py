@@ -41,7 +41,7 @@ llama_cpp = pytest.importorskip("llama_cpp", reason="make llama-cpp installs lla
 
 @functools.cache
 def exportable(name):
-    """Return a trained tokenizer, for cl100k without the tokens that are refused."""
+    """Return a trained tokenizer. For cl100k, leave out tokens that the export rejects."""
     if name == "qwen2":
         found = trained("llama3")
         return Tokenizer(found.vocab, found.merges, SPECIAL, pattern="qwen2")
@@ -58,7 +58,7 @@ def exportable(name):
 
 
 def loaded(tokenizer, directory, context_length=96):
-    """Load a tokenizer in llama.cpp, together with a small model, which llama.cpp requires."""
+    """Load a tokenizer in llama.cpp, with a small model because llama.cpp requires one."""
     model = random_model(
         vocab_size=tokenizer.vocab_size, context_length=context_length, d_model=8, num_layers=1,
         num_heads=1, d_ff=8,
@@ -84,7 +84,7 @@ def assert_equal_ids(tokenizer, theirs, text):
 
 
 def without_long_s(tokenizer, text):
-    """Replace U+017F, which matches s without case in `regex` but not in llama.cpp."""
+    """Replace U+017F, which `regex` but not llama.cpp treats as an s when ignoring case."""
     return text if tokenizer.pattern == "gpt2" else text.replace("\u017f", "s")
 
 
@@ -152,11 +152,11 @@ def gpt2(tmp_path_factory):
 
 @functools.cache
 def new_characters():
-    """Return the characters that belong to different classes here and in llama.cpp.
+    """Return the characters whose class in this library differs from their class in llama.cpp.
 
     In this vocabulary, every byte merges with an `x`, a `1` or a `!` before it. The merge happens
-    only if the character is in the same pre-token, so it shows whether the character is a letter, a
-    number or a symbol.
+    only if both are in the same pre-token, so it shows whether the character is a letter, a number
+    or a symbol.
     """
     merges = [
         (first.encode(), bytes([byte])) for first in "x1!" for byte in range(256)
@@ -247,7 +247,7 @@ def test_logits_of_smaller_types_are_close(tmp_path, number, type, limit):
 def test_check_reports_the_comparisons(tmp_path, type):
     tokenizer = exportable("gpt2")
     values = CONFIGURATIONS[0][0]
-    # The model has more ids than the tokenizer.
+    # Give the model more ids than the tokenizer.
     model = random_model(vocab_size=tokenizer.vocab_size + 12, **values)
     path = tmp_path / "model.gguf"
     export_model(model, tokenizer, "gguf", path, type=type)
@@ -271,7 +271,7 @@ def test_check_finds_different_results_of_llama_cpp(tmp_path, monkeypatch, type)
 
 
 def with_halves(config, state, *, halves):
-    """Use Hugging Face's order of features, a mistake that llama.cpp loads without an error."""
+    """Use Hugging Face's order of features. llama.cpp loads such a file without an error."""
     return llama_state(config, state)
 
 

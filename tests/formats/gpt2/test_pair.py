@@ -1,4 +1,4 @@
-"""GPT-2's pair of files is written, read, and refused if it is malformed."""
+"""GPT-2's pair of files is written and read, and malformed files are rejected."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_tokenizer_that_the_files_cannot_represent_is_refused(tmp_path, tokeni
 
 
 def write_pair(directory, special=END, names=("vocab.json", "merges.txt")):
-    """Write a pair like GPT-2's, with the special token last and in plain text."""
+    """Write a pair of files like GPT-2's, with the special token last and in plain text."""
     tokenizer = small_tokenizer((special,))
     written = contents(tokenizer.parts())
     (directory / names[0]).write_text(written["vocab.json"], "utf-8")
@@ -177,7 +177,7 @@ def test_a_pickle_is_refused(tmp_path, load):
 
 
 def test_ids_that_collide_are_refused_before_they_are_keys(tmp_path):
-    # These ids have the same hash in every process, so a dict of them takes quadratic time.
+    # All these ids have the same hash in every process, so a dict with them takes quadratic time.
     colliding = [1 + k * sys.hash_info.modulus for k in range(40_000)]
     path = tmp_path / "vocab.json"
     path.write_text(json.dumps({f"t{i}": token_id for i, token_id in enumerate(colliding)}))

@@ -1,4 +1,4 @@
-"""Files are downloaded from the Hugging Face hub, which a local server replaces here."""
+"""Files are downloaded from the Hugging Face hub, replaced by a local server in these tests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ except Exception as error:
 
 
 def offer(server, name, body, revision="main"):  # noqa: F811
-    """Serve a tokenizer.json like the hub."""
+    """Serve files as the hub does."""
     etag = hashlib.sha256(body).hexdigest()
     headers = {"ETag": f'"{etag}"', "X-Repo-Commit": etag[:40]}
 
@@ -49,7 +49,7 @@ def offer(server, name, body, revision="main"):  # noqa: F811
 
 @pytest.fixture
 def load(server, tmp_path):  # noqa: F811
-    """Return a function that loads a tokenizer in a new process with another environment."""
+    """Return a function that loads a tokenizer in a new process with a modified environment."""
 
     def load(*words, stderr=subprocess.PIPE, **environment):
         url = server.url.removesuffix("/mirror")

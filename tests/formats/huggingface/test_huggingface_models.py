@@ -1,4 +1,4 @@
-"""Exported models have the same logits and greedy text in transformers, and can be imported."""
+"""Exported models have the same logits and greedy text in transformers. Models can be imported."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_logits_are_within_1e_4_and_64_greedy_tokens_equal(tmp_path, number):
     prompt = tokenizer.encode("Once upon")[:8]
     assert len(prompt) + 64 <= values["context_length"]
     ours = greedy(model, prompt, 64)
-    generated = theirs.generate(  # with the cache of transformers
+    generated = theirs.generate(  # with transformers' cache
         torch.tensor([prompt]), max_new_tokens=64, min_new_tokens=64, do_sample=False,
         attention_mask=torch.ones(1, len(prompt), dtype=torch.long), eos_token_id=None,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""tokenizer.json gives equal ids here and in tokenizers. Other features are refused."""
+"""tokenizer.json gives the same ids here and in tokenizers. Unsupported features are rejected."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ EVERY_PATTERN = pytest.mark.parametrize("pattern", PATTERNS)
 
 # ------------------------------------------------------------------ saved
 
-# Tokenizers for which other libraries give the same ids (PORTABLE), or would not (OWN).
+# Tokenizers for which other libraries give the same ids (PORTABLE) or different ids (OWN).
 PORTABLE = {
     **{pattern: lambda pattern=pattern: trained(pattern) for pattern in PATTERNS},
     "no special tokens": lambda: byte_tokenizer(merges=[(b"a", b"b")]),
@@ -151,7 +151,7 @@ def test_a_directory_without_a_tokenizer_is_refused_with_advice(tmp_path):
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="POSIX only")
 def test_a_fifo_is_refused(tmp_path):
-    os.mkfifo(tmp_path / "tokenizer.json")  # opening it could wait for a writer forever
+    os.mkfifo(tmp_path / "tokenizer.json")  # opening it could wait forever for a writer
     for use in (Tokenizer.from_directory, small_tokenizer().save):
         with pytest.raises(ValueError, match=r"tokenizer\.json is a FIFO"):
             use(tmp_path)
@@ -194,7 +194,7 @@ def loaded(tokenizer, directory):
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """Return a dict: name of a pattern -> our tokenizer, and its export loaded by tokenizers."""
+    """Return a dict from the name of a pattern to our tokenizer and its export in tokenizers."""
     return {
         name: (trained(name), loaded(trained(name), tmp_path_factory.mktemp("export") / name))
         for name in PATTERNS
@@ -218,7 +218,8 @@ def test_random_texts_have_equal_ids_text_and_offsets(exported, pattern):
 @EVERY_PATTERN
 def test_every_character_has_equal_ids_in_every_context(exported, pattern):
     ours, theirs = exported[pattern]
-    # Each character before and after an apostrophe, a letter, a number, white space, punctuation.
+    # Put each character before and after an apostrophe, a letter, a number, white space and
+    # punctuation.
     characters = characters_without_differences()
     text = "".join(f"'{c}s 's{c}1{c}\n{c}." for c in characters[:: 29 if pattern == "gpt2" else 97])
     assert theirs.encode(text).ids == ours.encode(text)
@@ -298,7 +299,7 @@ def test_the_check_uses_tokenizers_if_transformers_is_not_installed(tmp_path, mo
 
 
 def changed(path, value, pattern="gpt2"):
-    """Return the content of an export, with a new value at a path such as model.dropout."""
+    """Return the content of an export with a changed value at a path such as model.dropout."""
     return edited(copy.deepcopy(content_of(trained(pattern))), path, value)
 
 
@@ -320,7 +321,7 @@ def saved(content, directory):
     return path
 
 
-# A loaded tokenizer gives the same ids as tokenizers.
+# Loaded tokenizers give the same ids as in tokenizers.
 
 
 def test_a_tokenizer_trained_by_tokenizers_gives_the_same_ids(tmp_path):
@@ -457,7 +458,7 @@ def test_numbers_are_cut_out_before_gpt2_splits(tmp_path, individual):
     ))]:  # fmt: skip
         pretokens = [
             word for word, _ in theirs.pre_tokenizer.pre_tokenize_str(text)
-        ]  # in GPT-2's byte alphabet
+        ]  # written in GPT-2's byte alphabet
         assert [len(word.encode()) for word in ours.splitter.pretokenize(text)] == list(
             map(len, pretokens)
         )
@@ -533,7 +534,7 @@ def test_only_known_parts_can_be_ignored(tmp_path):
             Tokenizer.from_huggingface(path, ignore=[name])
 
 
-# Features that Tokenizer does not have are refused with a reason.
+# Features that Tokenizer does not have are rejected with a reason.
 
 
 def sequence(*pretokenizers):

@@ -1,4 +1,4 @@
-"""ONNX exports of all models have the same logits in onnxruntime, at every length."""
+"""All ONNX exports give the same logits in onnxruntime, for every sequence length."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EVERY_SWITCH = {"norm": "post", "position": "none", "ffn": "silu", "attention": 
 SPEEDRUN = {"qk_norm": True, "tied_embeddings": True, "logit_soft_cap": 15.0}
 BARE = {"norm": "none", "num_heads": 1, "num_layers": 1, "attention": "reference"}
 TOKENIZER = byte_tokenizer(END, "<|pad|>", merges=[(b" ", b"t"), (b" t", b"h")])
-# name -> switches, whether it has no cache
+# Mapping of name -> (switches, whether the graph has no cache)
 MODELS = {
     "cache, default": ({}, False),
     "no cache, every switch": (EVERY_SWITCH, True),
@@ -36,11 +36,11 @@ MODELS = {
     "no cache, default": ({}, True),
     "no cache, speedrun": (SPEEDRUN, True),
 }
-NORMAL = 2  # the exports of the others take seconds each, so they are slow tests
+NORMAL = 2  # exporting each of the others takes seconds, so they are slow tests
 
 
 class Exported:
-    """A model, its export, and a session of onnxruntime that uses it like a user."""
+    """A model, its export, and an onnxruntime session that runs the export as a user would."""
 
     def __init__(self, directory, switches, without_cache):
         self.model = random_model(**{**SMALL, **switches})
@@ -58,7 +58,7 @@ class Exported:
         return {name: np.zeros(shape, np.float32) for name in self.past_names}
 
     def run(self, ids, past):
-        """Return the logits of ids, and the past for the next call."""
+        """Return the logits for ids, and the past for the next call."""
         logits, *present = self.session.run(None, {"input_ids": ids, **past})
         return logits, dict(zip(self.past_names, present, strict=True))
 
@@ -69,7 +69,7 @@ class Exported:
 
 @pytest.fixture(scope="module")
 def make(tmp_path_factory):
-    """Return a function from the name of a model to its export, which is made once."""
+    """Return a function that returns the export of a model by name. Each is exported only once."""
     made = {}
 
     def export(name):

@@ -1,4 +1,4 @@
-"""tiktoken's files give the same ids here and in tiktoken. Other tokenizers are refused."""
+"""Rank files give the same ids here and in tiktoken. Unsupported tokenizers are rejected."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_file_without_a_pattern_is_refused(tmp_path):
 
 @pytest.fixture
 def registered(monkeypatch):
-    """Add an encoding to tiktoken's registry, like an extension."""
+    """Add an encoding to tiktoken's registry, as an extension would."""
     from tiktoken import registry
     from tiktoken_ext import openai_public
 
@@ -163,7 +163,7 @@ def test_a_missing_tiktoken_is_named_with_the_command_to_install_it(monkeypatch,
     monkeypatch.setitem(sys.modules, "tiktoken", None)
     with pytest.raises(ImportError, match=r"cl100k_base does not exist; .* pip install tiktoken"):
         Tokenizer.from_tiktoken("cl100k_base")
-    write_ranks(tmp_path / "my.tiktoken", RANKS)  # files do not need tiktoken
+    write_ranks(tmp_path / "my.tiktoken", RANKS)  # reading files does not need tiktoken
     assert Tokenizer.from_tiktoken(tmp_path / "my.tiktoken", pattern="gpt2").vocab_size == 256
 
 

@@ -1,5 +1,5 @@
-// Guarantees of the encoder that Python cannot observe. test_encoder.py builds this file with the
-// address sanitizer.
+// Guarantees of the encoder that cannot be observed from Python. test_encoder.py builds this file
+// with the address sanitizer.
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -55,7 +55,7 @@ void workers_may_outlive_their_encoder() {
     worker->encode(reinterpret_cast<const uint8_t*>(text.data()), text.size(), special, ids,
                    ABSENT_ID, nullptr);
     encoder.reset();
-    worker.reset();  // returns its memory to the shared budget
+    worker.reset(); // returns the worker's memory to the shared budget
 }
 
 
@@ -84,7 +84,7 @@ void single_bytes_have_the_ids_of_their_tokens() {
 }
 
 void a_long_word_without_room_does_not_clear_the_cache() {
-    // The table takes all of the budget.
+    // The table takes the whole budget.
     const auto budget = std::make_shared<CacheBudget>(size_t{1} << 17);
     WordCache<uint16_t> cache(budget);
     const std::string near = "near", far = "a word of more than 15 bytes";
@@ -102,8 +102,8 @@ void a_long_word_without_room_does_not_clear_the_cache() {
     check(!budget->take(1), "the budget is not exceeded");
 }
 
-// Encode three texts of 70,000 bytes, one per group, to an array with space for `room` ids while
-// threads run.
+// Encode three texts of 70,000 bytes, one per group, to an array with space for `room` ids, while
+// threads are running.
 void encode_with_room(size_t room, bool without_threads) {
     const auto encoder = encoder_of_bytes(1 << 20);
     const auto first = encoder->make_worker(0), second = encoder->make_worker(0);
@@ -140,7 +140,7 @@ void ids_are_written_as_far_as_there_is_room() {
 }
 
 void hostile_words_are_cached_as_others() {
-    // These words have the same hash for the seed below, because their first factor is 0.
+    // All these words have the same hash for the seed below, because their first factor is 0.
     const std::string start = "collides";
     HashSeed seed = hash_seed_of(7);
     std::memcpy(&seed.low, start.data(), 8);
@@ -181,7 +181,7 @@ std::vector<std::string> segments_of(const JoinFilter& joins, const std::string&
 }
 
 void merges_wait_for_the_tokens_that_they_join() {
-    // Tokens a^(i+1) for i < 3000, learned from the longest to the shortest.
+    // Tokens a^(i+1) for i < 3000, where longer tokens were learned first.
     constexpr uint32_t LENGTH = 3000;
     uint32_t byte_ids[256];
     std::fill(byte_ids, byte_ids + 256, ABSENT_ID);
@@ -195,7 +195,7 @@ void merges_wait_for_the_tokens_that_they_join() {
 }
 
 void segments_merge_as_their_word() {
-    // Random tokens of characters of one to four bytes, and merges in any order.
+    // Random tokens made of characters of one to four bytes, with merges in any order.
     const std::vector<std::string> characters = {"a", "b", "\xc3\xa9", "\xe4\xb8\xad",
                                                  "\xe4\xb8\xbb", "\xf0\x9f\x98\x80"};
     std::mt19937 random(11);
@@ -215,7 +215,7 @@ void segments_merge_as_their_word() {
             learned.push_back({left, right, uint32_t(tokens.size())});
             tokens.push_back(token);
         };
-        for (const std::string& character : characters) {  // of most of them, most bytes
+        for (const std::string& character : characters) {  // most bytes of most characters
             for (size_t i = 1; i < character.size() && random() % 8; ++i) {
                 const auto find = [&](const std::string& token) {
                     return uint32_t(std::find(tokens.begin(), tokens.end(), token) -
@@ -261,7 +261,7 @@ void segments_merge_as_their_word() {
     check(num_segments > 2 * num_words, "words are cut");
 }
 
-// Return the UTF-8 of a code point, computed by the definition.
+// Return the UTF-8 of a code point, computed from the definition.
 void append_utf8(std::vector<uint8_t>& utf8, uint32_t c) {
     const int length = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
     if (length == 1) {
@@ -277,12 +277,12 @@ void utf8_is_written_without_a_byte_beyond_it(TextView::Kind kind,
                                               const std::vector<uint32_t>& characters) {
     uint32_t random = 1;
     for (size_t length = 0; length < 300; ++length) {
-        // The buffer has exactly the size of the text, so that the sanitizer detects overruns.
+        // The buffer is exactly as large as the text, so that the sanitizer detects overruns.
         std::unique_ptr<Unit[]> units(new Unit[length]);
         std::vector<uint8_t> expected;
         for (size_t i = 0; i < length; ++i) {
             random = random * 1664525 + 1013904223;
-            // Runs of characters of equal length, or a change of length at any character.
+            // Repeat each character 20 times, or choose every character at random.
             const size_t chosen = length % 3 ? random >> 16 : i / 20;
             units[i] = Unit(characters[chosen % characters.size()]);
             append_utf8(expected, units[i]);
@@ -369,7 +369,7 @@ void a_text_is_cut_the_same_whatever_it_is_stored_as() {
 }
 
 void ids_may_change_while_they_are_decoded() {
-    // Ids 0: no token, 1: one byte, 2: a long token; others do not exist.
+    // Id 0 has no token, 1 has one byte, and 2 has a long token; no other ids exist.
     const std::string token(5000, 'x');
     const int64_t offsets[] = {0, 0, 1, 5001};
     const std::string data = "y" + token;

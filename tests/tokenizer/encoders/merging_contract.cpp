@@ -67,8 +67,8 @@ struct Vocabulary {
     std::vector<uint32_t> merges;
 };
 
-// Random merges of the letters a to d. In every second vocabulary the ids do not follow the ranks,
-// and in every third a merge may precede the merges that make its tokens.
+// Random merges of the letters a to d. In every second vocabulary, the ids do not follow the ranks.
+// In every third, a merge may precede the merges that make its tokens.
 Vocabulary random_vocabulary(std::mt19937& random, size_t num_merges) {
     Vocabulary made;
     const bool shuffled = random() % 2;
@@ -98,7 +98,7 @@ Vocabulary random_vocabulary(std::mt19937& random, size_t num_merges) {
     return made;
 }
 
-// Return the ids of a word by definition: merge the leftmost pair of the lowest rank, and repeat.
+// Return the ids of a word by definition: repeatedly merge the leftmost pair with the lowest rank.
 template <class Id>
 std::vector<Id> merged(const Vocabulary& vocabulary, const std::string& word) {
     std::vector<Id> ids;
@@ -142,7 +142,7 @@ void words_of_a_group_merge_as_alone(SimdLevel level) {
                                    vocabulary.merges.size() / 3);
         const auto group = std::make_unique<Group>(table, level);
         for (size_t size : {size_t{0}, size_t{1}, size_t{2}, size_t{13}, Group::CAPACITY}) {
-            // The buffer has exactly the size of the words, so that the sanitizer detects overruns.
+            // The buffer is exactly as large as the words, so that the sanitizer detects overruns.
             std::vector<std::unique_ptr<uint8_t[]>> memory;
             std::vector<std::string> words;
             group->clear();
@@ -162,7 +162,7 @@ void words_of_a_group_merge_as_alone(SimdLevel level) {
     }
 }
 
-// Words of many lengths: mostly new, some long, some with bytes that are not ASCII.
+// Words of many lengths: most are new, some are long, and some contain non-ASCII bytes.
 void a_text_has_the_ids_of_its_words(bool narrow, size_t cache_bytes) {
     std::mt19937 random(7);
     for (int round = 0; round < 6; ++round) {
@@ -214,7 +214,7 @@ void a_cancelled_text_leaves_nothing_behind() {
     const SpecialIds special;
     bool threw = false;
     for (size_t length = 100000; !threw; length *= 2) {
-        // New words, followed by a long word during which the encoding is cancelled.
+        // New words, followed by a long word. Encoding is cancelled during the long word.
         std::string text;
         for (const size_t size : {size_t{14}, size_t{14}, length}) {
             text += " " + random_word(random, size);

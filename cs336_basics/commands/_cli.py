@@ -18,7 +18,7 @@ A command finishes its work even when its report cannot be printed:
   exits with status 1, as the GNU tools do, so that scripts notice a truncated report.
 - If standard error is closed or full, messages are lost and the status does not change.
 
-A command whose result goes to standard output (`generate`) stops when it cannot be written.
+A command whose result goes to standard output (`generate`) stops when its output cannot be written.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ Any other exception is a bug in the library, so its traceback is shown.
 """
 
 _PACKAGES = {"yaml": "pyyaml"} | dict.fromkeys(("torch", "safetensors"), "'cs336-basics[torch]'")
-"""Maps a module to its package where the names differ."""
+"""Maps modules to packages with a different name."""
 
 LONGEST_MESSAGE = 2000
-"""Maximum length of a printed error or warning. Longer ones lose their middle."""
+"""Maximum length of a printed error or warning. Longer ones are shortened in the middle."""
 
 
 class OutputEnded(Exception):  # noqa: N818 -- `... | head` is not an error
@@ -147,7 +147,7 @@ def _with_peak(message: str) -> str:
 
 
 def _one_line(message: str) -> str:
-    """Join the lines of a message, and cut the middle of a long one, such as a compiler's."""
+    """Join the lines of a message, and cut the middle of a long one, such as a compiler error."""
     line = " ".join(message.split())
     left_out = len(line) - LONGEST_MESSAGE
     if left_out <= 0:
@@ -233,7 +233,8 @@ def _write(text: str | bytes) -> bool:
     """Write to standard output. On failure, discard all later output and return False.
 
     Raising an error here would cost a training run the steps since its last checkpoint, for example
-    when Ctrl-C also ends the `tee` it is piped to, or when the disk with the log file is full.
+    when Ctrl-C also ends the `tee` that its output is piped to, or when the disk with the log file
+    is full.
     """
     try:
         if isinstance(text, bytes):

@@ -49,17 +49,17 @@ INPUT_HELP = (
     "text, JSON Lines (.jsonl) or CSV, optionally .gz or .zst, or Parquet or Arrow; a file, a "
     "directory, a glob such as 'data/*.txt', or - for standard input"
 )
-FIELD = option("field of JSON Lines with the text", None, metavar="NAME")
-COLUMN = option("column of CSV, Parquet or Arrow with the text", None, metavar="NAME")
+FIELD = option("JSON Lines field that contains the text", None, metavar="NAME")
+COLUMN = option("CSV, Parquet or Arrow column that contains the text", None, metavar="NAME")
 FORMAT = option(
     "text, jsonl, csv, parquet or arrow (default: detected from name and content)", None,
     metavar="NAME",
 )  # fmt: skip
 MAX_PIECE_BYTES = option(
-    "maximum bytes of a row, and of text without a split point", 64 << 20, rare=True, ge=1
+    "maximum size in bytes of a row, or of text without a split point", 64 << 20, rare=True, ge=1
 )
 ERRORS = option(
-    "handling of invalid UTF-8: replace (with U+FFFD), strict (fail), or bytes (encode each byte "
+    "how to handle invalid UTF-8: replace (with U+FFFD), strict (fail), or bytes (encode each byte "
     "as its own token; only for commands that encode)",
     "replace",
     metavar="HOW",

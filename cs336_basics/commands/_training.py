@@ -195,7 +195,7 @@ def _print_summary(result: TrainResult, run: RunDirectory) -> None:
         ("loss curve", str(run.loss_plot)),
         ("checkpoints", str(run.checkpoints)),
     ]
-    if run.samples.is_dir():  # not with sample_tokens 0
+    if run.samples.is_dir():  # absent if sample_tokens is 0
         rows.append(("samples", str(run.samples)))
     say("")
     for name, value in rows:

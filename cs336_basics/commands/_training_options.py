@@ -94,7 +94,7 @@ class CommandLine:
     given: Sequence[str] = ()
     """Configuration fields given on the command line, such as "model.d_model"."""
     origins: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Maps each field with a value other than its default to the source of the value."""
+    """Maps each field whose value is not the default to the source of the value."""
     note: str | None = None
     """How the schedule continues, for a run resumed with a different max_steps."""
 

@@ -18,7 +18,7 @@ _IDS_AT_A_TIME = 1 << 16
 
 @dataclass(kw_only=True)
 class Options(EncodingOptions):
-    """Encode text into a token file: an array of ids that numpy.load opens, with metadata."""
+    """Encode text into a token file: an array of ids that numpy.load can open, with metadata."""
 
     output: str = option(
         "file to write, or - to print the ids, one document per line", metavar="FILE.npy"

@@ -62,7 +62,7 @@ def estimate(command: CommandLine) -> None:
 def _checked(config: TrainConfig) -> TrainConfig:
     """Run the checks of `train`, and return the configuration that it would use.
 
-    The dataset may be missing: users estimate before they download it.
+    The dataset may be missing, because users estimate a run before they download its data.
     """
     from cs336_basics.tokenizer import Tokenizer
     from cs336_basics.training.start import check_start

@@ -22,7 +22,7 @@ FORMATS = tuple(dict.fromkeys([*TOKENIZER_FORMATS, *MODEL_FORMATS]))
 class Options(Checked):
     """Convert a tokenizer, or a trained model with its tokenizer, to another library's format.
 
-    If that library is installed, load the result with it and compare the outputs.
+    If that library is installed, it loads the result, and the outputs are compared.
     """
 
     tokenizer: str | None = option(
@@ -70,7 +70,7 @@ def export(options: Options) -> None:
     source = "--tokenizer" if options.run is None else "--run"
     if options.to not in formats:
         raise UsageError(f"{source} can be exported to {', '.join(formats)}, not to {options.to}")
-    # Options of some formats only.
+    # Options that apply only to some formats.
     own = {"type": options.type, "without_cache": options.without_cache or None}
     own |= {role: getattr(options, role) for role in ROLES}
     own = {name: value for name, value in own.items() if value is not None}

@@ -28,7 +28,9 @@ class Options(Checked):
         "drop tokens below P times the highest probability; 0 is off", 0.0, rare=True
     )
     repetition_penalty: float = option(
-        "above 1, tokens already in the text become less likely; 1 is off", 1.0, rare=True
+        "repetition penalty; above 1, tokens already in the text become less likely; 1 is off",
+        1.0,
+        rare=True,
     )
     stop: tuple[str, ...] = option("stop before this text; give one or more", (), metavar="TEXT")
     seed: int = option("random seed; the same seed gives the same text", 0, ge=-(2**63), lt=2**64)

@@ -45,7 +45,7 @@ def plot(options: Options) -> None:
 
 
 def _check_format(output: Path) -> None:
-    """Check that the output is named like an image, so that no other file is overwritten."""
+    """Check that the output has the extension of an image, to avoid overwriting other files."""
     from matplotlib.backend_bases import FigureCanvasBase  # slow to import
 
     if output.suffix[1:].lower() not in FigureCanvasBase.get_supported_filetypes():

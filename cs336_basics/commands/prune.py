@@ -14,7 +14,7 @@ from cs336_basics.commands._outputs import check_output
 
 @dataclass(kw_only=True)
 class Options(TextOptions):
-    """Shrink a tokenizer to the tokens most frequent in a text.
+    """Shrink a tokenizer to the most frequent tokens in a text.
 
     Single bytes, special tokens and the parts of kept tokens are kept as well.
     """
@@ -23,7 +23,7 @@ class Options(TextOptions):
     vocab_size: int = option("number of tokens to keep")
     output: str = option("directory to write", metavar="DIR")
     id_map: str | None = option(
-        "also write an int64 array that maps old ids to new ids, -1 if removed",
+        "also write an int64 array that maps old ids to new ids, with -1 for removed tokens",
         None,
         metavar="FILE.npy",
     )

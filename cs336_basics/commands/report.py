@@ -24,13 +24,13 @@ from cs336_basics.commands._outputs import check_output
 class Options(CorporaOptions):
     """Write a report as one file: a comparison of tokenizers on corpora, a run, or both.
 
-    The HTML page needs no other file and no network.
+    The HTML page is self-contained.
     """
 
     tokenizer: Several = option(f"{TOKENIZERS_HELP} (default: the run's)", (), metavar="NAME")
     input: Several = option(INPUT_HELP + "; each one is a corpus", ())
     run: str | None = option(
-        "run directory: its losses, samples and under-trained tokens", None, metavar="DIR"
+        "run directory to report on: losses, samples and under-trained tokens", None, metavar="DIR"
     )
     output: Several = option("files to write, each .html or .md")
     documents: Count = option("number of evenly spaced documents to take from each corpus", 1000)
@@ -46,7 +46,7 @@ class Options(CorporaOptions):
         if self.input and not self.tokenizer and self.run is not None:
             self.tokenizer = (str(RunDirectory(self.run).tokenizer),)
         if bool(self.tokenizer) != bool(self.input) or not (self.input or self.run):
-            raise ValueError("pass --tokenizer and --input, or --run, or all of them")
+            raise ValueError("pass --tokenizer and --input, or --run, or all three")
 
 
 def report(options: Options) -> None:

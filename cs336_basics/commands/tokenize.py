@@ -28,18 +28,18 @@ _SPECIAL = "\x1b[1;38;5;231;48;5;54m"
 
 @dataclass(kw_only=True)
 class Options(Checked):
-    """Show the tokens of a text, each with another background.
+    """Show the tokens of a text on alternating backgrounds.
 
-    Blanks are shown as ·, tabs as →, line ends as ↵, bytes that are not a complete character as
-    <e7>, and characters that cannot be seen as <U+200B>.
+    Spaces are shown as ·, tabs as →, line ends as ↵, bytes that are not a complete character as
+    <e7>, and invisible characters as <U+200B>.
     """
 
     tokenizer: str = TOKENIZER
     file: Several = option(
         "text files, or - for standard input, the default", (), metavar="FILE", positional=True
     )
-    ids: bool = option("print a line with id and token for each token", False)
-    count: bool = option("print lines, words, bytes and tokens, as wc does", False)
+    ids: bool = option("print the id and text of each token on a line", False)
+    count: bool = option("count lines, words, bytes and tokens, in the style of wc", False)
     merges: str | None = option(
         "print the merges that make the tokens of a word", None, metavar="WORD"
     )
@@ -51,7 +51,7 @@ class Options(Checked):
         """Check that at most one task was given."""
         super().__post_init__()
         if self.ids + self.count + (self.merges is not None) > 1:
-            raise ValueError("--ids, --count and --merges exclude each other; pass one")
+            raise ValueError("--ids, --count and --merges are mutually exclusive; pass only one")
         if self.merges is not None and self.file:
             raise ValueError(
                 f"--merges takes no FILE, got {short_repr(self.file[0])}; quote the word"
@@ -93,7 +93,7 @@ def _blocks(name: str) -> Iterator[bytes]:
 
 
 def _encoded(tokenizer: Tokenizer, files: Sequence[str]) -> Iterator[list[int]]:
-    """Yield the ids of the files as soon as they are certain."""
+    """Yield the ids of the files as soon as later text cannot change them."""
     from cs336_basics.tokenizer import IncrementalEncoder
 
     encoder = IncrementalEncoder(tokenizer, errors="bytes")
@@ -118,7 +118,7 @@ class _Painter:
 
         Args:
             token_id: Id of the token.
-            line_end: Text to add after the mark of a line end.
+            line_end: Text to add after each line end symbol.
         """
         from cs336_basics.tokenizer import visible_parts
 
@@ -168,7 +168,7 @@ def _counts(tokenizer: Tokenizer, name: str) -> list[int]:
 
     encoder = IncrementalEncoder(tokenizer, errors="bytes")
     lines = words = size = tokens = 0
-    in_word = False  # at the end of the block before
+    in_word = False  # at the end of the previous block
     for block in _blocks(name):
         lines += block.count(b"\n")
         words += len(block.split()) - (in_word and not block[:1].isspace())

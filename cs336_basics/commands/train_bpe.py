@@ -166,7 +166,7 @@ def _warn_of_end_of_text(vocab: dict[int, bytes], special_tokens: Sequence[str])
     """Warn if the text seems to contain <|endoftext|> and it is not a special token."""
     if END_OF_TEXT in special_tokens:
         return
-    # No split pattern separates these letters, so a frequent <|endoftext|> leaves such a token.
+    # No split pattern separates these letters, so they become one token if they are frequent.
     learned = [token for token in vocab.values() if b"endoftext" in token]
     if learned:
         warn(

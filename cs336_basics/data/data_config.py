@@ -11,7 +11,7 @@ from cs336_basics._support.validation import Checked, Paths, option
 
 @dataclass(frozen=True)
 class DataConfig(Checked):
-    """The text of a run, and how it becomes tokens.
+    """The text of a run, and how to turn it into tokens.
 
     Raises:
         ValueError: If a value has the wrong type or is out of range.
@@ -36,16 +36,16 @@ class DataConfig(Checked):
         gt=0,
         lt=1,
     )
-    field: str | None = option("field of JSON Lines with the text", None)
-    column: str | None = option("column of CSV, Parquet or Arrow with the text", None)
+    field: str | None = option("JSON Lines field that contains the text", None)
+    column: str | None = option("CSV, Parquet or Arrow column that contains the text", None)
     format: Literal["text", "jsonl", "csv", "parquet", "arrow"] | None = option(
         "format of train_path and valid_path (default: detected from name and content)", None
     )
     max_piece_bytes: int = option(
-        "maximum bytes of a row, and of text without a split point", 64 << 20, ge=1
+        "maximum size in bytes of a row, or of text without a split point", 64 << 20, ge=1
     )
     errors: Literal["replace", "strict"] = option(
-        "handling of invalid UTF-8: replace (with U+FFFD) or strict (fail)", "replace"
+        "how to handle invalid UTF-8: replace (with U+FFFD) or strict (fail)", "replace"
     )
     tokenizer: str | None = option(
         "tokenizer directory (default: train a tokenizer on the training text)", None

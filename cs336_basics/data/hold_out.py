@@ -64,17 +64,17 @@ class Window:
 def hold_out(
     corpus: Corpus, fraction: float, directory: Path, stages: Stages
 ) -> tuple[Corpus, Corpus]:
-    """Split a corpus into a training corpus and a validation corpus of its last documents.
+    """Split off the last documents of a corpus as a validation corpus.
 
-    The validation corpus has about `fraction` of the stored bytes. The cut is between two files if
-    that holds out between half and twice `fraction`. Otherwise it is within a file: between two
-    rows, or, in plain text, after an end-of-text token, or between two words if no such token is
-    near.
+    The validation corpus contains about `fraction` of the stored bytes. The cut is between two
+    files if such a cut holds out between half and twice `fraction`. Otherwise it is within a file:
+    between two rows, or, in plain text, after an end-of-text token, or between two words if no such
+    token is near.
 
     Args:
         corpus: The text.
         fraction: Fraction to hold out, between 0 and 1.
-        directory: Directory for the two parts of the file with the cut, named train and valid with
+        directory: Directory for the two parts of the file that is cut, named train and valid, with
             the extension .txt, .jsonl, .csv or .parquet.
         stages: Record of the finished stages.
 
@@ -82,7 +82,7 @@ def hold_out(
         The training corpus and the validation corpus.
 
     Raises:
-        ValueError: If the corpus has no possible cut, or the file with the cut is damaged.
+        ValueError: If the corpus cannot be cut, or the file to cut is damaged.
     """
     sizes, files = corpus.sizes, corpus.files
     window = Window.of(sum(sizes), fraction)
@@ -133,7 +133,7 @@ class _DividedFile:
     """The file to cut.
 
     Attributes:
-        corpus: Corpus of this file only.
+        corpus: Corpus that contains only this file.
         fraction: Fraction of the whole corpus to hold out.
         window: Window of the cut, in stored bytes.
         has_before: Whether earlier files contain training text.
@@ -175,7 +175,7 @@ class _DividedFile:
         return self._checked(_lines_near(file, window.target, end), end)
 
     def divide_csv(self, train: Path, valid: Path) -> None:
-        """Write the two parts of a CSV file, with only the text column."""
+        """Write the two parts of a CSV file, keeping only the text column."""
         num_rows = sum(1 for _ in self._csv_texts())
         target = self.window.scaled(self.corpus.sizes[0], num_rows).target
         cut = self._checked([min(max(target, 1), num_rows - 1), target], num_rows)
@@ -196,14 +196,14 @@ class _DividedFile:
                 yield row if isinstance(row, str) else row.decode("utf-8", "surrogateescape")
 
     def divide_table(self, train: Path, valid: Path) -> None:
-        """Write the two parts of a table as Parquet files, with only the text column."""
+        """Write the two parts of a table as Parquet files, keeping only the text column."""
         import pyarrow.parquet as parquet
 
         num_rows = sum(batch.num_rows for batch in self._batches())
         target = self.window.scaled(self.corpus.sizes[0], num_rows).target
         cut = self._checked([min(max(target, 1), num_rows - 1), target], num_rows)
         row, batches = 0, self._batches()
-        schema = (head := next(batches)).schema  # exists: a table without rows has no cut
+        schema = (head := next(batches)).schema  # a table without rows cannot be cut
         with (
             atomic_writer(train) as first,
             atomic_writer(valid) as second,
@@ -224,7 +224,7 @@ class _DividedFile:
             yield from batches_of_file(file, name, self.corpus.kinds[0], column)
 
     def _checked(self, cuts: list[int], end: int) -> int:
-        """Return the first cut that leaves text on both sides: one of `cuts`, 0 or `end`.
+        """Return the first of `cuts`, 0 and `end` that leaves text on both sides.
 
         Raises:
             _CannotBeCutError: If there is no such cut.
@@ -238,7 +238,7 @@ class _DividedFile:
 def cut_near(file: IO[bytes], window: Window, size: int) -> int | None:
     """Return an offset within the window where a text can be cut, or None if there is none.
 
-    In a text of few words, the offset may be after the window.
+    If the text has few word boundaries, the offset may be after the window.
     """
     # The first pattern never splits, so only the ends of end-of-text tokens are cuts. The second
     # cuts between words, and never inside such a token.

@@ -19,8 +19,9 @@ def hold_out_tokens(
     """Split token files into training ids and the validation ids of their last documents.
 
     The cut is at the nearest document boundary that holds out between half and twice `fraction` of
-    the ids, or between any two ids if there is none. A document boundary is the start of a file, a
-    document start, or, in a file without document starts, the position after a separator.
+    the ids, or between any two ids if there is no such boundary. A document boundary is the start
+    of a file, a document start, or, in a file without document starts, the position after a
+    separator.
 
     Args:
         files: The token files.
@@ -31,7 +32,7 @@ def hold_out_tokens(
         The training ids and the validation ids, as views.
 
     Raises:
-        ValueError: If there are fewer than two ids, or document starts are damaged.
+        ValueError: If there are fewer than two ids, or the document starts are damaged.
     """
     joined = JoinedTokens([file.tokens for file in files])
     total = len(joined)

@@ -51,7 +51,7 @@ class Sources:
     valid: Source | None
     """Source of `data.valid_path`, or None if it is not set."""
     tokenizer: Tokenizer | None
-    """Tokenizer of `data.tokenizer`, or None to train one."""
+    """Tokenizer loaded from `data.tokenizer`, or None to train one."""
 
 
 def prepare_data(
@@ -79,7 +79,7 @@ def prepare_data(
     if valid is not None:
         valid_files = preparing.token_files("valid", valid, tokenizer)
         train_tokens, valid_tokens = _joined(train_files), _joined(valid_files)
-    else:  # the end of the token files
+    else:  # hold out the end of the token files
         valid_files = train_files
         end_of_text = tokenizer.special_token_id(END_OF_TEXT)
         fraction = sources.preparation.data.valid_fraction
@@ -119,7 +119,7 @@ class _Preparing:
         data, directory = self.preparation.data, self.run.data
         if isinstance(train, Text) and valid is None:
             parts = hold_out(train.corpus, data.valid_fraction, directory, self.stages)
-            # Like a single text, its parts are encoded without added tokens.
+            # The parts of a single text are encoded without added tokens, like the whole text.
             return Text(parts[0], train.end_of_document), Text(parts[1], train.end_of_document)
         if train is not None:
             return train, valid
@@ -127,7 +127,7 @@ class _Preparing:
             paths = [directory / "sample_train.txt", directory / "sample_valid.txt"]
             size, seed = data.sample_bytes, self.preparation.seed
 
-            def write() -> None:  # a tenth is validation text, with another seed
+            def write() -> None:  # a tenth for validation, from another seed
                 write_sample(paths[0], size - size // 10, seed)
                 write_sample(paths[1], size // 10, seed + 1)
 
@@ -172,7 +172,7 @@ class _Preparing:
         tokenizer.save(self.run.tokenizer, training)
 
     def token_files(self, name: str, source: Source, tokenizer: Tokenizer) -> list[TokenFile]:
-        """Open the token files of a source. Encode it first if it is text.
+        """Open the token files of a source, encoding it first if it is text.
 
         Args:
             name: Name of the split, "train" or "valid".

@@ -34,7 +34,7 @@ class Text:
     def of(cls, corpus: Corpus) -> Text:
         """Return the text of a corpus, with a special token after each row or file.
 
-        A single plain text is unchanged.
+        A single plain text file is used unchanged.
         """
         is_one = len(corpus.files) == 1 and corpus.kinds[0] == "text"
         return cls(corpus, None if is_one else END_OF_TEXT)
@@ -74,9 +74,9 @@ def _combined(lines: Sequence[str]) -> str:
 
 
 def find_sources(data: DataConfig) -> tuple[Source | None, Source | None]:
-    """Return the sources of `train_path` and `valid_path`, or None for one that is not set.
+    """Return the sources of `train_path` and `valid_path`, with None for a path that is not set.
 
-    The first row of each file with rows is read, to detect a wrong field early.
+    In formats with rows, the first row of each file is read, to detect a wrong field early.
 
     Raises:
         FileNotFoundError: If a file does not exist, or no file matches a glob.

@@ -40,8 +40,8 @@ def train_tokenizer(
 ) -> tuple[dict[int, bytes], list[Pair]]:
     """Train a vocabulary and save it to a tokenizer directory.
 
-    The arguments are checked before the text is read. After an error, no new directory exists, and
-    an existing tokenizer is unchanged.
+    The arguments are checked before the text is read. If an error occurs, no new directory is left
+    behind, and an existing tokenizer is unchanged.
 
     Args:
         trainer: Trainer with the split pattern. Its `timings` are set to the timings of this call.
@@ -61,8 +61,8 @@ def train_tokenizer(
     Raises:
         FileExistsError: If `directory` contains a tokenizer and `overwrite` is False.
         NotADirectoryError: If `directory` is a file.
-        ValueError, OSError: As for `BPE_Trainer.train`, or if counts were made with another
-            pattern or other special tokens.
+        ValueError, OSError: As for `BPE_Trainer.train`, or if counts were made with a different
+            pattern or different special tokens.
     """
     output = Path(directory)
     if output.exists() and not output.is_dir():
@@ -136,9 +136,10 @@ def _count(
 
 
 def describe_files(files: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the path, size and SHA-256 of each input file. A URL has a path only.
+    """Return the path, size and SHA-256 of each input file. For a URL, only the path is returned.
 
-    The hash of a file larger than MOST_HASHED is None, because it would take as long as training.
+    The hash of a file larger than MOST_HASHED is None, because computing it would take as long as
+    training.
     """
     return [
         {"path": file}

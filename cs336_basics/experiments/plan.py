@@ -55,7 +55,7 @@ class Scale:
 
 
 SCALES = {
-    # For the tests: runs everything, but is too small to learn.
+    # For the tests: runs everything, but the models are too small to learn.
     "test": Scale(
         "sample",
         {

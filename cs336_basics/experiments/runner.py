@@ -21,7 +21,8 @@ from cs336_basics.training.start import Resumption, check_start, create_run, ope
 from cs336_basics.training.trainer import NonFiniteLossError
 
 _MACHINE_VALUES = ("device", "num_workers")
-"""Values that may change when the experiments continue, because results do not depend on them."""
+"""Values that may change when the experiments continue, because the results do not depend on
+them."""
 
 
 def run_experiments(
@@ -72,7 +73,7 @@ def run_experiments(
 
 
 def _check_same_request(out: Path, request: list[str]) -> None:
-    """Raise a ValueError if the directory has runs of another request."""
+    """Raise a ValueError if the directory contains runs of another request."""
     record = out / "command.json"
     if record.exists():
         with open_regular(record) as file:

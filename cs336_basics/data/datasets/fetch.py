@@ -23,9 +23,9 @@ from cs336_basics.data.datasets.sample import write_sample
 
 _BLOCK = 1 << 20
 _RECEIVED = 1 << 16
-"""Bytes of a download per write. A broken connection loses at most this many."""
+"""Bytes written at a time during a download. A broken connection loses at most this many."""
 _PATIENCE = 60
-"""Timeout of a download in seconds without a byte."""
+"""Timeout in seconds for a download that receives no data."""
 
 
 class DownloadError(OSError):
@@ -48,9 +48,9 @@ def fetch_split(
     Args:
         name: Name of the dataset, a key of `DATASETS`.
         split: Name of the split, "train" or "valid".
-        data_dir: Data directory. Defaults to the one that `data_directory` returns.
-        source: Directory, or URL of a directory, with the file, compressed or not. Defaults to the
-            Hugging Face hub. The environment variable HF_ENDPOINT selects another server, and
+        data_dir: Data directory. Defaults to the directory that `data_directory` returns.
+        source: Directory or directory URL that contains the file, compressed or not. Defaults to
+            the Hugging Face hub. The environment variable HF_ENDPOINT selects another server, and
             HF_HUB_OFFLINE=1 forbids downloads from the hub.
         force: Fetch the file even if it exists.
         progress: Show progress bars.
@@ -61,7 +61,7 @@ def fetch_split(
     Raises:
         DownloadError: If the download fails or has the wrong content, or if the existing file has
             the wrong size.
-        FileNotFoundError: If the directory `source` does not have the file.
+        FileNotFoundError: If the directory `source` does not contain the file.
         ValueError: If the dataset or the split is unknown, if `source` is neither a directory nor
             a web address, or if `source` is passed for the generated sample.
     """
@@ -120,8 +120,8 @@ def _hub_directory(file: DataFile) -> str:
 def _download(url: str, part: Path, num_bytes: int, progress: bool) -> None:
     """Download a file over HTTP to `part`, and append to the bytes already in it.
 
-    After a broken connection, requests the rest again until a request yields no bytes. The file on
-    the server may change in between. The SHA-256 of the text detects that, so ETag and date are not
+    After a broken connection, requests the remaining bytes until a request yields none. If the file
+    on the server changes in between, the SHA-256 of the text detects it, so ETags and dates are not
     compared.
 
     Args:
@@ -144,7 +144,7 @@ def _download(url: str, part: Path, num_bytes: int, progress: bool) -> None:
             del headers["Range"]
         try:
             with requests.get(url, headers=headers, stream=True, timeout=_PATIENCE) as answer:
-                if answer.status_code == 416 and held:  # range not satisfiable: it is complete
+                if answer.status_code == 416 and held:  # range not satisfiable: file complete
                     return
                 if answer.status_code not in (200, 206):
                     raise DownloadError(f"cannot fetch {url}: HTTP status {answer.status_code}")
@@ -165,7 +165,7 @@ def _download(url: str, part: Path, num_bytes: int, progress: bool) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    """Return why a download failed. The libraries wrap the original exception several times."""
+    """Describe why a download failed. The libraries wrap the original exception several times."""
     import urllib3
 
     cause: BaseException | None = error

@@ -46,7 +46,7 @@ def list_files(
     """Return the status of every split of every dataset.
 
     Args:
-        data_dir: Data directory, which does not need to exist. Defaults to the one that
+        data_dir: Data directory, which does not need to exist. Defaults to the directory that
             `data_directory` returns.
         verify: Compute the SHA-256 of local files, at about a gigabyte per second.
 
@@ -82,7 +82,7 @@ def list_files(
 def _state(
     file: DataFile, path: Path | None, directory: Path, verified: bool | None
 ) -> tuple[int, str]:
-    """Return the number of local bytes of a text, and a description of its state."""
+    """Return how many bytes of a text are stored locally, and a description of its state."""
     packed, part = directory / f"{file.name}.gz", part_of(directory / file.download_name)
     if path is not None:
         found = path.stat().st_size

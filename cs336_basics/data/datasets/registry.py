@@ -28,7 +28,7 @@ class DataFile:
     repository: str | None = None
     """Dataset repository on the Hugging Face hub. None for a generated text."""
     compressed: bool = False
-    """Whether the file in the repository is NAME.gz."""
+    """Whether the file in the repository is compressed, as NAME.gz."""
     other_names: tuple[str, ...] = ()
     """Other file names for the text or an extract from it."""
 
@@ -38,7 +38,7 @@ class DataFile:
         return f"{self.name}.gz" if self.compressed else self.name
 
     def found_in(self, directory: Path) -> Path | None:
-        """Return the path of the text, or of an extract, in a directory. None if missing."""
+        """Return the path of the text or an extract in a directory, or None if there is neither."""
         paths = (directory / name for name in (self.name, *self.other_names))
         return next((path for path in paths if path.is_file()), None)
 
@@ -148,7 +148,7 @@ def dataset_path(name: str, split: str, data_dir: str | os.PathLike[str] | None 
     Args:
         name: Name of the dataset, a key of `DATASETS`.
         split: Name of the split, "train" or "valid".
-        data_dir: Data directory. Defaults to the one that `data_directory` returns.
+        data_dir: Data directory. Defaults to the directory that `data_directory` returns.
 
     Raises:
         FileNotFoundError: If the file is not in the data directory. The message includes the

@@ -1,9 +1,9 @@
 """The embedded sample corpus: children's stories from a seeded generator.
 
 A story is a plot whose slots are filled with random words. The plots and words are in the text
-files in `stories/`. A seed gives the same bytes on every platform and Python version, because the
-random numbers come from SHAKE-128 and all choices use integer arithmetic. The generator does not
-use the `random` module, floating point, or the order of sets.
+files in `stories/`. The same seed gives the same bytes on every platform and Python version,
+because the random numbers come from SHAKE-128 and all choices use integer arithmetic. The generator
+does not use the `random` module, floating point, or the order of sets.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Story:
         self.cast: dict[str, Entry] = {}
 
     def pick(self, options: Sequence[T]) -> T:
-        """Return a random option. With up to a few thousand, the choice is nearly uniform."""
+        """Return a random option. The choice is nearly uniform among a few thousand."""
         return options[self.draw() * len(options) >> 16]
 
     def entry(self, role: str) -> Entry:

@@ -80,7 +80,7 @@ def parse_template(text: str) -> Template:
 
 
 def _parse_sequence(tokens: list[str], start: int) -> tuple[Template, int]:
-    """Parse up to the next `|` or `]` of this level, and return the template and its end index."""
+    """Parse up to the next `|` or `]` at this level, and return the template and its end index."""
     template: Template = []
     while start < len(tokens) and tokens[start] not in ("|", "]"):
         token = tokens[start]

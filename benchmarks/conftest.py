@@ -36,7 +36,7 @@ def pytest_addoption(parser):
         "--max-seconds",
         type=float,
         default=DEFAULT_SECONDS,
-        help="stop slower trainers after this time and extrapolate (default: %(default)s)",
+        help="stop slower trainers after this many seconds and extrapolate (default: %(default)s)",
     )
 
 

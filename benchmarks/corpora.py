@@ -1,7 +1,8 @@
 """Find the texts to measure: TinyStories, OpenWebText, or the embedded sample.
 
-The directory is `CS336_DATA`, or `data/` if that is not set. It may contain the course's files or
-extracts of them under shorter names. A corpus is shown with its size, on which speeds depend.
+The directory is `CS336_DATA`, or `data/` if the variable is not set. It may contain the course's
+files, or extracts of them under shorter names. Each corpus is shown with its size, because speeds
+depend on it.
 """
 
 import hashlib
@@ -21,8 +22,8 @@ FILES = {
     "tinystories": ["TinyStoriesV2-GPT4-train.txt", "tinystories_train.txt"],
     "owt": ["owt_train.txt", "owt_sample.txt"],
 }
-# A task that every trainer completes: `naive` takes about a minute for a vocabulary of this size on
-# this many bytes of each corpus.
+# A task that every trainer completes: with this vocabulary size and this many bytes of each corpus,
+# `naive` takes about a minute.
 COMMON_VOCAB_SIZE = 2_000
 COMMON_BYTES = {"tinystories": 10_000_000, "owt": 500_000, "sample": 5_000_000}
 SAMPLE_BYTES = 10_000_000
@@ -44,7 +45,7 @@ class Corpus:
 
     @cached_property
     def text(self):
-        """The first MOST_CHARACTERS, enough to measure an encoder."""
+        """The first MOST_CHARACTERS characters, enough to measure an encoder."""
         with open(self.path, encoding="utf-8", newline="") as file:
             return file.read(MOST_CHARACTERS)
 
@@ -60,8 +61,7 @@ def data_directory():
 def find_corpora(max_bytes, path=None):
     """Return the corpora that exist, each cut to at most `max_bytes` (0 means all).
 
-    If there is none, return the embedded sample. With `path`, this file is the only
-    corpus.
+    If no corpus exists, return the embedded sample. With `path`, return only that file.
     """
     if path is not None:
         return [Corpus(path.stem, head_of(path, max_bytes))]
@@ -70,7 +70,7 @@ def find_corpora(max_bytes, path=None):
 
 
 def common_corpora(path=None):
-    """Return the texts that every trainer can complete, or the start of `path`."""
+    """Return the texts on which every trainer can finish, or the start of `path`."""
     if path is not None:
         return [Corpus(path.stem, head_of(path, COMMON_BYTES["owt"]))]
     found = [
@@ -92,7 +92,7 @@ def corpus_paths():
 
 
 def sample_file(num_bytes):
-    """Write the embedded sample to a file, unless it exists; return the path."""
+    """Write the embedded sample to a file unless the file exists, and return its path."""
     CACHE.mkdir(exist_ok=True)
     path = CACHE / f"sample-{num_bytes}.txt"
     if not path.exists():

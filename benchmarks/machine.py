@@ -1,4 +1,4 @@
-"""Describe the machine, measure the peak memory of a process, run scripts in new processes."""
+"""Describe the machine, measure the peak memory of a process, and run scripts in new processes."""
 
 import json
 import os
@@ -17,7 +17,7 @@ PAGES = (
     ROOT / "docs" / "profiling.md",
     ROOT / "docs" / "stages.md",
 )
-"""Pages with generated blocks: tables, lines of the source, and the worked example."""
+"""Pages with generated blocks: tables, source code, and the worked example."""
 
 
 def machine_info():
@@ -53,7 +53,7 @@ def cpu_model():
 def peak_memory_of_this_process():
     """Return the peak resident memory in bytes."""
     try:
-        # VmHWM, not ru_maxrss: on Linux, ru_maxrss starts with the memory of the parent process.
+        # VmHWM, not ru_maxrss: on Linux, ru_maxrss starts at the memory of the parent process.
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024

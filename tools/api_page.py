@@ -1,7 +1,8 @@
-"""Write docs/api.md, every public name with its signature: `python -m tools.api_page`.
+"""Write docs/api.md, which lists every public name with its signature: `python -m tools.api_page`.
 
-A name is public if it is in `__all__` of the package or of one of its folders. Run this command
-after you change a signature or the first line of a docstring; a test compares the page.
+A name is public if it is in the `__all__` of the package or one of its folders. Run this command
+after you change a signature or the first line of a docstring. A test checks that the page is up to
+date.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def render() -> str:
 
 
 def modules() -> Iterator[ModuleType]:
-    """Yield the folders with public names, in the order of the work, and then the package."""
+    """Yield the folders with public names in workflow order, and then the package."""
     found = [
         importlib.import_module(name)
         for _, name, is_package in pkgutil.walk_packages(
@@ -99,7 +100,7 @@ def methods_of(cls: type, shown: set[int]) -> Iterator[tuple[str, object]]:
 
 
 def signature(name: str, value: Callable[..., object]) -> str:
-    """Return a signature, on several lines if it is long."""
+    """Return a signature, split over several lines if it is long."""
     text = f"{name}{parameters(value)}"
     if len(text) <= WIDTH:
         return text
@@ -117,7 +118,7 @@ def parameters(value: Callable[..., object]) -> str:
 
 
 class Annotation(str):
-    """An annotation that is shown without quotes."""
+    """An annotation, shown without quotes."""
 
     def __repr__(self) -> str:
         return str(self)

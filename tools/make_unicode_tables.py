@@ -1,15 +1,15 @@
 """Write unicode_tables.hpp, unicode_cases.hpp, unicode_symbols.hpp and unicode_sets.txt.
 
-The files contain the Unicode properties as `regex` defines them. The first three are the classes
-and cases of characters and the set of symbols, for the scanners of the named patterns. The last
-contains the sets that other split patterns can use.
+The files contain the Unicode properties as `regex` defines them. The first three contain the
+classes and cases of characters and the set of symbols, for the scanners of the named patterns. The
+last contains the sets that other split patterns can use.
 
     python -m tools.make_unicode_tables
 
 The compiled scanner must split text exactly as the reference splitter does. Therefore, the tables
 come from the `regex` module and not from Python's `unicodedata`, whose Unicode version differs. Run
-this command again when the pinned version of `regex` changes; a test compares the tables with the
-module.
+this command again when the pinned version of `regex` changes; a test compares the tables with
+`regex`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SETS = {
     "space": r"\s",
     "word": r"\w",
 }
-"""name -> expression of the sets in unicode_sets.txt."""
+"""Name -> regular expression, for the sets in unicode_sets.txt."""
 
 OTHER, LETTER, NUMBER, SPACE = range(4)
 _CLASS_PATTERNS = {LETTER: r"\p{L}+", NUMBER: r"\p{N}+", SPACE: r"\s+"}
@@ -141,7 +141,7 @@ def _numbered(patterns: dict[int, str]) -> np.ndarray:
 
 
 def property_sets() -> dict[str, list[int]]:
-    """Return the bounds of the sets in unicode_sets.txt by name, from the installed `regex`.
+    """Return set name -> bounds, for the sets in unicode_sets.txt, from the installed `regex`.
 
     Surrogates belong only to `Cs`, because encodable text has no surrogates.
     """
@@ -232,7 +232,7 @@ def _blocks(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _distinct_blocks(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the same, but with the blocks as rows of 64 numbers."""
+    """Return the same as `_blocks`, but with the blocks as rows of 64 numbers."""
     distinct, block_of = np.unique(numbers.reshape(-1, BLOCK_SIZE), axis=0, return_inverse=True)
     used = int(np.flatnonzero(numbers)[-1]) // BLOCK_SIZE + 1
     return block_of.ravel()[:used], distinct

@@ -1,14 +1,14 @@
 """Benchmark encoding, from the simplest implementation to the fastest, and decoding.
 
 1. `every merge`: tries every merge of the vocabulary on every word
-2. `ranks`: merges the pair of lowest rank in a word (`reference.py`)
-3. `cached words`: the same on ids, once per distinct word (`python_encoder.py`)
+2. `ranks`: merges the pair with the lowest rank in a word (`reference.py`)
+3. `cached words`: the same, but on ids and once per distinct word (`python_encoder.py`)
 4. `compiled, no cache`: scans and merges in C++ (`encoder.hpp`)
 5. `compiled`: adds a word cache in C++
 
-tiktoken and tokenizers are measured beside them. All use one vocabulary, trained on the corpus
-itself, and must return the ids of the reference before they are timed. `peers/encoding.py` measures
-whole processes, threads and files.
+tiktoken and tokenizers are measured for comparison. All encoders use one vocabulary, trained on the
+corpus, and must return the same ids as the reference before they are timed. `peers/encoding.py`
+measures whole processes, threads and files.
 """
 
 import tempfile
@@ -99,7 +99,7 @@ def tiktoken_of(learned):
 
 
 def with_tokenizers(learned):
-    """Encode documents in threads, the fastest way to use its interface."""
+    """Encode documents in threads, the fastest way to use tokenizers."""
     tokenizers = pytest.importorskip("tokenizers")
     with tempfile.TemporaryDirectory() as directory:
         Tokenizer(*learned, [EOT]).save(directory)

@@ -1,4 +1,4 @@
-"""Benchmark the scanner in one thread: SIMD levels and compiled patterns, for several scripts."""
+"""Benchmark the scanner in one thread: SIMD levels and compiled patterns, on several scripts."""
 
 import pytest
 

@@ -4,7 +4,7 @@
    same bytes as an uninterrupted run, on the readable and on the compiled path.
 2. Memory: the prediction of `estimate` is within 10 % of the peak of a run.
 3. Speed: tokens/s and model FLOP utilization of the readable and the fast path, for the TinyStories
-   shape and for 124 M parameters. The batch is halved until it fits.
+shape and for a model with 124 M parameters. The batch is halved until it fits.
 
 Without a GPU, it prints a message and exits. `--device cpu --shapes tiny --batch-size 4` runs the
 same steps on a CPU.
@@ -79,7 +79,7 @@ def main():
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=["tinystories", "124m"])
     parser.add_argument("--batch-size", type=int, help="default: 512 for tinystories, 64 for 124m")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=20, help="steps of a round")
+    parser.add_argument("--steps", type=int, default=20, help="number of steps per round")
     options = parser.parse_args()
     if options.device.startswith("cuda") and not torch.cuda.is_available():
         print("skipped: torch finds no GPU on this machine")
@@ -98,7 +98,7 @@ def main():
                 break
             except torch.OutOfMemoryError:
                 torch.cuda.empty_cache()
-                print(f"{shape}: a batch of {batch_size} does not fit; trying half of it")
+                print(f"{shape}: a batch of {batch_size} does not fit; trying half the size")
                 batch_size //= 2
         report(shape, batch_size, device, speeds, fast)
 

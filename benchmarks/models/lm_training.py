@@ -8,13 +8,13 @@ python -m benchmarks.models.lm_training --device cuda --batch-size 64 --shape gp
 Measures float32 and, where the device has instructions for it, bfloat16. All implementations start
 from the same weights, read the same batches and clip their gradients. Before anything is timed, the
 fast path and transformers must return the loss of the readable path. The implementations take turns
-step by step, so that other load on the machine affects all of them, and ratios are those of
-consecutive steps. Peak memory is measured in a process of its own for each.
+step by step, so that other load on the machine affects all of them, and ratios compare consecutive
+steps. The peak memory of each is measured in a separate process.
 
 The fast path is the choice of `--fast auto` for a long run. The peer is LlamaForCausalLM, compiled,
 with scaled dot-product attention, in the same precision (bfloat16 by autocast). It runs with
-torch's default AdamW and again with the fused AdamW, which the fast path uses too. On a CPU, all
-keep freed memory, as `python -m cs336_basics.train` does.
+torch's default AdamW and again with the fused AdamW, which the fast path also uses. On a CPU, all
+implementations keep freed memory, as `python -m cs336_basics.train` does.
 """
 
 import argparse
@@ -112,7 +112,7 @@ class Peer:
 
     def loss(self, x, y):
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
-            # Without shift_labels, it would drop one position per row and copy the logits.
+            # Without shift_labels, the model would drop one position per row and copy the logits.
             return self.compiled(input_ids=x, labels=y, shift_labels=y, use_cache=False).loss
 
     def step(self, x, y):
@@ -145,7 +145,7 @@ def random_batch(shape, batch_size, device, step):
 
 
 def measure(shape, batch_size, device, precision, rounds, kinds):
-    """Check the losses; return kind -> seconds of each step, and the fast path."""
+    """Check the losses, and return kind -> seconds of each step, and the fast path."""
     make = implementations(shape, batch_size, device, precision)
     runs = {kind: make[kind]() for kind in kinds}
     fast = runs["fast"]
@@ -176,7 +176,7 @@ def measure(shape, batch_size, device, precision, rounds, kinds):
 
 
 def peak_memory(kind, shape, batch_size, device, precision):
-    """Take two steps of one implementation; return the peak memory of this process in bytes."""
+    """Take two steps with one implementation, and return this process's peak memory in bytes."""
     run = implementations(shape, batch_size, device, precision)[kind]()
     for step in range(2):
         run.step(*random_batch(shape, batch_size, device, step))
@@ -240,13 +240,13 @@ def report(shape, batch_size, device, seconds, peaks, fast):
         print(f"  {line}")
     flops = flops_per_token(fast.config.model)
     tokens = batch_size * SHAPES[shape].context_length
-    print("How many times as fast the fast path is: median, lower quartile and minimum")
+    print("Speedup of the fast path: median, lower quartile and minimum")
     print(
         f"{'':<20}{'ms/step':>10}{'tokens/s':>11}{'median':>9}{'quartile':>10}{'minimum':>9}"
         f"{'peak MB':>10}{'MFU':>8}"
     )
     for kind, values in seconds.items():
-        # Ratios of consecutive steps: the load on the machine changes.
+        # Compare consecutive steps, because the load on the machine changes.
         ratios = [other / own for other, own in zip(values, seconds["fast"], strict=True)]
         quartile = statistics.quantiles(ratios, n=4)[0] if len(ratios) > 1 else ratios[0]
         precision = "float32" if kind == "readable" else fast.config.precision

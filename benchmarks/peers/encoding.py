@@ -5,18 +5,19 @@
 
 TOKENIZER is a directory with a tokenizer.json, or with GPT-2's vocab.json and merges.txt. Every run
 is a separate process, which loads the tokenizer and the text and encodes it five times. The first
-pass is cold, because the word cache is empty. The median of the others is the warm time. With one
-thread, the process may use one core only. The encoders alternate, so that other load on the machine
-affects all of them.
+pass is cold, because the word cache is empty. The median of the other passes is the warm time. With
+one thread, the process may use only one core. The encoders take turns, so that other load on the
+machine affects all of them.
 
-- `memory`: from bytes in memory to one NumPy array. tiktoken and tokenizers receive text that was
-  decoded before. With several threads, they and gigatoken receive documents that were split before.
+- `memory`: from bytes in memory to one NumPy array. tiktoken and tokenizers receive decoded text.
+  With several threads, they and gigatoken receive separate documents. Decoding and splitting are
+  not timed.
 - `file`: from a file to a token file. The other libraries have no token files, so this program
   saves their ids as `encode_file` does: to a temporary file that is synchronized and renamed.
-- `lists`, `arrays`: from texts of `--characters` to a list or an array per text. For `tokenizers`,
-  this includes making them from the results of `encode_batch`.
+- `lists`, `arrays`: from texts of `--characters` characters to a list or an array per text. For
+  `tokenizers`, the time includes making them from the results of `encode_batch`.
 
-Ids are compared by their hash. Slow encoders encode only the first `--slow-bytes`.
+Ids are compared by their hash. Slow encoders encode only the first `--slow-bytes` bytes.
 """
 
 import argparse
@@ -102,7 +103,7 @@ def tokenizers(directory, threads):
         documents = with_separator(data.decode().split(EOT), EOT)
         return lambda: np.concatenate([e.ids for e in tokenizer.encode_batch(documents)])
 
-    def array_of(result):  # 0.23 has lists only
+    def array_of(result):  # version 0.23 returns only lists
         return result.ids_array if hasattr(result, "ids_array") else np.array(result.ids)
 
     return {
@@ -119,7 +120,7 @@ SLOW = ("tiktoken", "tokenizers")
 
 
 def with_separator(documents, separator):
-    """Append the separator to all documents but the last."""
+    """Append the separator to all documents except the last."""
     return [document + separator for document in documents[:-1]] + documents[-1:]
 
 
@@ -207,11 +208,11 @@ def run(name, mode, path, threads, options):
 
 
 def compare(path, mode, threads, options):
-    """Run the encoders alternately and print a table."""
+    """Run the encoders in turn and print a table."""
     able = ENCODERS if mode in ("memory", "file") else BATCHES
     names = ["ours", *(name for name in able if name != "ours" and name in options.encoders)]
     with tempfile.TemporaryDirectory() as scratch:
-        # The text of slow encoders ends with a document.
+        # Cut the text for slow encoders at the end of a document.
         data = Path(path).read_bytes()[: options.bytes]
         cut = data.rfind(EOT.encode(), 0, options.slow_bytes)
         part = data if len(data) <= options.slow_bytes or cut < 0 else data[: cut + len(EOT)]

@@ -3,16 +3,17 @@
     pip install -r benchmarks/peers/peers.txt
     python -m benchmarks.peers.training FILE [FILE ...] --vocab-size 32000 --threads 2 --rounds 5
 
-Every run is a new process, `training_run.py`. The tables show the seconds of the call, the seconds
-of the process up to the result of the call (with the start of Python and the imports), and the peak
-memory. The trainers alternate, so that other load on the machine affects all of them. Documents in
-the files end with `<|endoftext|>`.
+Every run is a new process, `training_run.py`. The tables show the time of the call, the time from
+the start of the process to the result of the call (including imports), and the peak memory. The
+trainers take turns, so that other load on the machine affects all of them. Documents in the files
+end with `<|endoftext|>`.
 
 ffbpe with `tie_break="largest_content"` learns the same merges as this library. The others break
-ties differently (gigabpe, gigatoken and tokenizers by ids), so the table shows the share of common
-tokens. rustbpe and bpeasy have no special tokens and learn one token less. gigabpe counts the
-special token as text, and its vocabulary starts with only the bytes that occur, so it learns a few
-more merges. On text without special tokens, it learns the merges of `tie_break="huggingface"`.
+ties differently (gigabpe, gigatoken and tokenizers by ids), so the table shows the share of tokens
+in common. rustbpe and bpeasy have no special tokens and learn one token fewer. gigabpe counts the
+special token as text, and its vocabulary starts with only the bytes that occur in the text, so it
+learns a few more merges. On text without special tokens, it learns the merges of
+`tie_break="huggingface"`.
 """
 
 import argparse
@@ -54,7 +55,7 @@ def agreement(tokens, reference):
 
 
 def compare(path, vocab_size, threads, rounds, names):
-    """Run the trainers alternately; return a row for each."""
+    """Run the trainers in turn, and return a row for each."""
     runs = {name: [] for name in names}
     tokens = {}
     failed = {}

@@ -3,9 +3,9 @@
     python training_run.py START LIBRARY FILE VOCAB_SIZE THREADS PATTERN OUTPUT
 
 START is the `time.time()` right before the process was started. The output is JSON: `seconds` from
-the call to the library's result; `whole`, from START to this result, with the start of Python and
-the imports; `peak`, in bytes. The merged tokens are written to OUTPUT in hexadecimal, one per line;
-converting the result to tokens is not timed. Nothing but the library is imported before.
+the call to the library's result; `whole`, from START to this result, including imports; `peak`, in
+bytes. The merged tokens are written to OUTPUT in hexadecimal, one per line; converting the result
+to tokens is not timed. Only the library is imported before the measurement.
 """
 
 import json

@@ -12,11 +12,11 @@ vocab_size, stage). Recording a measurement replaces the measurement with the sa
 | `seconds` | list of the seconds of each round, in order |
 | `work`, `unit` | work of one round: a number of `MB` (10^6 bytes of text) or `merges` |
 | `phases` | phase of `BPE_Trainer.timings` -> list of the seconds of each round |
-| `peak_memory` | in bytes, of a process that does nothing else; None: not measured |
+| `peak_memory` | in bytes, of a process that does nothing else; None if not measured |
 | `words` | number of distinct words in the text |
-| `measured` | None for a completed run. Otherwise the work after which the run was stopped; then |
+| `measured` | None for a completed run, otherwise the work after which the run was stopped; then |
 | | `seconds` and `phases` are extrapolated (`extrapolation.py`), and tables mark them with `≈` |
-| `checkpoints` | `[merges, {phase: seconds so far}, {unit: work so far}]` of one run, ascending |
+| `checkpoints` | `[merges, {phase: seconds so far}, {unit: work so far}]` of one run, in order |
 | `is_peer` | True for another library, whose bar is grey in plots |
 | `note` | a remark for the reader, such as how results were compared; may be empty |
 | `machine`, `date`, `command` | where, when and how it was measured; set by `record` |
@@ -41,13 +41,13 @@ FILE = RESULTS / "measurements.json"
 
 COMPARISONS = (
     "merging",  # the merge loop alone: counted words in, merges out; unit merges
-    "end-to-end",  # the file in, the vocabulary out, counted as in the stage's time; unit MB
+    "end-to-end",  # the file in, the vocabulary out, counted as when the stage was new; unit MB
     "shipped",  # the same, counted natively, as every trainer does by default
     "counting",  # the file in, counted words out; unit MB
     "encoding",  # text in, ids out; unit MB
     "decoding",  # ids in, text out; unit MB
     "ablations",  # the merge loop with one idea changed; unit merges
-    "full-size",  # a generated text with the size and the word distribution of a whole corpus
+    "full-size",  # a generated text with the size and word distribution of a whole corpus
 )
 
 UNITS = ("MB", "merges")
@@ -55,7 +55,7 @@ UNITS = ("MB", "merges")
 
 @dataclass
 class Measurement:
-    """A row. The docstring of the module describes the fields."""
+    """A row of a table. The module docstring describes the fields."""
 
     comparison: str
     corpus: str
@@ -117,7 +117,7 @@ def read(path=FILE):
 
 
 def record(measurements, command, path=FILE):
-    """Write measurements to the file; measurements with other keys do not change.
+    """Write measurements to the file, and keep measurements with other keys.
 
     An extrapolated row does not replace a row that was measured further on the same machine.
     """
@@ -133,20 +133,20 @@ def record(measurements, command, path=FILE):
 
 
 def supersedes(new, old):
-    """Tell whether a row replaces another with its key, which may have been measured further."""
+    """Return whether a row replaces another row with the same key."""
     if old is None or not new.is_extrapolated or new.machine != old.machine:
         return True
     return old.is_extrapolated and new.measured >= old.measured
 
 
 def attach(benchmark, *measurements):
-    """Add rows to a benchmark of pytest-benchmark, which `pages.py` records."""
+    """Add rows to a pytest-benchmark benchmark, for `pages.py` to record."""
     rows = [asdict(row) for row in measurements]
     benchmark.extra_info.setdefault("measurements", []).extend(rows)
 
 
 def write(measurements, path=FILE):
-    """Replace the file: one line per row, numbers with six digits, without default values."""
+    """Replace the file, with one line per row, numbers with six digits, and no default values."""
     lines = [
         json.dumps(
             {key: rounded(value) for key, value in asdict(row).items() if value != DEFAULTS[key]},

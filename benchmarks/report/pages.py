@@ -3,10 +3,10 @@
     pytest benchmarks --benchmark-only --benchmark-json=benchmarks/results/latest.json
     python -m benchmarks.report.pages benchmarks/results/latest.json
 
-The results become rows of benchmarks/results/measurements.json, where they replace rows of the same
-task and stage. All tables go to benchmarks/results/tables.md, some also to the marked blocks of the
-PAGES. Each comparison has a plot in benchmarks/results. Without an argument, tables and plots are
-rewritten from the recorded rows.
+The results are stored as rows in benchmarks/results/measurements.json, where they replace rows with
+the same task and stage. All tables are written to benchmarks/results/tables.md, and some also to
+the marked blocks in the PAGES. Each comparison has a plot in benchmarks/results. Without an
+argument, tables and plots are rewritten from the recorded rows.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def rows_of(results):
 
 
 def write_all(root=ROOT):
-    """Write tables and plots; return the names of the files."""
+    """Write tables and plots, and return the names of the files."""
     results = root / "benchmarks" / "results"
     rows = measurements.read(results / measurements.FILE.name)
     results.mkdir(parents=True, exist_ok=True)

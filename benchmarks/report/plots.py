@@ -1,6 +1,7 @@
-"""Draw measurements as SVG files with real text, and without dates and random ids.
+"""Draw measurements as SVG files that contain text as text, and no dates or random ids.
 
-Panels are stacked and text is large, for narrow screens. The background is white, for dark pages.
+Panels are stacked and text is large to suit narrow screens. The background is white to suit dark
+pages.
 """
 
 import re
@@ -33,7 +34,7 @@ def pyplot():
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    # Text drawn as curves would be most of the file.
+    # Text drawn as curves would make up most of the file.
     plt.rcParams.update({
         "svg.hashsalt": "cs336_basics", "svg.fonttype": "none", "font.size": 12,
         "font.sans-serif": ["DejaVu Sans"], "hatch.linewidth": 0.6,
@@ -42,7 +43,7 @@ def pyplot():
 
 
 def plot_all(rows, directory=RESULTS):
-    """Draw every plot that has measurements; return the names of the files."""
+    """Draw every plot that has measurements, and return the names of the files."""
     drawn = []
     for name, draw in PLOTS.items():
         if draw(rows, directory / f"{name}.svg"):
@@ -109,7 +110,7 @@ def light(colour):
 
 
 def bar(axes, y, row, value, in_seconds):
-    """Draw the bar of a row, hatched if extrapolated, and write its value beside it."""
+    """Draw the bar of a row, hatched if extrapolated, and write its value next to it."""
     colour = "0.7" if row.is_peer else COLOURS.get(row.stage, "C0")
     text = time_text(value) if in_seconds else three_digits(value)
     axes.barh(
@@ -134,7 +135,7 @@ def finish_bars(axes):
 
 
 def growth(rows, path):
-    """Draw time over corpus size and over merges, for each corpus."""
+    """Draw time against corpus size and against merges, for each corpus."""
     rows = of_comparison(rows, "merging")
     corpora = [c for c in dict.fromkeys(t[0] for t in tasks(rows)) if has_growth(rows, c)]
     if not corpora:
@@ -174,7 +175,7 @@ def curve(axes, points, stage, label):
 
 
 def spaced(values, ratio):
-    """Return ascending values, each at least `ratio` times the one before."""
+    """Return ascending values, each at least `ratio` times the previous one."""
     kept = []
     for value in sorted(values):
         if not kept or value >= ratio * kept[-1]:

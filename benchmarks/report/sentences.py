@@ -1,8 +1,8 @@
-"""Sentences of the pages with a figure or a comparison, checked against the measurements.
+"""Check sentences with figures or comparisons on the pages against the measurements.
 
     python -m benchmarks.report.sentences
 
-prints the sentences that the measurements contradict.
+This command prints the sentences that the measurements contradict.
 """
 
 import re
@@ -28,7 +28,7 @@ def row(comparison, corpus, stage, vocab_size=None):
 
 
 def gains(comparison, stage, than, corpora=CORPORA, vocab_sizes=(None,)):
-    """Return how many times as fast a stage is as another, on each text and vocabulary."""
+    """Return how many times as fast as another a stage is, for each text and vocabulary."""
     return [
         measurements.faster(
             row(comparison, corpus, stage, size), row(comparison, corpus, than, size)
@@ -39,7 +39,7 @@ def gains(comparison, stage, than, corpora=CORPORA, vocab_sizes=(None,)):
 
 
 def shares(stage, phase):
-    """Return the share of a phase in the merge loop, on each text and vocabulary."""
+    """Return the share of a phase in the merge loop, for each text and vocabulary."""
     found = []
     for corpus in CORPORA:
         for size in SIZES:
@@ -56,7 +56,7 @@ def about(number, values, tolerance=0.1):
 
 
 def between(low, high, values):
-    """Whether two numbers are the lowest and the highest value, as a sentence rounds them."""
+    """Return whether two rounded numbers are the lowest and the highest value."""
     return about(low, [min(values)], 0.25) and about(high, [max(values)], 0.25)
 
 
@@ -64,7 +64,7 @@ def milliseconds(comparison, corpus, stage, vocab_size=None):
     return [1e3 * row(comparison, corpus, stage, vocab_size).median]
 
 
-# Page, a sentence as a regular expression, and what must be true of its groups.
+# Page, a sentence as a regular expression, and a condition on its groups.
 SENTENCES = [
     (
         "stages.md",

@@ -1,4 +1,4 @@
-"""Make Markdown tables from measurements, and fill the blocks of documents with them.
+"""Make Markdown tables from measurements, and fill blocks in documents with them.
 
 A block looks like this:
 
@@ -6,8 +6,8 @@ A block looks like this:
     ...
     <!-- /table -->
 
-Its name is a key of TABLES, or `stage: NAME` for a trainer. Every ratio in a table divides rates of
-equal work (`measurements.faster`). `≈` marks extrapolated figures.
+Its name is a key of TABLES, or `stage: NAME` for a trainer. Every ratio in a table is a ratio of
+rates for the same work (`measurements.faster`). `≈` marks extrapolated figures.
 """
 
 import re
@@ -33,17 +33,17 @@ PHASES = {
     "updating": "update",
     "building the vocabulary": "build",
 }
-"""Phase -> its column in a table."""
+"""Phase -> column heading."""
 LOOP_PHASES = tuple(PHASES)[1:]
 TEXTS = {"tinystories": "TinyStories", "owt": "OpenWebText", "sample": "embedded sample"}
 WHOLE_SIZES = (10_000, 32_000)
 SHARES = (1 / 32, 1 / 4)
-"""Shares of the merges from which whole runs are predicted, to check extrapolation."""
+"""Shares of the merges from which complete runs are predicted, to check extrapolation."""
 STAGE_NAMES = {
     STAGES[0]: f"{STAGES[0]}, the definition in Python",
     STAGES[-1]: f"**{STAGES[-1]}, the default**",
 }
-"""Longer names of stages in the summary."""
+"""Longer names of the stages, used in the summary."""
 SERIES = {
     "tinystories": (("everything counted again at every merge", "2,187 s"),),
     "owt": (
@@ -56,7 +56,7 @@ SERIES = {
         ("C++ with a heap", "206 - 258 s"),
     ),
 }
-"""Times of the public series on the whole corpora, on 64 cores."""
+"""Times that the public series reports for the whole corpora, on 64 cores."""
 PYTHON_STAGES = ("naive", "incremental", "heap")
 NOTHING = ["*Not measured yet; run `make stages`.*"]
 BLOCK = re.compile(r"(<!-- table: ([^>]+?) -->\n).*?(<!-- /table -->)", re.DOTALL)
@@ -77,7 +77,7 @@ def fill(document, rows):
 
 
 def lines_of(name, rows):
-    """Return the lines of a table, by its name."""
+    """Return the lines of the table with the given name."""
     if name.startswith("stage: "):
         return stage_table(rows, name.removeprefix("stage: ")) or NOTHING
     if name not in TABLES:
@@ -112,7 +112,7 @@ def three_digits(value):
 
 
 def seconds_text(seconds, is_extrapolated=False):
-    """Return the median of the rounds, with the smallest and the largest time."""
+    """Return the median time of the rounds, with the minimum and the maximum."""
     text = ("≈ " if is_extrapolated else "") + time_text(statistics.median(seconds))
     if len(seconds) == 1:
         return f"{text} (1 round)"
@@ -132,7 +132,7 @@ def shares_texts(row, phases):
 
 
 def times_text(row, than):
-    """Return the ratio of two rates, such as `×12`, or an empty text without a second row."""
+    """Return the ratio of two rates, such as `×12`, or "" if there is no second row."""
     if than is None:
         return ""
     mark = "≈ " if row.is_extrapolated or than.is_extrapolated else ""
@@ -187,10 +187,10 @@ def tasks(rows):
 
 
 def at(rows, task):
-    """Return stage -> row of a task: stages in their order, then other libraries, slowest first."""
+    """Return stage -> row for a task: the stages in order, then other libraries, slowest first."""
     found = [row for row in rows if (row.corpus, row.bytes, row.vocab_size) == task]
     ours = [row for row in found if not row.is_peer]
-    for order in (STAGES, COUNTING_STAGES):  # rows are in the order of recording
+    for order in (STAGES, COUNTING_STAGES):  # rows are in recording order
         if all(row.stage in order for row in ours):
             ours.sort(key=lambda row: order.index(row.stage))
     peers = sorted((row for row in found if row.is_peer), key=lambda row: row.rate)
@@ -205,7 +205,7 @@ def whole_tasks(rows):
 
 
 def common_tasks(rows):
-    """Return the task of each corpus that every stage completes."""
+    """Return the task that every stage completes, for each corpus."""
     candidates = [t for t in tasks(rows) if t[2] == COMMON_VOCAB_SIZE]
     return [
         min((t for t in candidates if t[0] == corpus), key=lambda t: abs(t[1] - wanted))
@@ -225,11 +225,11 @@ def before(found, stage):
 
 
 def pivot(rows, wanted, value):
-    """Return a table with a line per stage and a column per task."""
+    """Return a table with a row per stage and a column per task."""
     if not wanted:
         return []
     columns = [at(rows, task) for task in wanted]
-    # Show the stages of all tasks: CPUs differ in their SIMD levels.
+    # Show the stages of all tasks, because CPUs differ in their SIMD levels.
     stages = list(dict.fromkeys(stage for column in columns for stage in column))
     peers = {s for column in columns for s, row in column.items() if row.is_peer}
     stages.sort(key=lambda stage: stage in peers)
@@ -269,7 +269,7 @@ def phase_tables(rows, wanted, line="stage"):
 
 
 def phase_table(found, line):
-    """Return the header and the lines of the table of a task.
+    """Return the header and the lines of the table for a task.
 
     Args:
         found: Stage -> row.
@@ -296,7 +296,7 @@ def phase_table(found, line):
 
 
 def printed_phases(rows):
-    """What `train-bpe --trainer heap` printed: the phases, on the smallest text of the web."""
+    """The phases, as `train-bpe --trainer heap` prints them, for the smallest web text."""
     found = [r for r in of_comparison(rows, "shipped") if (r.corpus, r.stage) == ("owt", "heap")]
     found = [row for row in found if row.vocab_size == COMMON_VOCAB_SIZE]
     if not found:
@@ -308,7 +308,7 @@ def printed_phases(rows):
 
 
 def end_to_end(rows):
-    """Times from the file to the vocabulary, counted as in the stage's time and as shipped."""
+    """Times from file to vocabulary, counted as when the stage was new and as shipped."""
     counted, shipped = of_comparison(rows, "end-to-end"), of_comparison(rows, "shipped")
     wanted = whole_tasks(counted)
     lines = []
@@ -331,7 +331,7 @@ def end_to_end(rows):
 
 
 def summary(rows):
-    """Training and encoding, with other libraries: the first and the last completed task."""
+    """Training and encoding, with other libraries, on the first and the last completed task."""
     columns = []
     for comparison, wanted in (("end-to-end", completed_tasks), ("encoding", largest_tasks)):
         found = of_comparison(rows, comparison)
@@ -379,7 +379,7 @@ def largest_tasks(rows):
 
 
 def growth(rows):
-    """Exponents of the growth in time, and memory, of each stage."""
+    """Growth of each stage: the exponents for time, and the memory."""
     found = of_comparison(rows, "merging")
     body = []
     for corpus in dict.fromkeys(t[0] for t in tasks(found)):
@@ -413,7 +413,7 @@ def growth_series(rows, corpus, stage):
     for row in own:
         if row.bytes != whole:
             continue
-        for merges, phases, _ in row.checkpoints:  # from one run, so that the curve never falls
+        for merges, phases, _ in row.checkpoints:  # all from one run, so that the curve never falls
             by_merges.setdefault(merges, sum(phases.values()))
         if not row.checkpoints and not row.is_extrapolated:
             by_merges[row.work] = row.median
@@ -437,7 +437,7 @@ def checked_extrapolations(rows):
     """Predict completed runs from their start.
 
     Yields (row, share, checkpoint, seconds): the last checkpoint within this share of the merges,
-    and the time of the run as extrapolated from there.
+    and the time of the run, extrapolated from that checkpoint.
     """
     longest = {}
     for row in of_comparison(rows, "merging"):
@@ -470,7 +470,7 @@ def extrapolated(rows):
 
 
 def full_size(rows):
-    """Times of the public series on 64 cores, beside the stages on this machine."""
+    """Times of the public series on 64 cores, and of the stages on this machine."""
     lines = []
     rows = of_comparison(rows, "full-size")
     for task in tasks(rows):
@@ -487,7 +487,7 @@ def full_size(rows):
 
 
 def stage_table(rows, stage):
-    """The cost per merge of a stage, the shares of its phases, and its gain."""
+    """A stage: its cost per merge, the shares of its phases, and its gain."""
     if stage not in STAGES:
         raise ValueError(f"stage must be one of {', '.join(STAGES)}, got {stage!r}")
     found = of_comparison(rows, "merging")
@@ -508,7 +508,7 @@ def stage_table(rows, stage):
 
 
 def machine(rows):
-    """When, where and by which commands the rows were measured."""
+    """The dates, machine and commands of the measurements."""
     lines = []
     for name in dict.fromkeys(row.machine for row in rows):
         own = [row for row in rows if row.machine == name]

@@ -1,4 +1,4 @@
-"""Tables that `pytest benchmarks --benchmark-only` prints after its run."""
+"""Tables that `pytest benchmarks --benchmark-only` prints at the end."""
 
 import textwrap
 
@@ -34,12 +34,12 @@ def section(title):
 
 
 def training(found, merging, shipped):
-    """Return the lines of a task: times, rates, gains, phases and memory; other libraries last.
+    """Return the lines for a task: times, rates, gains, phases, memory. Other libraries are last.
 
     Args:
-        found: Stage -> row from the file to the vocabulary, counted as in the stage's time.
+        found: Stage -> row from file to vocabulary, counted as when the stage was new.
         merging: Stage -> row of the merge loop.
-        shipped: Stage -> row from the file to the vocabulary, counted natively.
+        shipped: Stage -> row from file to vocabulary, counted natively.
     """
     first = next(iter(found.values()))
     header = ["", "time", "merges/s", "×before", "×first", *tables.PHASES.values(), "MB"]
@@ -64,7 +64,7 @@ def training(found, merging, shipped):
 
 
 def rates(found):
-    """Return the lines of a task: times, rates and gains; other libraries last."""
+    """Return the lines for a task: times, rates and gains. Other libraries are last."""
     first = next(iter(found.values()))
     body = []
     for stage, row in found.items():

@@ -1,13 +1,13 @@
-"""Measure what each part of a stage gains, by changing one idea of the merge loop at a time.
+"""Measure the gain from each idea in the merge loop, by changing one idea at a time.
 
     python -m benchmarks.stages.ablations                                  # all variants
     python -m benchmarks.stages.ablations --only heap memoryview           # some of them
-    python -m benchmarks.stages.ablations --rounds 3 --no-record           # measure, keep the rows
+    python -m benchmarks.stages.ablations --rounds 3 --no-record           # do not record the rows
 
 From `heap` to `memoryview` and on to `native`, several things change at once. Each variant here
-changes one thing. The variants alternate, each round in a new process. Times are of the merge loop,
-and are kept only if all variants learn the same merges. The rows go to measurements.json;
-`report/pages.py` makes the table `ablations` from them.
+changes one thing. The variants alternate, and each round runs in a new process. Only the merge loop
+is timed, and times are kept only if all variants learn the same merges. The rows go to
+measurements.json; `report/pages.py` makes the table `ablations` from them.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from benchmarks.corpora import CACHE, find_corpora
 from benchmarks.report.measurements import Measurement, record
 from benchmarks.stages import trainer_run, training_rows
 
-# variant -> trainer, omitted parts of the native loop, what is new in this variant
+# variant -> trainer, omitted parts of the native loop, and the change in this variant
 VARIANTS = {
     "heap": ("heap", (), ""),
     "memoryview": ("memoryview", (), "flat arrays, linked occurrences instead of scanning words"),
@@ -36,7 +36,7 @@ LONG_WORD = 200_000
 """Size in bytes of the text with one long word."""
 
 ON_LONG_WORD = ("memoryview", "native")
-"""Variants that are measured on one long word, which Python would scan for every merge."""
+"""Variants that are measured on one long word. Python code would scan the word for every merge."""
 
 
 def main():
@@ -57,7 +57,7 @@ def main():
 
 
 def measure(variants, corpus, path, vocab_size, rounds):
-    """Return the rows of a text.
+    """Return the rows for a text.
 
     Raises:
         AssertionError: If the variants learn different merges.
@@ -93,7 +93,7 @@ def row(name, corpus, path, vocab_size, answers):
 
 
 def one_long_word():
-    """Write a file with one word of random letters; return its path."""
+    """Write a file with one word of random letters, and return its path."""
     CACHE.mkdir(exist_ok=True)
     path = CACHE / f"one-word-{LONG_WORD}.txt"
     letters = np.random.default_rng(0).integers(97, 123, LONG_WORD, np.uint8)

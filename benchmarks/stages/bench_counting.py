@@ -7,7 +7,7 @@ from benchmarks.report.measurements import Measurement, attach
 from benchmarks.stages.counting import SLOW, STAGES
 
 SLOW_BYTES = 100_000_000
-"""The stages in Python count at most this many bytes. Their rate hardly depends on the size."""
+"""Maximum number of bytes for the stages in Python, whose rate hardly depends on the size."""
 
 
 @pytest.mark.parametrize("stage", STAGES)

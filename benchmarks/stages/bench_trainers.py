@@ -1,11 +1,11 @@
-"""Benchmark the trainers, from the file to the vocabulary, beside other libraries.
+"""Benchmark the trainers and other libraries, from the file to the vocabulary.
 
 Every round is a new process, `trainer_run.py`, which measures its own time (without its start) and
-peak memory. A time is kept only if the merges equal those of another trainer.
+peak memory. A time is kept only if another trainer learns the same merges.
 
-- `test_all_stages_to_their_end`: a text and a vocabulary size that all stages complete.
-- `test_whole_corpus`: 10,000 and 32,000 tokens. A stage is stopped after `--max-seconds` and its
-  time extrapolated, which tables mark with `≈`. `make stages` measures longer.
+- `test_all_stages_to_their_end`: a text and a vocabulary size for which all stages finish.
+- `test_whole_corpus`: 10,000 and 32,000 tokens. A stage is stopped after `--max-seconds`, and its
+  time is extrapolated. Tables mark extrapolated times with `≈`. `make stages` measures longer.
 """
 
 import os
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.benchmark(timer=measured_clock)
 
 
 def replay(benchmark, seconds):
-    """Report the seconds of rounds that were run before to pytest-benchmark."""
+    """Report the seconds of completed rounds to pytest-benchmark."""
     left = iter(seconds)
 
     def advance():
@@ -49,7 +49,7 @@ def replay(benchmark, seconds):
 
 @cache
 def answers_of(stage, path, targets, max_seconds):
-    """Run a stage up to the last target, a number of merges; return the checked answers."""
+    """Run a stage up to the last target, a number of merges, and return the checked answers."""
     request = training_rows.request(stage, path, targets, max_seconds=max_seconds)
     rounds = ROUNDS if stage in trainer_run.UNSTOPPABLE else 1
     answers = [trainer_run.run(request) for _ in range(rounds)]
@@ -58,7 +58,7 @@ def answers_of(stage, path, targets, max_seconds):
 
 
 def measure(benchmark, stage, corpus, vocab_size, vocab_sizes, max_seconds=1e9):
-    # A run in Python has a checkpoint at each size; a compiled loop only at its end.
+    # A run in Python has a checkpoint at each size, a compiled loop only at its end.
     sizes = [vocab_size] if stage in trainer_run.UNSTOPPABLE else vocab_sizes
     targets = tuple(size - training_rows.FIRST_MERGE for size in sizes)
     answers = answers_of(stage, corpus.path, targets, max_seconds)

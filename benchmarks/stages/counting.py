@@ -1,7 +1,7 @@
 """The stages of counting. All return the same counts.
 
 Each stage is a function of a path that returns the counts: a backend of `count_words`, with one or
-several workers, or with one level of SIMD instructions.
+several workers, or at one SIMD level.
 """
 
 from functools import partial
@@ -42,4 +42,4 @@ STAGES = {
 """Name -> function of a path, from the simplest to the fastest."""
 
 SLOW = ("regex", "regex, processes", "serial", "processes")
-"""Stages in Python, which count only the first part of a text of gigabytes."""
+"""Stages in Python, which count only the first part of a large text."""

@@ -1,20 +1,23 @@
-"""Extrapolate the time of a stopped run: its cost per unit of work, times the remaining work.
+"""Extrapolate the time of a stopped run as its cost per unit of work times the remaining work.
 
-The cost of a merge changes as training goes on. Words become shorter, so `naive` counts less. Pairs
-become rarer, so an update touches less. The number of pairs, which `incremental` searches, grows
-and falls again. A trend of seconds alone does not show this. But a fast run (`work_profile`) counts
-the work of each later merge exactly, and the cost of a unit of work hardly changes. The cost is
-measured, for each phase, over the last half of the merges that were run.
+The cost of a merge changes as training goes on. Words become shorter, so `naive` counts fewer
+symbols. Pairs become rarer, so an update touches fewer words. The number of pairs, which
+`incremental` searches, first grows and then falls. The times of the first merges do not show these
+changes. However, a fast run (`work_profile`) counts the work of each later merge exactly, and the
+cost of a unit of work hardly changes. For each phase, the cost is measured over the last half of
+the merges that were run.
 
-A checkpoint is `[merges, {phase: seconds so far}, {unit: work so far}]`; checkpoints ascend.
+A checkpoint is `[merges, {phase: seconds so far}, {unit: work so far}]`. Checkpoints are in
+ascending order.
 
-Work is counted in these units, as sums from the first merge on:
+Work is counted in these units, cumulatively from the first merge:
 
-- `symbols`: symbols of all words, whose pairs `naive` counts for every merge.
+- `symbols`: symbols in all words. `naive` counts their pairs for every merge.
 - `words`: these symbols plus the number of words. `naive` rebuilds every word.
-- `pairs`: distinct pairs, which `naive` and `incremental` compare to find the maximum.
-- `entries`: heap entries popped and pushed, by which `heap` finds the maximum.
-- `touched`: symbols of the words that contain the pair, which `incremental` and `heap` update.
+- `pairs`: distinct pairs. `naive` and `incremental` compare them to find the maximum.
+- `entries`: heap entries that `heap` pops and pushes to find the maximum.
+- `touched`: symbols in the words that contain the pair. `incremental` and `heap` update these
+  words.
 """
 
 import warnings
@@ -27,7 +30,7 @@ from cs336_basics import TRAINERS
 CHECKPOINTS_PER_DOUBLING = 4
 UNITS = ("symbols", "words", "pairs", "entries", "touched")
 
-# stage -> phase -> unit of its work; a phase that ends before the first merge has none.
+# stage -> phase -> unit of work. A phase that ends before the first merge has no unit.
 WORK = {
     "naive": {
         "counting pairs": "symbols", "finding the maximum": "pairs", "updating": "words"
@@ -79,7 +82,7 @@ def checkpoint_merges(targets):
 
 
 def work_at(profile, num_merges):
-    """Return unit -> work up to a number of merges, interpolated between those of a profile."""
+    """Return unit -> work up to a number of merges, interpolated in a profile."""
     merges = [0, *(number for number, _ in profile)]
     return {
         unit: float(np.interp(num_merges, merges, [0, *(work[unit] for _, work in profile)]))
@@ -88,12 +91,12 @@ def work_at(profile, num_merges):
 
 
 def extrapolated(stage, checkpoints, work):
-    """Return phase -> seconds after more merges than were measured.
+    """Return phase -> seconds of a complete run, extrapolated from its start.
 
     Args:
         stage: A key of WORK.
-        checkpoints: Checkpoints of the run, up to its stop.
-        work: Unit -> work of all merges.
+        checkpoints: Checkpoints of the run, up to where it was stopped.
+        work: Unit -> work for all merges.
     """
     last, seconds, done = checkpoints[-1]
     earlier = [c for c in checkpoints if c[0] <= last / 2]
@@ -107,5 +110,5 @@ def extrapolated(stage, checkpoints, work):
 
 
 def exponent(sizes, seconds):
-    """Return the slope in a log-log plot: the power of the size that the seconds follow."""
+    """Return the exponent k for which seconds ~ size ** k, the slope in a log-log plot."""
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])

@@ -1,10 +1,11 @@
-"""Measure training on texts with the size of whole corpora, or extrapolate it.
+"""Measure or extrapolate the time of training on texts as large as whole corpora.
 
-`generated_text.py` writes the texts. On the text like TinyStories, every stage is measured, for at
-most `max_seconds`. The text like OpenWebText has too many distinct words for the stages in Python:
-there, only `native` and the merge loop of `memoryview` are measured. For the other stages, the time
-of the merge loop on the sample of OpenWebText is scaled by the number of distinct words, to the
-power in the table `growth`. `memoryview` and `native` show the error of this fit.
+`generated_text.py` writes the texts. On the text that resembles TinyStories, every stage is
+measured for at most `max_seconds`. The text that resembles OpenWebText has too many distinct words
+for the stages in Python. On this text, only `native` and the merge loop of `memoryview` are
+measured. For the other stages, the time of the merge loop on the sample of OpenWebText is scaled by
+the number of distinct words to the power in the table `growth`. The measured times of `memoryview`
+and `native` show the error of this fit.
 
 Counting in Python is measured on the first part of the text and extrapolated at that rate.
 """
@@ -27,11 +28,11 @@ MEASURED = {
 """Corpus -> stages whose merge loop is run."""
 
 COUNTED_BYTES = 100_000_000
-ROUNDS = 3  # of `native`; the first run on a new file takes up to 1.5 times as long
+ROUNDS = 3  # for `native`, whose first run on a new file takes up to 1.5 times as long
 
 
 def measure(path, corpus, max_seconds):
-    """Return stage -> answers of its rounds, for the stages in MEASURED, and "rates".
+    """Return stage -> answers for its rounds, for the stages in MEASURED, and "rates".
 
     Raises:
         AssertionError: If two stages learn different merges.
@@ -61,13 +62,13 @@ def rows(measured, corpus, num_bytes, merging):
     Args:
         measured: Result of `measure`.
         num_bytes: Size of the text.
-        merging: Rows of the comparison `merging`, from which to extrapolate.
+        merging: Rows of the comparison `merging`, to extrapolate from.
     """
     found = []
     num_words = measured["native"][0]["words"]
     loops = {stage: loop_seconds(measured, stage, corpus) for stage in MEASURED[corpus]}
     fits = {stage: merge_loop_fit(merging, stage, corpus, num_words) for stage in tables.STAGES}
-    # How far the truth is from the fit where it is known: the fits of other stages are as far off.
+    # The error of the fit where the time is known. The fits of other stages may be as far off.
     factors = [
         loops[stage][0][0] / fits[stage]
         for stage in loops
@@ -105,7 +106,7 @@ def rows(measured, corpus, num_bytes, merging):
 
 
 def loop_seconds(measured, stage, corpus):
-    """Return the seconds of each round of a merge loop, and the merge of its stop or None."""
+    """Return the seconds of each round of a merge loop, and the merge where it stopped, or None."""
     target = VOCAB_SIZES[corpus] - training_rows.FIRST_MERGE
     seconds, stopped = [], None
     for answer in measured[stage]:

@@ -3,10 +3,10 @@
     python -m benchmarks.stages.generated_text owt_sized.txt
     python -m benchmarks.stages.generated_text tinystories_sized.txt --like tinystories
 
-Words are drawn letter by letter, like those of English stories. For web text, some are joined,
-capitalized or replaced by numbers. Their counts fall as in the corpus. They are in random order,
-with commas, full stops and line ends, and `<|endoftext|>` after every document. With the same
-version of NumPy, the same seed gives the same file.
+Words are drawn letter by letter and resemble the words of English stories. For web text, some are
+joined, capitalized or replaced by numbers. Their counts are distributed as in the corpus. The words
+are in random order, with commas, full stops and line ends, and `<|endoftext|>` after every
+document. With the same version of NumPy, the same seed gives the same file.
 """
 
 import argparse
@@ -26,10 +26,11 @@ LONGEST = 24
 
 
 def web_counts(num_words):
-    """Return counts, descending, that fall as in web text.
+    """Return descending counts, distributed as in web text.
 
-    Zipf's law, 1 / rank, for ten thousand words, and faster after them, so that about half of the
-    words occur once (Zipf 1949; the two regimes: Ferrer i Cancho and Sole 2001).
+    They follow Zipf's law, 1 / rank, for the first ten thousand words, then fall faster, so that
+    about half of the words occur once (Zipf 1949; Ferrer i Cancho and Sole 2001 for the two
+    regimes).
     """
     ranks = np.arange(1, num_words + 1)
     zipf = 2e8 / (ranks + 2.7)
@@ -38,10 +39,10 @@ def web_counts(num_words):
 
 
 def story_counts(num_words):
-    """Return counts, descending, that fall as in TinyStories.
+    """Return descending counts, distributed as in TinyStories.
 
     The logarithm of a word's share is interpolated between the ranks below. The shares come from
-    10.7 MB of TinyStories; the last word occurs once.
+    10.7 MB of TinyStories. The last word occurs once.
     """
     ranks = (1, 10, 100, 1_000, 3_000, 10_000, num_words)
     shares = (0.077, 0.0092, 0.0016, 7.4e-5, 1.2e-5, 4e-7, 2e-9)
@@ -57,25 +58,25 @@ class Profile:
     num_words: int  # distinct
     words_per_document: int
     counts: Callable
-    joined: float  # share of the words that are two words in one, a name or an address
+    joined: float  # share of the words that consist of two words, such as names or addresses
     capitals: float
-    shouting: float  # all letters are capitals
+    shouting: float  # share of the words in all capitals
     numbers: float
-    bare: float  # no space before the word
+    bare: float  # share of the words without a space before them
 
 
 PROFILES = {
     "owt": Profile(11_900_000_000, 6_600_000, 900, web_counts, 0.2, 0.25, 0.06, 0.1, 0.3),
-    # Distinct words grow with the text to the power 0.31 in the sample of 10.7 MB.
+    # In the 10.7 MB sample, the number of distinct words grows as the text size to the power 0.31.
     "tinystories": Profile(2_230_000_000, 60_000, 170, story_counts, 0, 0.2, 0.01, 0.005, 0.05),
 }
 
 
 def drawn_words(profile, seed=0):
-    """Return distinct words, as rows of bytes padded with zeros, and their counts, descending.
+    """Return distinct words as rows of bytes padded with zeros, and their descending counts.
 
-    Each letter depends on the two letters before it, as in the embedded sample, so that there is
-    something to merge.
+    Each letter depends on the two letters before it, as in the embedded sample, so that some pairs
+    are frequent.
     """
     num_words = profile.num_words
     rng = np.random.default_rng(seed)
@@ -90,14 +91,14 @@ def drawn_words(profile, seed=0):
         hashes, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
         rows = rows[first]
         times = np.bincount(inverse, times).astype(np.int64)
-    # A word that was drawn more often is more frequent.
+    # Words drawn more often are more frequent.
     rows = rows[np.argsort(-times, kind="stable")[:num_words]]
     return rows, np.maximum(1, profile.counts(num_words)).astype(np.int64)
 
 
 @cache
 def next_letters():
-    """Return a table: [letter before, letter, random byte] -> next letter, 0 for a word's edge."""
+    """Return a table: [previous letter, letter, random byte] -> next letter, or 0 at the edge."""
     seen = np.zeros((27, 27, 27)) + 0.02
     documents = sample_documents(seed=0)
     for _, document in zip(range(300), documents, strict=False):
@@ -115,7 +116,7 @@ def next_letters():
 def draw_words(rng, number, profile):
     table = next_letters()
     rows = np.zeros((number, LONGEST), np.uint8)
-    rows[:, 0] = 32  # a space, as most words have
+    rows[:, 0] = 32  # most words start with a space
     before = np.zeros(number, np.uint8)
     letter = np.zeros(number, np.uint8)
     ended = np.zeros(number, bool)
@@ -150,10 +151,10 @@ def hash_rows(rows):
 
 
 def word_table(profile, seed):
-    """Return the words as they stand in a text, the end of a document last, and summed counts."""
+    """Return the words as written, the document separator last, and the cumulative counts."""
     words, counts = drawn_words(profile, seed)
     rows = np.zeros((len(words) + 1, LONGEST + 2), np.uint8)
-    # A word without a leading space begins a line; otherwise it would join the word before.
+    # Words without a leading space start a line, so that they do not join the previous word.
     begins_line = words[:, 0] != ord(" ")
     rows[:-1, :LONGEST] = words
     rows[:-1][begins_line, 1 : LONGEST + 1] = words[begins_line]
@@ -193,8 +194,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("output")
     parser.add_argument("--like", choices=PROFILES, default="owt")
-    parser.add_argument("--bytes", type=int, help="default: as many as the corpus has")
-    parser.add_argument("--words", type=int, help="distinct words; default: as the corpus has")
+    parser.add_argument("--bytes", type=int, help="default: the size of the corpus")
+    parser.add_argument("--words", type=int, help="distinct words (default: as in the corpus)")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     profile = PROFILES[options.like]

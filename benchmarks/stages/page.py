@@ -1,9 +1,9 @@
-"""Fill the PAGES with lines of the source and with the worked example.
+"""Fill the PAGES with source code and the worked example.
 
     python -m benchmarks.stages.page
 
     <!-- source: FILE NAME -->     a function or class; NAME may be Class.method
-    <!-- example: STAGE -->        the stage's data after two merges of the course's example
+    <!-- example: STAGE -->        the stage's data after two merges in the course's example
     <!-- /source -->, <!-- /example -->
 
 `tests/benchmarks/test_page.py` fails if a page is out of date. (`benchmarks/report` fills the
@@ -22,7 +22,7 @@ EXAMPLE = re.compile(r"(<!-- example: (\S+) -->\n).*?(<!-- /example -->)", re.DO
 
 WORDS = {b"low": 5, b"lower": 2, b"widest": 3, b"newest": 6}
 MERGES = 2
-"""Merges before the drawing: (s, t) and (e, st)."""
+"""Number of merges before the drawing: (s, t) and (e, st)."""
 
 
 def main():
@@ -41,7 +41,7 @@ def fenced(text, language):
     return f"```{language}\n{text.strip(chr(10))}\n```\n"
 
 
-# --- lines of the source -------------------------------------------------------------------------
+# --- source code ---------------------------------------------------------------------------------
 
 
 def source(file, name):
@@ -70,7 +70,7 @@ def end_of(lines, start):
     while end < len(lines) and (not lines[end] or indent_of(lines[end]) > indent):
         end += 1
     closing = lines[end].strip() if end < len(lines) else ""
-    if closing.startswith(")"):  # the parameters have lines of their own
+    if closing.startswith(")"):  # the parameters are on separate lines
         return end_of(lines, end)
     return end + (closing == "}")
 

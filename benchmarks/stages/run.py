@@ -3,15 +3,15 @@
     CS336_DATA=/directory/with/corpora make stages
     python -m benchmarks.stages.run [--max-seconds 1800] [--full-bytes N]
 
-First it runs the stages in Python, one per core, the slowest first. Then it runs, one at a time,
-the compiled stages, counting, encoding, the other libraries that are installed (peers/peers.txt),
-ablations, and generated texts with the sizes of TinyStories and OpenWebText. A time is kept only if
-the merges equal those of another trainer. A stage is stopped after `--max-seconds`, and its time
-extrapolated (`extrapolation.py`). If the command is interrupted, run it again to resume. Without
-corpora, it measures the embedded sample.
+First, the stages in Python run, one per core, the slowest first. Then the rest runs, one job at a
+time: the compiled stages, counting, encoding, the installed libraries from peers/peers.txt,
+ablations, and generated texts as large as TinyStories and OpenWebText. A time is kept only if
+another trainer learns the same merges. A stage is stopped after `--max-seconds`, and its time is
+extrapolated (`extrapolation.py`). If the command is interrupted, run it again to resume. If no
+corpora are found, the embedded sample is measured.
 
-One run of a Python stage on a text serves several rows: it records its time at checkpoints, so the
-run to 32,000 tokens contains those to 2,000 and 10,000.
+One run of a Python stage on a text provides several rows. It records its time at checkpoints, so
+the run to 32,000 tokens includes the results for 2,000 and 10,000 tokens.
 """
 
 import argparse
@@ -44,22 +44,22 @@ from cs336_basics._support.files import write_json
 
 DEFAULT_CORPUS_BYTES = 2_300_000_000
 VOCAB_SIZES = (COMMON_VOCAB_SIZE, 10_000, 32_000)
-GROWTH_STEPS = 5  # sizes, each half of the one before
+GROWTH_STEPS = 5  # sizes, each half of the previous one
 COMPILED_VOCAB_SIZES = (1_000, 2_000, 4_000, 10_000, 16_000, 32_000)
-# On a larger text, the compiled stages have one round, and Python counts only this much.
+# On a larger text, the compiled stages run for one round, and Python counts only this much.
 LARGE_BYTES = 100_000_000
 PROGRAMS = ("stages.ablations", "stages.traces", "stages.page")
 
-# To predict the time of a run: seconds per merge and byte of distinct words on an Intel Xeon, and
-# the seconds of everything but the trainers.
+# Used to predict the time of a run: seconds per merge and byte of distinct words on an Intel Xeon,
+# and the seconds for everything except the trainers.
 COST = {"naive": 2e-7, "incremental": 2e-8, "heap": 1e-9, "memoryview": 5e-11, "native": 2e-11}
-FULL_SECONDS_PER_BYTE = 3e-8  # writing a text with the size of a whole corpus, training on it
+FULL_SECONDS_PER_BYTE = 3e-8  # writing a text as large as a whole corpus, and training on it
 OTHER_SECONDS = 900  # counting, encoding, other libraries, ablations, traces
 
 
 @dataclass(frozen=True)
 class Job:
-    """Rounds of one stage on one text, up to the last of several numbers of merges."""
+    """The rounds of one stage on one text, up to the last of several targets."""
 
     stage: str
     corpus: str
@@ -113,7 +113,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--max-seconds", type=float, default=1800, metavar="SECONDS",
-        help="stop a run after this time and extrapolate (default: %(default)s)",
+        help="stop a run after this many seconds and extrapolate (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--corpus-bytes", type=int, default=DEFAULT_CORPUS_BYTES, metavar="N",
@@ -137,7 +137,7 @@ def say(text):
 
 
 def settings_of(options, corpora):
-    """Return the settings that must not change for an interrupted run to resume."""
+    """Return the settings that must be the same when an interrupted run is resumed."""
     return {
         "machine": measurements.machine_name(), "corpora": [str(corpus) for corpus in corpora],
         "max_seconds": options.max_seconds,
@@ -193,7 +193,7 @@ def plan(corpora):
 
 
 def sizes_of_full_texts(options, corpora):
-    """Return corpus -> bytes of its generated text, if the disk has room for it."""
+    """Return corpus -> size of its generated text, if the disk has room for it."""
     sizes = {}
     free = shutil.disk_usage(options.full_directory).free
     for corpus in corpora:
@@ -213,7 +213,7 @@ def sizes_of_full_texts(options, corpora):
 
 
 def say_plan(slow, alone, finished, options, corpora, full_bytes):
-    """Print how long the run will take; sort the slow jobs, longest first."""
+    """Print how long the run will take, and sort the slow jobs, longest first."""
     symbols = {path: sum(map(len, trainer_run.words_of(path)))
                for path in {job.path for job in slow + alone}}  # fmt: skip
 
@@ -236,9 +236,9 @@ def say_plan(slow, alone, finished, options, corpora, full_bytes):
 
 
 def run_all(jobs, num_at_once, finished, options):
-    """Run the jobs that are not finished, several at once, in the order given."""
+    """Run the unfinished jobs in the given order, several at once."""
     todo = [job for job in jobs if job.name not in finished]
-    for job in todo:  # first the references for comparison and extrapolation
+    for job in todo:  # the references for comparison and extrapolation come first
         if job.targets:
             training_rows.expected_merges(job.path)
             training_rows.profile_of(job.path)
@@ -253,7 +253,7 @@ def run_all(jobs, num_at_once, finished, options):
 
 
 def run_job(job, options):
-    """Run a job and check its merges; return the answers without the merges."""
+    """Run a job, check its merges, and return the answers without the merges."""
     request = training_rows.request(
         job.stage, job.path, job.targets, count=job.count, max_seconds=options.max_seconds
     )
@@ -264,7 +264,7 @@ def run_job(job, options):
 
 
 def result_of(answers):
-    """Return a text with the fastest round."""
+    """Describe the fastest round."""
     if not answers[0]["checkpoints"]:
         return f"counted in {min(a['counting'] for a in answers):,.2f} s"
     seconds = min(sum(a["checkpoints"][-1][1].values()) for a in answers)
@@ -272,7 +272,7 @@ def result_of(answers):
 
 
 def record_training(slow, fast, counted, finished):
-    """Record the rows of `merging`, `end-to-end` and `shipped`; return their keys."""
+    """Record the rows of `merging`, `end-to-end` and `shipped`, and return their keys."""
     rows = []
     for job in slow + fast:
         head = head_of(job.path, LARGE_BYTES)
@@ -296,7 +296,7 @@ def record(rows):
 
 
 def run_pytest(finished, options):
-    """Measure counting and encoding; return the keys of their rows."""
+    """Measure counting and encoding, and return the keys of their rows."""
     name = "counting and encoding"
     if name not in finished:
         with tempfile.TemporaryDirectory() as directory:
@@ -315,7 +315,7 @@ def run_pytest(finished, options):
 
 
 def run_peers(corpora, finished):
-    """Measure other libraries from the file to the vocabulary; return the keys of their rows."""
+    """Measure other libraries from file to vocabulary, and return the keys of their rows."""
     keys = set()
     for corpus in corpora:
         for vocab_size in VOCAB_SIZES[1:]:
@@ -347,13 +347,13 @@ def run_programs(finished):
         say(f"{name} ...")
         command = [sys.executable, "-m", f"benchmarks.{name}"]
         if subprocess.run(command, check=False, cwd=ROOT).returncode:
-            say(f"{name} failed; its results do not change")
+            say(f"{name} failed; its results are unchanged")
         else:
             finished[name] = True
 
 
 def run_full_size(sizes, finished, options):
-    """Measure the texts with the sizes of whole corpora; return the keys of their rows."""
+    """Measure the texts as large as whole corpora, and return the keys of their rows."""
     keys = set()
     for corpus, size in sizes.items():
         name = f"text like {corpus}, {size:,} bytes"
@@ -370,7 +370,7 @@ def run_full_size(sizes, finished, options):
 
 
 def keep_only(recorded):
-    """Drop the rows of earlier runs from the comparisons that this run measured."""
+    """Drop rows recorded by earlier runs from the comparisons that this run measured."""
     measured = {key[0] for key in recorded}
     measurements.write([
         row for row in measurements.read()

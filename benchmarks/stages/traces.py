@@ -1,9 +1,10 @@
-"""Draw docs/work_per_merge.svg: how the work of a merge falls as training goes on.
+"""Draw docs/work_per_merge.svg, which shows how the work per merge falls during training.
 
     python -m benchmarks.stages.traces
 
 Every stage learns the same merges from the same text and records a trace. The upper plot shows the
-symbols that a merge reads, the lower plot its time. Points are medians of consecutive merges.
+number of symbols that a merge reads, and the lower plot shows its time. Each point is the median of
+consecutive merges.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from cs336_basics import TRAINERS
 PLOT = ROOT / "docs" / "work_per_merge.svg"
 POINTS = 24
 STYLES = {"heap": (0, (4, 2))}
-"""`heap` reads as many symbols as `incremental`; dashes keep the line below visible."""
+"""`heap` reads as many symbols as `incremental`; a dashed line keeps the line below it visible."""
 
 
 def main():
@@ -75,7 +76,7 @@ def draw(traces, corpus):
 
 
 def binned(values, first):
-    """Return the position and the median of each bin. Bins grow by a constant factor.
+    """Return the position and the median of each bin. Bin sizes grow by a constant factor.
 
     Args:
         values: One value for each merge.

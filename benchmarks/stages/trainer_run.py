@@ -7,9 +7,10 @@ The parent starts `python trainer_run.py` with a request and receives an answer,
              max_seconds, omit (parts of the native loop), merges (the file to write the merges to)
     answer:  counting, shipped, checkpoints, learned, words, peak_memory
 
-The words are counted twice: as in the stage's time (`COUNTING`), in `counting` seconds, and
-natively, as every trainer does by default, in `shipped` seconds. The merge loop then starts from
-the counts and stops after the last target or after `max_seconds` (see `extrapolation.py`).
+The words are counted twice: `counting` is the time of the method that was used when the stage was
+new (`COUNTING`), and `shipped` is the time of native counting, the default of every trainer. The
+merge loop then starts from the counts and stops after the last target or after `max_seconds` (see
+`extrapolation.py`).
 """
 
 import contextlib
@@ -29,7 +30,7 @@ from cs336_basics.bpe.recorder import PHASES
 from cs336_basics.pretokenization import Splitter, WordCounts, count_words
 
 LOOP_PHASES = PHASES[1:-1]
-"""All phases but the counting of words. The last key of the timings is the total."""
+"""All phases except counting words. The last key of the timings is the total."""
 
 COUNTING = {
     "naive": "regex",
@@ -38,16 +39,16 @@ COUNTING = {
     "memoryview": "processes",
     "native": "native, threads",
 }
-"""Stage -> the stage of counting from its time."""
+"""Trainer stage -> the counting stage of the same period."""
 
 SHIPPED = "native, threads"
-"""The default stage of counting, for every trainer."""
+"""The default counting stage of every trainer."""
 
 UNSTOPPABLE = ("memoryview", "native")
 """Stages whose compiled merge loop cannot be stopped."""
 
 FEWEST_MERGES = 16
-"""A run is not stopped before this merge, because fewer show no trend."""
+"""A run is not stopped before this merge, because fewer merges show no trend."""
 
 
 class Stop(Exception):
@@ -97,9 +98,9 @@ def watched(stage, watch):
 
 
 def learn(stage, word_counts, targets, work, max_seconds=1e9, omit=()):
-    """Run a merge loop; return its checkpoints and the merges.
+    """Run a merge loop, and return its checkpoints and the merges.
 
-    The last checkpoint is the end of the run. A compiled loop has only this one.
+    The last checkpoint is the end of the run. A compiled loop has no other checkpoint.
     """
     vocab_size = 257 + targets[-1]
     if stage in UNSTOPPABLE:
@@ -123,7 +124,7 @@ def words_of(path):
 
 
 def warm_up(stage):
-    """Run a small text, so that late imports are not timed."""
+    """Train on a small text first, so that late imports are not timed."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "text.txt"
         path.write_text("low lower newest widest " * 20)
@@ -168,7 +169,7 @@ def answer(request):
 
 
 def run(request):
-    """Run a request in a new process; return the answer with the merges."""
+    """Run a request in a new process, and return the answer with the merges."""
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "merges.txt"
         result = in_new_process(__file__, json.dumps({**request, "merges": str(file)}))

@@ -1,6 +1,6 @@
-"""Make rows of `merging`, `end-to-end` and `shipped` from the answers of `trainer_run.py`.
+"""Make rows for `merging`, `end-to-end` and `shipped` from the answers of `trainer_run.py`.
 
-A time is kept only if the merges equal those of another trainer.
+A time is kept only if another trainer learns the same merges.
 """
 
 import statistics
@@ -33,7 +33,7 @@ def request(stage, path, targets, *, count=True, max_seconds=1e9, omit=()):
 
 @cache
 def profile_of(path):
-    """Return the work of the merges of a text; see `extrapolation.py`."""
+    """Return the work for each merge of a text. See `extrapolation.py`."""
     return work_profile(trainer_run.words_of(path), checkpoint_merges([MOST_MERGES]))
 
 
@@ -48,7 +48,7 @@ def expected_merges(path):
 
 
 def check(stage, path, answers):
-    """Compare the merges of answers with those of other trainers.
+    """Check that the answers and other trainers have the same merges.
 
     Raises:
         AssertionError: If they differ.
@@ -64,13 +64,13 @@ def check(stage, path, answers):
 
 
 def rows(stage, corpus, path, answers, target, counted=()):
-    """Return the rows of a target: the merge loop alone, and from the start if counting was timed.
+    """Return the rows for a target: the merge loop and, if counting was timed, the whole training.
 
     Args:
         corpus: Name of the text.
         answers: One checked answer per round.
-        target: Number of merges, more than the text has if its pairs end before.
-        counted: Answers with the seconds of counting, if `answers` have none.
+        target: Number of merges. It may exceed the number of merges in the text.
+        counted: Answers with the seconds of counting, if `answers` does not have them.
     """
     work = len(expected_merges(path)[:target])
     num_bytes = path.stat().st_size
@@ -101,7 +101,7 @@ def rows(stage, corpus, path, answers, target, counted=()):
         counting = [answer[key] for answer in counted or answers]
         if None in counting:
             continue
-        if len(counting) != len(loop):  # measured apart, with another number of rounds
+        if len(counting) != len(loop):  # measured separately, with a different number of rounds
             counting = [statistics.median_low(counting)] * len(loop)
         found.append(Measurement(
             comparison=comparison, seconds=[a + b for a, b in zip(counting, loop, strict=True)],

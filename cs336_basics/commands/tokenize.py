@@ -51,7 +51,7 @@ class Options(Checked):
         """Check that at most one task was given."""
         super().__post_init__()
         if self.ids + self.count + (self.merges is not None) > 1:
-            raise ValueError("--ids, --count and --merges are mutually exclusive; pass only one")
+            raise ValueError("--ids, --count and --merges are mutually exclusive; pass one")
         if self.merges is not None and self.file:
             raise ValueError(
                 f"--merges takes no FILE, got {short_repr(self.file[0])}; quote the word"

@@ -30,8 +30,7 @@ def as_options(values: Mapping[str, Any]) -> list[str]:
 def write_report(
     out: Path, groups: Sequence[Group], command: Sequence[str], newest: Experiment
 ) -> None:
-    """Write report.md about the runs so far, and the figure of each group that contains the newest
-    run.
+    """Write report.md about the runs so far, and the figures that contain the newest run.
 
     Args:
         out: Output directory, with the runs in `runs/`.

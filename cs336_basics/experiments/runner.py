@@ -21,8 +21,7 @@ from cs336_basics.training.start import Resumption, check_start, create_run, ope
 from cs336_basics.training.trainer import NonFiniteLossError
 
 _MACHINE_VALUES = ("device", "num_workers")
-"""Values that may change when the experiments continue, because the results do not depend on
-them."""
+"""Values that may change when the experiments continue, because they do not affect the results."""
 
 
 def run_experiments(

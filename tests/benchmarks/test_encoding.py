@@ -1,4 +1,4 @@
-"""Runs of the comparison with other libraries: every mode returns the same ids."""
+"""The comparison with other libraries: every mode returns the same ids."""
 
 import argparse
 import hashlib

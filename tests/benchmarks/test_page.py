@@ -1,4 +1,4 @@
-"""Source lines and worked examples on the pages match the code."""
+"""Source code and worked examples on the pages match the library."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a benchmark run prints: every stage with its phases, within the width of a terminal."""
+"""The output of a benchmark run: every stage with its phases, no wider than a terminal."""
 
 from benchmarks.report import tables, terminal
 from benchmarks.report.measurements import Measurement

@@ -1,4 +1,4 @@
-"""Runs of the comparison with other libraries: results, and what is timed."""
+"""The comparison with other libraries: its results, and the operations that it times."""
 
 import subprocess
 import sys
@@ -28,7 +28,7 @@ def test_a_run_reports_times_and_memory_and_writes_the_tokens(text_file, tmp_pat
 
 
 def test_only_the_library_is_imported_before_the_clock_starts():
-    # Other imports would be part of the times of other libraries.
+    # Other imports would count towards the times of other libraries.
     code = "import sys, benchmarks.peers.training_run; print(*sorted(sys.modules))"
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)

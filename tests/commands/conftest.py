@@ -23,7 +23,7 @@ def no_plots():
 
 @pytest.fixture
 def tiny(tmp_path, monkeypatch):
-    """Write the configuration of a one-second run to a new current directory; return its name."""
+    """Write the configuration of a one-second run to a new directory, and return its name."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tiny.yaml").write_text(TINY)
     return "tiny.yaml"

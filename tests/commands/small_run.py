@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def command(name):
-    """Return a function that runs a command with given words and returns its exit status."""
+    """Return a function that runs a command with the given words and returns its exit status."""
     return lambda words: main([name, *words])
 
 

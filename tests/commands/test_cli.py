@@ -145,7 +145,7 @@ for command in {list(COMMANDS)}:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-# Closed and full standard streams: the command still finishes its work.
+# A command finishes its work even if standard streams are closed or full.
 
 
 @pytest.fixture(scope="module")

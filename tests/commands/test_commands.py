@@ -122,7 +122,8 @@ def test_an_invalid_value_is_a_one_line_error(line, named, capsys):
     assert re.search(named, error_of(capsys, command))
 
 
-# Without torch, matplotlib and safetensors: help pages, commands that need none, error messages.
+# Without torch, matplotlib and safetensors: help pages, error messages, and commands that need none
+# of them.
 
 PROGRAM = """
 import contextlib, io, json, sys

@@ -1,4 +1,4 @@
-"""`python -m cs336_basics compare`: its table, its JSON, and its options."""
+"""`python -m cs336_basics compare`: its table, JSON output and options."""
 
 import json
 import re

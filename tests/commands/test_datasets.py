@@ -1,4 +1,4 @@
-"""`python -m cs336_basics datasets list`: its table and its JSON."""
+"""`python -m cs336_basics datasets list`: its table and JSON output."""
 
 import json
 

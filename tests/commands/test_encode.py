@@ -1,4 +1,4 @@
-"""`python -m cs336_basics encode`: its output, its statistics and its errors."""
+"""`python -m cs336_basics encode`: its output, statistics and errors."""
 
 from __future__ import annotations
 

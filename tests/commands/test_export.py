@@ -30,7 +30,7 @@ MODEL = ModelConfig(
 
 
 def make_run(directory, model_config=MODEL):
-    """Write a run with untrained models as checkpoints 1 and 2, metrics and data records."""
+    """Write a run with metrics, data records, and untrained models as checkpoints 1 and 2."""
     run = RunDirectory(directory)
     run.checkpoints.mkdir(parents=True)
     run.data.mkdir()

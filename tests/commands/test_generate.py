@@ -122,7 +122,7 @@ def test_the_cache_does_not_change_the_text(run, capsys):
 
 
 def answers(monkeypatch, *lines):
-    """Make `input` return these lines, or raise those that are exceptions."""
+    """Make `input` return the given lines, and raise the ones that are exceptions."""
     left = iter(lines)
 
     def ask(_prompt):

@@ -13,7 +13,7 @@ from tests.tokenizer.examples import small_tokenizer
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    """Write an input with a symbolic and a hard link, another file, and a tokenizer."""
+    """Write an input file, a symbolic and a hard link to it, another file, and a tokenizer."""
     monkeypatch.chdir(tmp_path)
     Path("text.txt").write_text("the cat sat " * 50)
     Path("link.txt").symlink_to("text.txt")

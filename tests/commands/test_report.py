@@ -1,4 +1,4 @@
-"""`python -m cs336_basics report`: its files and its errors."""
+"""`python -m cs336_basics report`: its files and errors."""
 
 import re
 from pathlib import Path

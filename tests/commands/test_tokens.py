@@ -1,4 +1,4 @@
-"""`python -m cs336_basics tokens` and `prune`: their lines and files."""
+"""`python -m cs336_basics tokens` and `prune`: their output and files."""
 
 import numpy as np
 import pytest

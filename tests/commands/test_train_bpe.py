@@ -1,4 +1,4 @@
-"""`python -m cs336_basics train-bpe`: its files, its messages and its options."""
+"""`python -m cs336_basics train-bpe`: its files, messages and options."""
 
 import ast
 import csv
@@ -232,7 +232,7 @@ def test_the_training_of_a_tokenizer_is_continued(text_file, tmp_path, capsys):
     found = Tokenizer.from_directory(first)
     assert found.special_tokens == [EOT, "<|user|>"]
     assert found.special_token_id("<|user|>") == 280
-    several = ["--special-token", EOT, "<|user|>"]  # both after one option
+    several = ["--special-token", EOT, "<|user|>"]  # both values after one option
     assert main([*then, "--output", str(tmp_path / "several"), *several]) == 0
     assert Tokenizer.from_directory(tmp_path / "several").hash() == found.hash()
 

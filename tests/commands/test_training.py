@@ -1,7 +1,7 @@
 """Training runs that are killed, interrupted by signals or damaged, and then resumed.
 
-Runs to be killed are separate processes. Other runs use the process of the tests, because importing
-torch in a new process takes seconds.
+Runs that are killed are separate processes. Other runs use the process of the tests, because
+importing torch in a new process takes seconds.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def wait_for_rows(process, run, count):
 
 
 def wait_for_a_save(process, run):
-    """Wait until the run is writing a checkpoint; return False if it ends before."""
+    """Wait until the run is writing a checkpoint. Return False if it ends first."""
     deadline = time.monotonic() + 120
     while process.poll() is None and time.monotonic() < deadline:
         if list(Path(run, "checkpoints").glob(".step_*.tmp")):
@@ -87,19 +87,19 @@ def never_stopped(tmp_path_factory):
 def run_to_the_end(*words):
     threads = torch.get_num_threads()
     assert main(list(words)) == 0
-    torch.set_num_threads(threads)  # the command changed it
+    torch.set_num_threads(threads)  # the command changed the number
 
 
 def run_with_kills(path, seed, kills):
-    """Start a run, kill it at random moments, resume it each time, and finally let it end.
+    """Start a run, kill and resume it at random moments, and finally let it end.
 
-    The first kill is during data preparation, and the others during training. Every second kill is
-    during the writing of a checkpoint.
+    The first kill is during data preparation, and the others during training. Every second kill
+    happens while a checkpoint is written.
     """
     moments = random.Random(seed)
     (path / "config.yaml").write_text(KILL_CONFIG)
     run = path / "run"
-    # Number of rows of a run: the first step, logged steps, evaluations.
+    # Number of metrics rows of a run: the first step, logged steps and evaluations.
     rows = 1 + KILL_STEPS // 2 + KILL_STEPS // 30
     words = ["--config", str(path / "config.yaml")]
     for number, at in enumerate([0, *sorted(moments.randrange(1, rows) for _ in range(kills - 1))]):
@@ -130,7 +130,7 @@ def test_many_kills_do_not_change_the_run(tmp_path, never_stopped, seed):
 @pytest.mark.parametrize(
     "signals",
     [
-        # test_cli.py tests SIGINT alone.
+        # A single SIGINT is tested in test_cli.py.
         [(signal.SIGTERM, 143, 10)],
         pytest.param([(signal.SIGINT, 130, 5), (signal.SIGTERM, 143, 15)], marks=pytest.mark.slow),
     ],
@@ -225,7 +225,7 @@ class TestResume:
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """Return a function that mounts a file system with given options below the directory."""
+    """Return a function that mounts a file system with the given options in the directory."""
     disk = tmp_path / "disk"
     disk.mkdir()
 

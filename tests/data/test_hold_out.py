@@ -27,7 +27,7 @@ def divide(corpus, directory, fraction=0.1, report=lambda line: None):
 
 
 def texts_of(corpus):
-    """Return the texts in a corpus: each row, or each file of plain text."""
+    """Return the texts in a corpus: one for each row or each plain text file."""
     texts = []
     for file in corpus.files:
         for block in read_texts(corpus, file, Splitter(special_tokens=[END])):
@@ -44,7 +44,7 @@ def json_lines(rows, blank=""):
 
 
 def write_rows(directory, name, rows):
-    """Write rows to a file in the format of its name; return the options for its Corpus."""
+    """Write rows to a file in the format of its extension. Return the options for its Corpus."""
     path = directory / name
     if ".csv" in name:
         table = io.StringIO()

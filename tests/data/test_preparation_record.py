@@ -1,4 +1,4 @@
-"""A stage runs once, again if its files changed, and fails if its inputs changed."""
+"""A stage runs once, runs again if its files changed, and fails if its inputs changed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cs336_basics.data.preparation_record import Stages, read_records
 
 
 def make(directory, inputs, texts=("a", "b")):
-    """Run a stage with two output files; return its report without the time."""
+    """Run a stage with two output files, and return its report without the time."""
     lines = []
     outputs = [directory / "a.txt", directory / "b.txt"]
 

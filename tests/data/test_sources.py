@@ -89,7 +89,7 @@ def test_training_on_rows_with_validation_on_plain_text(tiny, rows):
 
 @pytest.fixture
 def token_files(tiny, rows):
-    """Write two token files, the first with document starts; return the tokenizer option."""
+    """Write two token files, the first with document starts, and return the tokenizer option."""
     vocab = {byte: bytes([byte]) for byte in range(256)}
     tokenizer = Tokenizer({**vocab, 256: END.encode()}, [], [END])
     tokenizer.save("tok")

@@ -38,7 +38,7 @@ class Block(NamedTuple):
 
     page: str
     line: int
-    """Line number of the first line of code, from 1."""
+    """Line number of the first line of code, counted from 1."""
     kind: str
     """shell, python, doctest, filled, or one of DATA."""
     code: str
@@ -119,7 +119,7 @@ def block_of(page, line, language, code, before):
 
 
 def blanked(text, blocks):
-    """Return the text of a page with the lines of its blocks emptied."""
+    """Return the text of a page with the lines of its blocks replaced by empty lines."""
     lines = text.split("\n")
     for line, code in blocks:
         for index in range(line - 2, line + len(code.split("\n"))):

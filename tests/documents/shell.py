@@ -39,7 +39,7 @@ OPERATORS = set("|&;<>()`$*?~")
 
 
 def commands_of(code):
-    """Yield the commands of a block. Join continued lines; skip comments and empty lines."""
+    """Yield the commands of a block. Join continued lines, and skip comments and empty lines."""
     for line in code.replace("\\\n", " ").split("\n"):
         if line.strip() and not line.lstrip().startswith("#"):
             yield line.strip()
@@ -60,12 +60,12 @@ def split(line):
 
 
 def expand(line, variables):
-    """Replace $NAME by its value. Keep unknown names for the shell."""
+    """Replace $NAME with its value. Leave unknown names to the shell."""
     return re.sub(r"\$(\w+)", lambda found: variables.get(found[1], found[0]), line)
 
 
 def own_command(words: Sequence[str]) -> list[str] | None:
-    """Return the words after `python -m cs336_basics`, or None for another program."""
+    """Return the words after `python -m cs336_basics`, or None if the program is another one."""
     words = list(words)
     if words[:2] == ["uv", "run"]:
         return own_command(words[2:])
@@ -81,7 +81,7 @@ def own_command(words: Sequence[str]) -> list[str] | None:
 
 
 def smaller(words):
-    """Return the words of a command of the package, with the options that make it quick."""
+    """Return the words of one of the package's commands, with options that make it quick."""
     if not words or "--resume" in words:  # a resumed run keeps its size
         return words
     return [*words, *SMALLER.get(words[0], [])]
@@ -161,7 +161,7 @@ def check(line):
 
 
 def check_own(words, complete):
-    """Check a command of the package. For an incomplete one, check only the option names."""
+    """Check one of the package's commands. If it is incomplete, check only the option names."""
     if not words or words[0] in ("--version", "--help", "-h"):
         return
     name = words[0].replace("_", "-")

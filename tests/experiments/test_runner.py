@@ -1,4 +1,4 @@
-"""The experiments at test size: they run, are reported, and continue after an interruption."""
+"""The experiments at test scale: they run, are reported, and continue after an interruption."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def no_pictures(monkeypatch):
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """The output of a complete command on one thread."""
+    """The output of a command that completed on one thread."""
     out = tmp_path_factory.mktemp("experiments") / "out"
     assert main(["--scale", "test", "--out", str(out), "--num-workers", "1"]) == 0
     return out
@@ -83,7 +83,7 @@ def test_finished_runs_are_not_trained_again(finished, monkeypatch, capsys):
 
 
 def stop_every_run(monkeypatch):
-    """Make each run stop as after Ctrl-C. Return the list that collects their trainers."""
+    """Make each run stop as if by Ctrl-C. Return a list to which each run adds its trainer."""
     started = []
 
     def stopped(trainer):

@@ -274,7 +274,7 @@ def test_a_file_of_the_wrong_size_is_replaced_only_with_force(server, tmp_path):
 
 
 def test_the_sample_is_generated(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "requests", None)  # importing it would fail
+    monkeypatch.setitem(sys.modules, "requests", None)  # make importing it fail
     path, fetched = fetch_split("sample", "valid", tmp_path)
     assert (path, fetched) == (tmp_path / "sample_valid.txt", True)
     text = path.read_bytes()

@@ -1,4 +1,4 @@
-"""The known datasets, and where their files are found."""
+"""The known datasets, and the locations of their files."""
 
 import pytest
 

@@ -20,8 +20,8 @@ from cs336_basics.data.datasets.sample import random_numbers
 ROOT = Path(__file__).parents[3]
 END = f"\n{END_OF_TEXT}\n"
 
-# SHA-256 of the file that `write_sample(path, 1_000_000, seed)` writes. It changes when a plot or a
-# word changes, but not with the platform or the Python version.
+# SHA-256 of the file that `write_sample(path, 1_000_000, seed)` writes. The hash changes when a
+# plot or a word changes, but does not depend on the platform or the Python version.
 GOLDEN = {
     0: "05d3ba9f65cb1537fe6ac0659224d6de4cc1f0550bbabce806cbabb6be2db4d1",
     1: "2ecd79fc4f14a24640f4d47bce45e3979c9241655d485b71e91c0a046dba06c9",
@@ -31,7 +31,7 @@ GOLDEN = {
 
 @pytest.fixture(scope="module")
 def corpora(tmp_path_factory):
-    """Maps seeds to the bytes of a sample of one megabyte."""
+    """Maps seeds to the bytes of a one-megabyte sample."""
     directory = tmp_path_factory.mktemp("sample")
     return {
         seed: write_sample(directory / f"{seed}.txt", 1_000_000, seed).read_bytes()
@@ -144,7 +144,7 @@ def test_stories_are_clean(stories):
     for story in stories:
         assert END_OF_TEXT not in story
         assert story == story.strip()
-        # LF only, no blank lines, no double spaces, no remains of the template language.
+        # LF only, no blank lines, no double spaces, no leftover template syntax.
         assert not re.search(r"[\r\t]|\n\n|  | \n|\n ", story)
         assert not re.search(r"[\[\]{}<>|_]", story)
         assert not re.search(r" [.,!?;:]|[.,!?;:]{2}|[.,!?][\"”][.,!?]|,[\"”]?[^\s\"”]", story)

@@ -1,4 +1,4 @@
-"""Every slot of the story files can be filled, and all their material is used."""
+"""Every slot in the story files can be filled, and everything in them is used."""
 
 import itertools
 
@@ -38,7 +38,7 @@ def test_every_slot_of_every_template_can_be_filled():
 
 def test_tables_are_long_enough_and_every_plot_occurs():
     library = read_library()
-    # `pick` has 16 random bits, and a story may need three different entries of a table.
+    # `pick` uses 16 random bits, and a story may need three different entries from a table.
     assert all(3 <= len(table) < 5_000 for table in library.tables.values())
     assert len(library.plots) >= 12
     assert {heroes for _, heroes in library.plots} <= {"any", "child"}

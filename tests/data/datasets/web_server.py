@@ -12,7 +12,7 @@ import pytest
 
 from cs336_basics.data.datasets import DATASETS
 
-# Longer than one block of the copying loop, both plain and compressed.
+# Longer than one block of the copy loop, both plain and compressed.
 TEXT = b"".join(
     f"Once there was a café with {hashlib.sha512(b'%d' % n).hexdigest()} cats.\r\n".encode()
     for n in range(15_000)
@@ -59,7 +59,7 @@ class Server:
                     status = 206
                     headers = {**headers, "Content-Range": f"bytes {start}-{size - 1}/{size}"}
                 self.start(status, {"Content-Length": str(len(body)), **headers})
-                with contextlib.suppress(ConnectionError):  # the client has gone
+                with contextlib.suppress(ConnectionError):  # the client disconnected
                     if server.stalls_after is not None:
                         self.wfile.write(body[: server.stalls_after])
                         server.closed.wait(60)
@@ -87,7 +87,7 @@ class Server:
         self.answers[f"/mirror/{name}"] = (status, headers, body)
 
     def offer_as_hub(self, name, body):
-        """Offer a file of a dataset under its path on the Hugging Face hub."""
+        """Serve a dataset file at its path on the Hugging Face hub."""
         repository = {"Tiny": "roneneldan/TinyStories", "owt_": "stanford-cs336/owt-sample"}
         etag = hashlib.sha256(body).hexdigest()
         headers = {"ETag": f'"{etag}"', "X-Repo-Commit": "0" * 39 + "1"}
@@ -101,7 +101,7 @@ def names_in(directory):
 
 @pytest.fixture
 def server(monkeypatch, tmp_path_factory):
-    """A web server that also replaces the hub. Every dataset to download has the content TEXT."""
+    """A web server that also replaces the hub. Every downloadable dataset has the content TEXT."""
     # Send requests to this machine directly even if the environment sets a proxy.
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)

@@ -261,7 +261,9 @@ def sync(path: Path) -> None:
 
 
 def check_is_no_input(output: str | os.PathLike[str], inputs: Iterable[str]) -> None:
-    """Check that `output` is not one of the inputs under any name. Inputs may be URLs.
+    """Check that `output` is not one of the inputs, even under another name.
+
+    Inputs may be URLs.
 
     Raises:
         ValueError: If `output` is one of the inputs.

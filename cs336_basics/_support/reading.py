@@ -47,7 +47,7 @@ def decoded(content: bytes, path: str | os.PathLike[str]) -> str:
         ValueError: If the content is not UTF-8. The message gives the byte offset.
     """
     try:
-        # "-sig": some Windows editors write a byte order mark.
+        # "-sig" removes the byte order mark that some Windows editors write.
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: invalid UTF-8 at byte {error.start}: {error.reason}") from error

@@ -1,4 +1,4 @@
 """Text constants that the whole package shares."""
 
 END_OF_TEXT = "<|endoftext|>"
-"""Special token after each document (Radford et al. 2019)."""
+"""Special token that ends each document (Radford et al. 2019)."""

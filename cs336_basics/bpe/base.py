@@ -62,7 +62,7 @@ class BPE_Trainer:
 
     Attributes:
         start: `StartingVocabulary` built from `continue_from`.
-        timings: Mapping from each phase in PHASES to its seconds, available after training.
+        timings: Seconds spent in each phase of PHASES, available after training.
     """
 
     name: ClassVar[str]

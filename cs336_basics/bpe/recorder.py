@@ -26,7 +26,7 @@ PHASES = (
     "building the vocabulary",
     "total",
 )
-"""Keys of `BPE_Trainer.timings`. The seconds (wall clock) of the phases add up to the total."""
+"""Keys of `BPE_Trainer.timings`. All phases are in wall-clock seconds and add up to the total."""
 
 _NOTHING: Mapping[str, float] = MappingProxyType({})
 

@@ -34,9 +34,9 @@ class Work(NamedTuple):
 class MergeTrace(NamedTuple):
     """One merge in a training run.
 
-    Seconds are split by phase, as in `BPE_Trainer.timings`. The first merge includes setting up and
-    counting. The last merge includes building the vocabulary. `naive` counts pairs for every merge,
-    and `native` counts them again when it lowers its threshold.
+    Seconds are split by phase, as in `BPE_Trainer.timings`. The first merge includes the time to
+    set up and count; the last merge includes the time to build the vocabulary. `naive` counts pairs
+    for every merge, and `native` counts them again when it lowers its threshold.
     """
 
     merge: int

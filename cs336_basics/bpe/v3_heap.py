@@ -52,7 +52,7 @@ class HeapTrainer(IncrementalTrainer):
 
 
 class Entry:
-    """A heap entry. `heapq` pops the smallest, so the largest (count, tie) compares as smallest."""
+    """A heap entry. `heapq` pops the smallest, so the largest (count, tie) must compare lowest."""
 
     __slots__ = ("count", "pair", "tie")
 

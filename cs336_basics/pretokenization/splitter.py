@@ -42,8 +42,8 @@ MAX_SPECIAL_TOKEN_LENGTH = 1024
 length."""
 
 SEARCH_TIMEOUT = 10
-"""Maximum seconds that `regex` may take to find the next pre-tokens with a pattern that cannot be
-compiled. One second is added for every 100,000 characters of text."""
+"""Maximum number of seconds that `regex` may take to find the next pre-tokens with a pattern that
+cannot be compiled. One second is added for every 100,000 characters of text."""
 
 _MATCHES_AT_A_TIME = 1024
 

@@ -1,4 +1,4 @@
-"""v3: for every pair, the heap always contains an entry with at least the current count."""
+"""v3: for every pair, the heap always contains an entry whose count is not too low."""
 
 from hypothesis import given
 from hypothesis import strategies as st

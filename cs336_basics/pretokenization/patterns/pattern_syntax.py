@@ -191,7 +191,7 @@ class _Parser:
             raise self.unsupported(found.group(), length)
         if suffix != "+":
             return Repeat(item, low, high, suffix != "?")
-        # A possessive repetition becomes one alternative per count.
+        # A possessive repetition becomes one alternative for each number of repetitions.
         if not isinstance(item, Chars) or (high or 0) - low > MAX_POSSESSIVE:
             raise self.unsupported(found.group(), length)
         return _possessive(item, low, high)

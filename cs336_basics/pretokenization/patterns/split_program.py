@@ -41,7 +41,7 @@ from cs336_basics.pretokenization.patterns.pattern_syntax import (
 )
 
 BLOCK_SIZE = 64
-"""Number of code points per block. The UTF-8 of the code points differs only in the last byte."""
+"""Number of code points per block. Within a block, the UTF-8 differs only in the last byte."""
 
 MATCH = 1 << 15
 """Bit of a transition that is set if the pattern matches the text before this character."""
@@ -72,10 +72,10 @@ class SplitProgram:
             ends between a character in column a and one in column b, and the text before this
             boundary is split in the same way if it ends there.
         complete: Whether the pattern matches every character of every text.
-        threes: (number of columns,) bool. Columns of numbers, for GPT2_DIGITS3_RIGHT. A match that
-            ends with a number is cut into groups of three digits from the right; the first
-            pre-token contains the remaining digits and any text before them. If None, every match
-            is one pre-token.
+        threes: (number of columns,) bool, for GPT2_DIGITS3_RIGHT. Whether a column contains
+            numbers. A match that ends with a number is cut into groups of three digits from the
+            right; the first pre-token contains the remaining digits and any text before them. If
+            None, every match is one pre-token.
     """
 
     expression: str

@@ -49,7 +49,7 @@ def open_parquet(file: IO[bytes], path: str) -> Any:
 def open_arrow(file: IO[bytes], path: str) -> Any:
     """Return a RecordBatchFileReader or RecordBatchStreamReader for an open Arrow file.
 
-    Only the RecordBatchFileReader has `num_record_batches` and `get_batch`.
+    Only a RecordBatchFileReader has `num_record_batches` and `get_batch`.
 
     Raises:
         ValueError: If the file is damaged or not an Arrow file.

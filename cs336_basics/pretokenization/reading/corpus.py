@@ -177,8 +177,8 @@ class Corpus:
             text file is evidently JSON lines, CSV or binary; if `field` or `column` is given but no
             file uses it; or if `errors` or `format` is unknown.
         MissingFieldError: If a file contains JSON lines and `field` is missing, or a file is a
-            table and `column` is missing. This is a subclass of ValueError. `chunks` checks that
-            tables have the column.
+            table and `column` is missing. MissingFieldError is a subclass of ValueError. `chunks`
+            checks that tables have the column.
         TypeError: If a path is not a str or Path, or `field` or `column` is not a str.
 
     Warns:

@@ -19,7 +19,7 @@ _MOST_CHARACTERS = (1 << 31) - 1  # in a field; fits in a C long on every platfo
 
 
 def read_header(file: IO[bytes], path: str, max_bytes: int) -> list[str]:
-    """Return the first row, which contains the column names. If there is no row, return [].
+    """Return the first row, which contains the column names, or [] if there is no row.
 
     Raises:
         ValueError: If the file is damaged, or the first row is longer than `max_bytes`.

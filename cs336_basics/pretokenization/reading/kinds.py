@@ -80,7 +80,7 @@ def kind_of_json(head: bytes, path: str) -> str:
 
 
 def check_is_text(head: bytes, path: str, *, may_be_binary: bool) -> None:
-    """Reject a file that is evidently not plain text. `head` is as for `kind_of_json`.
+    """Reject a file that is evidently not plain text. For `head`, see `kind_of_json`.
 
     Raises:
         ValueError: If the file contains JSON lines or CSV, or is binary and `may_be_binary` is

@@ -66,7 +66,7 @@ class TextBlock:
 def read_texts(
     corpus: Corpus, file: str, splitter: Splitter, *, block_size: int = DEFAULT_BLOCK_SIZE
 ) -> Iterator[TextBlock]:
-    """Yield the texts in one of a corpus's files, in order.
+    """Yield the texts in one file of a corpus, in order.
 
     Each row is a document. A plain text file is one document and is read in blocks of about
     `block_size` bytes.

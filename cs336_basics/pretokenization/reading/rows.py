@@ -36,7 +36,7 @@ def texts_of_rows(rows: Any, field: str | None = None) -> Iterator[Any]:
             or if `field` is not a str.
         ValueError: If `field` is missing, if the rows do not have it, or if it does not contain
             strings. The message includes the index of the invalid row.
-        ImportError: If the rows are an Arrow stream and pyarrow is not installed.
+        ImportError: If `rows` exports an Arrow stream and pyarrow is not installed.
     """
     if isinstance(rows, (str, bytes)):
         raise TypeError(f"texts must be a list of texts, got {short_repr(rows)}; pass [text]")
@@ -150,7 +150,7 @@ def _array_texts(rows: Any, field: str | None) -> Iterator[bytes]:
 
 
 def _checked_field(field: str | None, names: Any) -> str:
-    """Check that the field is in `names`, if these are known, and return it."""
+    """Check that the field is in `names`, if they are known, and return it."""
     shown = "" if names is None else f"; fields are {', '.join(map(str, list(names)[:20]))}"
     if field is None:
         raise ValueError(f"pass the field that contains the text, such as field='text'{shown}")

@@ -46,7 +46,7 @@ def open_path(path: str) -> IO[bytes]:
 
 
 def size_of(path: str) -> int:
-    """Return the stored size of a local file or a URL in bytes."""
+    """Return the stored size in bytes of a local file or a URL."""
     if not is_url(path):
         return os.stat(path).st_size
     with open_path(path) as file:

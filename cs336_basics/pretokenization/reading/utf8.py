@@ -2,7 +2,7 @@
 
 Invalid sequences are the same as in Python's decoder (Unicode Standard, section 3.9, "U+FFFD
 Substitution of Maximal Subparts"). The Python functions are the reference. If the extensions are
-built, they are replaced by compiled versions, which are at least ten times as fast.
+built, compiled versions replace these functions and are at least ten times as fast.
 """
 
 from __future__ import annotations

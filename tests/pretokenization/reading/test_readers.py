@@ -144,7 +144,7 @@ def test_ctrl_c_ends_the_worker_processes(tmp_path, ending):
     ) as process:
         assert process.stdout.readline() == "started\n"
         time.sleep(1.5)
-        os.killpg(process.pid, signal.SIGINT)  # workers included, as a terminal does
+        os.killpg(process.pid, signal.SIGINT)  # also to the workers, as a terminal does
         # This call returns only after the workers have ended, because they share the pipes.
         output, errors = process.communicate(timeout=60)
     assert "KeyboardInterrupt" in errors

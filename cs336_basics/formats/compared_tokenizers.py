@@ -119,7 +119,7 @@ def _tiktoken(name: str, load: Callable[[Any], Any]) -> ComparedTokenizer:
         import tiktoken
     except ImportError:
         raise ImportError(
-            f"{name}: tiktoken, which reads it, is not installed; pip install tiktoken, or omit it"
+            f"{name} needs tiktoken, which is not installed; pip install tiktoken, or omit it"
         ) from None
     encoding = load(tiktoken)
     special = {token: encoding.encode_single_token(token) for token in encoding.special_tokens_set}
@@ -147,7 +147,7 @@ def _huggingface(name: str, path: Path) -> ComparedTokenizer:
         import tokenizers
     except ImportError:
         raise ImportError(
-            f"{name}: Hugging Face's tokenizers, which reads it, is not installed; pip install "
+            f"{name} needs Hugging Face's tokenizers, which is not installed; pip install "
             "tokenizers, or omit it"
         ) from None
 

@@ -19,7 +19,7 @@ class SpecialSets(NamedTuple):
         """Check that a text contains no disallowed special token.
 
         Args:
-            text: A text, or a part of a text whose ends do not cut a special token.
+            text: A text, or a part of one that does not start or end within a special token.
             start: Position of `text` in the whole text, in characters.
 
         Raises:

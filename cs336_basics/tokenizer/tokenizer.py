@@ -134,9 +134,9 @@ class Tokenizer:
         self._hash: str | None = None
         self.source: str | None = None
 
-    # The encoder has caches and pointers, so a copy or an unpickled tokenizer makes its own. Equal
-    # tokenizers have equal pickles in every process, because the library `datasets` names cached
-    # results by the hash of a pickle.
+    # An encoder has caches and pointers, so copied and unpickled tokenizers make new encoders.
+    # Equal tokenizers have equal pickles in every process, because the library `datasets` names
+    # cached results by the hash of a pickle.
 
     def __getstate__(self) -> dict[str, Any]:
         made = {"vocab", "merges", "ignore_merges", "splitter", "special_tokens", "encoder"}

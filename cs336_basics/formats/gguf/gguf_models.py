@@ -179,7 +179,7 @@ def _fields(
     if "phi-3" in name.lower() or "phi3" in name.lower():
         raise ValueError(
             f"the model's name would be {short_repr(name)}, and llama.cpp treats any name with "
-            "phi-3 as Microsoft's model with its special tokens; choose another file name"
+            "phi-3 as Microsoft's model; choose another file name"
         )
     arch = "qwen3" if config.qk_norm else "llama"
     return {
@@ -222,8 +222,8 @@ def _tokenizer_fields(tokenizer: Tokenizer, size: int) -> Fields:
     """Return the fields for the vocabulary, padded to `size` ids."""
     if END_OF_TEXT not in tokenizer.special_tokens:
         raise ValueError(
-            f"the tokenizer has no special token {END_OF_TEXT}; llama.cpp needs it to end a text, "
-            "and would end texts at id 11 instead"
+            f"the tokenizer has no special token {END_OF_TEXT}; without it, llama.cpp would end "
+            "texts at id 11"
         )
     check_merges_suffice(tokenizer, "llama.cpp")
     end = tokenizer.special_token_id(END_OF_TEXT)

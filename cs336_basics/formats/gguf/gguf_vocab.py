@@ -74,7 +74,7 @@ def _pre_tokenizer(pattern: str, merges: Sequence[Pair]) -> str:
     if name not in _PRE_TOKENIZERS:
         raise ValueError(
             f"pattern must be one of {', '.join(_PRE_TOKENIZERS)} for GGUF, got "
-            f"{short_repr(pattern)}; llama.cpp has no pre-tokenizer that splits like it"
+            f"{short_repr(pattern)}; llama.cpp cannot split this way"
         )
     if name == "cl100k":
         # `\s+$` matches all white space at the end of a text. llama.cpp's pattern does not have
@@ -86,7 +86,7 @@ def _pre_tokenizer(pattern: str, merges: Sequence[Pair]) -> str:
                     f"the pattern is cl100k and the vocabulary has the token "
                     f"{short_repr(left + right)}; llama.cpp would give different ids, because it "
                     "splits white space at the end of a text after the last line end; train with "
-                    "the pattern llama3, which does the same"
+                    "the pattern llama3, which splits it in the same way"
                 )
     return _PRE_TOKENIZERS[name]
 
@@ -109,5 +109,5 @@ def _check_special_tokens(special_tokens: Sequence[str]) -> None:
         if len(head) <= len(tail) and any(tail.startswith(head[-n:]) for n in range(1, len(head))):
             raise ValueError(
                 f"special tokens {short_repr(first)} and {short_repr(second)} may overlap in a "
-                "text, so they cannot be exported to GGUF; llama.cpp would find the other one"
+                "text, so they cannot be exported to GGUF; llama.cpp could match a different one"
             )

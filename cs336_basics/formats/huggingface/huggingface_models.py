@@ -110,7 +110,7 @@ _LONGEST_CONFIG = 1 << 20
 _LONGEST_INDEX = 1 << 26
 
 _MAX_ANGLES = 1 << 27
-"""Maximum number of entries in the RoPE table, whose size no tensor in the files limits."""
+"""Maximum number of entries in the RoPE table. The tensors in the files do not limit its size."""
 
 
 def load_model(

@@ -51,7 +51,7 @@ import tiktoken
 
 
 def load(directory=Path(__file__).parent):
-    # (tiktoken's own load_tiktoken_bpe caches files by their path, even if they change.)
+    # tiktoken's load_tiktoken_bpe caches files by path, even if they change later.
     lines = Path(directory, "ranks.tiktoken").read_bytes().splitlines()
     ranks = {base64.b64decode(token): int(rank) for token, rank in map(bytes.split, lines)}
     settings = json.loads(Path(directory, "encoding.json").read_text(encoding="utf-8"))

@@ -172,7 +172,7 @@ class WordUsage:
         self.counts = [0] * tokenizer.vocab_size
         self._words: list[tuple[bytes, int]] = []
         self._ids: list[list[int]] = []  # ids of each word
-        # Id -> indices of words whose encoding contains or contained it.
+        # Mapping of id -> indices of the words whose encoding contains or once contained the id.
         self._holders: defaultdict[int, list[int]] = defaultdict(list)
         for word, count in word_counts.items():
             if not isinstance(word, bytes):

@@ -43,8 +43,8 @@ def count_tokens(
 ) -> TokenCounts:
     """Return the number of occurrences of each token in a corpus.
 
-    The ids are those that `encode_file` would write: special tokens in the text are counted, and no
-    token spans two files or rows. Memory does not grow with the corpus.
+    The ids are the same as `encode_file` would write: special tokens in the text are counted, and
+    no token spans two files or rows. Memory does not grow with the corpus.
 
     Args:
         tokenizer: Tokenizer that encodes the text.
@@ -76,7 +76,7 @@ def count_tokens(
     num_workers = resolve_num_workers(num_workers)
     counts = np.zeros(tokenizer.vocab_size, np.int64)
     changes = TextChanges()
-    title = f"counting tokens of {title_of(corpus.files)}"
+    title = f"counting tokens in {title_of(corpus.files)}"
     with (
         byte_bar(progress, corpus.num_bytes, title) as bar,
         contextlib.closing(encoded_blocks(tokenizer, corpus, task, num_workers, changes)) as blocks,

@@ -236,7 +236,7 @@ class Encoder(ABC):
 
 
 def offsets_of(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the offset of each item when items of these lengths are concatenated, and the end."""
+    """Return the offsets of concatenated items from their lengths, followed by the total."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets

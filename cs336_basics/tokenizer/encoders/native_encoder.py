@@ -172,7 +172,7 @@ def compile_vocabulary(
 
 
 def compile_decoder(vocabulary: Vocabulary) -> Decoder:
-    """Return the compiled decoder of a vocabulary; it is empty if the ids have too large gaps."""
+    """Return the compiled decoder of a vocabulary. It is empty if the ids have very large gaps."""
     size = vocabulary.size
     if size > max_array_size(len(vocabulary.tokens)):
         size = 0

@@ -100,7 +100,7 @@ def encode_file(
     names = [printable_path(file) for file in corpus.files]
     changes = TextChanges()
     with (
-        holding(lambda: f"ids of chunks of {chunk_size:,} bytes of {title_of(corpus.files)}"),
+        holding(lambda: f"ids of {title_of(corpus.files)} in chunks of {chunk_size:,} bytes"),
         byte_bar(progress, corpus.num_bytes, f"encoding {title_of(corpus.files)}") as bar,
     ):
         return write_token_file(

@@ -71,7 +71,7 @@ def larger_vocabulary(tmp_path_factory_text: str = TRAINING_TEXT) -> Tokenizer:
         return Tokenizer(*train_bpe(path, 2000, [END], num_workers=1), [END])
 
 
-# Word lengths around those where the algorithm changes: 1, 16, 32, 64 and 128 bytes.
+# Word lengths near the thresholds between algorithms: 1, 16, 32, 64 and 128 bytes.
 words = (
     st.text("ab", min_size=1, max_size=140)
     | st.text("the catr", min_size=1, max_size=70).map(lambda w: w.replace(" ", "") or "a")

@@ -22,7 +22,7 @@ from tests.tokenizer.examples import END, TRAINING_TEXT, skip_unless_available, 
 from tests.tokenizer.files.corpus_files import contents, corpus_of, metadata_of
 
 
-@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="other systems have no such advice")
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="needs posix_fadvise")
 def test_every_byte_is_flushed_to_the_disk_once_while_encoding(source, out, monkeypatch):
     spans = []
     monkeypatch.setattr(token_writer, "WRITE_BACK_SIZE", 100)
@@ -36,7 +36,7 @@ def test_every_byte_is_flushed_to_the_disk_once_while_encoding(source, out, monk
     assert ends[-1] <= (out / "a.npy").stat().st_size
 
 
-@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="other systems have no such advice")
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="needs posix_fadvise")
 def test_posix_fadvise_failure_is_ignored(source, out, monkeypatch):
     def refuse(*_):
         raise OSError(22, "Invalid argument")
@@ -104,7 +104,7 @@ def huge_word():
     return bytes(random.Random(5).choices(b"!.<|>", k=1 << 20)) * 60
 
 
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals are those of POSIX")
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX signals")
 def test_ctrl_c_cancels_a_huge_word_of_plain_text(tmp_path, out, monkeypatch):
     native = pytest.importorskip("cs336_basics.tokenizer.encoders._encoder")
     (tmp_path / "a.txt").write_bytes(huge_word())
@@ -124,7 +124,7 @@ def test_ctrl_c_cancels_a_huge_word_of_plain_text(tmp_path, out, monkeypatch):
     assert os.listdir(out) == []
 
 
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals are those of POSIX")
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX signals")
 def test_ctrl_c_cancels_a_huge_word_of_a_row(tmp_path, out, monkeypatch):
     skip_unless_available("native")
     outcomes = []
@@ -159,7 +159,7 @@ def test_ctrl_c_cancels_a_huge_word_of_a_row(tmp_path, out, monkeypatch):
 # ------------------------------------------------------------------ full disks and crashes
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="limits are those of POSIX")
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX limits")
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
 def test_a_full_disk_is_reported_and_leaves_no_file(tmp_path, out, name):
     # A limit on the file size has the same effect as a full disk.

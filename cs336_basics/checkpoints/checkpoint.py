@@ -175,7 +175,7 @@ def _checksum(content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> int:
 def _read(
     path: str | os.PathLike[str], wanted: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, dict[str, Tensor]]]:
-    """Verify a checkpoint, and return its JSON and the tensors of the wanted parts.
+    """Verify a checkpoint, and return its JSON and the tensors of the requested parts.
 
     safetensors rejects a header that does not match the size of the file, so the tensors never take
     more memory than the file.

@@ -1,4 +1,4 @@
-"""Decoding of ids to bytes and text. `errors` controls unknown ids and invalid UTF-8."""
+"""Decode ids to bytes and text. `errors` says how to handle unknown ids and invalid UTF-8."""
 
 from __future__ import annotations
 

@@ -90,11 +90,11 @@ class ReferenceEncoder(Encoder):
         self._ranks = {pair: rank for rank, pair in enumerate(vocabulary.merges)}
 
     def split(self, text: str) -> Iterable[str]:
-        """As `Encoder`."""
+        """See `Encoder`."""
         return reference_splitter.pretokenize(text, self.pattern)
 
     def encode_word(self, word: str) -> list[int]:
-        """As `Encoder`."""
+        """See `Encoder`."""
         token_ids, data = self.vocabulary.token_ids, word.encode()
         if data in self.vocabulary.whole_words:
             return [token_ids[data]]

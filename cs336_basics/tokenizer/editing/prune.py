@@ -103,8 +103,8 @@ class MergeTree:
         vocabulary = Vocabulary(
             tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens, tokenizer.ignore_merges
         )
-        # The encoder looks up ranks and whole words in the vocabulary's mappings, from which
-        # `remove` deletes tokens.
+        # The encoder looks up ranks and whole words in the vocabulary's mappings. `remove` deletes
+        # tokens from them.
         self._encoder = PythonEncoder(vocabulary, tokenizer.pattern, 0)
         self._vocabulary = vocabulary
         self.ranks = vocabulary.pair_ranks

@@ -137,7 +137,7 @@ class Encoder(ABC):
     def encode_array(
         self, text: str | bytes, special: frozenset[str], num_workers: int
     ) -> TokenArray:
-        """Return the ids of a text, str or valid UTF-8, as an array of `token_dtype`."""
+        """Return the ids of a text (str or valid UTF-8 bytes) as an array of `token_dtype`."""
         dtype = token_dtype(self.vocabulary.size)
         characters = text.decode() if isinstance(text, bytes) else text
         return np.array(self.encode(characters, special), dtype)

@@ -46,29 +46,29 @@ class NativeWordEncoder(Encoder):
         return compile_decoder(self.vocabulary)
 
     def with_own_cache(self, cache_size: int) -> NativeWordEncoder:
-        """As `Encoder`."""
+        """See `Encoder`."""
         encoder = copy.copy(self)
         encoder._worker = self._compiled.streaming_worker(cache_size)
         return encoder
 
     def encode_word(self, word: str) -> list[int]:
-        """As `Encoder`."""
+        """See `Encoder`."""
         return self._compiled.encode_words([word], self._worker)
 
     def encode_words(self, words: Iterable[str]) -> list[int]:
-        """As `Encoder`."""
+        """See `Encoder`."""
         return self._compiled.encode_words(words, self._worker)
 
     # The compiled decoder handles lists and arrays of valid ids. It returns None for other
     # iterables and for invalid ids.
 
     def decode_bytes(self, ids: Iterable[SupportsIndex]) -> bytes:
-        """As `Encoder`."""
+        """See `Encoder`."""
         data: bytes | None = self._decoder.decode(ids, False)
         return super().decode_bytes(ids) if data is None else data
 
     def decode(self, ids: Iterable[SupportsIndex]) -> str:
-        """As `Encoder`."""
+        """See `Encoder`."""
         text: str | None = self._decoder.decode(ids, True)
         return super().decode(ids) if text is None else text
 
@@ -84,25 +84,25 @@ class NativeEncoder(NativeWordEncoder, FileEncoder):
         self._special_sets = _SpecialSets(vocabulary)
 
     def encode(self, text: str, special: frozenset[str]) -> list[int]:
-        """As `Encoder`."""
+        """See `Encoder`."""
         return self._compiled.encode(text, self._special_sets[special], self._worker)
 
     def encode_array(
         self, text: str | bytes, special: frozenset[str], num_workers: int
     ) -> TokenArray:
-        """As `Encoder`."""
+        """See `Encoder`."""
         return self._compiled.encode_array(text, self._special_sets[special], num_workers)
 
     def encode_batch(
         self, texts: list[str], special: frozenset[str], num_workers: int
     ) -> list[list[int]]:
-        """As `Encoder`."""
+        """See `Encoder`."""
         return self._compiled.encode_batch(texts, self._special_sets[special], num_workers)
 
     def encode_batch_array(
         self, texts: list[str], special: frozenset[str], num_workers: int
     ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
-        """As `Encoder`."""
+        """See `Encoder`."""
         ids, lengths = self._compiled.encode_documents(
             texts, self._special_sets[special], num_workers
         )
@@ -111,7 +111,7 @@ class NativeEncoder(NativeWordEncoder, FileEncoder):
     def encode_documents(
         self, texts: Sequence[bytes], special: frozenset[str]
     ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
-        """As `Encoder`."""
+        """See `Encoder`."""
         return self._compiled.encode_documents(list(texts), self._special_sets[special], 1)
 
     def encode_files(
@@ -125,7 +125,7 @@ class NativeEncoder(NativeWordEncoder, FileEncoder):
         separator: int | None,
         max_piece_bytes: int = MAX_PIECE_BYTES,
     ) -> _encoder.FileEncoding:
-        """As `FileEncoder`."""
+        """See `FileEncoder`."""
         special = self._special_sets[self.all_special]
         return _encoder.FileEncoding(
             self._compiled, files, sizes, special, block_size, num_workers, errors, separator,
@@ -133,7 +133,7 @@ class NativeEncoder(NativeWordEncoder, FileEncoder):
         )  # fmt: skip
 
     def located_words(self, text: str, special: frozenset[str]) -> Iterator[tuple[int, str, bool]]:
-        """As `Encoder`; patterns with a scanner match every character."""
+        """See `Encoder`. Patterns with a scanner match every character."""
         start = 0
         for segment, is_special in split_special_tokens(text, special):
             for word in [segment] if is_special else pretokenize(segment, self.pattern):

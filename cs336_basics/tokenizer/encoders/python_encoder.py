@@ -35,15 +35,15 @@ class PythonEncoder(Encoder):
         self.cache = WordCache(self.encode_word, cache_size)
 
     def with_own_cache(self, cache_size: int) -> PythonEncoder:
-        """As `Encoder`."""
+        """See `Encoder`."""
         return PythonEncoder(self.vocabulary, self.pattern, cache_size)
 
     def encode_words(self, words: Iterable[str]) -> Iterable[int]:
-        """As `Encoder`; cached words are looked up without running Python code."""
+        """See `Encoder`. Cached words are looked up without running Python code."""
         return chain.from_iterable(map(self.cache.__getitem__, words))
 
     def encode_word(self, word: str) -> list[int]:
-        """As `Encoder`, without the cache."""
+        """Return the ids of one pre-token, without using the cache."""
         return self.encode_bytes(word.encode())
 
     def encode_bytes(self, data: bytes) -> list[int]:

@@ -82,7 +82,7 @@ class TokenWriter:
 
     Args:
         file: Token file.
-        starts: Temporary file for document starts, or None to not write them.
+        starts: Temporary file for document starts, or None if they are not written.
         tokenizer, end_id: See `open_token_writer`.
 
     Attributes:

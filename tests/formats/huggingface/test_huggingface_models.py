@@ -23,7 +23,7 @@ from tests.tokenizer.examples import END
 TINY = {"context_length": 32, "d_model": 16, "num_layers": 1, "num_heads": 2, "d_ff": 24}
 
 
-@pytest.mark.numerical(seeds=False)  # the bound of 1e-4 is far above the rounding of these models
+@pytest.mark.numerical(seeds=False)  # the bound of 1e-4 is far above the rounding errors
 @pytest.mark.parametrize("number", range(20))
 def test_logits_are_within_1e_4_and_64_greedy_tokens_equal(tmp_path, number):
     transformers = pytest.importorskip("transformers")

@@ -365,7 +365,7 @@ SAME = {
     "merges as lists": lambda c: c["model"].update(
         merges=[merge.split(" ") for merge in c["model"]["merges"]]
     ),
-    "no type of the model": lambda c: c["model"].pop("type"),
+    "a model without a type": lambda c: c["model"].pop("type"),
     "empty prefixes": lambda c: c["model"].update(
         continuing_subword_prefix="", end_of_word_suffix=""
     ),
@@ -386,7 +386,7 @@ SAME = {
                                  {"Sequence": {"id": "B", "type_id": 1}}],
                         "special_tokens": {}}
     ),
-    "a sequence of no normalizers": lambda c: c.update(
+    "an empty sequence of normalizers": lambda c: c.update(
         normalizer={"type": "Sequence", "normalizers": []}
     ),
     "normalized special tokens": lambda c: [t.update(normalized=True) for t in c["added_tokens"]],

@@ -5,7 +5,7 @@ parameter. The metadata in the header has one entry, "checkpoint", which is JSON
 
     iteration   number of optimizer steps taken
     optimizer   name of the algorithm; its settings are in the run's configuration
-    crc32       two checksums, "model" and "optimizer", over the rest of this JSON and the tensors
+    crc32       checksums "model" and "optimizer", each over its tensors and the rest of this JSON
 
 A checkpoint contains no pickle, so it cannot run code. It contains no random state either: the seed
 and the step number determine all randomness in a step.
@@ -80,7 +80,7 @@ def write_checkpoint(
 def read_checkpoint(
     path: str | os.PathLike[str], model: Module, optimizer: Optimizer | None
 ) -> int:
-    """Restore a model and its optimizer in place from a file, and return the iteration.
+    """Restore a model and its optimizer from a file, in place, and return the iteration.
 
     The model may be compiled or sharded even if the saved one was not, and vice versa. The
     optimizer may be another implementation of the same algorithm. If `optimizer` is None, only the
@@ -121,7 +121,7 @@ def _optimizer_tensors(model: Module, optimizer: Optimizer) -> dict[str, Tensor]
     tensors = {}
     for index, values in optimizer.state_dict()["state"].items():
         for key, value in values.items():
-            if key == "step":  # a float32 in torch's optimizers, an int in ours
+            if key == "step":  # a float32 tensor in torch's optimizers, an int in ours
                 value = torch.tensor(int(value))
             elif isinstance(value, (int, float)):
                 value = torch.tensor(value, dtype=torch.float64)
@@ -213,7 +213,7 @@ def _read(
 def _state_of(
     model: Module, optimizer: Optimizer, tensors: Mapping[str, Tensor], source: str
 ) -> dict[int, dict[str, Any]]:
-    """Return the optimizer's state by parameter index, from tensors named NAME.KEY."""
+    """Convert tensors named NAME.KEY to the optimizer's state by parameter index."""
     names = _parameter_names(model, optimizer)
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     state: dict[int, dict[str, Any]] = {}

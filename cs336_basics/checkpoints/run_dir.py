@@ -52,7 +52,7 @@ class RunDirectory:
         return os.path.basename(os.path.abspath(self.path))
 
     def create(self) -> None:
-        """Make the directory and lock it. Nothing is written to it before it is locked.
+        """Make the directory and lock it. Nothing is written to the directory before it is locked.
 
         Raises:
             FileExistsError: If the path is a file or a directory that is not empty.
@@ -66,7 +66,7 @@ class RunDirectory:
                 f"{self.path}: cannot make the directory: {error.strerror}; pass another --run-dir"
             ) from error
         try:
-            self._check_is_free()  # another process may have had the lock in between
+            self._check_is_free()  # another process may have held the lock in the meantime
         except BaseException:
             self.unlock()
             raise
@@ -115,7 +115,7 @@ class RunDirectory:
         return sorted(step for step in steps if step is not None)
 
     def newest_checkpoint(self) -> Path | None:
-        """Return the checkpoint of the latest step, or None if there is none."""
+        """Return the path of the latest checkpoint, or None if there is none."""
         steps = self.steps_saved()
         return self.checkpoint(steps[-1]) if steps else None
 

@@ -63,9 +63,9 @@ def checked_weights(model: Module, saved: Mapping[str, Any], source: str) -> dic
 def checked_state(
     optimizer: Optimizer, saved: Mapping[Any, Any], kind: str | None, source: str
 ) -> dict[int, dict[str, Any]]:
-    """Return a copy of a saved state by parameter index.
+    """Return a checked copy of a saved optimizer state, by parameter index.
 
-    `kind` is the saved optimizer's `kind_of`, or None if it is unknown.
+    `kind` is the result of `kind_of` for the saved optimizer, or None if it is unknown.
 
     Raises:
         ValueError: If the state was saved by a different algorithm or belongs to other parameters.

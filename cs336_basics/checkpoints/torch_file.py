@@ -40,7 +40,7 @@ def save_checkpoint(model: Module, optimizer: Optimizer, iteration: int, out: So
 def load_checkpoint(src: Source, model: Module, optimizer: Optimizer | None) -> int:
     """Restore a model and its optimizer in place, and return the iteration.
 
-    A file object is read from its start. If `optimizer` is None, only the weights are restored.
+    A file object is read from the start. If `optimizer` is None, only the weights are restored.
 
     Raises:
         ValueError: If `src` is not a checkpoint, is damaged, or was saved from a different model or

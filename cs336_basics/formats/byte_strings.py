@@ -77,7 +77,7 @@ def strings_to_tokens(strings: list[str]) -> list[bytes | None]:
 def byte_of_code() -> npt.NDArray[np.uint16]:
     """Return a table of the byte for each code point, or NO_BYTE if there is none; shape (325,).
 
-    The last item applies to all higher code points.
+    The last item applies to all higher code points as well.
     """
     table = np.full(NO_BYTE + 69, NO_BYTE, np.uint16)
     for character, byte in character_to_byte().items():
@@ -121,7 +121,7 @@ def add_token(vocab: dict[int, bytes], token_id: Any, token: bytes) -> None:
     """Add a token from a file to a vocabulary.
 
     Raises:
-        ValueError: If its id is not an integer, is out of range, or belongs to another token.
+        ValueError: If the id is not an integer, is out of range, or belongs to another token.
     """
     if type(token_id) is not int:
         raise ValueError(

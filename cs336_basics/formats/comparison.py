@@ -39,7 +39,7 @@ class Result:
         all_documents: Number of documents in the corpus.
         num_bytes, num_tokens: Numbers of UTF-8 bytes and tokens in the sampled documents.
         bytes_per_token: num_bytes / num_tokens.
-        changed_documents: Number of sampled documents that decoding does not restore.
+        changed_documents: Number of sampled documents that decoding does not reproduce.
         timed_bytes: Number of UTF-8 bytes in the text that the speed was measured on.
         megabytes_per_second: Speed in one thread: 10^6 bytes per second of CPU time.
         hours: CPU hours to encode `gigabytes` of text at this speed.
@@ -89,9 +89,9 @@ def compare(
         One result for each corpus and tokenizer, ordered by corpus.
 
     Raises:
-        ValueError: If a tokenizer cannot encode a document, `gigabytes` is not positive, or
-            `sample_documents` raises it.
-        FileNotFoundError, OSError, ImportError: If `sample_documents` raises them.
+        ValueError: If a tokenizer cannot encode a document, or `gigabytes` is not positive and
+            finite. Also see `sample_documents`.
+        FileNotFoundError, OSError, ImportError: See `sample_documents`.
     """
     return [
         measured.result
@@ -151,7 +151,7 @@ def longest_tokens(tokenizer: ComparedTokenizer, number: int = NUM_LONGEST) -> l
 def _encode(
     tokenizer: ComparedTokenizer, corpus: str, texts: Sequence[str]
 ) -> tuple[list[list[int]], int]:
-    """Return the ids of each text, and the number of texts that decoding does not restore."""
+    """Return the ids of each text, and the number of texts that decoding does not reproduce."""
     coder = tokenizer.make()
     all_ids = []
     changed = 0

@@ -68,7 +68,7 @@ _SHARED_SYNTAX = rf"""(?:
 
 
 def to_oniguruma(pattern: str) -> str:
-    """Return a split pattern, given by name or expression, in Oniguruma's syntax.
+    """Translate a split pattern, given by name or expression, to Oniguruma's syntax.
 
     Raises:
         ValueError: If its syntax may mean something else in Oniguruma.
@@ -78,7 +78,7 @@ def to_oniguruma(pattern: str) -> str:
 
 
 def to_fancy_regex(pattern: str) -> str:
-    """Return a split pattern, given by name or expression, in fancy-regex's syntax.
+    """Translate a split pattern, given by name or expression, to fancy-regex's syntax.
 
     Raises:
         ValueError: If its syntax may mean something else in fancy-regex.
@@ -107,7 +107,7 @@ def from_oniguruma(expression: str, *, keeps_rest: bool) -> str:
 
     Args:
         expression: Pattern in Oniguruma's syntax.
-        keeps_rest: Whether the text between two matches is also a pre-token.
+        keeps_rest: Whether text between matches also becomes pre-tokens.
 
     Raises:
         ValueError: If its syntax may mean something else in the `regex` module.

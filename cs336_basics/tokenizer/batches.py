@@ -13,7 +13,7 @@ from cs336_basics.tokenizer.text_input import check_is_iterable, explained
 
 _Encoded = TypeVar("_Encoded")
 
-# For fewer bytes, starting a thread takes longer than it saves.
+# With fewer bytes, starting a thread would take longer than it saves.
 _BYTES_PER_WORKER = 1 << 18
 
 
@@ -62,7 +62,8 @@ class Batch:
         """Call a method of the encoder, such as `encode_batch`, and explain its errors.
 
         Raises:
-            ValueError: If a text cannot be encoded; the message includes the index of the first.
+            ValueError: If a text cannot be encoded. The message includes the index of the first
+                such text.
         """
         workers = useful_workers(num_workers, sum(map(len, self._texts)))
         try:
@@ -78,5 +79,5 @@ class Batch:
 
 
 def useful_workers(num_workers: int | None, num_bytes: int) -> int:
-    """Return how many threads to start for a text of this size."""
+    """Return the number of threads to start for `num_bytes` of text."""
     return max(1, min(resolve_num_workers(num_workers), num_bytes // _BYTES_PER_WORKER))

@@ -26,7 +26,8 @@ class EncodedBatch(_Batch):
 
     Attributes:
         ids: Ids of all texts, shape (num_tokens,).
-        offsets: Shape (num_texts + 1,), int64; text i has the ids ids[offsets[i]:offsets[i + 1]].
+        offsets: Shape (num_texts + 1,), int64. The ids of text i are ids[offsets[i]:offsets[i +
+            1]].
 
     Raises:
         ValueError: If an array is not one-dimensional or does not contain integers, or if the
@@ -87,7 +88,7 @@ def plain_ids(ids: Any) -> Iterator[int]:
     if isinstance(ids, (str, bytes, bytearray)) or not isinstance(ids, Iterable):
         raise TypeError(f"ids must be an iterable of ints, got {short_repr(ids)}")
     array: Any = ids
-    if getattr(array, "ndim", 1) != 1:  # a tensor row with a single id converts to an int
+    if getattr(array, "ndim", 1) != 1:  # a tensor row with a single id would convert to an int
         raise ValueError(f"ids must be one-dimensional, got shape {tuple(array.shape)}")
     if isinstance(ids, np.ndarray):
         if ids.dtype.kind not in "iu" and ids.size:

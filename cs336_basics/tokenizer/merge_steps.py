@@ -18,7 +18,7 @@ class MergeStep(NamedTuple):
 
     Attributes:
         rank: Rank of the merged pair.
-        position: Index of the pair's left token among the tokens before the merge.
+        position: Index of the pair's left token in the list of tokens before the merge.
         tokens: Tokens after the merge.
     """
 
@@ -53,7 +53,7 @@ def merge_steps(tokenizer: Tokenizer, text: str) -> list[MergedWord]:
 
     Raises:
         TypeError: If `tokenizer` is not a Tokenizer or `text` is not a str.
-        ValueError: If the text is too long or `Tokenizer.encode` raises it.
+        ValueError: If the text is too long. Also see `Tokenizer.encode`.
     """
     check_is_tokenizer(tokenizer)
     tokenizer.encode(text)  # for its checks
@@ -75,7 +75,7 @@ def merge_steps(tokenizer: Tokenizer, text: str) -> list[MergedWord]:
 
 
 def _steps(tokens: Symbols, ranks: Mapping[Pair, int]) -> Iterator[MergeStep]:
-    """Merge as `merge_by_rank` does, and yield every step."""
+    """Merge tokens as `merge_by_rank` does, and yield every step."""
     while known := [(ranks[pair], i) for i, pair in enumerate(pairwise(tokens)) if pair in ranks]:
         rank, i = min(known)
         tokens = (*tokens[:i], tokens[i] + tokens[i + 1], *tokens[i + 2 :])

@@ -60,7 +60,7 @@ def encode_text(
 
 
 def merge_pretoken(pretoken: bytes, ranks: Mapping[Pair, int]) -> list[bytes]:
-    """Return the tokens of a pre-token after merging by rank.
+    """Merge the bytes of a pre-token by rank, and return the resulting tokens.
 
     Args:
         pretoken: Bytes of one pre-token.
@@ -83,7 +83,7 @@ def merge_pretoken_in_order(pretoken: bytes, merges: Iterable[Pair]) -> list[byt
 
 
 class ReferenceEncoder(Encoder):
-    """The reference as an `Encoder`, without a cache; it splits with the `regex` module."""
+    """The reference as an `Encoder`. It has no cache and splits with the `regex` module."""
 
     def __init__(self, vocabulary: Vocabulary, pattern: str) -> None:
         super().__init__(vocabulary, pattern)

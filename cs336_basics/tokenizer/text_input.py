@@ -11,13 +11,13 @@ from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
 
 
 def check_is_iterable(name: str, value: object, of: str) -> None:
-    """Raise TypeError if an argument is not iterable or is a single text."""
+    """Raise TypeError if the argument called `name` is not iterable or is a single text."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise TypeError(f"{name} must be a list of {of}, got {short_repr(value)}")
 
 
 def replaced_utf8(data: bytes, errors: str) -> bytes:
-    """Return bytes as valid UTF-8; see `checked_utf8`. Warn if they changed."""
+    """Return bytes as valid UTF-8, and warn if they had to be changed; see `checked_utf8`."""
     valid = checked_utf8(data, errors)
     if valid is not data:
         changes = TextChanges(len(data))

@@ -1,8 +1,8 @@
 """Tokenizer: convert text to ids and back, by byte-pair encoding with GPT-2's rules.
 
 Special tokens are cut out of the text, the rest is split into pre-tokens, and each pre-token is
-merged by rank: the adjacent pair that was learned first is merged, the leftmost one if it occurs
-several times, until no known pair is left (Sennrich et al. 2016; Radford et al. 2019).
+merged by rank: the adjacent pair that was learned first is merged (its leftmost occurrence, if
+there are several), until no known pair is left (Sennrich et al. 2016; Radford et al. 2019).
 
 The public class checks arguments and delegates to one of three encoders; see `encoders/`.
 """
@@ -80,7 +80,7 @@ class Tokenizer:
         vocab: Mapping of id -> token, including special tokens; a copy of the argument.
         merges, special_tokens: The arguments, as lists.
         pattern, cache_size, backend, ignore_merges: The arguments.
-        splitter: `Splitter` of the pattern and the special tokens.
+        splitter: `Splitter` for the pattern and the special tokens.
         encoder: `Encoder` that does the work.
         source: File, directory or name that the tokenizer was loaded from, or None. Used in
             messages.
@@ -188,7 +188,7 @@ class Tokenizer:
         cache_size: int = DEFAULT_CACHE_SIZE,
         backend: str | None = None,
     ) -> Tokenizer:
-        """Read the tokenizer.json that `save` or `python -m cs336_basics train-bpe` wrote.
+        """Read a tokenizer.json written by `save` or `python -m cs336_basics train-bpe`.
 
         Args:
             directory: Directory that contains the file, or the file itself. The file may come from
@@ -290,7 +290,7 @@ class Tokenizer:
         cache_size: int = DEFAULT_CACHE_SIZE,
         backend: str | None = None,
     ) -> Tokenizer:
-        """Read GPT-2's pair of files from their directory or by their paths.
+        """Read GPT-2's pair of files, given their directory or their paths.
 
         Unlike `from_files`, this method treats tokens that no merge makes as special tokens.
 
@@ -607,8 +607,8 @@ class Tokenizer:
     ) -> EncodedBatch:
         """Return the ids of several texts in one array, which is faster and smaller than lists.
 
-        You can pass the result to `pad`, `truncate` and `decode_batch`. Its method `arrays()`
-        returns one array of ids for each text.
+        You can pass the result to `pad`, `truncate` and `decode_batch`. Call its method `arrays()`
+        to get one array of ids per text.
 
         Args:
             texts, num_workers, allowed_special, disallowed_special: See `encode_batch`.
@@ -633,7 +633,7 @@ class Tokenizer:
         allowed_special: str | Collection[str] | None = None,
         disallowed_special: str | Collection[str] = (),
     ) -> tuple[list[int], list[tuple[int, int]]]:
-        """Return the ids of a text, and the span of text that each id covers.
+        """Return the ids of a text, and the span of the text that each id covers.
 
         A span is (start, end) in characters: `text[start:end]`. A token with only some bytes of a
         character covers the whole character, so several tokens can have the same span.

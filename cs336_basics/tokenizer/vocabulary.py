@@ -1,4 +1,4 @@
-"""Vocabulary: tokens, merges and special tokens, checked once and indexed for the encoders."""
+"""Vocabulary: tokens, merges and special tokens, checked once and indexed for encoders."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Vocabulary:
         special_ids: Mapping of special token -> id, in the order of `special_tokens`.
         size: Highest id plus one.
         byte_ids: Id of each of the 256 bytes, or ABSENT if it has no token.
-        merge_ids: Ids of the left, right and joined token of each merge, shape (num_merges, 3).
+        merge_ids: Ids of the left, right and joined tokens of each merge, shape (num_merges, 3).
 
     Raises:
         TypeError, ValueError: See `Tokenizer`.

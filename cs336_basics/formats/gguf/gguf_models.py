@@ -285,7 +285,7 @@ def _tensors(gguf: ModuleType, model: TransformerLM, type: str) -> dict[str, tup
 
 
 def _tensor_name(name: str) -> str:
-    """Translate a Hugging Face name, such as `model.layers.N.mlp.up_proj.weight`."""
+    """Translate a Hugging Face name, such as `model.layers.0.mlp.up_proj.weight`, for GGUF."""
     part = name.removesuffix(".weight")
     if part in _NAMES:
         return f"{_NAMES[part]}.weight"

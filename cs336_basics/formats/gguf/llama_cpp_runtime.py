@@ -49,7 +49,7 @@ class LlamaCpp:
             raise RuntimeError(f"{path}: llama.cpp cannot load it: {error}") from error
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of a text, including special tokens."""
+        """Return the ids of a text, recognizing special tokens."""
         ids: list[int] = self.llama.tokenize(text.encode(), add_bos=False, special=True)
         return ids
 

@@ -28,7 +28,7 @@ def find_or_download(
 
     Raises:
         FileNotFoundError: If the file does not exist and `source` is not the name of a repository.
-        ImportError: If a download needs huggingface_hub and it is not installed.
+        ImportError: If a file must be downloaded and huggingface_hub is not installed.
         OSError: If the file cannot be downloaded.
     """
     path = Path(source)

@@ -185,7 +185,7 @@ def state_from_llama(
         tied: Whether its embeddings are tied. Tied embeddings become two matrices.
 
     Raises:
-        ValueError: If a tensor is missing, unknown, or has the wrong shape or dtype, or if tied
+        ValueError: If a tensor is missing or unknown, or has the wrong shape or dtype, or if tied
             embeddings differ from the head.
     """
     given = dict(state)

@@ -256,7 +256,7 @@ def _parse_own(content: dict[str, Any], own: bool) -> TokenizerParts:
 
 
 def parse_tokenizer_json(content: Any, ignored: Sequence[str] = ()) -> TokenizerParts:
-    """Return the parts of the tokenizer in the content of a `tokenizer.json`.
+    """Convert the content of a `tokenizer.json` to the parts of a tokenizer.
 
     Raises:
         ValueError: See `load_tokenizer_json`.
@@ -363,7 +363,7 @@ _MAX_COMPARISONS = 1_000_000
 def _check_overlaps(first: Sequence[str], second: Sequence[str]) -> None:
     """Reject added tokens that may overlap in a text if only one of them is 'normalized'.
 
-    tokenizers finds 'normalized' tokens after all others, but Tokenizer always finds the leftmost.
+    tokenizers looks for 'normalized' tokens after all others; Tokenizer always finds the leftmost.
 
     Raises:
         ValueError: If two tokens may overlap, or there are too many to compare.

@@ -39,7 +39,7 @@ def extend(
     Existing tokens keep their ids. Words include their leading space: add `" protein"` for the word
     within a sentence. To add only special tokens, in place, use `Tokenizer.add_special_tokens`.
 
-    A model needs a row for each new id; see `token_parts` and `model.resize_embeddings`.
+    A model needs an embedding for each new id; see `token_parts` and `model.resize_embeddings`.
 
     Args:
         tokenizer: Tokenizer to extend.
@@ -85,7 +85,7 @@ def token_parts(old: Tokenizer, new: Tokenizer) -> dict[int, list[int]]:
 
     Args:
         old: Tokenizer before the change.
-        new: The same tokenizer, extended or trained further.
+        new: The same tokenizer after it was extended or trained further.
 
     Returns:
         Mapping from each id that is only in `new` to the old ids of its bytes. The list is empty

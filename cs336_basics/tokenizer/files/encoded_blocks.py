@@ -113,7 +113,7 @@ def encoded_blocks(
     num_workers: int,
     changes: TextChanges,
 ) -> Generator[EncodedBlock, None, None]:
-    """Yield the ids of a corpus in order. Closing the generator ends the work.
+    """Yield the ids of a corpus in order. Closing the generator stops the work.
 
     Replacements in plain-text files are added to `changes`; each block records its other changes.
     """
@@ -207,7 +207,7 @@ def _encode_in_worker(
 
 @functools.lru_cache(maxsize=1)
 def load_encoder_once(directory: str, backend: str | None) -> Encoder:
-    """Return the encoder of a saved tokenizer; a worker process caches it."""
+    """Return the encoder of a saved tokenizer, which each worker process caches."""
     return Tokenizer.from_directory(directory, backend=backend).encoder
 
 
@@ -310,10 +310,10 @@ def map_in_threads(
     *,
     run_here: Callable[[Item], bool],
 ) -> Generator[Result, None, None]:
-    """Yield `function(item)` for each item, in order, computed by threads.
+    """Yield `function(item)` for each item, in order, computed in threads.
 
-    Like `map_ordered`, it reads only a few items ahead of the results. Even a single worker is a
-    separate thread, so that the calling thread can handle Ctrl-C and write results.
+    Like `map_ordered`, this function reads only a few items ahead of the results. Even a single
+    worker is a separate thread, so that the calling thread can handle Ctrl-C and write results.
 
     Args:
         function: Function that releases the GIL.
@@ -347,9 +347,9 @@ def _completed(function: Callable[[Item], Result], item: Item) -> Future[Result]
 
 
 def _absent_byte(name: str, error: AbsentByteError, is_exact: bool) -> ValueError:
-    """Return the error for a byte of a file or row that is not in the vocabulary.
+    """Return the error for a byte in a file or row that is not in the vocabulary.
 
-    The offset is not exact if bytes before it were read as U+FFFD.
+    The offset is not exact if earlier bytes were replaced with U+FFFD.
     """
     where = f"{'at' if is_exact else 'near'} offset {error.offset:,}"
     return ValueError(f"{name}: {absent_byte_error(error.byte, where)}")

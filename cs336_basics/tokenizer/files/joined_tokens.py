@@ -26,7 +26,7 @@ class JoinedTokens:
     slices. A slice is a view if it lies within one array, else a copy.
 
     Args:
-        parts: Arrays of ids of shape (n,), such as memory maps; at least one.
+        parts: One or more arrays of ids of shape (n,), such as memory maps.
 
     Attributes:
         parts: The arrays.
@@ -89,7 +89,7 @@ def open_token_files(
     """Open token files that were made by the same tokenizer.
 
     Args:
-        paths: A token file, a glob, or a list of files and globs; at least one file.
+        paths: A token file, a glob, or a list of files and globs. There must be at least one file.
         vocab_size, tokenizer_hash: See `load_token_file`.
 
     Raises:

@@ -155,7 +155,7 @@ def load_document_starts(path: str | os.PathLike[str]) -> npt.NDArray[np.int64]:
 
 
 def starts_offset(array_end: int) -> int:
-    """Return the offset of the document starts: the next multiple of 8 bytes."""
+    """Return the offset of the document starts: `array_end` rounded up to a multiple of 8 bytes."""
     return -(-array_end // STARTS_DTYPE.itemsize) * STARTS_DTYPE.itemsize
 
 

@@ -143,6 +143,6 @@ class IncrementalEncoder:
             return encoder.encode(text, self._special.allowed)
         except AbsentByteError as error:
             where = f"at offset {start + error.offset:,}"
-            if valid is not data:  # U+FFFD and the bytes that it replaces differ in length
+            if valid is not data:  # U+FFFD and the bytes that it replaced may differ in length
                 where = f"in the text from offset {start:,} on"
             raise absent_byte_error(error.byte, where) from None

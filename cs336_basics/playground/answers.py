@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS, get_trainer
-from cs336_basics.bpe.unbuilt import is_built
+from cs336_basics.bpe import DEFAULT_TRAINER, get_trainer
 from cs336_basics.data.datasets import sample_documents
+from cs336_basics.playground.learning import MOST_WATCHED, STAGES, race, watch
 from cs336_basics.playground.server import Answers
 from cs336_basics.playground.texts import MOST_TEXT, MOST_WORD, Texts, load_tokenizer
 from cs336_basics.tokenizer import Tokenizer
@@ -27,16 +27,17 @@ def make_answers(tokenizers: Sequence[str] = ()) -> Answers:
     texts = Texts(loaded or {"sample corpus, 2,000 tokens": sample_tokenizer()})
     described = {
         "tokenizers": texts.names,
-        "stages": [name for name, trainer in TRAINERS.items() if is_built(trainer)],
+        "stages": STAGES,
         "most_text": MOST_TEXT,
+        "most_watched": MOST_WATCHED,
         "most_word": MOST_WORD,
     }
 
     def start(asked: Mapping[str, Any]) -> dict[str, Any]:
         return described
 
-    whole = {"start": start, "tokens": texts.tokens, "merges": texts.merges}
-    return Answers(whole, {})
+    whole = {"start": start, "tokens": texts.tokens, "merges": texts.merges, "watch": watch}
+    return Answers(whole, {"race": race})
 
 
 def sample_tokenizer() -> Tokenizer:

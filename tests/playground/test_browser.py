@@ -15,16 +15,21 @@ webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 
+from cs336_basics.bpe import TRAINERS  # noqa: E402
 from cs336_basics.playground.answers import make_answers  # noqa: E402
+from cs336_basics.playground.learning import STAGES  # noqa: E402
 from cs336_basics.tokenizer import Tokenizer, merge_steps, visible  # noqa: E402
 from tests.playground.test_server import running  # noqa: E402
 from tests.tokenizer.examples import small_tokenizer  # noqa: E402
 
 CHROMIUM = shutil.which("chromium")
 DRIVER = shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER), reason="needs the programs chromium and chromedriver"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        not (CHROMIUM and DRIVER), reason="needs the programs chromium and chromedriver"
+    ),
+    pytest.mark.filterwarnings("ignore:no pair was left:UserWarning"),
+]
 SCREENSHOTS = os.environ.get("CS336_SCREENSHOTS")
 """Directory for pictures of the views, to look at."""
 
@@ -211,6 +216,50 @@ def test_merges_step_forward_back_and_play(page):
     assert run(browser, symbols) == [visible(token) for token in word.steps[-1].tokens]
 
 
+def test_a_training_is_watched_step_by_step(page):
+    text = "low low lower widest newest newest"
+    browser = page("training", text=text, stage="heap", step=2)
+    _, merges = TRAINERS["heap"]().train_from_iterator([text], 300, [])
+    shown = [f"({visible(left)}, {visible(right)})" for left, right in merges]
+
+    def status():
+        return browser.find_element(By.ID, "training-now").text
+
+    wait(lambda: f"Merged {shown[1]}. Next: {shown[2]}" in status())
+    browser.find_element(By.CSS_SELECTOR, "#training [data-go=forward]").click()
+    wait(lambda: f"Merged {shown[2]}. Next: {shown[3]}" in status())
+    assert "heap entries" in browser.find_element(By.ID, "training-work").text
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#training-words .now")) >= 1
+    bars = browser.find_elements(By.CSS_SELECTOR, "#training-pairs .bar")
+    widths = [bar.size["width"] for bar in bars]
+    assert widths == sorted(widths, reverse=True)
+    assert widths[0] > 0
+    browser.find_element(By.CSS_SELECTOR, "#training summary").click()
+    assert "in the heap" in browser.find_element(By.ID, "drawing").text
+    picture(browser, "training")
+    browser.find_element(By.CSS_SELECTOR, "#training [data-go=last]").click()
+    wait(lambda: f"Merged {shown[-1]}. No pair is left." in status())
+
+
+def test_the_stages_race_and_can_be_stopped(page):
+    browser = page("race", merges=40, seconds=30)
+    start, stop = (browser.find_element(By.ID, f"race-{name}") for name in ("start", "stop"))
+    start.click()
+    now = browser.find_element(By.ID, "race-now")
+    wait(lambda: now.text == "Finished. All stages learned the same merges.")
+    rows = browser.find_elements(By.CSS_SELECTOR, "#race-table tr")
+    assert [row.text.split()[:2] for row in rows] == [[stage, "40"] for stage in STAGES]
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#race-chart polyline")) == len(STAGES)
+    picture(browser, "race")
+    put(browser, "#race [name=merges]", "5000")
+    start.click()
+    wait(lambda: "naive" in now.text)
+    assert not start.is_enabled()
+    stop.click()
+    wait(lambda: now.text == "Stopped.")
+    assert start.is_enabled()
+
+
 def test_links_restore_text_and_settings(page):
     browser = page("text", text="")
     put(browser, "#text textarea", "a 猫 & <b>")
@@ -242,7 +291,7 @@ def test_the_keyboard_moves_between_tabs_and_into_the_view(page):
     assert browser.switch_to.active_element.get_attribute("name") == "tokenizer"
 
 
-VIEWS = ["text", "merges"]
+VIEWS = ["text", "merges", "training", "race"]
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -286,7 +335,11 @@ def test_contrast_and_width_in_light_and_dark(page, view, scheme, width):
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     try:
-        wait(lambda: browser.find_elements(By.CSS_SELECTOR, f"#{view} :is(.token, path, rect)"))
+        if view == "race":
+            put(browser, "#race [name=merges]", "50")
+            browser.find_element(By.ID, "race-start").click()
+            wait(lambda: "Finished" in browser.find_element(By.ID, "race-now").text)
+        wait(lambda: browser.find_elements(By.CSS_SELECTOR, f"#{view} :is(.token, .swatch)"))
         picture(browser, f"{view}-{scheme}-{width}")
         assert browser.execute_script(CONTRAST) == []
         assert run(browser, "document.documentElement.scrollWidth") <= width

@@ -1,9 +1,10 @@
 // Starts the page: the tabs and the views.
 
 import { $, ask, currentView, make, restoreLink, saveLink, showError } from "./common.js";
+import * as learning from "./learning.js";
 import * as text from "./text.js";
 
-const VIEWS = { ...text.views };
+const VIEWS = { ...text.views, ...learning.views };
 
 function choose(id) {
   const before = currentView();
@@ -45,6 +46,9 @@ function fillSelects(server) {
     if (select.matches(".optional")) select.append(make("option", { value: "" }, "nothing"));
     server.tokenizers.forEach((name, index) =>
       select.append(make("option", { value: index }, name)));
+  }
+  for (const select of document.querySelectorAll("select.stages")) {
+    select.append(...server.stages.map((name) => make("option", { value: name }, name)));
   }
 }
 

@@ -1,0 +1,164 @@
+// The views of a training step by step and of the race of all stages.
+
+import { $, Steps, ask, asker, make, number, partElements, plain, showError, stream }
+  from "./common.js";
+import { drawChart, swatch } from "./chart.js";
+
+let server;
+
+// --- one training ---------------------------------------------------------------------------
+
+const askWatch = asker();
+let steps;
+
+const several = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
+const pairText = (pair) => `(${plain(pair[0])}, ${plain(pair[1])})`;
+
+async function watch(step) {
+  const section = $("#training");
+  const text = $("[name=text]", section).value;
+  const stage = $("[name=stage]", section).value;
+  const state = await askWatch((signal) => {
+    if (text.length > server.most_watched) {
+      throw new Error(`a watched text has at most ${number(server.most_watched)} characters, ` +
+        `and this one has ${number(text.length)}`);
+    }
+    return ask("watch", { text, stage, step }, signal);
+  });
+  if (!state) return;
+  if (steps.last !== state.last) {
+    steps.range.max = state.last;
+    steps.range.value = state.step;
+    steps.output.textContent = `${state.step} of ${state.last}`;
+  }
+  showState(state, stage);
+}
+
+function showState(state, stage) {
+  const done = state.merged ? `Merged ${pairText(state.merged)}. ` : "";
+  $("#training-now").textContent = done + nextMerge(state);
+  $("#words-caption").textContent = caption("word", state.words.length, state.num_words);
+  $("#training-words").replaceChildren(...state.words.map((word) =>
+    make("tr", { class: word.has_best ? "now" : "" }, make("td", {}, number(word.count)),
+      make("td", {}, ...word.symbols.map((parts, index) =>
+        make("span", { class: `token c${index % 5}` }, ...partElements(parts)))))));
+  $("#pairs-caption").textContent = caption("pair", state.pairs.length, state.num_pairs);
+  const most = state.pairs[0]?.count;
+  $("#training-pairs").replaceChildren(...state.pairs.map(({ pair, count }, index) => {
+    const bar = make("span", { class: "bar" });
+    bar.style.width = `${10 * count / most}rem`;
+    const look = index === 0 ? "now" : index < state.num_tied ? "tied" : "";
+    return make("tr", { class: look }, make("td", {}, ...partElements(pair[0]), " + ",
+      ...partElements(pair[1])), make("td", {}, number(count)), make("td", {}, bar));
+  }));
+  $("#training-work").textContent = workText(state.work, stage);
+  $("#drawing").textContent = state.drawing ?? "The drawing needs words of at most 500 bytes.";
+}
+
+const caption = (what, some, all) =>
+  several(all, what) + (some < all ? `; the first ${number(some)} are shown` : "");
+
+function nextMerge(state) {
+  if (!state.pairs.length) return "No pair is left.";
+  if (state.step >= state.last) return "The training ends here.";
+  const { pair, count } = state.pairs[0];
+  const next = `Next: ${pairText(pair)}, which occurs ${several(count, "time")}`;
+  if (state.num_tied < 2) return `${next}, more than any other pair.`;
+  return `${next}. ${number(state.num_tied)} pairs have this count; of these, ` +
+    `${pairText(pair)} is the largest by its bytes.`;
+}
+
+function workText(work, stage) {
+  if (!work) return "";
+  const read = { memoryview: "occurrence", native: "occurrence" }[stage] ?? "symbol";
+  const parts = [`reads ${several(work.positions, read)}`];
+  if (work.words) parts[0] += ` of ${several(work.words, "word")}`;
+  if (work.pairs_searched) parts.push(`compares ${several(work.pairs_searched, "pair")}`);
+  if (work.heap_entries) parts.push(`moves ${number(work.heap_entries)} heap ${work.heap_entries === 1 ? "entry" : "entries"}`);
+  parts.push(`corrects counts ${several(work.pairs_updated, "time")}`);
+  return `For the next merge, ${stage} ${parts.join(", ")}, and merges ` +
+    `${several(work.occurrences, "occurrence")}.`;
+}
+
+// --- the race -------------------------------------------------------------------------------
+
+let racing = null;
+
+async function race() {
+  const section = $("#race");
+  const value = (name) => $(`[name=${name}]`, section).value;
+  stop();
+  const own = (racing = new AbortController());
+  setRunning(true);
+  showError("");
+  const results = new Map(server.stages.map((stage) => [stage, []]));
+  showRace(results);
+  const asked = { text: value("text"), merges: Number(value("merges")),
+    seconds: Number(value("seconds")) };
+  try {
+    $("#race-now").textContent = `${server.stages[0]} is learning`;
+    for await (const row of stream("race", asked, own.signal)) {
+      results.get(row.stage).push(...row.points);
+      showRace(results);
+      const next = server.stages[server.stages.indexOf(row.stage) + 1];
+      if (row.ended && !row.same) throw new Error(`${row.stage} learned other merges`);
+      $("#race-now").textContent = !row.ended ? `${row.stage} is learning`
+        : next ? `${next} is learning` : "Finished. All stages learned the same merges.";
+    }
+  } catch (error) {
+    if (own.signal.aborted) $("#race-now").textContent = "Stopped.";
+    else {
+      $("#race-now").textContent = "";
+      showError(error.message);
+    }
+  }
+  if (racing === own) setRunning(false);
+}
+
+function setRunning(running) {
+  $("#race-start").disabled = running;
+  $("#race-stop").disabled = !running;
+}
+
+function stop() {
+  racing?.abort();
+  racing = null;
+  setRunning(false);
+}
+
+function showRace(results) {
+  const all = [...results.values()];
+  const ended = [...results].filter(([, points]) => points.length).map(([stage, points]) =>
+    `${stage}: ${points.at(-1).merges} merges in ${number(points.at(-1).seconds, 3)} seconds`);
+  drawChart($("#race-chart"), all.map((points) => points.map((p) => [p.seconds, p.merges])),
+    { x: "seconds (logarithmic)", y: "merges", logX: true, fromZero: true,
+      description: `Merges against time. ${ended.join("; ")}` });
+  $("#race-table").replaceChildren(...[...results].map(([stage, points], index) => {
+    const last = points.at(-1);
+    const each = (name) => number(last[name] / last.merges, last[name] / last.merges < 10 ? 1 : 0);
+    const cells = last ? [number(last.merges), number(last.seconds, 4),
+      number(last.merges / last.seconds), each("positions"), each("pairs_searched"),
+      each("heap_entries")] : [];
+    return make("tr", {}, make("td", {}, swatch(index), ` ${stage}`),
+      ...cells.map((cell) => make("td", {}, cell)));
+  }));
+}
+
+export const views = {
+  training: {
+    start: (about) => {
+      server = about;
+      steps = new Steps($("#training"), watch);
+    },
+    update: () => steps.go(steps.now),
+    leave: () => steps.pause(),
+  },
+  race: {
+    start: () => {
+      $("#race-start").addEventListener("click", race);
+      $("#race-stop").addEventListener("click", stop);
+    },
+    update: () => {},
+    leave: stop,
+  },
+};

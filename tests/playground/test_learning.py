@@ -1,0 +1,94 @@
+"""A watched training and the race, against the trainers."""
+
+import itertools
+import threading
+import time
+
+import pytest
+
+from cs336_basics.bpe import NaiveTrainer
+from cs336_basics.playground.learning import MOST_STEPS, MOST_WATCHED, STAGES, race, watch
+from cs336_basics.tokenizer import visible
+
+# Texts of a few words have fewer merges than asked for.
+pytestmark = pytest.mark.filterwarnings("ignore:no pair was left:UserWarning")
+
+TEXT = "low low low low low lower lower widest widest widest newest newest newest newest newest"
+
+
+def joined(parts):
+    return "".join(text for text, _ in parts)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_every_step_is_that_of_the_naive_trainer(stage):
+    _, merges = NaiveTrainer().train_from_iterator([TEXT], 256 + MOST_STEPS, [])
+    for step in range(len(merges) + 1):
+        state = watch({"text": TEXT, "stage": stage, "step": step})
+        assert (state["step"], state["last"]) == (step, len(merges))
+        if step:
+            assert [joined(part) for part in state["merged"]] == [*map(visible, merges[step - 1])]
+        if step < len(merges):
+            best = [joined(part) for part in state["pairs"][0]["pair"]]
+            assert best == [*map(visible, merges[step])]
+            assert state["work"]["occurrences"] > 0
+    assert state["pairs"] == []
+    assert state["work"] is None
+
+
+def test_ties_are_counted_and_words_with_the_pair_marked():
+    state = watch({"text": TEXT})
+    counts = [pair["count"] for pair in state["pairs"]]
+    assert counts == sorted(counts, reverse=True)
+    assert state["num_tied"] == counts.count(counts[0]) > 1
+    best = tuple(joined(part) for part in state["pairs"][0]["pair"])
+    for word in state["words"]:
+        symbols = [joined(symbol) for symbol in word["symbols"]]
+        assert word["has_best"] == (best in itertools.pairwise(symbols))
+    assert sum(word["count"] for word in state["words"]) == len(TEXT.split())
+
+
+def test_empty_long_and_wrong_requests():
+    assert watch({"text": ""})["words"] == []
+    assert watch({"text": "a b", "step": 10**9})["step"] == 1
+    assert watch({"text": "ab " * 600})["num_words"] == 3
+    with pytest.raises(ValueError, match=f"{MOST_WATCHED:,}"):
+        watch({"text": "a" * (MOST_WATCHED + 1)})
+    with pytest.raises(ValueError, match="stage must be"):
+        watch({"text": "a", "stage": "x"})
+    for wrong in ({"merges": 0}, {"seconds": 1e9}, {"text": "a" * 100_001}):
+        with pytest.raises(ValueError, match="must"):
+            next(race(wrong))
+
+
+def test_all_stages_race_and_learn_the_same_merges():
+    rows = list(race({"merges": 30, "seconds": 30}))
+    last = {row["stage"]: row for row in rows if row["ended"]}
+    assert list(last) == STAGES
+    points = {
+        stage: [p for r in rows if r["stage"] == stage for p in r["points"]] for stage in STAGES
+    }
+    for stage in STAGES:
+        assert last[stage]["same"]
+        assert points[stage][-1]["merges"] == 30
+        merges = [point["merges"] for point in points[stage]]
+        assert merges == sorted(set(merges))
+    assert points["naive"][-1]["positions"] > points["incremental"][-1]["positions"]
+    assert points["incremental"][-1]["pairs_searched"] > 0
+    assert points["heap"][-1]["pairs_searched"] == 0 < points["heap"][-1]["heap_entries"]
+
+
+def test_a_slow_stage_is_cut_and_a_closed_race_ends():
+    rows = race({"merges": 5000, "seconds": 0.2})
+    naive = list(itertools.takewhile(lambda row: row["stage"] == "naive", rows))
+    assert naive[-1]["ended"]
+    assert naive[-1]["points"] or naive[-2]["points"]
+    rows.close()
+    before = threading.active_count()
+    rows = race({"merges": 5000, "seconds": 60})
+    next(rows)
+    rows.close()
+    deadline = time.time() + 10
+    while threading.active_count() > before:
+        assert time.time() < deadline
+        time.sleep(0.02)

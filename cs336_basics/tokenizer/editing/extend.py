@@ -36,8 +36,9 @@ def extend(
     """Return a copy of a tokenizer with additional words and special tokens.
 
     New special tokens get the next ids, in the order given, followed by the tokens of the words.
-    Existing tokens keep their ids. Words include their leading space: add `" protein"` for the word
-    within a sentence. To add only special tokens, in place, use `Tokenizer.add_special_tokens`.
+    Existing tokens keep their ids. Include the leading space of a word: pass `" protein"` for a
+    word within a sentence. To add only special tokens, in place, use
+    `Tokenizer.add_special_tokens`.
 
     A model needs an embedding for each new id; see `token_parts` and `model.resize_embeddings`.
 
@@ -89,7 +90,7 @@ def token_parts(old: Tokenizer, new: Tokenizer) -> dict[int, list[int]]:
 
     Returns:
         Mapping from each id that is only in `new` to the old ids of its bytes. The list is empty
-        for special tokens and for tokens with a byte that is not in `old`.
+        for special tokens and for tokens that have a byte missing from `old`.
 
     Raises:
         TypeError: If `old` or `new` is not a Tokenizer.

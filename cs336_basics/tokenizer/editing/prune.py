@@ -48,11 +48,11 @@ def prune(
 ) -> Pruned:
     """Return a tokenizer with only the most frequent tokens.
 
-    Every remaining token can still be reached by the remaining merges, which keep their order. Text
-    is encoded as if the removed tokens had never existed, and decodes to the same text.
+    The remaining merges keep their order and can still produce every remaining token. Text is
+    encoded as if the removed tokens had never existed, and decodes to the same text.
 
     Args:
-        tokenizer: Tokenizer to prune; it does not change.
+        tokenizer: Tokenizer to prune. It is not changed.
         vocab_size: Number of tokens to keep, including bytes and special tokens.
         counts: Word frequencies as `WordCounts` (a dict of word -> count), or text to count: a
             Corpus, a file, a glob, or a list of files and globs. All distinct words must fit in
@@ -218,7 +218,7 @@ class WordUsage:
 
 
 def _remove_rarest(tree: MergeTree, usage: WordUsage, number: int) -> None:
-    """Remove the leaf with the lowest count `number` times; ties remove the youngest leaf."""
+    """Remove the least frequent leaf `number` times. Among equal counts, remove the youngest."""
     # Entries with an outdated count are skipped, because a newer entry follows.
     heap = [_entry(tree, usage, leaf) for leaf in tree.tokens if tree.is_leaf(leaf)]
     heapq.heapify(heap)

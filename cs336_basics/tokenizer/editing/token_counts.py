@@ -1,4 +1,4 @@
-"""count_tokens: count the tokens of a vocabulary in a corpus or a token file.
+"""count_tokens: count how often each token occurs in a corpus or a token file.
 
 As in `encode_file`, text is encoded in threads and in constant memory, but the ids are counted
 instead of written.
@@ -123,7 +123,7 @@ def never_used(tokenizer: Tokenizer, counts: TokenCounts) -> list[int]:
     Special tokens and single bytes are left out because later texts may need them.
 
     Raises:
-        TypeError: If `tokenizer` is not a Tokenizer, or `counts` are not integers.
+        TypeError: If `tokenizer` is not a Tokenizer, or `counts` does not contain integers.
         ValueError: If `counts` does not have the shape (vocab_size,).
     """
     check_is_tokenizer(tokenizer)

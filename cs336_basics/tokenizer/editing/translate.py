@@ -45,7 +45,7 @@ def translate_token_file(
     Args:
         source: FILE.npy, encoded with `old`.
         destination: FILE.npy to write. It may be `source` if `overwrite` is true.
-        old, new: Tokenizers with the same special tokens in the text.
+        old, new: Tokenizers. Both must have the special tokens that occur in the text.
         overwrite: Whether to replace an existing file.
 
     Returns:

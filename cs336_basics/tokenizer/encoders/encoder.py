@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 
 class AbsentByteError(Exception):
-    """A text contains a byte without a token in the vocabulary.
+    """A text contains a byte that has no token in the vocabulary.
 
     Attributes:
         byte: Value of the byte.
         item: Index of the text or file, if there are several.
-        offset: Offset of the byte in the UTF-8 of the text.
+        offset: Offset of the byte in the text's UTF-8.
     """
 
     def __init__(self, byte: int, item: int = 0, offset: int = 0) -> None:
@@ -61,7 +61,7 @@ class UnknownIdError(ValueError):
 
 
 class Encoder(ABC):
-    """Encodes text with one vocabulary and one split pattern, and decodes ids.
+    """Encodes text and decodes ids, for one vocabulary and one split pattern.
 
     Callers check the arguments. In every method, `special` contains the special tokens of the
     vocabulary that become ids. Other special tokens are ordinary text.
@@ -96,7 +96,7 @@ class Encoder(ABC):
         return chain.from_iterable(map(self.encode_word, words))
 
     def encode(self, text: str, special: frozenset[str]) -> list[int]:
-        """Return the ids of a text. Warn once if the pattern does not match all of the text."""
+        """Return the ids of a text. Warn once if the pattern does not match all of it."""
         ids = self._encode(text, special)
         if self.may_drop:
             self.warn_of_dropped(len(text.encode()), ids)
@@ -127,7 +127,7 @@ class Encoder(ABC):
         return ids
 
     def _located(self, byte: int, text: str, special: frozenset[str]) -> AbsentByteError:
-        """Return the error for the first pre-token with a missing byte, with the byte's offset."""
+        """Return the error for the first pre-token that contains `byte`, with the byte's offset."""
         for start, word, is_special in self.located_words(text, special):
             data = word.encode()
             if not is_special and byte in data and data not in self.vocabulary.whole_words:
@@ -159,10 +159,10 @@ class Encoder(ABC):
     def encode_batch_array(
         self, texts: list[str], special: frozenset[str], num_workers: int
     ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
-        """Return the concatenated ids of several texts, and the offset of each text.
+        """Return the concatenated ids of several texts, and the offset of each text in them.
 
         Returns:
-            Ids of shape (num_tokens,) and `token_dtype`; offsets of shape (num_texts + 1,).
+            Ids of shape (num_tokens,) and dtype `token_dtype`; offsets of shape (num_texts + 1,).
 
         Raises:
             AbsentByteError: With the index of the text as `item`.

@@ -40,7 +40,8 @@ def encode_exactly(
         num_workers: Number of threads for long texts.
 
     Raises:
-        AbsentByteError: If the vocabulary does not contain a byte, with its offset in `data`.
+        AbsentByteError: If the vocabulary does not contain a byte; `offset` is its offset in
+            `data`.
     """
     arrays = [np.zeros(0, token_dtype(encoder.vocabulary.size))]
     batch: list[tuple[bytes, bytes]] = []

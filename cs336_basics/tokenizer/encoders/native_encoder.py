@@ -142,7 +142,7 @@ class NativeEncoder(NativeWordEncoder, FileEncoder):
 
 
 class _SpecialSets(dict[frozenset[str], _encoder.SpecialSet]):
-    """Mapping of a set of special tokens -> compiled set, made on first use."""
+    """Mapping from sets of special tokens to compiled sets, which are made on first use."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__()

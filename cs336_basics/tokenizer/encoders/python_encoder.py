@@ -1,4 +1,4 @@
-"""The `python` backend: merging by rank over ids, with a cache of words.
+"""The `python` backend: merge ids by rank, with a cache of words.
 
 Unlike `reference.py`, it works on ids instead of bytes, caches the ids of words, and merges long
 words with a linked list. It is the default if the extensions are not built. The compiled encoder
@@ -61,7 +61,7 @@ class PythonEncoder(Encoder):
         return list(self._merge_long(symbols))
 
     def _merge(self, symbols: list[int]) -> list[int]:
-        """Merge by rank within a list: fast for short words, quadratic time for long ones."""
+        """Merge by rank in a list. Fast for short words, but takes quadratic time for long ones."""
         rank_of = self.vocabulary.pair_ranks.get
         merged_ids = self.vocabulary.merged_ids
         ranks = [rank_of(pair, _NO_RANK) for pair in pairwise(symbols)]
@@ -150,8 +150,8 @@ class WordCache(dict[str, list[int]]):
     would not free all memory.
     """
 
-    # Additional memory of a cached word, measured with tracemalloc: its slot in the table, which is
-    # one third to two thirds full, and the rounding of the allocator.
+    # Memory overhead of a cached word, measured with tracemalloc: its slot in the table, which is
+    # one third to two thirds full, and the allocator's rounding.
     _SLOT = 50
 
     def __init__(self, encode_word: Callable[[str], list[int]], max_bytes: int) -> None:

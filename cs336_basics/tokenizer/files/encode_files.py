@@ -39,7 +39,7 @@ def encode_file(
     document_starts: bool = False,
     end_of_document: str | None = None,
 ) -> dict[str, Any]:
-    """Encode files of text to a token file, in constant memory.
+    """Encode a corpus to a token file, in constant memory.
 
     The ids do not depend on the number of workers or the chunk size. No token spans two files or
     rows. The output file appears when it is complete; after an error, an existing file is

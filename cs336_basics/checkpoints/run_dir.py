@@ -80,7 +80,7 @@ class RunDirectory:
         if self.path.is_dir() and not all(map(nothing.fullmatch, os.listdir(self.path))):
             raise FileExistsError(
                 f"{self.path} is not empty; pass --resume {shlex.quote(str(self.path))} to "
-                "continue its run, or remove it or pass another --run-dir for a new run"
+                "continue its run; for a new run, remove the directory or pass another --run-dir"
             )
 
     def discard(self) -> None:
@@ -163,7 +163,9 @@ class RunDirectory:
                 raise FileNotFoundError
         except (BlockingIOError, FileNotFoundError):
             os.close(handle)
-            raise ValueError(f"{self.path} is in use by another process; wait for it") from None
+            raise ValueError(
+                f"{self.path} is in use by another process; wait for its end"
+            ) from None
         except OSError:  # the file system does not support locks
             pass
         self._lock = handle

@@ -57,7 +57,9 @@ def load_checkpoint(src: Source, model: Module, optimizer: Optimizer | None) -> 
         } if type(iteration) is int and iteration >= 0 and all(type(k) is str for k in weights):
             pass
         case _:
-            raise ValueError(f'{source} is not a checkpoint: no "model", "optimizer", "iteration"')
+            raise ValueError(
+                f'{source} is not a checkpoint: it must have "model", "optimizer" and "iteration"'
+            )
     weights = checked_weights(model, weights, source)
     if optimizer is not None:
         state = checked_state(optimizer, state, content.get("kind"), source)

@@ -141,8 +141,8 @@ def _compare_rounded(model: TransformerLM, logits_of: LogitsOf, limit: float) ->
     difference, largest = float((found - expected).abs().max()), float(expected.abs().max())
     if not difference <= limit * largest:  # also true for NaN
         raise RuntimeError(
-            f"the exported model's logits differ by {difference:.2g}, and the largest is "
-            f"{largest:.2g}; do not use it"
+            f"the exported model's logits differ by {difference:.2g}, and the largest logit "
+            f"is {largest:.2g}; do not use it"
         )
     equal = int((found.argmax(-1) == expected.argmax(-1)).sum())
     return (

@@ -86,7 +86,7 @@ def _pre_tokenizer(pattern: str, merges: Sequence[Pair]) -> str:
                     f"the pattern is cl100k and the vocabulary has the token "
                     f"{short_repr(left + right)}; llama.cpp would give different ids, because it "
                     "splits white space at the end of a text after the last line end; train with "
-                    "the pattern llama3, which splits it in the same way"
+                    "the pattern llama3, which splits it as llama.cpp does"
                 )
     return _PRE_TOKENIZERS[name]
 

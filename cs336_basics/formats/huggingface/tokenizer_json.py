@@ -370,8 +370,8 @@ def _check_overlaps(first: Sequence[str], second: Sequence[str]) -> None:
     """
     if sum(map(len, first)) * len(second) + sum(map(len, second)) * len(first) > _MAX_COMPARISONS:
         raise ValueError(
-            f"{len(first):,} added tokens are not 'normalized' and {len(second):,} are, too many "
-            "to compare; make all of them 'normalized' or none"
+            f"{len(first):,} added tokens are not 'normalized' and {len(second):,} are, which is "
+            "too many to compare; make all or none of them 'normalized'"
         )
     for one in first:
         for other in second:

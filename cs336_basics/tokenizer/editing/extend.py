@@ -158,7 +158,8 @@ def _checked_word(tokenizer: Tokenizer, word: str) -> bytes:
     if pretokens != [word]:
         raise ValueError(
             f"word {short_repr(word)} is split into {short_repr(pretokens)} by the pattern "
-            f"{short_repr(tokenizer.pattern)}, and merges cannot join pre-tokens; add these instead"
+            f"{short_repr(tokenizer.pattern)}, and merges cannot join pre-tokens; add the "
+            "pre-tokens instead"
         )
     try:
         tokenizer.encoder.encode_word(word)

@@ -135,7 +135,7 @@ def export_model(
         ValueError: If the format is unknown or cannot represent the model or the tokenizer, or the
             tokenizer has more ids than the model. Nothing is written.
         TypeError: If `model` is not a TransformerLM, `tokenizer` is not a Tokenizer, or the format
-            does not have an option.
+            does not have one of the options.
         FileExistsError: If the output exists and may not be replaced.
         ImportError: If a library that writes the format is not installed.
     """
@@ -163,7 +163,7 @@ def check_model(
         OSError: If the output cannot be read.
         RuntimeError: If something differs, or the output is damaged.
         TypeError: If `model` is not a TransformerLM, `tokenizer` is not a Tokenizer, or the format
-            does not have an option.
+            does not have one of the options.
     """
     found = _model_format(model, tokenizer, to, options)
     with _damage_named(output):

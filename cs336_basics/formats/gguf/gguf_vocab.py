@@ -50,9 +50,9 @@ def gguf_vocab(parts: TokenizerParts, size: int) -> GgufVocab:
         size: Number of ids. Ids missing from the vocabulary are marked as unused.
 
     Raises:
-        ValueError: If llama.cpp does not have the split pattern, there are no merges, or a special
-            token contains U+0000 or may overlap with another one: llama.cpp would fail or give
-            different ids. Also see `strings_of_vocab`.
+        ValueError: If llama.cpp would fail or give different ids, because it does not have the
+            split pattern, there are no merges, or a special token contains U+0000 or may overlap
+            with another. Also see `strings_of_vocab`.
     """
     _check_special_tokens(parts.special_tokens)
     if not parts.merges:

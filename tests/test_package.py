@@ -37,8 +37,9 @@ MAY_IMPORT = {
     "experiments": {"checkpoints", "data", "training"},
     "formats": {"pretokenization", "tokenizer", "model", "data", "checkpoints"},
     "reports": {"pretokenization", "tokenizer", "formats", "checkpoints", "training"},
-    "playground": {"pretokenization", "bpe", "tokenizer", "data"},
+    "playground": {"pretokenization", "bpe", "tokenizer", "data", "checkpoints", "training"},
 }
+MAY_IMPORT["playground"] |= {"model", "generation"}
 for rules in MAY_IMPORT.values():
     rules.add("_support")
 MAY_IMPORT["commands"] = set(MAY_IMPORT)

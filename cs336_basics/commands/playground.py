@@ -18,7 +18,12 @@ class Options(Checked):
     """
 
     tokenizer: Several = option(
-        TOKENIZERS_HELP + " (default: one trained on the sample corpus)", (), metavar="NAME"
+        TOKENIZERS_HELP + " (default: those of the runs, or one trained on the sample corpus)",
+        (),
+        metavar="NAME",
+    )
+    run: Several = option(
+        "run directory, to watch its training and use its model", (), metavar="DIR"
     )
     port: int = option("port on 127.0.0.1; 0 chooses a free one", 0, ge=0, le=65535)
     no_browser: bool = option("do not open the page in a browser", False)
@@ -36,7 +41,7 @@ def playground(options: Options) -> None:
 
     # A text of a few words has fewer merges than the page asks for.
     warnings.filterwarnings("ignore", "no pair was left")
-    answers = make_answers(options.tokenizer)
+    answers = make_answers(options.tokenizer, options.run)
     try:
         serve(answers, options.port, not options.no_browser, say)
     except KeyboardInterrupt:  # the usual end
@@ -48,5 +53,6 @@ COMMAND = Command(
     Options,
     playground,
     "playground --tokenizer tokenizers/my",
+    "playground --run runs/my",
     "playground --tokenizer tokenizers/my gpt2 --port 8336 --no-browser",
 )

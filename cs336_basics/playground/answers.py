@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from cs336_basics.bpe import DEFAULT_TRAINER, get_trainer
 from cs336_basics.data.datasets import sample_documents
 from cs336_basics.playground.learning import MOST_WATCHED, STAGES, race, watch
+from cs336_basics.playground.runs import Runs
 from cs336_basics.playground.server import Answers
 from cs336_basics.playground.texts import MOST_TEXT, MOST_WORD, Texts, load_tokenizer
 from cs336_basics.tokenizer import Tokenizer
 
 
-def make_answers(tokenizers: Sequence[str] = ()) -> Answers:
+def make_answers(tokenizers: Sequence[str] = (), runs: Sequence[str] = ()) -> Answers:
     """Load what is named on the command line, and return the answers about it.
 
     Args:
-        tokenizers: Names for `load_tokenizer`. Defaults to a tokenizer that is trained here.
+        tokenizers: Names for `load_tokenizer`. Defaults to those of the runs or, without
+            runs, to a tokenizer that is trained here.
+        runs: Run directories.
 
     Raises:
         FileNotFoundError, ValueError, OSError, ImportError: If one of them cannot be loaded.
     """
-    loaded = {name: load_tokenizer(name) for name in tokenizers}
+    about_runs = Runs([Path(run) for run in runs])
+    names = list(tokenizers) or [str(Path(run, "tokenizer")) for run in runs]
+    loaded = {name: load_tokenizer(name) for name in names}
     texts = Texts(loaded or {"sample corpus, 2,000 tokens": sample_tokenizer()})
     described = {
         "tokenizers": texts.names,
         "stages": STAGES,
+        "runs": about_runs.names,
         "most_text": MOST_TEXT,
         "most_watched": MOST_WATCHED,
         "most_word": MOST_WORD,
@@ -37,7 +44,12 @@ def make_answers(tokenizers: Sequence[str] = ()) -> Answers:
         return described
 
     whole = {"start": start, "tokens": texts.tokens, "merges": texts.merges, "watch": watch}
-    return Answers(whole, {"race": race})
+    whole |= {
+        "curves": about_runs.curves,
+        "next_tokens": about_runs.next_tokens,
+        "losses": about_runs.losses,
+    }
+    return Answers(whole, {"race": race, "generate": about_runs.generate})
 
 
 def sample_tokenizer() -> Tokenizer:

@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("starlette", reason="needs the extra playground")
 pytest.importorskip("uvicorn", reason="needs the extra playground")
+torch = pytest.importorskip("torch", reason="needs the extra torch")
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
 
 from selenium.webdriver.common.by import By  # noqa: E402
@@ -19,6 +20,7 @@ from cs336_basics.bpe import TRAINERS  # noqa: E402
 from cs336_basics.playground.answers import make_answers  # noqa: E402
 from cs336_basics.playground.learning import STAGES  # noqa: E402
 from cs336_basics.tokenizer import Tokenizer, merge_steps, visible  # noqa: E402
+from cs336_basics.training.load_run import load_run  # noqa: E402
 from tests.playground.test_server import running  # noqa: E402
 from tests.tokenizer.examples import small_tokenizer  # noqa: E402
 
@@ -35,7 +37,7 @@ SCREENSHOTS = os.environ.get("CS336_SCREENSHOTS")
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory):
+def address(tmp_path_factory, run_path):
     directory = tmp_path_factory.mktemp("tokenizers")
     small_tokenizer().save(directory / "a")
     vocab, merges = small_tokenizer().vocab, small_tokenizer().merges
@@ -43,7 +45,8 @@ def address(tmp_path_factory):
     made = {left + right for left, right in fewer}
     vocab = {i: token for i, token in vocab.items() if len(token) == 1 or token in made}
     Tokenizer(vocab, fewer, ["<|endoftext|>"]).save(directory / "b")
-    with running(make_answers([str(directory / "a"), str(directory / "b")])) as address:
+    tokenizers = [str(directory / "a"), str(directory / "b")]
+    with running(make_answers(tokenizers, [str(run_path)])) as address:
         yield address
 
 
@@ -260,6 +263,39 @@ def test_the_stages_race_and_can_be_stopped(page):
     assert start.is_enabled()
 
 
+def test_a_run_shows_its_losses_and_samples(page, run_path):
+    browser = page("run")
+    wait(lambda: browser.find_elements(By.CSS_SELECTOR, "#run-chart polyline"))
+    assert "at step 12" in browser.find_element(By.ID, "run-now").text
+    titles = browser.find_elements(By.CSS_SELECTOR, "#samples h3")
+    names = sorted((file.stem for file in (run_path / "samples").iterdir()), reverse=True)
+    assert [title.text for title in titles] == names
+
+
+def test_a_model_generates_and_can_be_stopped(page, run_path):
+    browser = page("model", text="Once", seed=5, max_new_tokens=15)
+    start, stop = (browser.find_element(By.ID, f"generate-{name}") for name in ("start", "stop"))
+    start.click()
+    run = load_run(run_path)
+    expected = run.generate("Once", 15, generator=torch.Generator().manual_seed(5))
+    shown = "document.getElementById('generated').textContent"
+    wait(lambda: start.is_enabled() and len(browser.execute_script(f"return {shown}")) > 4)
+    assert browser.execute_script(f"return {shown}") == "Once" + expected
+    rows = wait(lambda: browser.find_elements(By.CSS_SELECTOR, "#next tr"))
+    assert len(rows) == 20
+    ids = run.tokenizer.encode("Once")
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#losses li")) == len(ids)
+    picture(browser, "model")
+    put(browser, "#model [name=max_new_tokens]", "5000")
+    start.click()
+    wait(lambda: len(browser.execute_script(f"return {shown}")) > 30)
+    stop.click()
+    assert start.is_enabled()
+    length = len(browser.execute_script(f"return {shown}"))
+    time.sleep(0.3)
+    assert len(browser.execute_script(f"return {shown}")) == length
+
+
 def test_links_restore_text_and_settings(page):
     browser = page("text", text="")
     put(browser, "#text textarea", "a 猫 & <b>")
@@ -291,7 +327,7 @@ def test_the_keyboard_moves_between_tabs_and_into_the_view(page):
     assert browser.switch_to.active_element.get_attribute("name") == "tokenizer"
 
 
-VIEWS = ["text", "merges", "training", "race"]
+VIEWS = ["text", "merges", "training", "race", "run", "model"]
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -339,7 +375,9 @@ def test_contrast_and_width_in_light_and_dark(page, view, scheme, width):
             put(browser, "#race [name=merges]", "50")
             browser.find_element(By.ID, "race-start").click()
             wait(lambda: "Finished" in browser.find_element(By.ID, "race-now").text)
-        wait(lambda: browser.find_elements(By.CSS_SELECTOR, f"#{view} :is(.token, .swatch)"))
+        wait(
+            lambda: browser.find_elements(By.CSS_SELECTOR, f"#{view} :is(li .token, .swatch, .bar)")
+        )
         picture(browser, f"{view}-{scheme}-{width}")
         assert browser.execute_script(CONTRAST) == []
         assert run(browser, "document.documentElement.scrollWidth") <= width

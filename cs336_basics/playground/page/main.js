@@ -2,9 +2,10 @@
 
 import { $, ask, currentView, make, restoreLink, saveLink, showError } from "./common.js";
 import * as learning from "./learning.js";
+import * as runs from "./runs.js";
 import * as text from "./text.js";
 
-const VIEWS = { ...text.views, ...learning.views };
+const VIEWS = { ...text.views, ...learning.views, ...runs.views };
 
 function choose(id) {
   const before = currentView();
@@ -46,6 +47,9 @@ function fillSelects(server) {
     if (select.matches(".optional")) select.append(make("option", { value: "" }, "nothing"));
     server.tokenizers.forEach((name, index) =>
       select.append(make("option", { value: index }, name)));
+  }
+  for (const select of document.querySelectorAll("select.runs")) {
+    select.append(...server.runs.map((name, index) => make("option", { value: index }, name)));
   }
   for (const select of document.querySelectorAll("select.stages")) {
     select.append(...server.stages.map((name) => make("option", { value: name }, name)));

@@ -1,0 +1,189 @@
+"""Runs for the page: learning curves and samples from the directory, and the trained model."""
+
+from __future__ import annotations
+
+import functools
+import math
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cs336_basics._support.reading import open_regular
+from cs336_basics._support.text import END_OF_TEXT
+from cs336_basics._support.validation import Checked, Count, build, option
+from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.playground.texts import check_length, shown_token
+
+if TYPE_CHECKING:
+    import torch
+
+    from cs336_basics.training.load_run import LoadedRun
+
+MOST_POINTS = 2_000
+"""Maximum number of points of a learning curve."""
+MOST_SAMPLES = 20
+"""Maximum number of samples; the newest are shown."""
+MOST_SAMPLE_BYTES = 20_000
+MOST_PROMPT = 20_000
+"""Maximum length of a text for a model in characters."""
+MOST_NEXT = 20
+"""Maximum number of next tokens."""
+
+
+@dataclass(kw_only=True)
+class RunRequest(Checked):
+    """The number of a run."""
+
+    run: int = option("number of the run in the list", 0, ge=0)
+
+
+@dataclass(kw_only=True)
+class ModelRequest(RunRequest):
+    """A text, and how to continue it."""
+
+    text: str = option("the text")
+    temperature: float = option("sampling temperature", 0.8, ge=0)
+    top_k: Count | None = option("sample from the K most likely tokens", None)
+    top_p: float = option("nucleus sampling", 0.95, gt=0, le=1)
+    max_new_tokens: int = option("maximum number of new tokens", 200, ge=1, le=5000)
+    seed: int = option("random seed", 0, ge=0, lt=2**63)
+
+
+class Runs:
+    """Answers requests about runs.
+
+    Args:
+        paths: The run directories.
+
+    Raises:
+        FileNotFoundError: If one of them is not a run directory.
+    """
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._runs = [RunDirectory(path) for path in paths]
+        for run in self._runs:
+            if not run.config.is_file():
+                raise FileNotFoundError(
+                    f"{run.path}: not a run directory, {run.config.name} is missing"
+                )
+        self.names = [str(path) for path in paths]
+        self._loading = threading.Lock()
+
+    def _run(self, request: RunRequest) -> RunDirectory:
+        if request.run >= len(self._runs):
+            raise ValueError(f"there are {len(self._runs)} runs, got number {request.run}")
+        return self._runs[request.run]
+
+    def curves(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the losses of a run by step, and its newest samples."""
+        run = self._run(build(RunRequest, asked))
+        rows = run.read_metrics()
+        # A link could lead out of the run.
+        files = [path for path in run.samples.glob("step_*.txt") if not path.is_symlink()]
+        samples = sorted(files, reverse=True)[:MOST_SAMPLES]
+        return {
+            "losses": {kind: _points(rows, kind) for kind in ("train_loss", "val_loss")},
+            "seconds": run.seconds(),
+            "samples": [{"name": path.stem, "text": _sample(path)} for path in samples],
+        }
+
+    def generate(self, asked: Mapping[str, Any]) -> Generator[dict[str, Any], None, None]:
+        """Yield text that continues a text."""
+        request, loaded = self._model(asked)
+        import torch
+
+        from cs336_basics.generation import Sampling
+
+        sampling = Sampling(
+            temperature=request.temperature, top_k=request.top_k, top_p=request.top_p
+        )
+        generator = torch.Generator().manual_seed(request.seed)
+        new = loaded.stream(request.text, request.max_new_tokens, sampling, generator=generator)
+        for text in new:
+            yield {"text": text}
+
+    def next_tokens(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the likeliest next tokens, and whether the filters keep them."""
+        request, loaded = self._model(asked)
+        from cs336_basics.generation.sampling import keep_nucleus, keep_top_k
+        from cs336_basics.model.attention import softmax
+
+        context = loaded.model.config.context_length
+        ids = (loaded.tokenizer.encode(request.text) or [_start_id(loaded)])[-context:]
+        logits = _logits(loaded, ids)[-1].double()
+        probabilities = softmax(logits / (request.temperature or 1), dim=-1)
+        kept = probabilities
+        if request.top_k is not None:
+            kept = keep_top_k(kept, request.top_k)
+            kept = kept / kept.sum()
+        kept = keep_nucleus(kept, request.top_p)
+        top = probabilities.topk(min(MOST_NEXT, len(probabilities)))
+        return {
+            "tokens": [
+                {
+                    **shown_token(loaded.tokenizer, token_id),
+                    "probability": probability,
+                    "kept": bool(kept[token_id] > 0) and (request.temperature > 0 or not rank),
+                }
+                for rank, (probability, token_id) in enumerate(
+                    zip(top.values.tolist(), top.indices.tolist(), strict=True)
+                )
+                if token_id in loaded.tokenizer.vocab
+            ]
+        }
+
+    def losses(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the tokens at the start of a text, each with its cross-entropy loss in nats."""
+        request, loaded = self._model(asked)
+        import torch
+
+        context = loaded.model.config.context_length
+        ids = loaded.tokenizer.encode(request.text)
+        shown = ids[:context]
+        tokens = []
+        if shown:
+            logits = _logits(loaded, [_start_id(loaded), *shown[:-1]])
+            losses = torch.nn.functional.cross_entropy(
+                logits, torch.tensor(shown), reduction="none"
+            )
+            for token_id, loss in zip(shown, losses.tolist(), strict=True):
+                tokens.append({**shown_token(loaded.tokenizer, token_id), "loss": loss})
+        return {"tokens": tokens, "num_tokens": len(ids)}
+
+    def _model(self, asked: Mapping[str, Any]) -> tuple[ModelRequest, LoadedRun]:
+        request = build(ModelRequest, asked)
+        check_length(request.text, MOST_PROMPT)
+        with self._loading:
+            return request, _load(self._run(request).path)
+
+
+@functools.lru_cache(maxsize=2)
+def _load(path: Path) -> LoadedRun:
+    from cs336_basics.training.load_run import load_run
+
+    return load_run(path)
+
+
+def _start_id(loaded: LoadedRun) -> int:
+    return loaded.tokenizer.special_token_id(END_OF_TEXT)
+
+
+def _logits(loaded: LoadedRun, ids: Sequence[int]) -> torch.Tensor:
+    """Return the logits after each token, (len(ids), vocab_size)."""
+    import torch
+
+    with torch.no_grad():
+        logits: torch.Tensor = loaded.model(torch.tensor([list(ids)]))[0].float()
+    return logits
+
+
+def _points(rows: Sequence[Mapping[str, Any]], kind: str) -> list[tuple[int, float]]:
+    points = [(row["step"], row[kind]) for row in rows if math.isfinite(row.get(kind, math.nan))]
+    return points[:: -(-len(points) // MOST_POINTS) or 1]
+
+
+def _sample(path: Path) -> str:
+    with open_regular(path) as file:
+        return file.read(MOST_SAMPLE_BYTES).decode("utf-8", "replace")

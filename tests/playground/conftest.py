@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+import pytest
+
+from cs336_basics.__main__ import main
+from tests.commands.small_run import TINY
+
+
+@pytest.fixture(scope="package")
+def run_path(tmp_path_factory):
+    """Return the directory of a small run."""
+    pytest.importorskip("torch", reason="needs the extra torch")
+    directory = tmp_path_factory.mktemp("run")
+    (directory / "tiny.yaml").write_text(TINY)
+    words = ["--config", str(directory / "tiny.yaml"), "--run-dir", str(directory / "run")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cs336_basics.training.trainer.plot_run", lambda run: None)
+        assert main(["train", *words]) == 0
+    return directory / "run"

@@ -1,0 +1,81 @@
+"""Curves, samples, generation and losses of a small run, against the library."""
+
+import json
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs the extra torch")
+
+from cs336_basics.generation import Sampling  # noqa: E402
+from cs336_basics.playground.runs import Runs  # noqa: E402
+from cs336_basics.training.load_run import load_run  # noqa: E402
+
+TEXT = "Once upon a time"
+
+
+@pytest.fixture(scope="module")
+def runs(run_path):
+    return Runs([run_path])
+
+
+def test_curves_are_the_metrics_and_samples_the_files(run_path, runs):
+    answer = runs.curves({"run": 0})
+    rows = [json.loads(line) for line in (run_path / "metrics.jsonl").read_text().splitlines()]
+    for kind in ("train_loss", "val_loss"):
+        expected = [(row["step"], row[kind]) for row in rows if kind in row]
+        assert answer["losses"][kind] == expected != []
+    (run_path / "samples" / "step_99999999.txt").symlink_to("/etc/passwd")
+    assert runs.curves({"run": 0}) == answer
+    (run_path / "samples" / "step_99999999.txt").unlink()
+    newest = max((run_path / "samples").iterdir())
+    assert answer["samples"][0] == {
+        "name": newest.stem,
+        "text": newest.read_bytes().decode("utf-8", "replace"),
+    }
+
+
+def test_the_generated_text_is_that_of_the_run(run_path, runs):
+    asked = {"text": TEXT, "max_new_tokens": 20, "seed": 3, "top_k": 5}
+    text = "".join(row["text"] for row in runs.generate(asked))
+    sampling = Sampling(temperature=0.8, top_k=5, top_p=0.95)
+    generator = torch.Generator().manual_seed(3)
+    assert text == load_run(run_path).generate(TEXT, 20, sampling, generator=generator)
+
+
+def test_next_tokens_are_the_likeliest_and_filters_exclude_some(run_path, runs):
+    tokens = runs.next_tokens({"text": TEXT, "temperature": 1.0, "top_k": 3, "top_p": 1.0})[
+        "tokens"
+    ]
+    run = load_run(run_path)
+    with torch.no_grad():
+        logits = run.model(torch.tensor([run.tokenizer.encode(TEXT)[-16:]]))[0, -1]
+    expected = logits.double().softmax(-1).topk(20)
+    assert [token["id"] for token in tokens] == expected.indices.tolist()
+    assert [token["probability"] for token in tokens] == pytest.approx(expected.values.tolist())
+    assert [token["kept"] for token in tokens] == [True] * 3 + [False] * 17
+
+
+def test_losses_belong_to_the_tokens_that_fit_the_context(run_path, runs):
+    answer = runs.losses({"text": TEXT * 5})
+    run = load_run(run_path)
+    ids = run.tokenizer.encode(TEXT * 5)
+    assert answer["num_tokens"] == len(ids) > 16
+    assert [token["id"] for token in answer["tokens"]] == ids[:16]
+    start = run.tokenizer.special_token_id("<|endoftext|>")
+    with torch.no_grad():
+        logits = run.model(torch.tensor([[start, *ids[:15]]]))[0]
+    expected = -logits.log_softmax(-1)[range(16), ids[:16]]
+    found = [token["loss"] for token in answer["tokens"]]
+    assert found == pytest.approx(expected.tolist(), rel=1e-4)
+    assert runs.losses({"text": ""})["tokens"] == []
+
+
+def test_wrong_requests_are_errors(tmp_path, runs):
+    for asked in ({"run": 1}, {"run": -1}, {"run": "/etc"}):
+        with pytest.raises(ValueError, match="run"):
+            runs.curves(asked)
+    for wrong in ({"text": "a" * 20_001}, {"text": "a", "top_p": 2}, {"text": "a", "seed": 2**64}):
+        with pytest.raises(ValueError, match="must"):
+            next(runs.generate(wrong))
+    with pytest.raises(FileNotFoundError, match="not a run directory"):
+        Runs([tmp_path])

@@ -81,7 +81,7 @@ def entry(name: str, value: object, shown: set[int]) -> Iterator[str]:
 
 
 def methods_of(cls: type, shown: set[int]) -> Iterator[tuple[str, object]]:
-    """Yield the public methods and properties that no base class has shown."""
+    """Yield the public methods and properties, except those shown for a base class."""
     bases = [base for base in cls.__mro__[1:] if id(base) in shown]
     for name in dir(cls):
         member = inspect.getattr_static(cls, name)

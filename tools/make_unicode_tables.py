@@ -116,17 +116,17 @@ namespace cs336 {{
 
 
 def character_classes() -> np.ndarray:
-    """Return the class of every code point in the installed `regex`: (0x110000,) uint8."""
+    """Return the class of every code point in the installed `regex`, as 0x110000 uint8."""
     return _numbered(_CLASS_PATTERNS)
 
 
 def character_cases() -> np.ndarray:
-    """Return the case of every code point in the installed `regex`: (0x110000,) uint8."""
+    """Return the case of every code point in the installed `regex`, as 0x110000 uint8."""
     return _numbered(_CASE_PATTERNS)
 
 
 def character_symbols() -> np.ndarray:
-    """Return 1 for punctuation and symbols in the installed `regex`, else 0: (0x110000,) uint8."""
+    """Return 1 for every symbol and punctuation mark in the installed `regex`, else 0."""
     return _numbered(_SYMBOL_PATTERNS)
 
 

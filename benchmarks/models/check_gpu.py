@@ -82,7 +82,7 @@ def main():
     parser.add_argument("--steps", type=int, default=20, help="number of steps per round")
     options = parser.parse_args()
     if options.device.startswith("cuda") and not torch.cuda.is_available():
-        print("skipped: torch finds no GPU on this machine")
+        print("skipped: torch found no GPU on this machine")
         return
     device = choose_device(options.device)
     check_resumption(device)

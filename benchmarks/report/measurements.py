@@ -110,7 +110,7 @@ def faster(measurement, than):
 
 
 def read(path=FILE):
-    """Return all measurements, in the order of their first recording."""
+    """Return all measurements, in the order in which they were first recorded."""
     if not path.exists():
         return []
     return [Measurement(**row) for row in json.loads(path.read_text(encoding="utf-8"))]

@@ -52,7 +52,8 @@ def plot_all(rows, directory=RESULTS):
 
 
 def save(plt, figure, path):
-    """Write a figure without invisible parts: small digits, comments, names, indentation."""
+    """Write a figure without its invisible parts: excess digits, comments, names and
+    indentation."""
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
     text = re.sub(r"(?<=[\s\"(])(-?\d+\.\d\d)\d+", r"\1", path.read_text(encoding="utf-8"))

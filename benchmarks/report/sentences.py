@@ -50,7 +50,7 @@ def shares(stage, phase):
 
 
 def about(number, values, tolerance=0.1):
-    """Whether a number of a sentence is one of the values, or their only one, within 10 %."""
+    """Return whether a number is within 10 % of one of the values."""
     number = float(str(number).replace(",", ""))
     return any(abs(number - value) <= tolerance * value for value in values)
 

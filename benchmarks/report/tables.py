@@ -318,7 +318,7 @@ def end_to_end(rows):
             own, fast = at(counted, task), at(shipped, task)
             peers = {stage: row for stage, row in own.items() if row.is_peer}
             columns += [{s: r for s, r in own.items() if s not in peers}, fast | peers]
-            header += [f"{task[2]:,} tokens, counted as in its time", f"{task[2]:,}, as shipped"]
+            header += [f"{task[2]:,} tokens, counted as originally", f"{task[2]:,}, as shipped"]
         body = []
         for stage in dict.fromkeys(stage for column in columns for stage in column):
             found = [column.get(stage) for column in columns]
@@ -355,7 +355,7 @@ def summary(rows):
 
 
 def completed_tasks(found):
-    """Return the tasks of whole_tasks that every stage completed."""
+    """Return the tasks from `whole_tasks` that every stage completed."""
     return [
         task for task in whole_tasks(found)
         if not any(row.is_extrapolated for row in at(found, task).values())

@@ -81,14 +81,16 @@ def rows(measured, corpus, num_bytes, merging):
             if fits[stage] is None or not factors:
                 continue
             seconds = [fits[stage] * factor for factor in (1, max(factors))]
-            notes.append("merge loop by the growth fit, from what it says to the largest error")
+            notes.append("merge loop by the growth fit, up to its largest error")
         else:
             notes.append(f"merge loop {tables.time_text(statistics.median(seconds))}")
             if stopped:
                 notes[0] += f", extrapolated from {stopped:,} merges"
             elif fits[stage] and stage not in tables.PYTHON_STAGES:
                 factor = statistics.median(seconds) / fits[stage]
-                notes.append(f"{tables.three_digits(factor)} times what the growth fit says")
+                notes.append(
+                    f"{tables.three_digits(factor)} times the prediction of the growth fit"
+                )
         if stage in measured["rates"]:
             counting = [num_bytes / measured["rates"][stage]] * len(seconds)
             notes.append("counting at the rate of the first 100 MB")

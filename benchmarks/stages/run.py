@@ -163,7 +163,7 @@ def growth_paths(corpus):
 
 
 def plan(corpora):
-    """Return three lists of jobs: stages in Python, compiled stages, counting in Python."""
+    """Return three lists of jobs: stages in Python, compiled stages, and counting in Python."""
     slow, fast, counted = [], [], []
     common = {corpus.name: corpus.path for corpus in common_corpora()}
     for corpus in corpora:

@@ -73,7 +73,7 @@ DEVICE = option("cpu, cuda, cuda:N, mps or auto", "auto", metavar="NAME", rare=T
 
 @dataclass(kw_only=True)
 class TextOptions(Checked):
-    """Options of commands that read text."""
+    """Options for commands that read text."""
 
     input: Several = option(INPUT_HELP)
     field: str | None = FIELD
@@ -107,7 +107,7 @@ class TextOptions(Checked):
 
 @dataclass(kw_only=True)
 class EncodingOptions(TextOptions):
-    """Options of commands that encode text."""
+    """Options for commands that encode text."""
 
     tokenizer: str = TOKENIZER
     errors: Annotated[str, one_of(("replace", "strict", "bytes"))] = ERRORS
@@ -121,7 +121,7 @@ TOKENIZERS_HELP = (
 
 @dataclass(kw_only=True)
 class CorporaOptions(Checked):
-    """Options of commands that compare tokenizers on several corpora."""
+    """Options for commands that compare tokenizers on several corpora."""
 
     input: Several = option(INPUT_HELP + "; each one is a corpus")
     separator: str = option("separator of documents in plain text", END_OF_TEXT, rare=True)
@@ -170,7 +170,7 @@ class Command:
     """
 
     switch: Mapping[str, Any] = {"action": "store_const", "const": "true"}
-    """Arguments of `add_argument` for Boolean options."""
+    """Arguments to `add_argument` for Boolean options."""
 
     def __init__(
         self, name: str, options: type[Any], work: Callable[[Any], int | None], *examples: str
@@ -308,7 +308,7 @@ class Command:
         return parser
 
     def _settings(self, field: Option) -> dict[str, Any]:
-        """Return the arguments of `add_argument` for an option."""
+        """Return the arguments to `add_argument` for an option."""
         kind = [kind for kind in kinds_of(field.kind) if kind is not type(None)][-1]
         origin, args, metavar = get_origin(kind), get_args(kind), field.metavar
         if field.positional:  # `build` reports it if it is missing

@@ -1,4 +1,4 @@
-"""`python -m cs336_basics playground`: a local page to look at tokenizers and at their training."""
+"""`python -m cs336_basics playground`: a local page for exploring tokenizers and their training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cs336_basics.commands._options import TOKENIZERS_HELP, Command, Several
 class Options(Checked):
     """Serve a page on this machine that shows the tokens of a text as you type it.
 
-    Other machines cannot reach the page, and it reads no files but those that you name here.
+    Other machines cannot reach the page, and it reads only the files that you name here.
     """
 
     tokenizer: Several = option(
@@ -44,7 +44,7 @@ def playground(options: Options) -> None:
     answers = make_answers(options.tokenizer, options.run)
     try:
         serve(answers, options.port, not options.no_browser, say)
-    except KeyboardInterrupt:  # the usual end
+    except KeyboardInterrupt:  # the usual way to stop
         return
 
 

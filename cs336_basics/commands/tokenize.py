@@ -163,7 +163,7 @@ def _print_counts(tokenizer: Tokenizer, files: Sequence[str]) -> None:
 
 
 def _counts(tokenizer: Tokenizer, name: str) -> list[int]:
-    """Return the lines, words and bytes of a file as `wc` counts them, and its tokens."""
+    """Return the lines, words and bytes of a file, counted as `wc` does, and its tokens."""
     from cs336_basics.tokenizer import IncrementalEncoder
 
     encoder = IncrementalEncoder(tokenizer, errors="bytes")

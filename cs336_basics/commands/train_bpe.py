@@ -186,7 +186,7 @@ def _start(
             list(options.special_token),
             None,
         )
-    # Only --continue needs the tokenizer.
+    # Imported here because only --continue needs them.
     from cs336_basics.tokenizer.tokenizer import Tokenizer
     from cs336_basics.tokenizer.unmerged_tokens import check_merges_suffice
 

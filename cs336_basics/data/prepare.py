@@ -139,7 +139,7 @@ class _Preparing:
         return train_text, valid_text
 
     def tokenizer(self, train: Source) -> Tokenizer:
-        """Return the configured or a newly trained tokenizer, saved in the run directory."""
+        """Return the configured tokenizer or a newly trained one, saved in the run directory."""
         directory = self.run.tokenizer
         outputs = [directory / TOKENIZER_FILE]
         tokenizer = self.given.tokenizer

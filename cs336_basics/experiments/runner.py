@@ -49,8 +49,8 @@ def run_experiments(
         for path in [paths] if isinstance(paths, str) else paths:
             if path.endswith(".npy"):
                 raise ValueError(
-                    f"{key} must be text, because the experiments train a tokenizer, got the token "
-                    f"file {path}"
+                    f"{key} must be text, got the token file {path}; the experiments train their "
+                    f"own tokenizer"
                 )
     config = load_config(find_config(scale.config), common)
     sources = check_start(config)

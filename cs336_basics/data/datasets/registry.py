@@ -125,7 +125,7 @@ DATASETS: dict[str, Dataset] = {
 
 
 def data_directory(data_dir: str | os.PathLike[str] | None = None) -> Path:
-    """Return the data directory: `data_dir`, or the value of `CS336_DATA`, or `data`."""
+    """Return the data directory: `data_dir` if given, otherwise `$CS336_DATA` or `data`."""
     return Path(data_dir if data_dir is not None else os.environ.get("CS336_DATA") or "data")
 
 

@@ -23,7 +23,7 @@ Template = list[Any]
 """A sequence of str, Choice, Cast and Phrase."""
 
 Entry = dict[str, Template]
-"""A line of a table, field -> template. The name of the main field is ""."""
+"""A table row, as field -> template. The name of the main field is ""."""
 
 
 def render(template: Template, story: Any) -> str:

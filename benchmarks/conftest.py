@@ -12,9 +12,9 @@ DEFAULT_BYTES = 12_000_000
 DEFAULT_SECONDS = 10.0
 LEGEND = """\
 Time: median from the file to the result, with words counted as when the stage was new. Shares of
-the time: reading and counting words (read), setting up words (set up), counting pairs (count), finding
-the maximum (find), updating (update), building the vocabulary (build). ≈: extrapolated from the
-first --max-seconds of a run. --benchmark-verbose shows pytest-benchmark's own table."""
+the time: reading and counting words (read), setting up words (set up), counting pairs (count),
+finding the maximum (find), updating (update), building the vocabulary (build). ≈: extrapolated from
+the first --max-seconds of a run. --benchmark-verbose shows pytest-benchmark's own table."""
 
 
 def pytest_addoption(parser):

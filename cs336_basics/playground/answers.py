@@ -48,6 +48,7 @@ def make_answers(tokenizers: Sequence[str] = (), runs: Sequence[str] = ()) -> An
         "curves": about_runs.curves,
         "next_tokens": about_runs.next_tokens,
         "losses": about_runs.losses,
+        "attention": about_runs.attention,
     }
     return Answers(whole, {"race": race, "generate": about_runs.generate})
 

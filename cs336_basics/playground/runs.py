@@ -28,6 +28,8 @@ MOST_SAMPLES = 20
 MOST_SAMPLE_BYTES = 20_000
 MOST_PROMPT = 20_000
 """Maximum length of a text for a model in characters."""
+MOST_ATTENDED = 256
+"""Maximum number of tokens whose attention is shown."""
 MOST_NEXT = 20
 """Maximum number of next tokens."""
 
@@ -49,6 +51,16 @@ class ModelRequest(RunRequest):
     top_p: float = option("nucleus sampling", 0.95, gt=0, le=1)
     max_new_tokens: int = option("maximum number of new tokens", 200, ge=1, le=5000)
     seed: int = option("random seed", 0, ge=0, lt=2**63)
+
+
+@dataclass(kw_only=True)
+class AttentionRequest(RunRequest):
+    """A text, a head, and a token that attends to others."""
+
+    text: str = option("the text")
+    layer: int = option("index of the layer", 0, ge=0)
+    head: int = option("index of the head", 0, ge=0)
+    token: int = option("index of the token", 0, ge=0)
 
 
 class Runs:
@@ -151,6 +163,30 @@ class Runs:
             for token_id, loss in zip(shown, losses.tolist(), strict=True):
                 tokens.append({**shown_token(loaded.tokenizer, token_id), "loss": loss})
         return {"tokens": tokens, "num_tokens": len(ids)}
+
+    def attention(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Return how much a token at the start of a text attends to the tokens before it."""
+        request = build(AttentionRequest, asked)
+        _, loaded = self._model({"run": request.run, "text": request.text})
+        import torch
+
+        from cs336_basics.model.inspection import attention_weights
+
+        config = loaded.model.config
+        ids = loaded.tokenizer.encode(request.text)[: min(config.context_length, MOST_ATTENDED)]
+        if request.head >= config.num_heads:
+            raise ValueError(f"head must be below {config.num_heads}, got {request.head}")
+        weights: list[float] = []
+        if ids:
+            token = min(request.token, len(ids) - 1)
+            found = attention_weights(loaded.model, torch.tensor(ids), request.layer)
+            weights = found[request.head, token].tolist()
+        return {
+            "tokens": [shown_token(loaded.tokenizer, token_id) for token_id in ids],
+            "weights": weights,
+            "num_layers": config.num_layers,
+            "num_heads": config.num_heads,
+        }
 
     def _model(self, asked: Mapping[str, Any]) -> tuple[ModelRequest, LoadedRun]:
         request = build(ModelRequest, asked)

@@ -285,6 +285,9 @@ def test_a_model_generates_and_can_be_stopped(page, run_path):
     assert len(rows) == 20
     ids = run.tokenizer.encode("Once")
     assert len(browser.find_elements(By.CSS_SELECTOR, "#losses li")) == len(ids)
+    put(browser, "#model [name=token]", "2")
+    now = browser.find_element(By.ID, "attention-now")
+    wait(lambda: now.text.startswith(f"{visible(run.tokenizer.vocab[ids[2]])} attends"))
     picture(browser, "model")
     put(browser, "#model [name=max_new_tokens]", "5000")
     start.click()

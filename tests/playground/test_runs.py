@@ -7,6 +7,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs the extra torch")
 
 from cs336_basics.generation import Sampling  # noqa: E402
+from cs336_basics.model.inspection import attention_weights  # noqa: E402
 from cs336_basics.playground.runs import Runs  # noqa: E402
 from cs336_basics.training.load_run import load_run  # noqa: E402
 
@@ -68,6 +69,20 @@ def test_losses_belong_to_the_tokens_that_fit_the_context(run_path, runs):
     found = [token["loss"] for token in answer["tokens"]]
     assert found == pytest.approx(expected.tolist(), rel=1e-4)
     assert runs.losses({"text": ""})["tokens"] == []
+
+
+def test_attention_is_a_row_of_the_weights(run_path, runs):
+    asked = {"text": TEXT, "layer": 0, "head": 1, "token": 2}
+    answer = runs.attention(asked)
+    run = load_run(run_path)
+    ids = run.tokenizer.encode(TEXT)
+    assert [token["id"] for token in answer["tokens"]] == ids[:16]
+    expected = attention_weights(run.model, torch.tensor(ids[:16]), 0)[1, 2]
+    assert answer["weights"] == pytest.approx(expected.tolist())
+    assert runs.attention({**asked, "text": ""})["weights"] == []
+    for wrong in ({"layer": 1}, {"head": 2}):
+        with pytest.raises(ValueError, match="must be below"):
+            runs.attention({**asked, **wrong})
 
 
 def test_wrong_requests_are_errors(tmp_path, runs):

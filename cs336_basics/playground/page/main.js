@@ -15,6 +15,7 @@ function choose(id) {
     const tab = document.getElementById(`tab-${section.id}`);
     tab.setAttribute("aria-selected", chosen);
     tab.tabIndex = chosen ? 0 : -1;
+    if (chosen) tab.scrollIntoView({ block: "nearest", inline: "center" });
   }
   if (before.id !== id) VIEWS[before.id].leave?.();
   showError("");

@@ -45,7 +45,37 @@ function asked() {
     max_new_tokens: Number(value("max_new_tokens")), seed: Number(value("seed")) };
 }
 
+const askAttention = asker();
+
+async function updateAttention() {
+  const value = (name) => $(`#model [name=${name}]`).value;
+  const answer = await askAttention((signal) => ask("attention", { run: Number(value("run")),
+    text: value("text"), layer: Number(value("layer")), head: Number(value("head")),
+    token: Number(value("token")) }, signal));
+  if (!answer) return;
+  const { tokens, weights } = answer;
+  const chosen = Math.min(Number(value("token")), tokens.length - 1);
+  $("#model [name=layer]").max = answer.num_layers - 1;
+  $("#model [name=head]").max = answer.num_heads - 1;
+  $("#model [name=token]").max = Math.max(0, tokens.length - 1);
+  $("#attention-now").textContent = tokens.length ? `${plain(tokens[chosen].parts)} attends to ` +
+    "the underlined tokens; a thicker line is a higher weight." : "";
+  $("#attention").replaceChildren(...tokens.map((token, index) => {
+    const span = make("span", { class: "token attended" }, ...partElements(token.parts, true));
+    span.classList.toggle("new", index === chosen);
+    span.style.borderBottomWidth = `${Math.round(12 * weights[index])}px`;
+    const percent = `${number(100 * weights[index], 1)} %`;
+    const item = make("li", { title: `${plain(token.parts)}\nweight ${percent}` }, span);
+    item.addEventListener("click", () => {
+      $("#model [name=token]").value = index;
+      $("#model [name=token]").dispatchEvent(new Event("input", { bubbles: true }));
+    });
+    return item;
+  }));
+}
+
 async function updateModel() {
+  updateAttention();
   const request = asked();
   const answers = await askModel((signal) => Promise.all([
     ask("next_tokens", request, signal), ask("losses", request, signal)]));

@@ -1,0 +1,49 @@
+"""Attention weights of a model, to look at."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from cs336_basics.model.attention import causal_attention
+from cs336_basics.model.transformer import TransformerBlock, TransformerLM
+
+
+@torch.no_grad()
+def attention_weights(model: TransformerLM, token_ids: Tensor, layer: int) -> Tensor:
+    """Return how much each position attends to each earlier position in one layer.
+
+    Args:
+        model: The model.
+        token_ids: Shape (sequence,), at most `context_length` long.
+        layer: Index of the layer.
+
+    Returns:
+        Weights of shape (heads, sequence, sequence), indexed by head, query and key. Each row sums
+        to 1.
+
+    Raises:
+        ValueError: If the model does not have this layer.
+    """
+    if not 0 <= layer < len(model.layers):
+        raise ValueError(f"layer must be below {len(model.layers)}, got {layer}")
+    x: Tensor = model.token_embeddings(token_ids)  # (sequence, d_model)
+    if model.config.tied_embeddings:
+        x = x * model.embedding_scale
+    for earlier in model.layers[:layer]:
+        x = earlier(x)
+    block = cast(TransformerBlock, model.layers[layer])
+    attention = block.attn
+    x = block.ln1(x) if block.norm == "pre" else x
+    split = (len(token_ids), attention.num_heads, -1)
+    q = attention.q_proj(x).reshape(split).transpose(0, 1)  # (heads, sequence, d_k)
+    k = attention.k_proj(x).reshape(split).transpose(0, 1)  # (heads, sequence, d_k)
+    if attention.q_norm is not None and attention.k_norm is not None:
+        q, k = attention.q_norm(q), attention.k_norm(k)
+    if attention.rope is not None:
+        q, k = attention.rope(q), attention.rope(k)
+    # With the identity as values, the weighted sums of the values are the weights.
+    identity = torch.eye(len(token_ids), dtype=q.dtype, device=q.device)
+    return causal_attention(q, k, identity.expand(attention.num_heads, -1, -1))

@@ -317,6 +317,10 @@ def end_to_end(rows):
         for task in (t for t in wanted if t[:2] == (corpus, num_bytes)):
             own, fast = at(counted, task), at(shipped, task)
             peers = {stage: row for stage, row in own.items() if row.is_peer}
+            if not fast:  # measured before the two were distinguished
+                columns.append(own)
+                header.append(f"{task[2]:,} tokens, counted as originally")
+                continue
             columns += [{s: r for s, r in own.items() if s not in peers}, fast | peers]
             header += [f"{task[2]:,} tokens, counted as originally", f"{task[2]:,}, as shipped"]
         body = []
@@ -516,7 +520,7 @@ def machine(rows):
         when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
         commands = ", ".join(f"`{command}`" for command in dict.fromkeys(r.command for r in own))
         lines += [
-            f"Measured {when} on {name}, by {commands}. Times are medians; a range shows the "
+            f"Measured on {name}, {when}, using {commands}. Times are medians; a range shows the "
             "fastest and the slowest round. `≈` marks times extrapolated from the start of a run.",
             "",
         ]

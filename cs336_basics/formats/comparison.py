@@ -1,6 +1,6 @@
 """Compare tokenizers by bytes per token, by speed and by their longest tokens.
 
-Bytes per token are measured on documents sampled at equal distances in the corpus. The ids are also
+Bytes per token are measured on documents sampled evenly from the corpus. The ids are also
 decoded and compared with the text. Speed is measured on the first megabyte of these documents. Each
 tokenizer encodes them one by one, in one thread, with empty caches, in several rounds and in
 alternating order. The result is the median CPU time, which other running programs hardly affect.
@@ -81,7 +81,7 @@ def compare(
     Args:
         tokenizers: Tokenizers from `open_tokenizer`.
         corpora: Pairs of a name and a corpus.
-        documents: Number of documents to sample from each corpus, at equal distances.
+        documents: Number of documents to sample from each corpus, evenly spaced.
         gigabytes: Amount of text for `Result.hours`, in units of 10^9 bytes.
         separator: String that separates documents in plain text.
 

@@ -106,7 +106,7 @@ def _start(file: Path) -> str:
 
 
 def _thinned(items: Sequence[T], most: int) -> list[T]:
-    """Return at most about `most` items at equal distances, with the last one."""
+    """Return about `most` evenly spaced items, including the last one."""
     step = max(1, len(items) // most)
     return [*items[:-1:step], *items[-1:]]
 

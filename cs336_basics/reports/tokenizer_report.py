@@ -47,7 +47,7 @@ def tokenizer_sections(
     Args:
         tokenizers: Tokenizers from `open_tokenizer`, with different names.
         corpora: Pairs of name and corpus, with different names.
-        documents: Number of documents to sample from each corpus, at equal distances.
+        documents: Number of documents to sample from each corpus, evenly spaced.
         separator: Separator of the documents in plain text.
 
     Raises:

@@ -96,7 +96,7 @@ def _precision(_: TrainConfig, device: torch.device) -> Decision:
         return "float32", f"{device_name(device)} would emulate bfloat16"
     if device.type != "cpu":
         return "bfloat16", f"{device_name(device)} has instructions for it"
-    # On some CPUs the instructions for bfloat16 are slower than for float32.
+    # On some CPUs, bfloat16 instructions are slower than float32 instructions.
     exact, rounded = (product_seconds(device, d) for d in (torch.float32, torch.bfloat16))
     precision = "bfloat16" if _WORTH_ROUNDING * rounded < exact else "float32"
     times = f"{exact * 1e3:.1f} ms in float32, {rounded * 1e3:.1f} ms in bfloat16"

@@ -15,7 +15,7 @@ namespace cs336 {
 // Call run_part(part, interrupt) for the parts 0 .. num_parts - 1. Long loops in run_part must call
 // interrupt.at(step). A single part runs in the calling thread, and so do all parts if no thread
 // can be started. Only the calling thread calls keep_going. Throws Interrupted if keep_going
-// returns false, and std::bad_alloc.
+// returns false, or std::bad_alloc if memory runs out.
 template <class RunPart>
 void run_parts(size_t num_parts, InterruptCheck::KeepGoing keep_going, const RunPart& run_part) {
     constexpr int STEP_MILLISECONDS = 50;

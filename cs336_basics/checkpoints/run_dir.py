@@ -55,7 +55,7 @@ class RunDirectory:
         """Make the directory and lock it. Nothing is written to the directory before it is locked.
 
         Raises:
-            FileExistsError: If the path is a file or a directory that is not empty.
+            FileExistsError: If the path is a file or a non-empty directory.
             ValueError: If another process has the lock.
         """
         self._check_is_free()
@@ -164,7 +164,7 @@ class RunDirectory:
         except (BlockingIOError, FileNotFoundError):
             os.close(handle)
             raise ValueError(
-                f"{self.path} is in use by another process; wait for its end"
+                f"{self.path} is in use by another process; wait until it exits"
             ) from None
         except OSError:  # the file system does not support locks
             pass

@@ -12,8 +12,8 @@ from __future__ import annotations
 import os
 
 # OpenMP reads this variable when torch loads OpenMP. By default, waiting threads spin, which gains
-# little on idle cores and slows everything down when other programs are running. PASSIVE lets them
-# sleep.
+# little on idle cores and slows everything down when other programs are running. PASSIVE lets
+# waiting threads sleep.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 PROGRAM = "cs336"

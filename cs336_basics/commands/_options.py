@@ -311,7 +311,7 @@ class Command:
         """Return the arguments to `add_argument` for an option."""
         kind = [kind for kind in kinds_of(field.kind) if kind is not type(None)][-1]
         origin, args, metavar = get_origin(kind), get_args(kind), field.metavar
-        if field.positional:  # `build` reports it if it is missing
+        if field.positional:  # `build` reports a missing value
             return {"nargs": "*" if origin is tuple else "?", "metavar": metavar}
         if kind is bool:
             return dict(self.switch)

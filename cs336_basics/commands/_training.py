@@ -136,10 +136,10 @@ def _explain(
         again: The command that resumes the run.
 
     Returns:
-        The new error. None if there is nothing to add.
+        The new error, or None if there is nothing to add.
     """
     ran_out = isinstance(error, (MemoryError, torch.OutOfMemoryError))
-    # Out of memory on the CPU is a RuntimeError in torch.
+    # torch raises RuntimeError when the CPU runs out of memory.
     if ran_out or "DefaultCPUAllocator" in str(error):
         reason = (str(error) or "no details").splitlines()[0]
         advice = "use a smaller model or batch"

@@ -14,7 +14,7 @@ from cs336_basics.commands._options import TOKENIZERS_HELP, Command, Several
 class Options(Checked):
     """Serve a page on this machine that shows the tokens of a text as you type it.
 
-    Other machines cannot reach the page, and it reads only the files that you name here.
+    Other machines cannot reach the page. The server reads only the files that you name here.
     """
 
     tokenizer: Several = option(

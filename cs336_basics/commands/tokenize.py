@@ -104,7 +104,7 @@ def _encoded(tokenizer: Tokenizer, files: Sequence[str]) -> Iterator[list[int]]:
 
 
 class _Painter:
-    """Paints tokens on backgrounds that change from one token to the next."""
+    """Gives consecutive tokens different backgrounds."""
 
     def __init__(self, tokenizer: Tokenizer, has_colors: bool) -> None:
         self.tokenizer = tokenizer

@@ -74,8 +74,8 @@ def hold_out(
     Args:
         corpus: The text.
         fraction: Fraction to hold out, between 0 and 1.
-        directory: Directory for the two parts of the file that is cut, named train and valid, with
-            the extension .txt, .jsonl, .csv or .parquet.
+        directory: Directory for the two parts of the file that is cut. The parts are named train
+            and valid, with the extension .txt, .jsonl, .csv or .parquet.
         stages: Record of the finished stages.
 
     Returns:
@@ -241,7 +241,7 @@ def cut_near(file: IO[bytes], window: Window, size: int) -> int | None:
     If the text has few word boundaries, the offset may be after the window.
     """
     # The first pattern never splits, so only the ends of end-of-text tokens are cuts. The second
-    # cuts between words, and never inside such a token.
+    # pattern cuts between words, but never inside such a token.
     for cuts in (SafeCuts([END_OF_TEXT], r"[\s\S]+"), SafeCuts()):
         for start in (window.target, window.earliest):
             cut = next_cut(file, max(1, start), cuts)

@@ -92,7 +92,7 @@ class Stages:
 
 
 def _sha256_of(file: str) -> str:
-    """Return the SHA-256 of a local file, or the size of a remote one, to avoid a download."""
+    """Return the SHA-256 of a local file, or the size of a remote file to avoid a download."""
     return f"{size_of(file)} bytes" if is_url(file) else sha256_file(file)
 
 

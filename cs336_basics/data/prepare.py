@@ -249,7 +249,7 @@ def _check_tokenizer(tokenizer: Tokenizer, directory: str) -> None:
             f"{directory}: the tokenizer has no special token {END_OF_TEXT}, which separates "
             f"documents; train it with --special-token '{END_OF_TEXT}'"
         )
-    # A model can predict any id below the vocabulary size, so each must be decodable.
+    # A model can predict any id below the vocabulary size, so each id must be decodable.
     for token_id in range(tokenizer.vocab_size):
         if token_id not in tokenizer.vocab:
             raise ValueError(f"{directory}: the tokenizer has no token with id {token_id}")

@@ -114,7 +114,7 @@ _RATE = "schedule.max_learning_rate"
 
 
 def plan(scale: Scale, config: TrainConfig) -> list[Group]:
-    """Return the experiments of a scale.
+    """Return the experiments for a scale.
 
     Args:
         scale: One of SCALES.
@@ -198,7 +198,7 @@ def _batch_sizes(scale: Scale, baseline: Experiment, config: TrainConfig) -> lis
             experiments.append(_labelled(baseline, f"batch size {size}"))
             continue
         factor = config.batch_size / size
-        # Malladi et al. (2022) derive the square root for Adam.
+        # Malladi et al. (2022) derive the square-root scaling rule for Adam.
         rate = float(f"{scale.baseline_rate * math.sqrt(1 / factor):g}")
         intervals = ("eval_every", "checkpoint_every", "log_every", "eval_batches")
         values = {

@@ -14,7 +14,7 @@ from cs336_basics.training.learning_curves import Rows, plot_group
 
 
 def diverged_file(directory: Path) -> Path:
-    """Return the path of the file that records why a run diverged, if it did."""
+    """Return the path of the file that records why a run diverged."""
     return directory / "diverged.json"
 
 

@@ -30,7 +30,7 @@ def run_experiments(
     values: Values | None = None,
     report: Callable[[str], None] = print,
 ) -> None:
-    """Run the unfinished experiments of a scale, and write the report after each run.
+    """Run the unfinished experiments for a scale, and write the report after each run.
 
     Args:
         scale: One of SCALES.
@@ -57,7 +57,7 @@ def run_experiments(
     kept = {key: value for key, value in common.items() if key not in _MACHINE_VALUES}
     _check_same_request(out, [scale.config, *as_options(kept)])
     common |= _prepare_shared_data(sources, out / "data", report)
-    for key in ("data.field", "data.column"):  # the runs read token files, which have neither
+    for key in ("data.field", "data.column"):  # token files have neither fields nor columns
         common.pop(key, None)
 
     groups = plan(scale, config)
@@ -72,7 +72,7 @@ def run_experiments(
 
 
 def _check_same_request(out: Path, request: list[str]) -> None:
-    """Raise a ValueError if the directory contains runs of another request."""
+    """Raise a ValueError if the directory contains runs with different options."""
     record = out / "command.json"
     if record.exists():
         with open_regular(record) as file:
@@ -101,9 +101,9 @@ def _prepare_shared_data(
 
 
 def run_one(directory: Path, config: TrainConfig) -> None:
-    """Start or continue a run. Its messages go to NAME.txt next to its directory.
+    """Start or continue a run. Messages go to NAME.txt next to the run's directory.
 
-    A run that diverges is finished, and a diverged.json is written to its directory.
+    A run that diverges counts as finished, and a diverged.json is written to its directory.
 
     Raises:
         ValueError, RuntimeError, MemoryError: If the run cannot start or continue. The message

@@ -138,7 +138,10 @@ def add_token(vocab: dict[int, bytes], token_id: Any, token: bytes) -> None:
 
 @contextlib.contextmanager
 def collection_paused() -> Iterator[None]:
-    """Pause the garbage collector, which takes a quarter of the time to load GPT-2's vocabulary."""
+    """Pause the garbage collector.
+
+    Garbage collection would take a quarter of the time needed to load GPT-2's vocabulary.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -191,7 +194,7 @@ def _merge_of_strings(pair: Any, index: int, place: Callable[[int], str]) -> Pai
 
 
 def strings_of_vocab(parts: TokenizerParts) -> dict[str, int]:
-    """Return a mapping of string -> id, with special tokens as plain text, others in the alphabet.
+    """Return a mapping of string -> id. Special tokens are plain text; others use the alphabet.
 
     Raises:
         ValueError: If other libraries would give different ids or text, because a byte is missing,

@@ -7,7 +7,8 @@
 | a directory with `ranks.tiktoken`, written by `export --to tiktoken` | tiktoken |
 | an encoding, such as `gpt2` | tiktoken |
 
-All of them encode special tokens as ordinary text, except Hugging Face's, which cannot.
+All of them encode special tokens as ordinary text, except Hugging Face's tokenizers, which cannot
+do so.
 """
 
 from __future__ import annotations

@@ -32,8 +32,9 @@ _NAMED = {expression: expression for expression in PATTERNS.values()}
 ONIGURUMA = {**_NAMED, CL100K: CL100K.replace("$", r"\z")}
 """Mapping from the expression of each named pattern to its translation for Oniguruma."""
 
-# Files contain other spellings of the named patterns: GPT-2's original, with or without brackets
-# around the letters, and tiktoken's, whose possessive quantifiers only avoid backtracking.
+# Files contain other spellings of the named patterns: GPT-2's original spelling, with or without
+# brackets around the letters, and tiktoken's spelling, whose possessive quantifiers only prevent
+# backtracking.
 _GPT2_PUBLISHED = r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 _GPT2_TIKTOKEN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
 _CL100K_TIKTOKEN = (
@@ -151,7 +152,8 @@ def _imported(expression: str, known: Mapping[str, str], keeps_rest: bool) -> st
             f"split pattern {short_repr(expression)} is longer than {MAX_LENGTH:,} characters, or "
             "has syntax that may mean something else in Python's `regex` module"
         )
-    # A pattern with this lookahead cannot be compiled, so add it only if some text may not match.
+    # A pattern with this lookahead cannot be compiled, so add the lookahead only if some text may
+    # not match.
     if keeps_rest and complete_program(expression) is None:
         expression = f"{expression}|(?:(?!{expression})[\\s\\S])+"
     return resolve_pattern(expression)

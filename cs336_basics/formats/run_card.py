@@ -26,8 +26,8 @@ def card_of_run(
     Args:
         path: Run directory.
         data: Data configuration of the run.
-        checkpoint: Checkpoint to export. Defaults to the run's newest. If its name does not contain
-            a step, the card's `steps` is None.
+        checkpoint: Checkpoint to export. Defaults to the run's newest checkpoint. If the
+            checkpoint's name does not contain a step, the card's `steps` is None.
 
     Raises:
         ValueError: If metrics.jsonl or the record of the data is damaged.

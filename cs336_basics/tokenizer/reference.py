@@ -72,9 +72,9 @@ def merge_pretoken(pretoken: bytes, ranks: Mapping[Pair, int]) -> list[bytes]:
 def merge_pretoken_in_order(pretoken: bytes, merges: Iterable[Pair]) -> list[bytes]:
     """Return the tokens of a pre-token after applying every merge once, in the order learned.
 
-    The running time grows with the number of merges. The result equals `merge_pretoken` if every
-    merge follows the merges that make its two tokens, as in every trained vocabulary. In a
-    vocabulary edited by hand, a pair may appear only after its merge has been applied.
+    The running time grows with the number of merges. `merge_pretoken` gives the same result if
+    every merge follows the merges that make its two tokens, as in every trained vocabulary. In a
+    vocabulary edited by hand, a pair may appear only after its merge has had its turn.
     """
     tokens = split_bytes(pretoken)
     for pair in merges:

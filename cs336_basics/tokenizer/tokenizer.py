@@ -73,8 +73,8 @@ class Tokenizer:
             `"native"` if the extensions are built and the highest id is below 2^32 - 1, else to
             `"python"`.
         ignore_merges: Whether to encode a pre-token that is itself an ordinary token as that token,
-            whatever the merges. tiktoken does so, as do Hugging Face tokenizers with this option
-            (Llama 3).
+            regardless of the merges. tiktoken does so, as do Hugging Face tokenizers with this
+            option (Llama 3).
 
     Attributes:
         vocab: Mapping of id -> token, including special tokens; a copy of the argument.
@@ -323,7 +323,7 @@ class Tokenizer:
         """Write the tokenizer as DIRECTORY/tokenizer.json, in Hugging Face's format.
 
         The file contains everything that determines ids, and is replaced atomically. A second file,
-        DIRECTORY/training.json, records the tokenizer's origin for your information only.
+        DIRECTORY/training.json, records the tokenizer's origin for information only.
 
         Args:
             directory: Directory to write to; created if it is missing.
@@ -372,7 +372,7 @@ class Tokenizer:
                 ids.
 
         Raises:
-            TypeError, ValueError: See the constructor; the tokenizer is then unchanged.
+            TypeError, ValueError: See the constructor. After an error, the tokenizer is unchanged.
         """
         if isinstance(special_tokens, Mapping):
             raise TypeError(
@@ -474,15 +474,15 @@ class Tokenizer:
             truncation: Whether to keep only the first `max_length` ids of a text.
             max_length: Number of ids to truncate or pad to, for `truncation` and
                 `padding="max_length"`.
-            pad_id: Id of the padding; see `pad`. Defaults to `<|endoftext|>`, or to 0 without that
-                token.
+            pad_id: Id of the padding; see `pad`. Defaults to `<|endoftext|>`, or to 0 if there is
+                no such token.
 
         Returns:
             `input_ids`, lists of ids, and `attention_mask`, lists with 1 for an id and 0 for
             padding. For a single text, one list each.
 
         Raises:
-            TypeError, ValueError: See `encode` and `pad`. Also if `padding` is unknown,
+            TypeError, ValueError: See `encode` and `pad`. Also raised if `padding` is unknown,
                 `max_length` is missing or unused, or a text is longer than `max_length` without
                 truncation.
         """
@@ -549,8 +549,9 @@ class Tokenizer:
 
         Raises:
             TypeError: If `text` is neither str nor bytes.
-            ValueError: See `encode`. Also if bytes are not UTF-8 (`"strict"`; the message includes
-                their offset), or if they start with the byte order mark of UTF-16 or UTF-32.
+            ValueError: See `encode`. Also raised if bytes are not UTF-8 (`"strict"`; the message
+                includes their offset), or if they start with the byte order mark of UTF-16 or
+                UTF-32.
 
         Warns:
             UserWarning: If invalid UTF-8 was replaced with U+FFFD.
@@ -607,8 +608,8 @@ class Tokenizer:
     ) -> EncodedBatch:
         """Return the ids of several texts in one array, which is faster and smaller than lists.
 
-        You can pass the result to `pad`, `truncate` and `decode_batch`. Call its method `arrays()`
-        to get one array of ids per text.
+        You can pass the result to `pad`, `truncate` and `decode_batch`. Call the result's
+        `arrays()` method to get one array of ids per text.
 
         Args:
             texts, num_workers, allowed_special, disallowed_special: See `encode_batch`.
@@ -657,9 +658,9 @@ class Tokenizer:
         The ids equal `encode("".join(iterable))` however the text is divided into chunks: a
         pre-token or special token may continue in the next chunk. You can pass an open file, whose
         lines are read as needed. Text is buffered until the end of a pre-token is certain (see
-        `pretokenization/safe_cuts.py`). Usually the buffer is a word or two; with a pattern that
-        cannot be compiled, it is everything since the last special token. The word cache takes at
-        most 448 KiB.
+        `pretokenization/safe_cuts.py`). Usually the buffer contains a word or two; with a pattern
+        that cannot be compiled, it contains everything since the last special token. The word cache
+        takes at most 448 KiB.
 
         Args:
             iterable: Chunks of text.
@@ -755,7 +756,7 @@ class Tokenizer:
             sequences, side, max_length, truncate_side, multiple_of, dtype: See `padding.pad`.
 
         Raises:
-            TypeError, ValueError: See `padding.pad`. Also if `pad_id` is a str that is not a
+            TypeError, ValueError: See `padding.pad`. Also raised if `pad_id` is a str that is not a
                 special token.
         """
         if isinstance(pad_id, str):

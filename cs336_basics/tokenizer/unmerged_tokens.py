@@ -1,4 +1,4 @@
-"""Tokens that a tokenizer's merges do not make, so that `ignore_merges` changes encodings."""
+"""Tokens that a tokenizer's merges cannot make and that only `ignore_merges` produces."""
 
 from __future__ import annotations
 

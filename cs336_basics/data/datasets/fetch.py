@@ -1,7 +1,7 @@
 """Fetch a dataset into the data directory: download, copy or generate it.
 
-A text appears under its name only when it is complete and its SHA-256 is verified. Until then, a
-download is stored in FILE.part, and a later call continues it.
+A text appears under its name only when it is complete and its SHA-256 is verified. An unfinished
+download is stored in FILE.part, and a later call resumes it.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def fetch_split(
         return path, False
     path.parent.mkdir(parents=True, exist_ok=True)
     if file.repository is None:
-        # Different seeds keep the two splits apart.
+        # Different seeds prevent overlap between the two splits.
         write_sample(path, file.num_bytes, seed=SPLITS.index(split), progress=progress)
     elif source is not None and not is_url:
         _write_text(_file_in(Path(source), file), file, path, progress)
@@ -118,11 +118,11 @@ def _hub_directory(file: DataFile) -> str:
 
 
 def _download(url: str, part: Path, num_bytes: int, progress: bool) -> None:
-    """Download a file over HTTP to `part`, and append to the bytes already in it.
+    """Download a file over HTTP to `part`, appending to any bytes already in it.
 
     After a broken connection, requests the remaining bytes until a request yields none. If the file
-    on the server changes in between, the SHA-256 of the text detects it, so ETags and dates are not
-    compared.
+    on the server changes in between, the SHA-256 check of the text detects the change, so ETags and
+    dates are not compared.
 
     Args:
         url: URL of the file.

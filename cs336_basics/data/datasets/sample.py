@@ -106,7 +106,7 @@ class Story:
         self.cast: dict[str, Entry] = {}
 
     def pick(self, options: Sequence[T]) -> T:
-        """Return a random option. The choice is nearly uniform among a few thousand."""
+        """Return a random option. The choice is nearly uniform for up to a few thousand."""
         return options[self.draw() * len(options) >> 16]
 
     def entry(self, role: str) -> Entry:

@@ -49,8 +49,8 @@ def contents(parts: TokenizerParts) -> dict[str, str]:
             "vocab.json and merges.txt would split differently; export to huggingface instead"
         )
     strings = strings_of_vocab(parts)
-    # Always write the version line. Without it, readers would take a first merge that starts with
-    # `#version:` for the version line.
+    # Always write the version line. Without it, readers would mistake a first merge that starts
+    # with `#version:` for the version line.
     lines = [VERSION_LINE]
     lines += [f"{token_to_string(a)} {token_to_string(b)}" for a, b in parts.merges]
     return {

@@ -363,7 +363,8 @@ _MAX_COMPARISONS = 1_000_000
 def _check_overlaps(first: Sequence[str], second: Sequence[str]) -> None:
     """Reject added tokens that may overlap in a text if only one of them is 'normalized'.
 
-    tokenizers looks for 'normalized' tokens after all others; Tokenizer always finds the leftmost.
+    tokenizers looks for 'normalized' tokens after all others; Tokenizer always finds the leftmost
+    token.
 
     Raises:
         ValueError: If two tokens may overlap, or there are too many to compare.

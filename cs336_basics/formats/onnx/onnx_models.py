@@ -66,8 +66,8 @@ class _Past(LayerCache):
 class _Exported(Module):
     """A model with its cache as inputs and outputs.
 
-    It computes the same as `TransformerLM.forward`, but without checking lengths, because the
-    checks would limit the exported graph to certain lengths.
+    It computes the same result as `TransformerLM.forward`, but without checking lengths, because
+    the checks would limit the exported graph to certain lengths.
     """
 
     def __init__(self, model: TransformerLM) -> None:

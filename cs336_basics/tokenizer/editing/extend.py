@@ -51,7 +51,7 @@ def extend(
         TypeError: If `tokenizer` is not a Tokenizer, or another argument is not a list of str.
         ValueError: If a word is empty, contains a special token, is longer than MAX_WORD_LENGTH
             bytes, is split by the pattern, or has a byte that is not in the vocabulary; the message
-            includes the word. Also if `add_special_tokens` raises it.
+            includes the word. `add_special_tokens` may also raise ValueError.
     """
     check_is_tokenizer(tokenizer)
     check_is_iterable("words", words, "words")

@@ -68,8 +68,8 @@ def prune(
         TypeError: If an argument has the wrong type.
         ValueError: If `vocab_size` exceeds the size of the vocabulary, or is too small for the
             bytes, the special tokens and their parts; if the highest id is far above the number of
-            tokens; if a count is negative; if the words were counted with a different pattern or
-            different special tokens; or if `count_words` raises it.
+            tokens; if a count is negative; or if the words were counted with a different pattern
+            or different special tokens. `count_words` may also raise ValueError.
     """
     check_is_tokenizer(tokenizer)
     vocab_size = checked_integer("vocab_size", vocab_size, 1)
@@ -104,7 +104,7 @@ class MergeTree:
             tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens, tokenizer.ignore_merges
         )
         # The encoder looks up ranks and whole words in the vocabulary's mappings. `remove` deletes
-        # tokens from them.
+        # tokens from these mappings.
         self._encoder = PythonEncoder(vocabulary, tokenizer.pattern, 0)
         self._vocabulary = vocabulary
         self.ranks = vocabulary.pair_ranks
@@ -187,7 +187,7 @@ class WordUsage:
                 self._change(len(self._words) - 1, self._first_ids(tokenizer, word))
 
     def removed(self, token_id: int) -> set[int]:
-        """Re-encode the words with a removed token; return the ids whose counts may change."""
+        """Re-encode words that contain a removed token; return the ids whose counts may change."""
         changed: set[int] = set()
         for index in self._holders.pop(token_id, ()):
             before = self._ids[index]
@@ -218,7 +218,7 @@ class WordUsage:
 
 
 def _remove_rarest(tree: MergeTree, usage: WordUsage, number: int) -> None:
-    """Remove the least frequent leaf `number` times. Among equal counts, remove the youngest."""
+    """Remove the least frequent leaf `number` times. If counts are equal, remove the newest."""
     # Entries with an outdated count are skipped, because a newer entry follows.
     heap = [_entry(tree, usage, leaf) for leaf in tree.tokens if tree.is_leaf(leaf)]
     heapq.heapify(heap)

@@ -68,7 +68,7 @@ def count_tokens(
     check_is_tokenizer(tokenizer)
     check_gaps(tokenizer.vocab)
     corpus = Corpus.of(source)
-    corpus.by_plainness()[1].chunks()  # raises errors in Parquet files before the work starts
+    corpus.by_plainness()[1].chunks()  # reports errors in Parquet files before the work starts
     chunk_size = checked_integer("chunk_size", chunk_size, 1, note=" byte")
     task = EncodingTask.of(
         tokenizer, corpus.errors, chunk_size, document_starts=False, end_of_document=None

@@ -61,7 +61,7 @@ cdef size_t CONVERTED_SPAN_SIZE = 1 << 16
 # For texts longer than this, an array with room for one id per byte would be too large.
 cdef size_t MAX_DIRECT = 1 << 30
 
-# The array size for a batch is estimated from 1 in ESTIMATED_PARTS of its texts. Unused room costs
+# The array size for a batch is estimated from 1 in ESTIMATED_PARTS of its texts. Unused space costs
 # almost nothing, while an array that is too small must be copied to a larger one. The array is
 # shortened if less than the fraction LEAST_USED is used.
 cdef size_t ESTIMATED_PARTS = 16
@@ -626,7 +626,7 @@ cdef int check(const Failure& failure, texts=None) except -1:
     if failure.kind == NONE:
         return 0
     if failure.kind == LONE_SURROGATE:
-        # This conversion raises UnicodeEncodeError. A subclass of str could override `encode`.
+        # Raises UnicodeEncodeError. Unlike `encode`, it cannot be overridden by a subclass of str.
         PyUnicode_AsUTF8String(texts[failure.file] if isinstance(texts, list) else texts)
     if failure.kind == ABSENT_BYTE:
         raise AbsentByteError(failure.code, failure.file, failure.offset)

@@ -40,7 +40,7 @@ def make_encoder(
 
 
 def _obstacle_to_native(vocabulary: Vocabulary) -> str | None:
-    """Return why the compiled encoder cannot be used, or None if it can."""
+    """Return the reason the compiled encoder cannot be used, or None if it can be used."""
     try:
         from cs336_basics.tokenizer.encoders.native_encoder import MAX_VOCAB_SIZE
     except ImportError as error:

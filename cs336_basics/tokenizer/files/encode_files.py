@@ -91,7 +91,7 @@ def encode_file(
     destination = Path(destination)
     check_destination(destination, corpus.files, overwrite)
     chunk_size = checked_integer("chunk_size", chunk_size, 1, note=" byte")
-    corpus.by_plainness()[1].chunks()  # raises errors in Parquet files before the work starts
+    corpus.by_plainness()[1].chunks()  # reports errors in Parquet files before the work starts
     num_workers = resolve_num_workers(num_workers)
     task = EncodingTask.of(
         tokenizer, corpus.errors, chunk_size, document_starts=document_starts,

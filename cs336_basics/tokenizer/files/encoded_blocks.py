@@ -90,7 +90,7 @@ class EncodingTask:
 
 @dataclass(frozen=True)
 class TextBatch:
-    """Some texts of a corpus.
+    """A batch of texts from a corpus.
 
     Attributes:
         blocks: The texts.
@@ -115,11 +115,11 @@ def encoded_blocks(
 ) -> Generator[EncodedBlock, None, None]:
     """Yield the ids of a corpus in order. Closing the generator stops the work.
 
-    Replacements in plain-text files are added to `changes`; each block records its other changes.
+    Replacements in plain-text files are added to `changes`; each block records all other changes.
     """
     encoder = tokenizer.encoder
     if not isinstance(encoder, FileEncoder):
-        # More workers than chunks would be idle.
+        # Any workers beyond the number of chunks would be idle.
         num_workers = max(1, min(num_workers, -(-corpus.num_bytes // task.chunk_size)))
         yield from encode_batches(tokenizer, read_batches(corpus, task, 0), task, num_workers)
         return

@@ -21,8 +21,9 @@ class IncrementalEncoder:
 
     The concatenated ids equal the ids of `Tokenizer.encode_array` for the whole text. A chunk may
     end within a character, a special token or a pre-token. Text is buffered until the end of a
-    pre-token is certain (see `pretokenization/safe_cuts.py`). Usually the buffer is a word or two;
-    with a pattern that cannot be compiled, it is everything since the last special token.
+    pre-token is certain (see `pretokenization/safe_cuts.py`). Usually the buffer contains a word or
+    two; with a pattern that cannot be compiled, it contains everything since the last special
+    token.
 
     Args:
         tokenizer: Tokenizer that encodes the text.
@@ -61,9 +62,9 @@ class IncrementalEncoder:
 
         Raises:
             TypeError: If `text` is neither str nor bytes; the encoder keeps its state.
-            ValueError: If `text` contains a lone surrogate; the encoder keeps its state. Also if
-                bytes are not UTF-8 (`"strict"`) or have no token, or if the text contains a
-                disallowed special token; the message includes the position in the whole text, and
+            ValueError: If `text` contains a lone surrogate; the encoder keeps its state. Also
+                raised if bytes are not UTF-8 (`"strict"`) or have no token, or if the text contains
+                a disallowed special token; the message includes the position in the whole text, and
                 the encoder is reset.
         """
         if isinstance(text, str):
@@ -89,7 +90,7 @@ class IncrementalEncoder:
         ids = self._encode(self._buffer.rest())
         changes = self._changes
         changes.num_bytes = self._offset
-        self._reset()  # before the warning, which may raise
+        self._reset()  # before the warning, which may raise an error
         changes.warn("", "encoded")
         return ids
 

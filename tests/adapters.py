@@ -1,4 +1,4 @@
-"""Adapters that give this library the names that the CS336 course's tests expect."""
+"""Adapters that provide this library under the names used in the CS336 course's tests."""
 
 # Calling a torch Module returns Any.
 # mypy: disable-error-code="no-any-return"
@@ -211,7 +211,7 @@ def run_get_lr_cosine_schedule(
     warmup_iters: int,
     cosine_cycle_iters: int,
 ) -> float:
-    """Learning rate of an iteration."""
+    """Return the learning rate for an iteration."""
     return cosine_schedule(
         it, max_learning_rate, min_learning_rate, warmup_iters, cosine_cycle_iters
     )
@@ -223,7 +223,7 @@ def run_save_checkpoint(
     iteration: int,
     out: str | os.PathLike[str] | BinaryIO | IO[bytes],
 ) -> None:
-    """Save model, optimizer and iteration."""
+    """Save the model, the optimizer and the iteration."""
     save_checkpoint(model, optimizer, iteration, out)
 
 
@@ -232,7 +232,7 @@ def run_load_checkpoint(
     model: torch.nn.Module,
     optimizer: torch.optim.Optimizer,
 ) -> int:
-    """Restore model and optimizer, and return the iteration."""
+    """Restore the model and the optimizer, and return the iteration."""
     return load_checkpoint(src, model, optimizer)
 
 

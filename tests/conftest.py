@@ -89,9 +89,9 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture(autouse=True)
 def seed(request):
-    """The test's seed. It is 0, except that `--seeds N` gives numerical tests 0, ..., N - 1.
+    """The test's seed: 0, or each of 0, ..., N - 1 for numerical tests with `--seeds N`.
 
-    The fixture seeds torch's global generator. Tests with their own generator use the value.
+    The fixture seeds torch's global generator. Tests with their own generator use its value.
     """
     number = getattr(request, "param", 0)
     if "torch" in sys.modules:
@@ -103,10 +103,10 @@ def seed(request):
 def float64():
     """Make float64 torch's default dtype, so that two correct computations of a value agree.
 
-    Kernels for different CPUs add numbers in different orders. In float32, this changes the sixth
-    or seventh digit, and more digits after a cancellation. In float64, the change is far below the
-    tolerance of 1e-7 in `torch.testing.assert_close`, and the error of a wrong formula is far above
-    it.
+    Kernels for different CPUs add numbers in different orders. In float32, the order affects the
+    sixth or seventh digit, and more digits after a cancellation. In float64, the effect is far
+    below the tolerance of `torch.testing.assert_close`, 1e-7. The error of a wrong formula is far
+    above the tolerance.
     """
     from tests.numerics import default_dtype
 

@@ -5,7 +5,7 @@
 DIR is a checkout of the course's repository. Without CS336_COURSE, git fetches the revision below.
 The course's tests and fixtures and tests/adapters.py are copied to a temporary directory, where
 pytest runs. A test that needs a file missing from the checkout is skipped, and the reason names the
-file. The exit status is that of pytest, or 1 if the tests cannot be found.
+file. The exit status is pytest's, or 1 if the tests cannot be found.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def fetch(directory: Path) -> Path:
 
 
 class MissingFiles:
-    """Skips tests whose files are missing from the checkout, and adds up the times by file."""
+    """Skips tests whose files are missing from the checkout, and adds up the times per file."""
 
     def __init__(self) -> None:
         self.seconds: Counter[str] = Counter()

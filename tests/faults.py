@@ -80,7 +80,7 @@ def kill_this_process():
 
 
 def killed_at(step, work, *, after=False):
-    """Run `work` in a child that is killed at call `step`. Return whether it got that far."""
+    """Run `work` in a child, to be killed at call `step`. Return whether it was killed."""
     child = os.fork()
     if child == 0:
         try:
@@ -96,7 +96,7 @@ def killed_at(step, work, *, after=False):
 
 
 def kill_at_every_call(work, *, after=False):
-    """Kill child processes that run `work` at call 1, 2, ..., and yield after each child."""
+    """Run `work` in child processes killed at call 1, 2, ..., and yield after each child."""
     return itertools.takewhile(lambda step: killed_at(step, work, after=after), itertools.count(1))
 
 

@@ -40,7 +40,7 @@ def assert_close_sums(
 ) -> None:
     """Assert that two computed sums of `terms` products agree except for rounding errors.
 
-    `scale` is the sum of the products' absolute values, as one number or by element. Each side may
+    `scale` is the sum of the products' absolute values, as one number or per element. Each side may
     be off by gamma_terms * scale, so the difference may be twice as large. `expected` may have a
     higher precision; the bound uses the dtype of `actual`.
     """
@@ -72,7 +72,7 @@ def assert_close_rounded(actual: Tensor, expected: Tensor, *, roundings: int) ->
 
 
 def make_tables_exact(rope: RotaryPositionalEmbedding, theta: float) -> RotaryPositionalEmbedding:
-    """Recompute the tables of a RoPE module in float64, so that its results are as precise."""
+    """Recompute a RoPE module's tables in float64, so that its results have float64 precision."""
     max_seq_len, pairs = rope.cos.shape
     frequencies = theta ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
     angles = torch.outer(torch.arange(max_seq_len, dtype=torch.float64), frequencies)

@@ -1,8 +1,8 @@
 """Check an installed package in seconds: `python tests/quick_check.py`.
 
-This script trains a tokenizer, encodes and decodes, in Python and with the commands, and compares
-the compiled versions with the pure-Python versions. It needs only the package and its required
-dependencies, not pytest or torch. The workflow that builds wheels runs it on every system.
+This script trains a tokenizer, encodes text and decodes ids, both in Python and with the commands.
+It compares the compiled versions with the pure-Python versions. It needs only the package and its
+required dependencies, not pytest or torch. The workflow that builds wheels runs it on every system.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main() -> None:
     """Run all checks. Raise AssertionError at the first failure."""
     print(f"Python {sys.version.split()[0]}, {sys.platform}, {Path(cs336_basics.__file__).parent}")
     print(command("--version").strip())
-    # A pure-Python wheel that was not requested is an accident.
+    # A pure-Python wheel is an error unless it was requested.
     wanted = os.environ.get("CS336_SKIP_EXTENSIONS", "0") in ("", "0")
     assert all(map(is_built, TRAINERS.values())) == wanted, "this is not the requested build"
     with tempfile.TemporaryDirectory() as folder:

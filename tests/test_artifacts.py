@@ -1,4 +1,4 @@
-"""Test that a write that fails or is killed at any call leaves either the old or new artifact."""
+"""Test that a write that fails or is killed at any call leaves the old or the new artifact."""
 
 from __future__ import annotations
 

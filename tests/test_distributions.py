@@ -1,8 +1,8 @@
 """Test the contents of the sdist and the wheel, and that an installation works.
 
-pip installs the wheel, which is built from the sdist, in a new environment. This environment links
-to the current interpreter's copies of the declared requirements, so nothing is downloaded, and has
-no other packages. The slow tests test the compiled wheel.
+pip installs the wheel, which is built from the sdist, in a new environment. The environment
+contains only links to the current interpreter's copies of the declared requirements, so nothing is
+downloaded. The slow tests test the compiled wheel.
 """
 
 from __future__ import annotations

@@ -149,5 +149,5 @@ def test_links_lead_to_files_and_headings(page):
 
 
 def anchor(heading):
-    """Return the anchor that GitHub gives a heading."""
+    """Return the anchor that GitHub generates for a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

@@ -38,7 +38,7 @@ def run(project, *words, python=sys.executable, path=None, **variables):
 
 
 def skip_without_setuptools():
-    # Do not import setuptools: it replaces distutils, and that fails if a test has imported it.
+    # Do not import setuptools: it cannot replace distutils if a test has imported distutils.
     if find_spec("setuptools") is None:
         pytest.skip("setuptools is not installed")
 

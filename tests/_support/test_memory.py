@@ -1,4 +1,4 @@
-"""MemoryErrors that describe the data in memory, and peak memory."""
+"""MemoryErrors describe the data in memory, and the peak memory is measured."""
 
 import pytest
 

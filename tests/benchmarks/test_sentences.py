@@ -1,4 +1,4 @@
-"""The sentences of the pages agree with the measurements."""
+"""The sentences on the pages agree with the measurements."""
 
 from benchmarks.report import sentences
 

@@ -26,7 +26,7 @@ def traced(name, word_counts, num_merges, **options):
 
 
 def counted_from_scratch(word_counts, merges):
-    """Return, for each merge, the pair's count and its occurrences in the distinct words."""
+    """For each merge, return the pair's count and its occurrences in the distinct words."""
     words = [([bytes([byte]) for byte in word], count) for word, count in word_counts.items()]
     found = []
     for left, right in merges:

@@ -1,4 +1,4 @@
-"""v2: after every merge, the counts and the index equal a recount."""
+"""v2: after every merge, the counts and the index match a recount."""
 
 from itertools import pairwise
 

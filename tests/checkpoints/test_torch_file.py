@@ -1,4 +1,4 @@
-"""CS336's checkpoints: paths and file objects, no code is run, and damaged files are rejected."""
+"""CS336's checkpoints: paths and file objects work, no code runs, damaged files are rejected."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_file_truncated_anywhere_is_refused(saved):
 
 
 def flips_are_refused_or_harmless(run, whole, flips):
-    """After bits are flipped, a checkpoint is rejected in one line or has identical values."""
+    """A checkpoint with flipped bits is rejected with a one-line error or has identical values."""
     refused = 0
     for offset, bit in flips:
         changed = bytearray(whole)

@@ -145,7 +145,7 @@ print(json.dumps(outcomes))
 
 
 def run_all(lines, missing=("torch", "matplotlib", "safetensors"), directory=None):
-    """Run commands in one new process without some packages."""
+    """Run commands in one new process in which some packages are missing."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(missing=missing, lines=lines)],
         capture_output=True,

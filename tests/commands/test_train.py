@@ -196,7 +196,7 @@ def test_ctrl_c_before_the_run_starts_sets_status_130(tiny, monkeypatch, capsys)
 
 
 def test_a_closed_pipe_does_not_end_a_run(tiny, monkeypatch):
-    # For example `| head`, or `| tee` after Ctrl-C, which also ends tee.
+    # For example, `| head` closes the pipe early, and Ctrl-C also ends `| tee`.
     outputs = []
     for name in ("stdout", "stderr"):
         reader, writer = os.pipe()

@@ -1,6 +1,6 @@
 """Training runs that are killed, interrupted by signals or damaged, and then resumed.
 
-Runs that are killed are separate processes. Other runs use the process of the tests, because
+Runs to be killed are separate processes. Other runs use the test process, because
 importing torch in a new process takes seconds.
 """
 
@@ -87,11 +87,11 @@ def never_stopped(tmp_path_factory):
 def run_to_the_end(*words):
     threads = torch.get_num_threads()
     assert main(list(words)) == 0
-    torch.set_num_threads(threads)  # the command changed the number
+    torch.set_num_threads(threads)  # the command changed this setting
 
 
 def run_with_kills(path, seed, kills):
-    """Start a run, kill and resume it at random moments, and finally let it end.
+    """Start a run, kill and resume it at random moments, and finally let it finish.
 
     The first kill is during data preparation, and the others during training. Every second kill
     happens while a checkpoint is written.
@@ -99,7 +99,7 @@ def run_with_kills(path, seed, kills):
     moments = random.Random(seed)
     (path / "config.yaml").write_text(KILL_CONFIG)
     run = path / "run"
-    # Number of metrics rows of a run: the first step, logged steps and evaluations.
+    # Number of metrics rows in a run: the first step, logged steps and evaluations.
     rows = 1 + KILL_STEPS // 2 + KILL_STEPS // 30
     words = ["--config", str(path / "config.yaml")]
     for number, at in enumerate([0, *sorted(moments.randrange(1, rows) for _ in range(kills - 1))]):

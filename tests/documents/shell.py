@@ -65,7 +65,7 @@ def expand(line, variables):
 
 
 def own_command(words: Sequence[str]) -> list[str] | None:
-    """Return the words after `python -m cs336_basics`, or None if the program is another one."""
+    """Return the words after `python -m cs336_basics`, or None for any other program."""
     words = list(words)
     if words[:2] == ["uv", "run"]:
         return own_command(words[2:])
@@ -81,7 +81,7 @@ def own_command(words: Sequence[str]) -> list[str] | None:
 
 
 def smaller(words):
-    """Return the words of one of the package's commands, with options that make it quick."""
+    """Return the words of one of the package's commands, plus options that make it quick."""
     if not words or "--resume" in words:  # a resumed run keeps its size
         return words
     return [*words, *SMALLER.get(words[0], [])]

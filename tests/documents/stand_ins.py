@@ -81,7 +81,7 @@ class StandIns:
 
 
 def zstandard():
-    """Return the Zstandard module of the standard library, or its backport."""
+    """Return the standard library's Zstandard module or its backport."""
     if sys.version_info >= (3, 14):
         from compression import zstd
 

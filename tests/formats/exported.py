@@ -46,7 +46,7 @@ def trained(pattern):
 
 
 def byte_tokenizer(*special_tokens, merges=(), pattern="gpt2"):
-    """Return a tokenizer with the 256 bytes, followed by tokens of merges and special tokens."""
+    """Return a tokenizer with the 256 bytes, followed by merged tokens and special tokens."""
     vocab = {byte: bytes([byte]) for byte in range(256)}
     for left, right in merges:
         vocab[len(vocab)] = left + right
@@ -59,7 +59,7 @@ def chosen_texts():
 
 
 def random_texts(seed, number):
-    """Yield texts made of random characters and of fragments on which tokenizers often differ."""
+    """Yield texts made of random characters and fragments on which tokenizers often differ."""
     chooser = random.Random(seed)
     characters = characters_without_differences()
     fragments = [without_differences(fragment) for fragment in FRAGMENTS]

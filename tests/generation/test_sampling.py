@@ -108,7 +108,7 @@ def test_samples_follow_the_exact_distribution(options):
     assert {i for i, count in enumerate(counts) if count} <= set(expected)
     statistic = sum((counts[i] - draws * p) ** 2 / (draws * p) for i, p in expected.items())
     assert statistic < CHI_SQUARE_999[len(expected) - 1]
-    # A different temperature does not pass, so this test can fail.
+    # The samples do not match a different temperature, so the check above can fail.
     other = exact_distribution(temperature=options.get("temperature", 1.0) * 2)
     assert sum((counts[i] - draws * p) ** 2 / (draws * p) for i, p in other.items()) > 30
 

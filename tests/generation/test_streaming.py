@@ -30,7 +30,7 @@ def test_stop_strings_are_found_across_texts(texts, stop):
 
 def test_text_is_held_back_only_while_a_stop_string_is_possible():
     passed = stop_at(iter(["one", " two", "\n", "\nthree", "\n\n", "never"]), ["\n\n\n", "e\n\n"])
-    # "e" could be the start of "e\n\n", and a line break of "\n\n\n", until the next text arrives.
+    # Until more text arrives, "e" could start "e\n\n", and a line break could start "\n\n\n".
     assert list(passed) == ["on", "e two", "", "\n\nthre", ""]
 
 

@@ -1,4 +1,4 @@
-"""Attention weights, against the output of the attention layer."""
+"""Attention weights, compared with the output of the attention layer."""
 
 import pytest
 import torch

@@ -42,7 +42,7 @@ def variant_name(config):
 
 
 every_variant = pytest.mark.parametrize("config", VARIANTS, ids=variant_name)
-# Variants that cover each value of each option. In longer tests, all others are marked slow.
+# Variants that cover every value of every option. Longer tests mark all other variants slow.
 QUICK = [
     dataclasses.replace(SMALL, **SWITCHES),
     dataclasses.replace(SMALL, norm="post", position="none", ffn="silu"),

@@ -29,7 +29,7 @@ def random_words(number):
 
 
 def seconds(call):
-    """Return the CPU time of a call, the best of three."""
+    """Return the shortest CPU time of three calls."""
     times = []
     for _ in range(3):
         start = time.process_time()

@@ -69,7 +69,7 @@ def browser(tmp_path_factory):
 
 @pytest.fixture
 def page(browser, address):
-    """Return a function that opens a view, with values of its controls."""
+    """Return a function that opens a view and sets its controls."""
 
     def open_view(view, **values):
         browser.get("about:blank")
@@ -165,7 +165,7 @@ def test_differing_boundaries_of_two_tokenizers_are_marked(page):
     count = "document.querySelectorAll('#tokens-{} .differs').length"
     sizes = {side: len(shown_tokens(browser, side)) for side in "ab"}
     assert sizes["b"] > sizes["a"]
-    # The merges of b are the first of a, so b cuts wherever a does.
+    # The merges of b are the first merges of a, so b cuts the text wherever a does.
     assert run(browser, count.format("a")) == 0
     assert run(browser, count.format("b")) == sizes["b"] - sizes["a"]
     picture(browser, "text-two")

@@ -1,4 +1,4 @@
-"""A watched training and the race, against the trainers."""
+"""A watched training run and the race, compared with the trainers."""
 
 import itertools
 import threading
@@ -10,7 +10,7 @@ from cs336_basics.bpe import NaiveTrainer
 from cs336_basics.playground.learning import MOST_STEPS, MOST_WATCHED, STAGES, race, watch
 from cs336_basics.tokenizer import visible
 
-# Texts of a few words have fewer merges than asked for.
+# Texts of a few words have fewer merges than requested.
 pytestmark = pytest.mark.filterwarnings("ignore:no pair was left:UserWarning")
 
 TEXT = "low low low low low lower lower widest widest widest newest newest newest newest newest"

@@ -1,4 +1,4 @@
-"""Curves, samples, generation and losses of a small run, against the library."""
+"""Curves, samples, generation and losses of a small run, compared with the library."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Tokens of a text and merges of a word for the page, against the tokenizer."""
+"""The page's tokens of a text and merges of a word, compared with the tokenizer."""
 
 import pytest
 

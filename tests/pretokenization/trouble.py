@@ -1,4 +1,4 @@
-"""Difficult texts for tests that cut text, and their split, which every cut must preserve."""
+"""Difficult texts for tests that cut text, and the split that every cut must preserve."""
 
 from hypothesis import strategies as st
 
@@ -19,7 +19,7 @@ special_strategy = st.lists(st.sampled_from(SPECIAL), max_size=4, unique=True)
 
 
 def split(data, splitter):
-    """Return all pre-tokens and special tokens in some bytes, in order."""
+    """Return all pre-tokens and special tokens in the data, in order."""
     found = []
     for segment, is_special in splitter.split_special_tokens(data.decode("utf-8", "replace")):
         found.extend([(segment, True)] if is_special else

@@ -10,7 +10,7 @@ import pytest
 from cs336_basics.tokenizer import Tokenizer
 from tests.tokenizer.examples import TRAINING_TEXT, small_tokenizer
 
-# Texts with many ids and with few ids for their length.
+# Texts with many or few ids relative to their length.
 DENSE, SPARSE = "\x01" * 5_000, "the the " * 625
 
 

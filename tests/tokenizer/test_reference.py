@@ -54,7 +54,7 @@ def test_the_lowest_rank_merges_first():
 
 
 def test_a_new_pair_of_lower_rank_merges_before_the_next_occurrence():
-    # In `x ab a b`, the pair (ab, a) has rank 0. GPT-2's encoder would first merge both (a, b).
+    # In `x ab a b`, the pair (ab, a) has rank 0. GPT-2's encoder merges each (a, b) first.
     ranks = {(b"ab", b"a"): 0, (b"a", b"b"): 1}
     assert merge_pretoken(b"xabab", ranks) == [b"x", b"aba", b"b"]
     assert merge_pretoken(b"aaa", {(b"a", b"a"): 0}) == [b"aa", b"a"]
@@ -73,7 +73,7 @@ def test_merges_in_order_give_the_same_tokens_in_a_trained_vocabulary():
         expected = merge_pretoken(word.encode(), ranks)
         assert merge_pretoken_in_order(word.encode(), merges) == expected
         assert set(expected) <= set(vocab.values())
-    # In an edited vocabulary, the pair (ab, c) may appear only after its merge has been applied.
+    # In an edited vocabulary, the merge (ab, c) may come before (a, b), which makes its left token.
     edited = [(b"ab", b"c"), (b"a", b"b")]
     assert merge_pretoken_in_order(b"abc", edited) == [b"ab", b"c"]
     assert merge_pretoken(b"abc", {pair: rank for rank, pair in enumerate(edited)}) == [b"abc"]
@@ -193,7 +193,7 @@ def test_only_characters_of_late_unicode_versions_are_classed_differently():
     assert len(classed_differently()) < 30_000
 
 
-# Any characters, but often those that matter to the pattern.
+# Any characters, but more often those that matter to the pattern.
 agreed = st.characters(exclude_categories=["Cs"]).filter(lambda c: c not in classed_differently())
 
 random_texts = st.lists(

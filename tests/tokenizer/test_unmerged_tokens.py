@@ -72,7 +72,7 @@ def whole_word_tokenizer(pattern="gpt2", **options):
 
 
 def defined(tokenizer, text):
-    """Return the ids that the definition of ignore_merges gives."""
+    """Return the ids according to the definition of ignore_merges."""
     return encode_text(text, *tokenizer.parts())
 
 

@@ -1,4 +1,4 @@
-"""docs/api.md has the public names as they are."""
+"""docs/api.md agrees with the public names in the code."""
 
 import pytest
 

@@ -51,8 +51,8 @@ VARIANTS = {
     "small": {"checkpoint_activations": True},
     "compiled": {"compile": True},
 }
-# Maps names to configurations. Complete runs come first. Then, with AdamW and with Muon, come runs
-# whose first half was trained by one process, and runs that train only the first half.
+# Maps names to configurations. Complete runs come first. Next are runs with AdamW and with Muon:
+# some continue from a first half trained by one process, and the others train only the first half.
 SCENARIOS = {
     **{
         f"{layout}-{variant}": dataclasses.replace(WHOLE, parallel=layout, **values)

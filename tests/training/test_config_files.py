@@ -71,7 +71,7 @@ def test_null_is_none_only_for_optional_values(load):
     config = load("num_workers: null\nsample_prompt: null\ndata: {train_path: null}")
     assert (config.num_workers, config.data.train_path) == (None, None)
     assert config.sample_prompt == "null"
-    assert load("fast: off").fast == "off"  # YAML 1.1 would read false
+    assert load("fast: off").fast == "off"  # YAML 1.1 would read `off` as false
 
 
 @pytest.mark.parametrize(

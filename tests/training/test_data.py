@@ -169,7 +169,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="
 def test_memory_does_not_grow_with_the_dataset(tmp_path):
     small = peak_memory_with(tmp_path / "small.npy", 10_000_000, 200)
     large = peak_memory_with(tmp_path / "large.npy", 500_000_000, 200)
-    # The check of all ids reads up to 32 MB at a time, but the small file has only 10 MB.
+    # The check of all ids reads up to 32 MB at a time, but the small file is only 10 MB.
     assert large - small < 100_000_000
 
 

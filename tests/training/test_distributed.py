@@ -1,4 +1,4 @@
-"""Training in two CPU processes (gloo) compared with one, and resuming with the other number."""
+"""Training in two CPU processes (gloo) compared with one, and resuming with a different number."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ model: {vocab_size: 300, context_length: 16, d_model: 16, num_layers: 1, num_hea
 
 @contextlib.contextmanager
 def two_processes(tmp_path):
-    """Yield a job that has saved its first checkpoint, its two workers and its run."""
+    """Yield a job, its two workers and its run after the job has saved its first checkpoint."""
     (tmp_path / "tiny.yaml").write_text(CONFIG_FILE)
     run = RunDirectory(tmp_path / "run")
     command = [*TORCHRUN, "-m", "cs336_basics.train", "--config", str(tmp_path / "tiny.yaml")]

@@ -53,7 +53,7 @@ def changed(config=CONFIG, **values):
 
 
 def outcome(path):
-    """Return the contents of a run's reproducible files, as bytes by name."""
+    """Return a dict from the name of each of a run's reproducible files to its bytes."""
     run = RunDirectory(path)
     kept = {}
     for file in sorted(run.path.rglob("*")):

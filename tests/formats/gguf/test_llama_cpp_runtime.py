@@ -155,8 +155,8 @@ def new_characters():
     """Return the characters whose class in this library differs from their class in llama.cpp.
 
     In this vocabulary, every byte merges with an `x`, a `1` or a `!` before it. The merge happens
-    only if both are in the same pre-token, so it shows whether the character is a letter, a number
-    or a symbol.
+    only if both are in the same pre-token. The ids therefore show whether the character is a
+    letter, a number or a symbol.
     """
     merges = [
         (first.encode(), bytes([byte])) for first in "x1!" for byte in range(256)
@@ -247,7 +247,7 @@ def test_logits_of_smaller_types_are_close(tmp_path, number, type, limit):
 def test_check_reports_the_comparisons(tmp_path, type):
     tokenizer = exportable("gpt2")
     values = CONFIGURATIONS[0][0]
-    # Give the model more ids than the tokenizer.
+    # Give the model more ids than the tokenizer has.
     model = random_model(vocab_size=tokenizer.vocab_size + 12, **values)
     path = tmp_path / "model.gguf"
     export_model(model, tokenizer, "gguf", path, type=type)

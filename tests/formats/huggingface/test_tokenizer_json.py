@@ -321,7 +321,7 @@ def saved(content, directory):
     return path
 
 
-# Loaded tokenizers give the same ids as in tokenizers.
+# Loaded tokenizers give the same ids here as in tokenizers.
 
 
 def test_a_tokenizer_trained_by_tokenizers_gives_the_same_ids(tmp_path):

@@ -36,7 +36,7 @@ MODELS = {
     "no cache, default": ({}, True),
     "no cache, speedrun": (SPEEDRUN, True),
 }
-NORMAL = 2  # exporting each of the others takes seconds, so they are slow tests
+NORMAL = 2  # each of the other exports takes seconds, so they are slow tests
 
 
 class Exported:
@@ -58,7 +58,7 @@ class Exported:
         return {name: np.zeros(shape, np.float32) for name in self.past_names}
 
     def run(self, ids, past):
-        """Return the logits for ids, and the past for the next call."""
+        """Return the logits for the ids, and the `past` argument for the next call."""
         logits, *present = self.session.run(None, {"input_ids": ids, **past})
         return logits, dict(zip(self.past_names, present, strict=True))
 

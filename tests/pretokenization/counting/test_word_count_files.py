@@ -22,7 +22,7 @@ HEADER = {
 
 
 def write_counts(path, header=None, save=np.savez, **changes):
-    """Write a word count file that has two words and the given changes."""
+    """Write a word count file with two words, changed as given."""
     content = (
         header if isinstance(header, bytes) else json.dumps({**HEADER, **(header or {})}).encode()
     )

@@ -55,7 +55,7 @@ def table(texts=TEXTS, kind=None):
 
 
 def every_form(texts=TEXTS):
-    """Return the same rows in every supported form, by the name of the form."""
+    """Return a dict from the name of each supported form to the rows in that form."""
     arrow = table(texts)
     chunked = pyarrow.concat_tables([arrow.slice(0, 7), arrow.slice(7)])
     return {

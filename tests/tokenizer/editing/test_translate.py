@@ -1,4 +1,4 @@
-"""translate_token_file: the new file has the same text in the ids of another vocabulary."""
+"""translate_token_file: the new file encodes the same text with another vocabulary."""
 
 import os
 

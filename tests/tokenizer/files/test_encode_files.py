@@ -1,4 +1,4 @@
-"""encode_file: the ids equal those of the whole text for any files, chunks, workers and backend."""
+"""encode_file: any files, chunks, workers and backend give the same ids as the whole text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""encode_rows: the token file equals that of a file with these rows, and is written atomically."""
+"""encode_rows: rows give the same token file as a file with these rows, written atomically."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_an_interruption_leaves_the_old_file_or_none(source, out, monkeypatch, e
 
 @contextlib.contextmanager
 def alarm_raises_keyboard_interrupt():
-    """Let SIGALRM raise KeyboardInterrupt, like Ctrl-C."""
+    """Make SIGALRM raise KeyboardInterrupt, like Ctrl-C."""
 
     def interrupt(*_):
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""encode_iterable: the ids equal those of the whole text for any chunks, and memory is bounded."""
+"""encode_iterable: any chunks give the same ids as the whole text, in bounded memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.tokenizer.examples import (
 )
 
 PATTERNS = ["gpt2", "cl100k", r"\w+|\W", r"\s\S+|\S|\s"]
-# Each set allows different cuts.
+# Each set allows cuts at different places.
 SPECIAL_SETS = [(), (END,), tuple(SPECIALS), ("a b", "b a"), ("\ufffd",), (" ", "\n"), ("x y z",)]
 
 OTHER_CORPORA = ["owt_sample.txt", "code_python.txt", "multi_zh_wiki.txt", "multi_emoji.txt"]

@@ -1,4 +1,4 @@
-"""IncrementalEncoder: the ids equal those of the whole text for any chunks, in bounded memory."""
+"""IncrementalEncoder: any chunks give the same ids as the whole text, in bounded memory."""
 
 import re
 

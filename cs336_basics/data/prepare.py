@@ -127,7 +127,7 @@ class _Preparing:
             paths = [directory / "sample_train.txt", directory / "sample_valid.txt"]
             size, seed = data.sample_bytes, self.preparation.seed
 
-            def write() -> None:  # a tenth for validation, from another seed
+            def write() -> None:  # a tenth for validation, from a different seed
                 write_sample(paths[0], size - size // 10, seed)
                 write_sample(paths[1], size // 10, seed + 1)
 

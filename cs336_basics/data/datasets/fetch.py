@@ -120,9 +120,9 @@ def _hub_directory(file: DataFile) -> str:
 def _download(url: str, part: Path, num_bytes: int, progress: bool) -> None:
     """Download a file over HTTP to `part`, appending to any bytes already in it.
 
-    After a broken connection, requests the remaining bytes until a request yields none. If the file
-    on the server changes in between, the SHA-256 check of the text detects the change, so ETags and
-    dates are not compared.
+    If the connection breaks, the remaining bytes are requested, until a request yields none. If the
+    file on the server changes in between, the SHA-256 check of the text detects the change, so
+    ETags and dates are not compared.
 
     Args:
         url: URL of the file.

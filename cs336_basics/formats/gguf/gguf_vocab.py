@@ -95,7 +95,7 @@ def _check_special_tokens(special_tokens: Sequence[str]) -> None:
     """Reject special tokens that llama.cpp would read or match differently.
 
     llama.cpp first finds all occurrences of the longest special token, but Tokenizer always finds
-    the leftmost special token. They differ where a shorter special token starts earlier and
+    the leftmost special token. The results differ where a shorter special token starts earlier and
     overlaps a longer one.
     """
     for token in special_tokens:

@@ -73,7 +73,7 @@ class LlamaCpp:
 
 @contextlib.contextmanager
 def _silent(library: Any) -> Iterator[None]:
-    """Silence llama.cpp's log, which still contains warnings with `verbose=False`."""
+    """Silence llama.cpp's log, which contains warnings even with `verbose=False`."""
     before, data = library.llama_log_callback(), ctypes.c_void_p()
     library.llama_log_get(ctypes.byref(before), ctypes.byref(data))
     ignore = library.llama_log_callback(lambda level, text, user_data: None)

@@ -152,8 +152,7 @@ def _properties(model: TransformerLM, tokenizer: Tokenizer, card: ModelCard) -> 
 def _graph(model: TransformerLM, without_cache: bool) -> Any:
     """Return the `onnx.ModelProto` of a model."""
     config = model.config
-    # The copy shares its weights with the model. Other implementations of attention cannot be
-    # exported.
+    # A copy, because other implementations of attention cannot be exported.
     copy = TransformerLM(dataclasses.replace(config, attention="sdpa"))
     copy.load_state_dict(model.state_dict())
     copy.eval()

@@ -90,7 +90,7 @@ def token_parts(old: Tokenizer, new: Tokenizer) -> dict[int, list[int]]:
 
     Returns:
         Mapping from each id that is only in `new` to the old ids of its bytes. The list is empty
-        for special tokens and for tokens that have a byte missing from `old`.
+        for special tokens and for tokens with a byte that is missing from `old`.
 
     Raises:
         TypeError: If `old` or `new` is not a Tokenizer.

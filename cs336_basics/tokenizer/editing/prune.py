@@ -124,7 +124,7 @@ class MergeTree:
         }
 
     def is_leaf(self, token_id: int) -> bool:
-        """Return whether a token can be removed: it still exists, and no merge uses it."""
+        """Return whether a token can be removed because it remains and no merge uses it."""
         return (
             token_id in self.tokens and not self.num_uses[token_id] and token_id not in self._stays
         )

@@ -607,8 +607,8 @@ cdef list list_of(const id_t* ids, size_t count, list objects):
 
 
 # The lists of a batch are hidden from the garbage collector until all of them are made. Otherwise
-# the collector would traverse the new lists every few hundred lists, which takes as long as making
-# them. Lists of ids cannot be part of a cycle before the caller receives them.
+# the collector would traverse the new lists each time a few hundred have been made, which takes as
+# long as making them. Lists of ids cannot be part of a cycle before the caller receives them.
 
 cdef list untracked(list ids):
     PyObject_GC_UnTrack(<void*>ids)

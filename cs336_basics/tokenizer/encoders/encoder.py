@@ -103,11 +103,11 @@ class Encoder(ABC):
         return ids
 
     def num_dropped(self, num_bytes: int, ids: Iterable[SupportsIndex]) -> int:
-        """Return the number of bytes of a text that are missing from its ids."""
+        """Return the number of bytes in a text that its ids do not cover."""
         return num_bytes - len(self.decode_bytes(ids)) if self.may_drop else 0
 
     def warn_of_dropped(self, num_bytes: int, ids: Iterable[SupportsIndex]) -> None:
-        """Warn the first time that bytes of a text are missing from its ids."""
+        """Warn the first time that the ids of a text do not cover all its bytes."""
         if not self._has_warned and (num_dropped := self.num_dropped(num_bytes, ids)):
             self._has_warned = True
             warn(dropped_message(self.pattern, num_dropped, num_bytes, "encoded"))
@@ -148,7 +148,7 @@ class Encoder(ABC):
         """Return the ids of each text.
 
         Raises:
-            AbsentByteError: With the index of the text as `item`.
+            AbsentByteError: See the class; `item` is the index of the text.
         """
         lists = self._encode_each(texts, special)
         if self.may_drop:
@@ -165,7 +165,7 @@ class Encoder(ABC):
             Ids of shape (num_tokens,) and dtype `token_dtype`; offsets of shape (num_texts + 1,).
 
         Raises:
-            AbsentByteError: With the index of the text as `item`.
+            AbsentByteError: See the class; `item` is the index of the text.
         """
         lists = self.encode_batch(texts, special, num_workers)
         ids = np.fromiter(chain.from_iterable(lists), token_dtype(self.vocabulary.size))
@@ -187,7 +187,7 @@ class Encoder(ABC):
         """Return the concatenated ids of valid UTF-8 texts, and the number of ids of each.
 
         Raises:
-            AbsentByteError: With the index of the text as `item`.
+            AbsentByteError: See the class; `item` is the index of the text.
         """
         lists = self._encode_each((text.decode() for text in texts), special)
         ids = np.fromiter(chain.from_iterable(lists), token_dtype(self.vocabulary.size))

@@ -313,7 +313,8 @@ def map_in_threads(
     """Yield `function(item)` for each item, in order, computed in threads.
 
     Like `map_ordered`, this function reads only a few items ahead of the results. Even a single
-    worker is a separate thread, so that the calling thread can handle Ctrl-C and write results.
+    worker runs in a separate thread, so that the calling thread can handle Ctrl-C and write
+    results.
 
     Args:
         function: Function that releases the GIL.

@@ -180,7 +180,7 @@ def run_silu(in_features: Tensor) -> Tensor:
 def run_get_batch(
     dataset: npt.NDArray[Any], batch_size: int, context_length: int, device: str
 ) -> tuple[Tensor, Tensor]:
-    """Random windows of a dataset and their next tokens."""
+    """Return random windows of a dataset, and their next tokens as targets."""
     return get_batch(dataset, batch_size, context_length, device)
 
 
@@ -241,7 +241,7 @@ def get_tokenizer(
     merges: list[tuple[bytes, bytes]],
     special_tokens: list[str] | None = None,
 ) -> Any:
-    """A tokenizer with the given vocabulary, merges and special tokens."""
+    """Return a tokenizer with the given vocabulary, merges and special tokens."""
     from cs336_basics import Tokenizer
 
     return Tokenizer(vocab, merges, special_tokens)

@@ -52,7 +52,7 @@ def test_a_ratio_divides_rates_of_unequal_texts():
 def test_every_ratio_of_a_training_table_divides_rates(table):
     rows = [merging("incremental", [8.0], work=1_000), merging("heap", [2.0, 1.0, 3.0])]
     text = "\n".join(tables.lines_of(table, rows))
-    ratios = set(re.findall("×([0-9.]+)", text)) - {"1.00"}  # the first stage divided by itself
+    ratios = set(re.findall("×([0-9.]+)", text)) - {"1.00"}  # the first stage compared with itself
     assert ratios == {tables.three_digits((9_743 / 2) / (1_000 / 8))}
 
 

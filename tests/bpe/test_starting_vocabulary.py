@@ -76,8 +76,7 @@ def test_imported_vocabularies_are_continued(name, tie_break):
     words = Counter("".join(rng.choices("abcd", k=rng.randint(1, 9))).encode() for _ in range(200))
     words[b"ddd"] = 500
     options = {"tie_break": tie_break, "continue_from": (vocab, merges)}
-    # The new merges are (d, d) and (dd, d). The second merge makes a token that already has the id
-    # 401.
+    # The new merges are (d, d) and (dd, d). The token made by (dd, d) already has the id 401.
     with (
         pytest.warns(UserWarning, match="b'ddd', so their text is split"),
         pytest.warns(UserWarning, match="1 new merges .* b'ddd'"),

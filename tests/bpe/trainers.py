@@ -34,7 +34,7 @@ def train(name, word_counts, num_merges, special_tokens=(), **options):
 
 
 def byte_characters():
-    """Return the characters that represent the bytes in GPT-2, computed by definition."""
+    """Return the characters that represent the bytes in GPT-2, computed from the definition."""
     characters, beyond = {}, 256
     for byte in range(256):
         if ord("!") <= byte <= ord("~") or ord("¡") <= byte <= ord("¬") or byte >= ord("®"):

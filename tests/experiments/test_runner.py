@@ -1,4 +1,4 @@
-"""The experiments at test scale: they run, are reported, and continue after an interruption."""
+"""Experiments at test scale run, are reported, and continue after an interruption."""
 
 from __future__ import annotations
 

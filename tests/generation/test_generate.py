@@ -218,7 +218,7 @@ def test_only_allowed_ids_are_drawn(model, sampling):
 
 
 def test_the_repetition_penalty_covers_the_whole_text(model):
-    # The penalty also covers the prompt, even though it is longer than the context.
+    # The penalty covers the whole prompt, even a prompt that is longer than the context.
     prompt = [4, 7, *[3] * 10]
     expected = plain_greedy(model, prompt, 40, penalty=1.3)
     assert (

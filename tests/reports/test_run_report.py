@@ -84,7 +84,7 @@ def test_suspected_tokens_are_sorted_and_have_their_counts(run):
     for token_id, cell, _, count in table.rows:
         assert cell == Tokens([tokenizer.vocab[int(token_id)]])
         assert count == f"{counts[int(token_id)]:,}"
-    (run.data / "train.npy").unlink()  # the run trained on token files elsewhere
+    (run.data / "train.npy").unlink()  # as if the token files were elsewhere
     (uncounted,) = only(Table, by_title(run)["Under-trained tokens"])
     assert [row[:3] for row in table.rows] == list(uncounted.rows)
 

@@ -130,8 +130,8 @@ def test_data_order_depends_on_seed_and_step_alone():
     streams = [first(seed, step) for seed in (0, 1, 2**63 - 3) for step in (0, 1, 2, 10**9)]
     assert len({tuple(stream) for stream in streams}) == len(streams)
     assert first(1, 2) == streams[6]
-    # Philox is specified bit for bit, so these numbers are the same on every platform. If they
-    # changed, a new version of the library could not resume older runs.
+    # Philox is specified bit for bit, so these numbers are the same on every platform. If the
+    # numbers changed, a new version of the library could not resume older runs.
     assert step_generator(1, 2).bit_generator.random_raw(2).tolist() == [
         5705853004827290377,
         6584680345644299050,

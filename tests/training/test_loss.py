@@ -87,7 +87,8 @@ def test_half_precision_logits_are_summed_in_float32(dtype):
     # The float64 loss starts from the same rounded logits, so only the rounding of sums differs.
     exact = torch_cross_entropy(logits.detach().double(), targets)
     # The float32 sums have 5000 exponentials, whose relative error is the absolute error of the
-    # logarithm, and 64 rows below 32. In 16 bits, the sum alone would be off by more than 0.05.
+    # logarithm, and 64 rows with losses below 32. In 16 bits, the sum alone would be off by more
+    # than 0.05.
     assert_close_sums(loss, exact, terms=5000 + 64 * 32, scale=1.0)
     loss.backward()
     assert logits.grad.dtype == dtype
@@ -158,7 +159,7 @@ def test_chunks_give_the_same_loss_and_gradients(
     targets = torch.randint(0, vocab_size, shape, generator=generator)
     readable, chunked = both(hidden, head, targets, num_chunks, soft_cap)
     # Logits below 2500 have an error of at most 2e-12, which becomes the relative error of a
-    # probability. Multiplied by 3 |hidden| < 450, it is 1e-9 in a gradient.
+    # probability. Multiplied by 3 |hidden| < 450, this error becomes 1e-9 in a gradient.
     for one, other in zip(readable, chunked, strict=True):
         assert_close(one, other, atol=1e-9, rtol=1e-9)
 
@@ -168,8 +169,8 @@ def test_chunks_in_float32_are_within_their_rounding_bound():
     targets = torch.randint(0, 5000, (8, 32), dtype=torch.int32)
     _, chunked = both(hidden, head, targets, 8)
     exact, _ = both(hidden.double(), head.double(), targets, 8)
-    # A logit sums 64 products below 8, and its error becomes the relative error of a probability.
-    # The other sums have 5000 classes and 256 rows.
+    # A logit is the sum of 64 products below 8. The error of the logit becomes the relative error
+    # of a probability. The other sums have 5000 classes and 256 rows.
     terms = 8 * 64 + 5000 + 256
     rows, weight = hidden.double().flatten(0, 1), head.double()
     share = torch.softmax(rows @ weight.T, -1)

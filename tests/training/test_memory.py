@@ -27,7 +27,7 @@ def test_live_tensors_are_counted():
     with LiveBytes() as live:
         a = torch.zeros(1000)
         b = a + 1
-        c = a.view(10, 100)  # shares the memory of a
+        c = a.view(10, 100)  # shares the memory of `a`
         assert live.alive == 8000
         del b
         assert live.alive == 4000

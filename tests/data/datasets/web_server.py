@@ -30,7 +30,7 @@ class Server:
         breaks: For each of the next responses, the number of bytes to send before the connection
             breaks.
         has_ranges: Whether the server supports Range headers.
-        stalls_after: Number of bytes to send before the server stops sending. None sends all.
+        stalls_after: Number of bytes to send before the server stops sending, or None for no limit.
         closed: Set at the end of the test.
     """
 

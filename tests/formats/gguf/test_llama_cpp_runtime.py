@@ -155,8 +155,8 @@ def new_characters():
     """Return the characters whose class in this library differs from their class in llama.cpp.
 
     In this vocabulary, every byte merges with an `x`, a `1` or a `!` before it. The merge happens
-    only if both are in the same pre-token. The ids therefore show whether the character is a
-    letter, a number or a symbol.
+    only if the two bytes are in the same pre-token. The ids therefore show whether the character is
+    a letter, a number or a symbol.
     """
     merges = [
         (first.encode(), bytes([byte])) for first in "x1!" for byte in range(256)

@@ -177,7 +177,7 @@ def test_a_pickle_is_refused(tmp_path, load):
 
 
 def test_ids_that_collide_are_refused_before_they_are_keys(tmp_path):
-    # All these ids have the same hash in every process, so a dict with them takes quadratic time.
+    # All these ids have the same hash in every process, so adding them to a dict is quadratic.
     colliding = [1 + k * sys.hash_info.modulus for k in range(40_000)]
     path = tmp_path / "vocab.json"
     path.write_text(json.dumps({f"t{i}": token_id for i, token_id in enumerate(colliding)}))

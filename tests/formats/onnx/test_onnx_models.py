@@ -36,7 +36,7 @@ MODELS = {
     "no cache, default": ({}, True),
     "no cache, speedrun": (SPEEDRUN, True),
 }
-NORMAL = 2  # each of the other exports takes seconds, so they are slow tests
+NORMAL = 2  # each of the other exports takes seconds, so their tests are slow
 
 
 class Exported:

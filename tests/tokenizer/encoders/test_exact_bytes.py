@@ -38,7 +38,7 @@ hostile_bytes = st.one_of(st.binary(max_size=40), st.lists(st.sampled_from(PIECE
 
 
 def expected_ids(tokenizer, data):
-    """Return the expected ids: text is encoded by the reference, other bytes one by one."""
+    """Return the expected ids: the reference encodes text, and any other byte is one token."""
     ids, text = [], bytearray()
     offset = 0
     while offset < len(data):

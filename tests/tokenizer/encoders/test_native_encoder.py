@@ -327,7 +327,7 @@ def test_the_ids_of_a_block_stay_valid_after_the_next_one(tmp_path):
 
 
 def test_a_file_encoding_closed_by_another_thread_ends(tmp_path):
-    # A single word, which takes longer to encode than this test runs.
+    # Encoding this single word would take longer than the whole test.
     (tmp_path / "a.txt").write_bytes(bytes(random.Random(5).choices(b"!.<|>", k=1 << 20)) * 60)
     encoding = encoding_of(small_tokenizer(), tmp_path / "a.txt", 1 << 20)
     found = []

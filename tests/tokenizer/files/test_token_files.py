@@ -1,4 +1,4 @@
-"""Token files: checks when they are loaded."""
+"""Token files are checked when they are loaded."""
 
 from __future__ import annotations
 

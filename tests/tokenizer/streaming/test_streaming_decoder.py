@@ -1,4 +1,4 @@
-"""StreamingDecoder: it returns the text of all ids, in complete characters."""
+"""StreamingDecoder returns the text of all ids, in complete characters."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def modules() -> Iterator[ModuleType]:
 
 
 def section_of(module: ModuleType, shown: set[int]) -> Iterator[str]:
-    """Yield the lines of a module. Names shown before are only listed."""
+    """Yield the lines of a module. Names that were already shown are only listed."""
     yield f"## {module.__name__}\n"
     yield f"{first_line(module)}\n"
     again = []

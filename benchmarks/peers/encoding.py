@@ -10,12 +10,12 @@ one thread, the process may use only one core. The encoders take turns, so that 
 machine affects all of them.
 
 - `memory`: from bytes in memory to one NumPy array. tiktoken and tokenizers receive decoded text.
-  With several threads, they and gigatoken receive separate documents. Decoding and splitting are
-  not timed.
+  With several threads, tiktoken, tokenizers and gigatoken receive separate documents. Decoding and
+  splitting are not timed.
 - `file`: from a file to a token file. The other libraries have no token files, so this program
   saves their ids as `encode_file` does: to a temporary file that is synchronized and renamed.
 - `lists`, `arrays`: from texts of `--characters` characters to a list or an array per text. For
-  `tokenizers`, the time includes making them from the results of `encode_batch`.
+  `tokenizers`, the time includes converting the results of `encode_batch`.
 
 Ids are compared by their hash. Slow encoders encode only the first `--slow-bytes` bytes.
 """

@@ -30,7 +30,7 @@ SHORT_TEXT = "the cat sat on the mat and the hat of the cat\n" * 9
 
 
 def run(name, path, vocab_size, threads, scratch):
-    """Return {"seconds", "whole", "peak"} of one run in a new process, or {"error"}.
+    """Run once in a new process, and return {"seconds", "whole", "peak"}, or {"error"}.
 
     Writes the merged tokens to the file `name` in the directory `scratch`.
     """

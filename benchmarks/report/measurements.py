@@ -119,7 +119,7 @@ def read(path=FILE):
 def record(measurements, command, path=FILE):
     """Write measurements to the file, and keep measurements with other keys.
 
-    An extrapolated row does not replace a row that was measured further on the same machine.
+    An extrapolated row does not replace a row from a longer measurement on the same machine.
     """
     machine = machine_name()
     today = datetime.date.today().isoformat()
@@ -146,7 +146,7 @@ def attach(benchmark, *measurements):
 
 
 def write(measurements, path=FILE):
-    """Replace the file, with one line per row, numbers with six digits, and no default values."""
+    """Rewrite the file with one line per row, six-digit numbers and no default values."""
     lines = [
         json.dumps(
             {key: rounded(value) for key, value in asdict(row).items() if value != DEFAULTS[key]},

@@ -1,4 +1,4 @@
-"""Check sentences with figures or comparisons on the pages against the measurements.
+"""Check figures and comparisons on the pages against the measurements.
 
     python -m benchmarks.report.sentences
 
@@ -28,7 +28,7 @@ def row(comparison, corpus, stage, vocab_size=None):
 
 
 def gains(comparison, stage, than, corpora=CORPORA, vocab_sizes=(None,)):
-    """Return how many times as fast as another a stage is, for each text and vocabulary."""
+    """Return how many times as fast one stage is as another, for each text and vocabulary."""
     return [
         measurements.faster(
             row(comparison, corpus, stage, size), row(comparison, corpus, than, size)

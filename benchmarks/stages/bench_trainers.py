@@ -1,6 +1,6 @@
 """Benchmark the trainers and other libraries, from the file to the vocabulary.
 
-Every round is a new process, `trainer_run.py`, which measures its own time (without its start) and
+Every round is a new process, `trainer_run.py`, which measures its own time (excluding startup) and
 peak memory. A time is kept only if another trainer learns the same merges.
 
 - `test_all_stages_to_their_end`: a text and a vocabulary size for which all stages finish.

@@ -50,8 +50,8 @@ COMPILED_VOCAB_SIZES = (1_000, 2_000, 4_000, 10_000, 16_000, 32_000)
 LARGE_BYTES = 100_000_000
 PROGRAMS = ("stages.ablations", "stages.traces", "stages.page")
 
-# Used to predict the time of a run: seconds per merge and byte of distinct words on an Intel Xeon,
-# and the seconds for everything except the trainers.
+# Used to predict the time of a run: seconds per merge and per byte of distinct words on an Intel
+# Xeon, and the seconds for everything except the trainers.
 COST = {"naive": 2e-7, "incremental": 2e-8, "heap": 1e-9, "memoryview": 5e-11, "native": 2e-11}
 FULL_SECONDS_PER_BYTE = 3e-8  # writing a text as large as a whole corpus, and training on it
 OTHER_SECONDS = 900  # counting, encoding, other libraries, ablations, traces

@@ -48,10 +48,10 @@ def expected_merges(path):
 
 
 def check(stage, path, answers):
-    """Check that the answers and other trainers have the same merges.
+    """Check that the answers have the same merges as other trainers.
 
     Raises:
-        AssertionError: If they differ.
+        AssertionError: If the merges differ.
     """
     expected = expected_merges(path)
     for answer in answers:

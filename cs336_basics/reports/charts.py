@@ -29,10 +29,10 @@ def chart(
     Args:
         series: Label -> points. Points that are huge, not finite, or not positive on a
             logarithmic axis are left out.
-        title: Description for readers who cannot see it.
+        title: Description for readers who cannot see the chart.
         x, y: Labels of the axes.
         log: Logarithmic axes: "", "x", "y" or "xy".
-        lines: Whether to join the points of a label with a line.
+        lines: Whether to join the points with the same label by a line.
     """
     kept = {
         label: [p for p in points if _is_drawn(p[0], "x" in log) and _is_drawn(p[1], "y" in log)]

@@ -45,7 +45,7 @@ _CONTEXTS = [
 def interval(numerators: Sequence[int], denominators: Sequence[int]) -> tuple[float, float] | None:
     """Return the 95% confidence interval of a ratio of sums over documents.
 
-    It is the percentile interval of a bootstrap that draws documents (Efron 1979). The draws
+    This is the percentile interval of a bootstrap over documents (Efron 1979). The draws
     depend only on the number of documents, so tokenizers are compared on the same draws.
 
     Returns:
@@ -68,7 +68,7 @@ def interval(numerators: Sequence[int], denominators: Sequence[int]) -> tuple[fl
 def renyi_efficiency(counts: Iterable[int], vocab_size: int, alpha: float = ALPHA) -> float:
     """Return the Rényi efficiency of a distribution of tokens (Zouhar et al. 2023).
 
-    It is the Rényi entropy divided by the logarithm of the vocabulary size: 1 if all tokens are
+    This is the Rényi entropy divided by the logarithm of the vocabulary size: 1 if all tokens are
     equally frequent, near 0 if few tokens make up the text.
 
     Args:
@@ -84,7 +84,7 @@ def renyi_efficiency(counts: Iterable[int], vocab_size: int, alpha: float = ALPH
 
 
 def gini(values: Sequence[float]) -> float:
-    """Return the Gini coefficient of positive numbers: 0 if all are equal, near 1 if one has all.
+    """Return the Gini coefficient of positive numbers: 0 if all are equal, near 1 if one dominates.
 
     Returns NaN for fewer than 2 numbers.
     """
@@ -166,8 +166,9 @@ def unreachable_tokens(tokenizer: ComparedTokenizer) -> tuple[list[bytes], list[
     """Return the tokens that no text produces, and the tokens that are parts of characters.
 
     A token is tried alone and between other characters. A token that is part of a character, such
-    as the first two bytes of one, cannot be tried; it counts as unreachable only if no valid UTF-8
-    contains its bytes. Special tokens are left out, and so are single bytes of the second kind.
+    as its first two bytes, cannot be tried. It counts as unreachable only if no valid UTF-8
+    contains its bytes. Special tokens are left out. Single bytes are not listed as parts of
+    characters.
 
     Land and Bartolo (2024) distinguish the same kinds.
     """
@@ -200,7 +201,7 @@ def _yields(coder: Coder, text: str, token_id: int) -> bool:
 
 
 def is_part_of_utf8(data: bytes) -> bool:
-    """Return whether bytes occur in some valid UTF-8, perhaps within or across characters."""
+    """Return whether bytes can occur in valid UTF-8, even within or across characters."""
     rest = data.lstrip(bytes(range(0x80, 0xC0)))  # the end of a character
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
@@ -218,11 +219,11 @@ def is_part_of_utf8(data: bytes) -> bool:
 def different_lines(
     tokenizers: Sequence[ComparedTokenizer], documents: Iterable[str], number: int = 3
 ) -> list[tuple[str, list[Tokens]]]:
-    """Return the lines of documents that tokenizers cut most differently.
+    """Return the document lines that tokenizers split most differently.
 
     Args:
         tokenizers: Tokenizers to compare.
-        documents: Documents with the lines. At most one line of each is chosen.
+        documents: Documents to choose lines from, at most one line each.
         number: Maximum number of lines.
 
     Returns:

@@ -1,7 +1,7 @@
 """A report as a list of sections, and its HTML and Markdown.
 
-The HTML is one file without scripts or outside assets, and its policy forbids both. All text can
-come from strangers: token, file name and sample are escaped where they are written, here.
+The HTML is one file without scripts or outside assets, and its policy forbids both. Text may come
+from strangers, so this module escapes tokens, file names and samples when it writes them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Tokens:
 
     Attributes:
         tokens: Tokens in order.
-        as_text: Whether they are the tokens of a text, to be joined, and not a list.
+        as_text: Whether the tokens form a text, to be joined, rather than a list.
         marked: Indices of the tokens whose start is marked.
     """
 
@@ -156,7 +156,7 @@ def _html_cell(cell: str | Tokens, is_number: bool) -> str:
 
 
 def _parts(token: bytes) -> Iterator[tuple[str, str]]:
-    """Yield the visible parts of a token, which is cut if it is long."""
+    """Yield the visible parts of a token, shortened if it is long."""
     yield from visible_parts(token[:LONGEST_TOKEN])
     if len(token) > LONGEST_TOKEN:
         yield f"… ({len(token):,} bytes)", "code"
@@ -167,7 +167,7 @@ def _text(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text with U+FFFD instead of control characters and others that are not printable."""
+    """Return text with U+FFFD in place of control and other unprintable characters."""
     return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
 
 
@@ -207,13 +207,13 @@ def _shown(token: bytes) -> str:
 
 
 def _code(text: str) -> str:
-    """Return text as a code span, within which Markdown and HTML mean nothing."""
+    """Return text as a code span, in which Markdown and HTML have no effect."""
     fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
     space = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{fence}{space}{text}{space}{fence}".replace("|", "\\|")
 
 
 def _escaped(text: str) -> str:
-    """Return text without Markdown, HTML and line breaks."""
+    """Return text without Markdown, HTML or line breaks."""
     text = " ".join(printable(text).split())
     return re.sub(r"([\\`*_\[\]<>&|~#@])", r"\\\1", text)

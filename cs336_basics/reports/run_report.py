@@ -43,8 +43,8 @@ def run_sections(path: str | os.PathLike[str]) -> list[Section]:
         path: Run directory. If it has no checkpoint yet, there is no section on tokens.
 
     Raises:
-        FileNotFoundError, ValueError: If it is not a run directory, has no metrics yet, or a file
-            in it is damaged.
+        FileNotFoundError, ValueError: If `path` is not a run directory, has no metrics yet, or
+            contains a damaged file.
     """
     run = RunDirectory(path)
     rows = read_curves(run.path)
@@ -106,7 +106,7 @@ def _start(file: Path) -> str:
 
 
 def _thinned(items: Sequence[T], most: int) -> list[T]:
-    """Return about `most` evenly spaced items, including the last one."""
+    """Return about `most` evenly spaced items or fewer, always including the last."""
     step = max(1, len(items) // most)
     return [*items[:-1:step], *items[-1:]]
 
@@ -124,13 +124,13 @@ def distance_from_unused(head: Tensor, unused: Sequence[int]) -> npt.NDArray[np.
 
     Args:
         head: Matrix of the output head, shape (vocab_size, d_model).
-        unused: Ids that certainly never occur in a text.
+        unused: Ids that cannot occur in a text.
 
     Raises:
         ValueError: If `unused` is empty or a weight is not finite.
     """
     if not unused:
-        raise ValueError("there is no id that certainly never occurs in a text")
+        raise ValueError("every id can occur in a text")
     rows = head.detach().double().cpu()
     if not rows.isfinite().all():
         raise ValueError("some weights are not finite")
@@ -140,9 +140,9 @@ def distance_from_unused(head: Tensor, unused: Sequence[int]) -> npt.NDArray[np.
 
 
 def unused_ids(tokenizer: Tokenizer, vocab_size: int) -> list[int]:
-    """Return the ids of a model that certainly never occur in a text.
+    """Return the model's ids that cannot occur in a text.
 
-    These are single bytes that no valid UTF-8 has, and ids without a token.
+    These are single bytes that never occur in valid UTF-8, and ids without a token.
     """
     return [
         token_id
@@ -203,7 +203,7 @@ def _tokens(run: RunDirectory) -> Section:
 
 
 def _rank_correlation(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> float:
-    """Return Spearman's coefficient. Equal values have their mean rank."""
+    """Return Spearman's coefficient. Equal values share their mean rank."""
     ranks = []
     for values in (left, right):
         _, inverse, number = np.unique(values, return_inverse=True, return_counts=True)

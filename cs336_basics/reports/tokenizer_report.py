@@ -47,12 +47,12 @@ def tokenizer_sections(
     Args:
         tokenizers: Tokenizers from `open_tokenizer`, with different names.
         corpora: Pairs of name and corpus, with different names.
-        documents: Number of documents to sample from each corpus, evenly spaced.
-        separator: Separator of the documents in plain text.
+        documents: Number of evenly spaced documents to sample from each corpus.
+        separator: Separator between documents in plain text.
 
     Raises:
-        ValueError: If two names are equal, or `compare` raises it.
-        FileNotFoundError, OSError, ImportError: If `compare` raises them.
+        ValueError: If two names are equal. `compare` may also raise ValueError.
+        FileNotFoundError, OSError, ImportError: See `compare`.
     """
     for names in ([t.name for t in tokenizers], [name for name, _ in corpora]):
         for name in names:
@@ -83,7 +83,7 @@ def tokenizer_sections(
 
 
 def _number(value: float, limits: tuple[float, float] | None = None) -> str:
-    """Return a number, and its interval if any; a dash for NaN."""
+    """Return a number with its interval, if any, or a dash for NaN."""
     shown = f" [{limits[0]:,.3f}, {limits[1]:,.3f}]" if limits else ""
     return f"{value:,.3f}{shown}" if math.isfinite(value) else "–"
 
@@ -96,7 +96,7 @@ def _word_figures(total: WordTotals) -> tuple[str, str, str]:
 def _figures(
     one: Measured, first: Measured, counts: Mapping[int, int], words: WordTotals
 ) -> tuple[str, ...]:
-    """Return the row of a tokenizer on a corpus; `first` is that of the first tokenizer."""
+    """Return the row of a tokenizer on a corpus. `first` measures the first tokenizer."""
     result = one.result
     sizes = [len(document.encode()) for document in one.documents]
     lengths, base = list(map(len, one.ids)), list(map(len, first.ids))

@@ -30,7 +30,7 @@ def checked_integer(
         note: Text that follows the limit in messages, such as " bytes" or ", or None (all cores)".
 
     Raises:
-        TypeError: If the value is not an integer. Bools are rejected, too.
+        TypeError: If the value is not an integer. Bools are also rejected.
         ValueError: If the value is outside the limits.
     """
     # The type is compared by name to avoid importing NumPy. NumPy 1 names its bool "bool_".

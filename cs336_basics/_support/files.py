@@ -3,7 +3,8 @@
 Even after a crash, the path has either its old content or the complete new content. The temporary
 name is `.NAME.PID-RANDOM.tmp` in the same directory. The next writer of NAME removes the temporary
 files of processes that are no longer running. If two machines or containers write the same name in
-a shared directory at the same time, one may therefore remove the other's file, and the other fails.
+a shared directory at the same time, one may remove the other's temporary file, and the other write
+then fails.
 """
 
 from __future__ import annotations
@@ -202,7 +203,7 @@ def full_disk_names(
         number, reason = error.errno, error.strerror or ""
         if re.fullmatch(r"\d+ requested and \d+ written", str(error)):  # NumPy omits the reason
             number, reason = errno.ENOSPC, os.strerror(errno.ENOSPC)
-        # open() already names the file, and it needs a free directory entry, not free bytes.
+        # The error names the file already. open() needs a free directory entry, not free bytes.
         if error.filename is not None or number not in NO_SPACE:
             raise
         with contextlib.suppress(OSError):

@@ -12,7 +12,7 @@ _LONGEST_REASON = 300
 def short_repr(value: object, longest: int = _LONGEST_VALUE) -> str:
     """Return `repr(value)` on one line, truncated to `longest` characters.
 
-    Time and memory are bounded, too: an invalid value may be a string of several megabytes, or
+    Time and memory use are also bounded: an invalid value may be a string of several megabytes, or
     nested lists with shared elements, whose full representation grows exponentially with depth.
     """
     if isinstance(value, (bytes, bytearray)):

@@ -52,7 +52,8 @@ class BPE_Trainer:
         tie_break: Order of equally frequent pairs. `"lexicographic"` merges the largest
             `(bytes, bytes)` first, as in CS336. `"huggingface"` follows `tokenizers`.
         trace: Callback invoked with a MergeTrace for each merge, in order, once the next merge is
-            found or training ends; see `trace_file`. The timings exclude the callback.
+            found or training ends; see `trace_file`. The timings exclude the time spent in the
+            callback.
         continue_from: `(vocab, merges)` of a trained or imported vocabulary to continue. Its merges
             are applied to the words first. Use the same split pattern. If the tie rule is also the
             same, continuing on the same text gives the same result as a single training run.
@@ -246,5 +247,5 @@ class BPE_Trainer:
         return merges
 
     def tie(self, pair: Pair) -> Any:
-        """Return a pair's sort key. Of equally frequent pairs, the one with the largest wins."""
+        """Return a pair's sort key. The largest key wins among equally frequent pairs."""
         return pair

@@ -59,7 +59,7 @@ class Recorder:
 
         Args:
             phase: A name in PHASES.
-            measured: Seconds of this time to add to other phases instead, by phase.
+            measured: Part of this time, in seconds by phase, to add to other phases instead.
         """
         now = time.perf_counter()
         self.timings[phase] += now - self._last

@@ -69,7 +69,7 @@ class StartingVocabulary:
 
         Returns:
             Array of shape (num_merges, 3) and dtype uint32: left, right and merged token, as
-            indices into `symbols`. Merges of tokens that no merge makes are omitted.
+            indices into `symbols`. A merge is omitted if no merge makes one of its tokens.
         """
         index = {symbol: i for i, symbol in enumerate(self.symbols)}
         rows = [

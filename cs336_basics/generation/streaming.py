@@ -43,8 +43,8 @@ def generate_text(
 
     Raises:
         ValueError: If an argument is out of range, or `<|endoftext|>` or a byte of the prompt is
-            missing from the tokenizer's vocabulary. It is raised by the call itself, not when the
-            first string is requested.
+            missing from the tokenizer's vocabulary. The error is raised by the call itself, not
+            when the first string is requested.
     """
     eos_id = tokenizer.special_token_id(END_OF_TEXT)
     vocab_size = model.config.vocab_size
@@ -75,8 +75,8 @@ def stop_at(texts: Iterable[str], stop: Sequence[str]) -> Iterator[str]:
 
     A stop string may be split over any number of `texts`, so characters that could start one are
     held back until the following characters show whether they do. The first stop string to be
-    completed ends the text. If the same character completes several, the longest counts. Nothing
-    more is then read from `texts`.
+    completed ends the text. If the same character completes several, the longest is used. After
+    that, nothing more is read from `texts`.
 
     Raises:
         TypeError: If `stop` is a single string.

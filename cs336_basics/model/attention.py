@@ -109,7 +109,7 @@ class RotaryPositionalEmbedding(Module):
 
     The tables `cos` and `sin`, (max_seq_len, d_k / 2) in float32, are buffers: they move with the
     module but are not saved, since the arguments determine them. The rotation is computed in
-    float32, even under autocast. `.to(torch.bfloat16)` casts the tables; the `dtype` of
+    float32, even under autocast. `.to(torch.bfloat16)` casts the tables; the `dtype` argument of
     TransformerLM does not.
 
     Args:

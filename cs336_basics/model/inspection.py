@@ -1,4 +1,4 @@
-"""Attention weights of a model, to look at."""
+"""The attention weights of a model, for inspection."""
 
 from __future__ import annotations
 

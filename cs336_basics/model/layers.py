@@ -158,7 +158,8 @@ def check_ids(ids: Tensor, size: int, name: str) -> None:
     the host wait for the device, and the kernel has its own check.
 
     Raises:
-        TypeError: If the dtype is not int32 or int64. Torch would treat uint8 and bool as a mask.
+        TypeError: If the dtype is not int32 or int64. Torch would treat uint8 and bool tensors as
+            masks.
         IndexError: If a value is out of range. Torch would count negative values from the end.
     """
     if ids.dtype not in (torch.int32, torch.int64):

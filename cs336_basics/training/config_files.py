@@ -94,8 +94,8 @@ def read_values(source: Path) -> dict[str, FileValue]:
     """Return the values in a YAML file and in its base, by dotted name.
 
     The key `base` names the configuration that the file overrides. It defaults to `sample`. With
-    `base: none`, only the values in the file are returned; for all others, `TrainConfig` has
-    defaults.
+    `base: none`, only the values in the file are returned; `TrainConfig` has defaults for the
+    others.
 
     Raises:
         ValueError: If the file is not YAML, repeats a name, or names an unknown base.

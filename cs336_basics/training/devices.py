@@ -151,9 +151,10 @@ def peak_flops(name: str, precision: str) -> float | None:
 def exact_arithmetic(device: torch.device, deterministic: bool = False) -> Iterator[None]:
     """Context manager that makes results independent of thread timing.
 
-    It always applies on a CPU, but on a GPU only if `deterministic` is set. Without it, the order
-    in which the embedding's gradient sums the rows of repeated tokens depends on thread timing. The
-    compiler also selects GPU kernels by timing them, so processes may select different ones.
+    It always applies on a CPU, but on a GPU only if `deterministic` is set. Without this option,
+    the order in which the embedding's gradient sums the rows of repeated tokens depends on thread
+    timing. The compiler also selects GPU kernels by timing them, so processes may select different
+    ones.
     """
     if device.type != "cpu" and not deterministic:
         yield

@@ -128,7 +128,7 @@ def _fused_optimizer(config: TrainConfig, _: torch.device) -> Decision:
 def _attention(
     scores_fit: bool, report: Callable[[str], None], config: TrainConfig, device: torch.device
 ) -> Decision:
-    """Choose PyTorch's kernel, or products over blocks of queries, which keep all scores."""
+    """Choose between PyTorch's kernel and products over query blocks, which keep all scores."""
     if device.type != "cpu":
         return "sdpa", "PyTorch's fused kernel"
     if training_flops(config) < _WORTH_COMPILING["cpu"]:

@@ -135,7 +135,7 @@ def _without_values() -> Iterator[None]:
 
 
 def peak_memory_of_process() -> int | None:
-    """Return the peak resident memory of this process in bytes, or None if /proc has none."""
+    """Return the peak resident memory of this process in bytes, or None if it is not in /proc."""
     with contextlib.suppress(OSError), open("/proc/self/status") as file:
         for line in file:
             if line.startswith("VmHWM:"):

@@ -133,7 +133,7 @@ def open_trainer(
         run: The directory from `create_run`.
         sources: The result of `check_start`.
         resume: How to resume the run. None starts a new one.
-        world: The processes that train together. Each calls this function.
+        world: The processes that train together. Each process calls this function.
         progress: Whether to show progress bars for the preparation on a terminal.
         report: Callback that the first process invokes with each line to show.
 

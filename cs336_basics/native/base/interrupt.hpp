@@ -14,8 +14,8 @@ struct Interrupted : std::runtime_error {
     Interrupted() : std::runtime_error("interrupted") {}
 };
 
-// Every four million steps, calls a function and throws Interrupted if it returns false, or checks
-// a flag and throws Cancelled if it is set.
+// Every four million steps, either calls a function and throws Interrupted if the function returns
+// false, or checks a flag and throws Cancelled if the flag is set.
 class InterruptCheck {
   public:
     using KeepGoing = bool (*)();

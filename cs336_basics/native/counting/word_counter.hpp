@@ -5,7 +5,7 @@
 // written as flat arrays.
 //
 // Memory use grows with the numbers of distinct words and threads, not with the size of the files.
-// The only text that must be in memory as a whole is one without a safe cut.
+// Only a text without a safe cut must be in memory as a whole.
 
 #pragma once
 

@@ -127,7 +127,7 @@ class WordTable {
     void prefetch(const WordKey& key) const { CS336_PREFETCH(&entries_[key.hash >> shift_]); }
 
     // Add `count` > 0 to the count of a word. Throws std::overflow_error if the sum exceeds
-    // 2^63 - 1, and std::bad_alloc.
+    // 2^63 - 1, or std::bad_alloc if memory runs out.
     void add(const WordKey& key, int64_t count) {
         WordEntry& entry = find(key);
         if (entry.count == 0) {

@@ -1,8 +1,8 @@
 // Encoder: byte-pair encoding of text to ids.
 //
-// The text is cut at its special tokens and scanned into pre-tokens. The cache has the ids of most
-// pre-tokens. Short new pre-tokens are merged together at the end of a batch; long ones are cut
-// into segments, and the cache has the ids of most segments. Data that depends only on the
+// The text is cut at its special tokens and scanned into pre-tokens. The cache contains the ids of
+// most pre-tokens. Short new pre-tokens are merged together at the end of a batch; long ones are
+// cut into segments, and the cache contains the ids of most segments. Data that depends only on the
 // vocabulary is immutable and shared by all threads. Data that changes belongs to a worker, which
 // only one thread uses at a time.
 
@@ -37,7 +37,7 @@ namespace cs336 {
 // time.
 constexpr size_t OUTPUT_SLACK = 8;
 
-// In bytes. A larger buffer is freed after use.
+// In bytes. Larger buffers are freed after use.
 constexpr size_t MAX_KEPT_BUFFER = size_t{1} << 24;
 
 // The special tokens to cut out of a text, longest first, and their ids.
@@ -66,7 +66,7 @@ class EncodingWorker {
     // `separator`. Throws AbsentByte, Cancelled.
     virtual size_t encode(const uint8_t* text, size_t size, const SpecialIds& special, void* out,
                           uint32_t separator, std::vector<int64_t>* ends) = 0;
-    // Write the id of each byte. Room and errors are the same as for `encode`.
+    // Write the id of each byte. The required room and the errors are the same as for `encode`.
     virtual void encode_bytes(const uint8_t* bytes, size_t size, void* out) = 0;
     // The same as `encode`, for one pre-token.
     virtual size_t encode_word(const uint8_t* word, size_t length, void* out) = 0;
@@ -334,7 +334,7 @@ class TypedEncoder final : public Encoder {
         const uint8_t* readable_end_ = nullptr;
     };
 
-    // The words that the merges do not turn into the word's own token.
+    // The words that the merges do not turn into the token with the word's id.
     std::vector<WholeWord> unmerged(const std::vector<WholeWord>& words) const {
         const std::atomic<bool> cancelled{false};
         WordMerger<Id> merger(merges_, simd_level_, cancelled);

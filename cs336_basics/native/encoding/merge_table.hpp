@@ -20,7 +20,7 @@ namespace cs336 {
 constexpr uint32_t ABSENT_ID = UINT32_MAX;
 
 // (left id, right id) -> rank, rank -> merged id. If all ids fit, `Id` is uint16_t, which halves
-// the table so that it stays in the L2 cache. Immutable, so threads can share it.
+// the size of the table so that it stays in the L2 cache. Immutable, so threads can share it.
 template <class Id>
 class MergeTable {
     using Pair = typename std::conditional<sizeof(Id) == 2, uint32_t, uint64_t>::type;

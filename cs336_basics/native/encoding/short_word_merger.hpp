@@ -153,8 +153,8 @@ class ShortWordMerger {
     }
 
     // The same with the numbers in registers. With an array, every merge stores single numbers and
-    // reads them back as vectors, so it waits for its own stores. For Chinese without a cache, the
-    // array reaches 60 MB/s on Zen 5 and registers reach 86 MB/s.
+    // reads them back as vectors, so the merge waits for its own stores. For Chinese text without a
+    // cache, the array version reaches 60 MB/s on Zen 5 and the register version 86 MB/s.
     template <int REGISTERS>
     CS336_AVX512 Id* merge_in_registers(const uint8_t* bytes, uint32_t length, Id* out) const {
         Word<16 * REGISTERS> word;

@@ -391,9 +391,9 @@ class FlatMergeLoop final : public MergeLoop {
         }
     }
 
-    // For every neighbouring token except `skip`, subtract the merged occurrences from the pair
-    // `old_key(token)`. `new_key(token)` is the pair that replaces it. Both are prefetched, because
-    // the table is far larger than the caches.
+    // For every neighbouring token except `skip`, subtract the merged occurrences from the count of
+    // the pair `old_key(token)`. `new_key(token)` is the pair that replaces it. Both are
+    // prefetched, because the table is far larger than the caches.
     template <class OldKey, class NewKey>
     void decrease(const std::vector<Token>& touched, const std::vector<Neighbour>& neighbours,
                   Token skip, OldKey old_key, NewKey new_key) {
@@ -437,7 +437,7 @@ class FlatMergeLoop final : public MergeLoop {
 };
 
 // Return a merge loop with the narrowest token ids that fit all merges. Throws std::overflow_error
-// if the words have too many bytes, and Interrupted.
+// if the words have too many bytes, or Interrupted if keep_going returns false.
 inline std::unique_ptr<MergeLoop> make_merge_loop(const uint8_t* data, const int64_t* offsets,
                                                   const int64_t* counts, int64_t num_words,
                                                   const MergeOptions& options) {

@@ -126,7 +126,7 @@ class SplitProgram {
     }
 
     // `fill` from scalar.hpp, for a pattern that matches every character. The result is the same as
-    // with repeated calls of `next`, but each of those has a branch that is hard to predict.
+    // with repeated calls of `next`, but each such call has a branch that is hard to predict.
     size_t fill(const uint8_t* text, size_t size, size_t& position, uint32_t* ends, size_t capacity,
                 ScanState& state) const {
         const size_t origin = position;

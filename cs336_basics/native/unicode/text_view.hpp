@@ -196,7 +196,7 @@ inline uint8_t* write_utf8_of(const Unit* units, size_t length, uint8_t* out) {
     return surrogates ? nullptr : out;
 }
 
-// Write the units [from, to) as UTF-8; the text must not be UTF-8 already.
+// Write the units [from, to) as UTF-8; the text must not already be UTF-8.
 inline uint8_t* write_utf8(const TextView& text, size_t from, size_t to, uint8_t* out) {
     switch (text.kind) {
         case TextView::LATIN1:
@@ -229,7 +229,7 @@ inline Failure as_utf8(const TextView& text, Buffer& buffer, TextSpan& utf8) {
     return {};
 }
 
-// Writes a long text as UTF-8 with several threads; the text must not be UTF-8 already.
+// Writes a long text as UTF-8 with several threads; the text must not already be UTF-8.
 class Utf8Writer {
   public:
     Utf8Writer(const TextView& text, int num_threads) : text_(text) {

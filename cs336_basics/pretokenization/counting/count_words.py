@@ -143,7 +143,7 @@ def count_words(
 
 
 class _Sum:
-    """A sum of word counts. Addends are added in small groups, so few of them are in memory."""
+    """A sum of word counts. Addends are added in small groups, so that only a few are in memory."""
 
     def __init__(self) -> None:
         self._counted: list[WordCounts] = []

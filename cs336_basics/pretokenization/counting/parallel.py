@@ -48,7 +48,8 @@ def map_ordered(
         num_workers: Number of processes.
 
     Raises:
-        RuntimeError: If a worker process was killed or ran out of memory. It is raised immediately.
+        RuntimeError: If a worker process was killed or ran out of memory. The error is raised
+            immediately.
         Exception: Any exception that `function` raises.
     """
     if num_workers == 1:

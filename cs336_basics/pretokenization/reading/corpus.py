@@ -83,8 +83,8 @@ class Chunk:
         kind: Name in KINDS.
         start, end: Nominal byte offsets. The chunk actually starts at the first safe cut (or JSON
             line) at or after `start`, and ends at the first one at or after `end`, so the chunks
-            cover the file exactly once. For Parquet, these are indices of row groups; for Arrow, of
-            record batches. If `end` is WHOLE_FILE, the chunk is the whole file.
+            cover the file exactly once. For Parquet, they are indices of row groups; for Arrow,
+            indices of record batches. If `end` is WHOLE_FILE, the chunk is the whole file.
         num_bytes: Stored size of the chunk, for progress bars.
         field: Field of JSON lines, or column of a table, that contains the text.
         errors: Name in ENCODING_ERRORS.

@@ -28,7 +28,7 @@ def texts_of_rows(rows: Any, field: str | None = None) -> Iterator[Any]:
         rows: Iterable of texts (str or UTF-8 bytes) or, with `field`, an iterable of dicts, a
             `datasets.Dataset` or `IterableDataset`, or an object that exports an Arrow stream
             (pyarrow.Table, RecordBatch, RecordBatchReader, pyarrow.dataset.Dataset, pandas or
-            polars DataFrame). Of a dataset, only the column `field` is read.
+            polars DataFrame). Only the column `field` of a dataset is read.
         field: Field or column that contains the text.
 
     Raises:
@@ -157,5 +157,5 @@ def _checked_field(field: str | None, names: Any) -> str:
     if names is not None and field not in names:
         raise ValueError(f"the rows have no field {field!r}{shown}")
     if names is not None and list(names).count(field) > 1:
-        raise ValueError(f"the rows have several fields {field!r}; rename them")
+        raise ValueError(f"the rows have several fields named {field!r}; rename them")
     return field

@@ -153,7 +153,7 @@ def test_bad_rows_are_rejected():
     with pytest.raises(TypeError, match="text 0 must be str or bytes, not int"):
         count_texts([{"text": 5}], field="text")
     twice = pyarrow.table([["a"], ["b"]], ["text", "text"])
-    with pytest.raises(ValueError, match="several fields 'text'; rename"):
+    with pytest.raises(ValueError, match="several fields named 'text'; rename"):
         list(texts_of_rows(twice, "text"))
 
 

@@ -38,7 +38,8 @@ inline bool has_simd_level(SimdLevel simd_level) {
     }
 }
 
-// The level in the environment variable CS336_SIMD if it is supported; otherwise the fastest.
+// The level named in the environment variable CS336_SIMD, if supported; otherwise, the fastest
+// supported level.
 inline SimdLevel best_simd_level() {
     static const SimdLevel best = [] {
         if (const char* wanted = std::getenv("CS336_SIMD")) {

@@ -16,8 +16,9 @@
 namespace cs336 {
 
 // Given a mask of the classified bytes, a prefix of the window, return a mask of the bytes that are
-// known to start or not to start a pre-token. This depends on all bytes before it and on at most
-// three bytes after it (a three-byte white space character and the byte after it).
+// known to start or not to start a pre-token. Whether a byte starts a pre-token depends on all
+// bytes before it and on at most three bytes after it (a three-byte white space character and the
+// byte after it).
 CS336_INLINE uint64_t certain(uint64_t known) { return known >> 3; }
 
 // A mask of the bytes before the first byte of `unknown`.

@@ -4,8 +4,8 @@
 measured for at most `max_seconds`. The text that resembles OpenWebText has too many distinct words
 for the stages in Python. On this text, only `native` and the merge loop of `memoryview` are
 measured. For the other stages, the time of the merge loop on the sample of OpenWebText is scaled by
-the number of distinct words to the power in the table `growth`. The measured times of `memoryview`
-and `native` show the error of this fit.
+the number of distinct words, raised to the power in the table `growth`. The measured times of
+`memoryview` and `native` show the error of this fit.
 
 Counting in Python is measured on the first part of the text and extrapolated at that rate.
 """
@@ -68,7 +68,7 @@ def rows(measured, corpus, num_bytes, merging):
     num_words = measured["native"][0]["words"]
     loops = {stage: loop_seconds(measured, stage, corpus) for stage in MEASURED[corpus]}
     fits = {stage: merge_loop_fit(merging, stage, corpus, num_words) for stage in tables.STAGES}
-    # The error of the fit where the time is known. The fits of other stages may be as far off.
+    # The error of the fit for stages with a known time. The fits of other stages may be as far off.
     factors = [
         loops[stage][0][0] / fits[stage]
         for stage in loops

@@ -117,10 +117,10 @@ def _thinned(items: Sequence[T], most: int) -> list[T]:
 def distance_from_unused(head: Tensor, unused: Sequence[int]) -> npt.NDArray[np.float64]:
     """Return the cosine distance of each row of the output head from the mean row of unused ids.
 
-    The rows of ids that never occur are all moved in the same direction, away from the outputs of
-    the model, so a low distance means that the model has hardly seen a token (Land and Bartolo
-    2024, "Fishing for Magikarp"). Their variant that first removes the principal component is worse
-    for small models, because this component is what unused ids have in common.
+    During training, the rows of ids that never occur all move in the same direction, away from the
+    outputs of the model, so a low distance means that the model has hardly seen a token (Land and
+    Bartolo 2024, "Fishing for Magikarp"). Their variant that first removes the principal component
+    is worse for small models, because this component is what unused ids have in common.
 
     Args:
         head: Matrix of the output head, shape (vocab_size, d_model).

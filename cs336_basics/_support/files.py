@@ -203,7 +203,7 @@ def full_disk_names(
         number, reason = error.errno, error.strerror or ""
         if re.fullmatch(r"\d+ requested and \d+ written", str(error)):  # NumPy omits the reason
             number, reason = errno.ENOSPC, os.strerror(errno.ENOSPC)
-        # The error names the file already. open() needs a free directory entry, not free bytes.
+        # The error already names the file. open() needs a free directory entry, not free bytes.
         if error.filename is not None or number not in NO_SPACE:
             raise
         with contextlib.suppress(OSError):

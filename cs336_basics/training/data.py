@@ -50,8 +50,8 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
         tokens: An array of ids, or token files and globs whose ids are joined in order.
         context_length: Number of input tokens.
         stride: Tokens from the start of one window to the start of the next. Defaults to
-            `context_length`, so each token is a target once. 1 gives every possible window, as in
-            `get_batch`.
+            `context_length`, so each token is a target once. A stride of 1 gives every possible
+            window, as in `get_batch`.
         vocab_size: Vocabulary size of the model. If given, all ids are checked against it.
         tokenizer_hash: Expected `Tokenizer.hash()` of the tokenizer that encoded the files.
             Defaults to accepting any tokenizer.
@@ -350,7 +350,7 @@ class StepLoader:
     Args:
         dataset: TokenWindows, TokenDocuments or another map-style dataset.
         batches: The indices in each batch.
-        num_workers: Number of worker processes. 0 reads the data in this process.
+        num_workers: Number of worker processes. With 0, this process reads the data.
         options: Other arguments for torch's DataLoader, such as `collate_fn` or `pin_memory`.
 
     Attributes:

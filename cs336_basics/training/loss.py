@@ -163,7 +163,7 @@ class LanguageModelLoss(Module):
 
     Args:
         model: The model.
-        num_chunks: Number of chunks of logits. 1 selects the readable `cross_entropy`.
+        num_chunks: Number of chunks of logits. With 1, the readable `cross_entropy` is used.
         precision: "float32", or "bfloat16" for matrix products under autocast. Weights and sums
             stay in float32.
     """

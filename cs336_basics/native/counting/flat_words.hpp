@@ -21,8 +21,8 @@
 
 namespace cs336 {
 
-// Sorts in two steps of independent tasks. The first divides every segment of a table into buckets,
-// which are ranges of the final order. The second sorts every bucket.
+// Sorts in two steps, each of which consists of independent tasks. The first divides every segment
+// of a table into buckets, which are ranges of the final order. The second sorts every bucket.
 class FlatWords {
   public:
     // The tables must outlive the first step. Their arenas of long words must outlive this object.

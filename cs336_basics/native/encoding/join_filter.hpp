@@ -13,7 +13,7 @@
 
 namespace cs336 {
 
-// Expands a mask with one bit for each of six bytes to a mask with all bits of those bytes.
+// Expands a mask of six bits, one for each byte, to a mask that covers these bytes.
 struct WindowMasks {
     uint64_t widened[64];
     constexpr WindowMasks() : widened() {
@@ -53,8 +53,8 @@ class JoinFilter {
         insert_all(byte_ids, merges, num_merges, absent_id);
     }
 
-    // Whether a merge may join the bytes before and after a boundary. If none does, the result is
-    // still true for a few percent of all windows.
+    // Whether a merge may join the bytes before and after a boundary. Even if none does, the result
+    // is true for a few percent of all windows.
     CS336_INLINE bool may_join(Window window) const {
         const Mask mask = masks_[window >> 16 & 0xFFFF];
         const uint64_t bit = bit_of(window & widened(mask));

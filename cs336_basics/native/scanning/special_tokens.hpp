@@ -61,7 +61,7 @@ class SpecialTokens {
     }
 
     // The first occurrence of any token at or after `from`. If several tokens start at the same
-    // offset, it is the longest.
+    // offset, the result is the longest.
     Occurrence find_any(const uint8_t* text, size_t size, size_t from) const {
         for (size_t i = from; i < size; ++i) {
             const size_t token = longest_at(text, size, i);

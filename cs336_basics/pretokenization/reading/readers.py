@@ -50,7 +50,7 @@ class TextBlock:
         starts_document: Whether a document starts here. Otherwise, the text continues the document
             in the previous block.
         file: Name of the file.
-        origin: Name of the file and location of any row, for messages.
+        origin: Name of the file and, for a row, its location, for messages.
         offset: Byte offset of `text` in the uncompressed plain text file. None for a row.
         bytes_read: Approximate number of bytes of the stored file read so far, for progress bars.
     """

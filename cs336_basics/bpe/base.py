@@ -52,8 +52,7 @@ class BPE_Trainer:
         tie_break: Order of equally frequent pairs. `"lexicographic"` merges the largest
             `(bytes, bytes)` first, as in CS336. `"huggingface"` follows `tokenizers`.
         trace: Callback invoked with a MergeTrace for each merge, in order, once the next merge is
-            found or training ends; see `trace_file`. The timings exclude the time spent in the
-            callback.
+            found or training ends; see `trace_file`. Its time is excluded from the timings.
         continue_from: `(vocab, merges)` of a trained or imported vocabulary to continue. Its merges
             are applied to the words first. Use the same split pattern. If the tie rule is also the
             same, continuing on the same text gives the same result as a single training run.

@@ -18,7 +18,7 @@ class Options(Checked):
     """
 
     tokenizer: Several = option(
-        TOKENIZERS_HELP + " (default: those of the runs, or one trained on the sample corpus)",
+        TOKENIZERS_HELP + " (default: the runs' tokenizers, or one trained on the sample corpus)",
         (),
         metavar="NAME",
     )

@@ -7,7 +7,7 @@ A backtracking matcher tries one alternative after another. The table tries all 
 order in which a backtracking matcher would try them (Thompson 1968; for the order, Cox 2009,
 "Regular Expression Matching: the Virtual Machine Approach"). If one of the points is the end of the
 pattern, the points after it are dropped, because a backtracking matcher would not try them. The
-matches are therefore the same as those of the `regex` module.
+matches therefore equal the `regex` module's.
 
 Characters that no set in the pattern distinguishes share a *column*, which keeps the table small. A
 transition is chosen when the next character is known. It records whether the pattern matches the

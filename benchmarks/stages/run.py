@@ -46,7 +46,8 @@ DEFAULT_CORPUS_BYTES = 2_300_000_000
 VOCAB_SIZES = (COMMON_VOCAB_SIZE, 10_000, 32_000)
 GROWTH_STEPS = 5  # sizes, each half of the previous one
 COMPILED_VOCAB_SIZES = (1_000, 2_000, 4_000, 10_000, 16_000, 32_000)
-# On a larger text, the compiled stages run for one round, and Python counts only this much.
+# On a larger text, the compiled stages run for one round, and the stages in Python count only the
+# first LARGE_BYTES bytes.
 LARGE_BYTES = 100_000_000
 PROGRAMS = ("stages.ablations", "stages.traces", "stages.page")
 

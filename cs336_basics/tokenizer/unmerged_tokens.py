@@ -43,6 +43,6 @@ def check_merges_suffice(tokenizer: Tokenizer, who: str) -> None:
     tokens = unmerged_tokens(tokenizer)
     if tokens:
         raise ValueError(
-            f"the tokenizer has ignore_merges and {len(tokens):,} tokens that its merges do not "
-            f"make, such as {short_repr(tokens[0])}; {who} would encode these words differently"
+            f"the tokenizer sets ignore_merges and has {len(tokens):,} tokens that its merges do "
+            f"not produce, such as {short_repr(tokens[0])}; {who} would encode them differently"
         )

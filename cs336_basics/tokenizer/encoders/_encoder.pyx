@@ -344,8 +344,8 @@ cdef class Encoder:
     cdef encode_spans(self, text, SpecialSet special):
         """Return the ids of a text, or None if a span is too long to encode in one call."""
         cdef TextView view = view_text(text)
-        # The system provides memory only for pages that are written to; the rest is freed at the
-        # end.
+        # The operating system commits memory only for pages that are written to. The unused part of
+        # the buffer is released at the end.
         ids = np.empty(utf8_room(view) + OUTPUT_SLACK, self.dtype)
         cdef uint8_t[::1] out = ids.view(np.uint8)
         cdef Worker worker = self.acquire()

@@ -70,7 +70,7 @@ def find_corpora(max_bytes, path=None):
 
 
 def common_corpora(path=None):
-    """Return the texts on which every trainer can finish, or the start of `path`."""
+    """Return texts that are small enough for every trainer, or the start of `path`."""
     if path is not None:
         return [Corpus(path.stem, head_of(path, COMMON_BYTES["owt"]))]
     found = [

@@ -82,7 +82,7 @@ class Recorder:
             yield
 
     def measure(self, loop: Any) -> None:
-        """Wrap a trainer's steps to measure them. Pass a copy to use for one training run."""
+        """Wrap the steps of a copy of a trainer, for a single training run, to measure them."""
         loop.count_pairs = self._timed("counting pairs", loop.count_pairs)
         loop.find_best = self._timed("finding the maximum", loop.find_best)
         loop.merge = self._advancing(self._timed("updating", loop.merge))

@@ -123,9 +123,9 @@ class RaceRequest(Checked):
 def race(asked: Mapping[str, Any]) -> Generator[dict[str, Any], None, None]:
     """Yield points of each trainer while it learns, one trainer after the other.
 
-    They take turns because trainers that run at the same time would slow each other down. A point
-    has the number of merges, and the seconds and the work that they took together. The last point
-    of a trainer says whether its merges are those of the first trainer.
+    They take turns because trainers that run at the same time would slow each other down. Each
+    point gives the number of merges so far, and the total seconds and work that they took. The last
+    point of a trainer also says whether it learned the same merges as the first trainer.
     """
     request = build(RaceRequest, asked)
     check_length(request.text, MOST_TEXT)

@@ -80,7 +80,7 @@ def common_corpora(path=None):
 
 
 def corpus_paths():
-    """Return corpus -> file for the corpora that exist."""
+    """Return a dict of the files of the corpora that exist, by name."""
     found = {}
     for name, files in FILES.items():
         paths = [data_directory() / file for file in files if (data_directory() / file).exists()]

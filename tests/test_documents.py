@@ -1,8 +1,8 @@
 """Execute every command and snippet in README.md and on the other pages.
 
 The blocks of a page run in order, in a new directory that contains only the page's stand-ins.
-`tests/documents/blocks.py` describes the comments that mark blocks that are not run. For each
-marked block, a test checks the options and skips with the reason, which `pytest -ra` lists.
+`tests/documents/blocks.py` describes the comments that exclude blocks from running. For each
+excluded block, a test checks the options and is then skipped; `pytest -ra` lists the reason.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ TESTED_ELSEWHERE = {
     "tokenizer/files/encoded_blocks.py": "tokenizer/files/test_encode_files.py",
     "tokenizer/ids.py": "tokenizer/test_padding.py",
 }
-# Test files that cover several modules, as do the files directly in tests/. The files in
+# These test files cover several modules, and so do the files directly in tests/. The files in
 # tests/native test C++ code.
 ABOUT_MORE = {
     "commands/test_commands.py",

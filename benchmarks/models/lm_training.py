@@ -123,7 +123,7 @@ class Peer:
 
 
 def implementations(shape, batch_size, device, precision):
-    """Return kind -> function that makes an implementation."""
+    """Return a function that makes each implementation, by kind."""
     bfloat16 = precision == "bfloat16"
     return {
         "readable": lambda: Ours(shape, batch_size, device),

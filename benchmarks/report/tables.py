@@ -187,7 +187,7 @@ def tasks(rows):
 
 
 def at(rows, task):
-    """Return stage -> row for a task: the stages in order, then other libraries, slowest first."""
+    """Return the rows of a task by stage: stages in order, then libraries, slowest first."""
     found = [row for row in rows if (row.corpus, row.bytes, row.vocab_size) == task]
     ours = [row for row in found if not row.is_peer]
     for order in (STAGES, COUNTING_STAGES):  # rows are in recording order

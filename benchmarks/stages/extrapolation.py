@@ -82,7 +82,7 @@ def checkpoint_merges(targets):
 
 
 def work_at(profile, num_merges):
-    """Return unit -> work up to a number of merges, interpolated in a profile."""
+    """Return the work in each unit up to a number of merges, interpolated in a profile."""
     merges = [0, *(number for number, _ in profile)]
     return {
         unit: float(np.interp(num_merges, merges, [0, *(work[unit] for _, work in profile)]))
@@ -91,7 +91,7 @@ def work_at(profile, num_merges):
 
 
 def extrapolated(stage, checkpoints, work):
-    """Return phase -> seconds of a complete run, extrapolated from its start.
+    """Return the seconds of each phase of a complete run, extrapolated from its start.
 
     Args:
         stage: A key of WORK.

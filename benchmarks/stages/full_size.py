@@ -32,7 +32,7 @@ ROUNDS = 3  # for `native`, whose first run on a new file takes up to 1.5 times 
 
 
 def measure(path, corpus, max_seconds):
-    """Return stage -> answers for its rounds, for the stages in MEASURED, and "rates".
+    """Return the answers of each stage in MEASURED, by stage, and "rates".
 
     Raises:
         AssertionError: If two stages learn different merges.

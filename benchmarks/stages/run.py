@@ -194,7 +194,7 @@ def plan(corpora):
 
 
 def sizes_of_full_texts(options, corpora):
-    """Return corpus -> size of its generated text, if the disk has room for it."""
+    """Return a dict of the size of each corpus's generated text, if it fits on the disk."""
     sizes = {}
     free = shutil.disk_usage(options.full_directory).free
     for corpus in corpora:

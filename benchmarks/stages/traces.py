@@ -3,8 +3,8 @@
     python -m benchmarks.stages.traces
 
 Every stage learns the same merges from the same text and records a trace. The upper plot shows the
-number of symbols that a merge reads, and the lower plot shows its time. Each point is the median of
-consecutive merges.
+number of symbols that each merge reads, and the lower plot shows how long the merge takes. Each
+point is the median over a group of consecutive merges.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Printable forms of tokens that mark white space, invisible and partial characters."""
+"""Printable forms of tokens, with white space, invisible and partial characters marked."""
 
 from __future__ import annotations
 

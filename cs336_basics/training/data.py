@@ -427,7 +427,7 @@ def _check_array(name: str, tokens: TokenArray) -> None:
 
 
 def _check_ids(name: str, tokens: TokenArray, vocab_size: int) -> None:
-    """Raise ValueError for an id outside the vocabulary, which would abort the process on a GPU."""
+    """Raise ValueError for an id outside the vocabulary. On a GPU, it would abort the process."""
     block = 1 << 24  # check block by block, because the file may be larger than memory
     for start in range(0, len(tokens), block):
         ids = tokens[start : start + block]

@@ -37,7 +37,7 @@ VERSION_LINE = "#version: 0.2"
 
 
 def contents(parts: TokenizerParts) -> dict[str, str]:
-    """Return file name -> content.
+    """Return the content of each file by its name.
 
     Raises:
         ValueError: If the split pattern is not GPT-2's, because readers of the files would give

@@ -66,7 +66,7 @@ if __name__ == "__main__":
 
 
 def contents(parts: TokenizerParts) -> dict[str, str | bytes]:
-    """Return file name -> content.
+    """Return the content of each file by its name.
 
     Raises:
         ValueError: If tiktoken would give different ids. See `tiktoken_ranks` and `to_fancy_regex`.

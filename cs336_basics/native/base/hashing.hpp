@@ -37,7 +37,7 @@ inline HashSeed hash_seed_of(uint64_t number) {
 
 // Derive the seed from the environment variable CS336_HASH_SEED if set (tests set it). Otherwise,
 // draw 256 random bits from the system. Throws std::invalid_argument if the variable is not a valid
-// number, and std::system_error if the system has no random numbers.
+// number, or std::system_error if the system cannot provide random bits.
 inline HashSeed make_hash_seed() {
     if (const char* chosen = std::getenv("CS336_HASH_SEED")) {
         char* end = nullptr;

@@ -98,7 +98,7 @@ def test_rows_that_were_moved_alike_are_near(monkeypatch):
     distance = distance_from_unused(head.bfloat16(), rare[:5])
     assert set(np.argsort(distance)[: len(rare)].tolist()) == set(rare)
     assert distance[rare].max() < 0.1
-    with pytest.raises(ValueError, match="no id"):
+    with pytest.raises(ValueError, match="every id"):
         distance_from_unused(head, [])
     head[3, 3] = torch.nan
     with pytest.raises(ValueError, match="finite"):

@@ -41,8 +41,7 @@ class BPE_Trainer:
 
     Args:
         pattern: Split pattern: a name in PATTERNS or a regular expression.
-        counting: Backend for counting words in files; see `count_words`. Defaults to the fastest
-            one that is built and supports the pattern.
+        counting: Backend for counting words in files. Defaults to the choice of `count_words`.
         num_workers: Number of threads or processes for counting words and, in the native version,
             for setting them up. Defaults to all cores.
         progress: Whether to show progress bars on a terminal.
@@ -55,7 +54,7 @@ class BPE_Trainer:
             found or training ends; see `trace_file`. Its time is excluded from the timings.
         continue_from: `(vocab, merges)` of a trained or imported vocabulary to continue. Its merges
             are applied to the words first. Use the same split pattern. If the tie rule is also the
-            same, continuing on the same text gives the same result as a single training run.
+            same, continuing on the same text equals a single training run.
 
     Raises:
         ValueError, TypeError: If an option has an invalid value; see also `StartingVocabulary`.
@@ -191,10 +190,8 @@ class BPE_Trainer:
 
     def count_words(self, corpus: Corpus | PathsLike, splitter: Splitter) -> Mapping[bytes, int]:
         """Count the words in files with the trainer's options; see `count_words`."""
-        workers, progress = self.num_workers, self.progress
-        return count_words(
-            corpus, splitter, backend=self.counting, num_workers=workers, progress=progress
-        )
+        how: Any = {"num_workers": self.num_workers, "progress": self.progress}
+        return count_words(corpus, splitter, backend=self.counting, **how)
 
     def check_request(
         self, vocab_size: int, special_tokens: Iterable[str]
@@ -221,10 +218,12 @@ class BPE_Trainer:
         vocab, all_merges = self.start.extended(tokens, merges)
         recorder.finish()
         if len(merges) < num_merges:
+            names = ("pattern", "min_frequency", "max_token_length")
+            options = ", ".join(f"{name}={short_repr(getattr(self, name))}" for name in names)
             warn(
-                f"no pair was left after {len(merges):,} of {num_merges:,} merges, so the "
-                f"vocabulary has {max(vocab) + 1:,} tokens instead of {vocab_size:,}; use more "
-                "text, a lower min_frequency or a higher max_token_length"
+                f"no pair was left after {len(merges):,} of {num_merges:,} merges of "
+                f"{len(word_counts):,} distinct words ({options}), so the vocabulary has "
+                f"{max(vocab) + 1:,} tokens instead of {vocab_size:,}; use more text"
             )
         return vocab, all_merges
 

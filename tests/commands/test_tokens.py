@@ -84,3 +84,10 @@ def test_the_id_map_is_not_replaced_if_the_tokenizer_cannot_be_saved(saved, monk
     more = ["--vocab-size", "260", "--output", str(saved / "small"), "--id-map", str(id_map)]
     assert prune(arguments(saved, *more, "--overwrite")) != 0
     assert id_map.read_bytes() == b"old"
+
+
+def test_the_ids_of_a_token_file_are_not_read_as_text(saved, capsys):
+    np.save(saved / "ids.npy", np.arange(300, dtype=np.uint16))
+    more = ["--input", str(saved / "ids.npy")]
+    assert tokens(["--tokenizer", str(saved / "tok"), *more]) == 2
+    assert "ids.npy is a NumPy array, not text; pass the text" in capsys.readouterr().err

@@ -231,3 +231,11 @@ def test_the_parts_have_the_format_of_the_corpus(tmp_path):
     parts = divide(Corpus(tmp_path / "rows.csv", column="text"), tmp_path / "csv")
     found = [block.text for part in parts for block in read_texts(part, part.files[0], Splitter())]
     assert found == [b"not \xff UTF-8", "row 2"]
+
+
+def test_a_changed_file_is_noticed(tmp_path):
+    options = write_rows(tmp_path, "a.jsonl", ROWS)
+    divide(Corpus(tmp_path / "a.jsonl", **options), tmp_path)
+    write_rows(tmp_path, "a.jsonl", ROWS[:-1])
+    with pytest.raises(ValueError, match="start a new run"):
+        divide(Corpus(tmp_path / "a.jsonl", **options), tmp_path)

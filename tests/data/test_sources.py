@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from pathlib import Path
@@ -17,7 +18,7 @@ from cs336_basics.data.sources import absolute_path, check_length, find_sources
 from cs336_basics.pretokenization import Corpus
 from cs336_basics.tokenizer import Tokenizer, encode_file
 from cs336_basics.tokenizer.files.token_files import open_token_file
-from tests.commands.small_run import command
+from tests.commands.small_run import assert_equal_runs, command
 from tests.data.test_hold_out import write_rows
 
 main = command("train")
@@ -234,3 +235,45 @@ def test_an_absolute_path_matches_the_same_files(tmp_path, monkeypatch):
     for path in ("c.txt", "*.txt"):
         assert Corpus(absolute_path(path)).files == (str(odd / "c.txt"),)
     assert absolute_path("s3://bucket/*.txt") == "s3://bucket/*.txt"
+
+
+def test_a_compressed_text_gives_the_tokens_of_the_plain_one(tiny, rows):
+    Path("text.txt.gz").write_bytes(gzip.compress(Path("text.txt").read_bytes()))
+    for run, name in (("plain", "text.txt"), ("packed", "text.txt.gz")):
+        assert train(tiny, "--data.train-path", name, run=run) == 0
+    for split in ("train", "valid"):
+        files = [np.load(Path(run, "data", f"{split}.npy")).tolist() for run in ("plain", "packed")]
+        assert files[0] == files[1]
+
+
+def test_a_changed_token_file_is_noticed(tiny, token_files, capsys):
+    assert train(tiny, "--data.train-path", "a.npy", "b.npy", *token_files) == 0
+    with open("b.npy", "r+b") as file:
+        file.seek(128)  # the first id
+        file.write(b"\7\0")
+    assert main(["--resume", "run", "--max-steps", "3"]) == 2
+    assert "start a new run" in capsys.readouterr().err
+
+
+def test_a_run_interrupted_while_it_encodes_goes_on(tiny, rows, monkeypatch, capsys):
+    write_rows(Path("."), "a.jsonl.gz", rows)
+    words = ["--data.train-path", "a.jsonl.gz", "--data.field", "text"]
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as early:
+        early.setattr("cs336_basics.data.prepare.encode_file", stop)
+        assert train(tiny, *words) == 130
+    assert main(["--resume", "run"]) == 0
+    out = capsys.readouterr().out
+    assert "text: unchanged" in out
+    assert "tokenizer: unchanged" in out
+    assert "train tokens: done" in out
+    assert train(tiny, *words, run="whole") == 0
+    assert_equal_runs("run", "whole")
+
+
+def test_options_of_text_need_a_text(tiny, capsys):
+    assert train(tiny, "--data.field", "text") == 2
+    assert "data.field requires data.train_path" in capsys.readouterr().err

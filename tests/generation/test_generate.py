@@ -233,3 +233,7 @@ def test_a_prompt_may_be_an_array_of_any_integer_dtype(model):
     for dtype in (np.uint16, np.uint32, np.int64):
         assert list(generate(model, np.array([1, 2, 3], dtype), 5, GREEDY)) == expected
     assert list(generate(model, torch.tensor([1, 2, 3]), 5, GREEDY)) == expected
+
+
+def test_zero_new_tokens_is_an_empty_text(model):
+    assert list(generate(model, [1], 0)) == []

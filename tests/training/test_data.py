@@ -422,3 +422,15 @@ def test_spawned_workers_read_the_same_batches(files):
     options = {"num_workers": 2, "multiprocessing_context": "spawn"}
     spawned = list(StepLoader(windows, batches, **options))
     assert equal(spawned, list(StepLoader(windows, batches)))
+
+
+def test_the_shortest_dataset_has_one_window():
+    inputs, targets = get_batch(np.arange(6), 3, 5, "cpu")
+    assert inputs.tolist() == [[0, 1, 2, 3, 4]] * 3
+    assert targets.tolist() == [[1, 2, 3, 4, 5]] * 3
+
+
+def test_a_file_of_exactly_one_window_has_one(files, tokens):
+    assert len(TokenWindows(files, len(tokens) - 1)) == 1
+    with pytest.raises(ValueError, match=rf"got {len(tokens)} tokens"):
+        TokenWindows(files, len(tokens))

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.loggers import check_loggers, open_loggers
 
 ROWS = [
@@ -208,3 +209,12 @@ def test_the_error_for_a_missing_package_has_the_install_command(monkeypatch, na
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(ValueError, match=rf"{name}.*pip install.*\[{name}\]"):
         check_loggers([name])
+
+
+def test_log_to_takes_several_loggers_or_none(tmp_path, monkeypatch):
+    for name in ("wandb", "trackio"):
+        monkeypatch.setitem(sys.modules, name, Recorder().module(name, ["init", "log", "finish"]))
+    assert len(open_loggers(["wandb", "trackio"], RunDirectory(tmp_path), SETTINGS, 0)) == 2
+    assert open_loggers([], RunDirectory(tmp_path), SETTINGS, 0) == []
+    with pytest.raises(ValueError, match=r"log_to .*'wandb,mlflow'"):
+        TrainConfig(log_to="wandb,mlflow")

@@ -110,3 +110,15 @@ def test_the_tensors_are_a_large_part_of_the_peak_of_a_run(values):
     config = TrainConfig(device="cpu", **{"batch_size": 2, **values})
     peak = measure_steps(config).peak
     assert 0.4 * peak < step_memory(config).total < peak
+
+
+def test_options_that_save_memory_lower_the_estimate():
+    big = dataclasses.replace(
+        SMALL, batch_size=16, model=dataclasses.replace(SMALL.model, vocab_size=5000)
+    )
+    plain = step_memory(big).activations
+    assert step_memory(dataclasses.replace(big, loss_chunks=8)).activations < plain / 2
+    assert step_memory(dataclasses.replace(big, accumulation=4)).activations < plain / 2
+    deep = dataclasses.replace(SMALL, model=dataclasses.replace(SMALL.model, num_layers=4))
+    saved = dataclasses.replace(deep, checkpoint_activations=True)
+    assert step_memory(saved).activations < step_memory(deep).activations / 2

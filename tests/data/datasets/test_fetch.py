@@ -287,3 +287,15 @@ def test_the_sample_is_generated(tmp_path, monkeypatch):
     assert path.read_bytes() == text
     with pytest.raises(ValueError, match=r"sample_train\.txt is generated"):
         fetch_split("sample", "train", tmp_path, source=tmp_path)
+
+
+def test_a_later_call_continues_where_the_first_stopped(server, tmp_path):
+    server.offer("owt_valid.txt.gz", PACKED)
+    server.breaks = [40_000, 0]
+    with pytest.raises(DownloadError, match="owt_valid"):
+        fetch_split("owt", "valid", tmp_path, source=server.url)
+    part = tmp_path / "owt_valid.txt.gz.part"
+    assert part.read_bytes() == PACKED[:40_000]
+    assert fetch_split("owt", "valid", tmp_path, source=server.url)[0].read_bytes() == TEXT
+    assert server.ranges[2:] == ["bytes=40000-"]
+    assert names_in(tmp_path) == ["owt_valid.txt"]

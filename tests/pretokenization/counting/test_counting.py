@@ -376,3 +376,10 @@ def test_text_without_a_safe_cut_is_rejected_beyond_the_limit(tmp_path, backend,
         count_words(Corpus(path, max_piece_bytes=200_000), splitter, **how)
     whole = count_words(Corpus(path, max_piece_bytes=400_000), splitter, **how)
     assert whole == count_words(path, splitter, num_workers=1)
+
+
+def test_a_text_without_a_safe_cut_is_counted(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"a" * 100_000)
+    counts = count_natively(path, SPLITTER, num_workers=3, chunk_size=1000)
+    assert counts == {b"a" * 100_000: 1}

@@ -227,3 +227,9 @@ def test_csv_needs_an_existing_column(folder):
     with pytest.raises(ValueError, match="several columns"):
         Corpus(folder / "rows.csv", column="text").chunks()
     assert Corpus([folder / "empty.txt", folder / "a.txt"], format="csv", column="a").kinds
+
+
+def test_only_text_without_compression_on_this_machine_is_plain(folder):
+    (folder / "b.gz").write_bytes(gzip.compress(b"bb"))
+    files = [folder / "b.txt", folder / "b.gz", folder / "c.jsonl", "s3://b.txt"]
+    assert Corpus(files, field="body").plain == (True, False, False, False)

@@ -6,7 +6,7 @@ Trainers and encoders are tested against these functions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 Pair = tuple[bytes, bytes]
@@ -42,7 +42,15 @@ def merge_pair(symbols: Symbols, pair: Pair) -> Symbols:
 
 def merge_by_rank(symbols: Symbols, ranks: Mapping[Pair, int]) -> Symbols:
     """Repeatedly merge the leftmost pair with the lowest rank, until no pair has a rank."""
+    steps = list(steps_by_rank(symbols, ranks))
+    return steps[-1][2] if steps else symbols
+
+
+def steps_by_rank(
+    symbols: Symbols, ranks: Mapping[Pair, int]
+) -> Iterator[tuple[int, int, Symbols]]:
+    """Yield the rank and the index of the merged pair, and the symbols after each merge."""
     while known := [(ranks[pair], i) for i, pair in enumerate(pairwise(symbols)) if pair in ranks]:
-        _, i = min(known)
+        rank, i = min(known)
         symbols = (*symbols[:i], symbols[i] + symbols[i + 1], *symbols[i + 2 :])
-    return symbols
+        yield rank, i, symbols

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import pairwise
 from typing import NamedTuple
 
-from cs336_basics.bpe.reference import Pair, Symbols, split_bytes
+from cs336_basics.bpe.reference import Symbols, split_bytes, steps_by_rank
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
 MOST_BYTES = 1000
@@ -69,14 +67,6 @@ def merge_steps(tokenizer: Tokenizer, text: str) -> list[MergedWord]:
         elif data in encoder.vocabulary.whole_words:
             words.append(MergedWord(data, "whole", [], encoder.encode_word(word)))
         else:
-            steps = list(_steps(split_bytes(data), ranks))
+            steps = [MergeStep(*step) for step in steps_by_rank(split_bytes(data), ranks)]
             words.append(MergedWord(data, "merged", steps, encoder.encode_word(word)))
     return words
-
-
-def _steps(tokens: Symbols, ranks: Mapping[Pair, int]) -> Iterator[MergeStep]:
-    """Merge tokens as `merge_by_rank` does, and yield every step."""
-    while known := [(ranks[pair], i) for i, pair in enumerate(pairwise(tokens)) if pair in ranks]:
-        rank, i = min(known)
-        tokens = (*tokens[:i], tokens[i] + tokens[i + 1], *tokens[i + 2 :])
-        yield MergeStep(rank, i, tokens)

@@ -40,6 +40,16 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     return file
 
 
+def read_start(path: str | os.PathLike[str], num_bytes: int) -> str:
+    """Return the text at the start of a file, with U+FFFD for invalid UTF-8.
+
+    Raises:
+        ValueError, OSError: See `open_regular`.
+    """
+    with open_regular(path) as file:
+        return file.read(num_bytes).decode("utf-8", "replace")
+
+
 def decoded(content: bytes, path: str | os.PathLike[str]) -> str:
     """Decode a file's content and remove a byte order mark.
 

@@ -18,12 +18,20 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cs336_basics._support.files import atomic_writer, full_disk_names, remove, sync
 from cs336_basics._support.reading import open_regular
+
+Item = TypeVar("Item")
+
+
+def thinned(items: Sequence[Item], most: int) -> list[Item]:
+    """Return at most `most` (at least 2) evenly spaced items, always including the last."""
+    step = max(1, math.ceil((len(items) - 1) / (most - 1)))
+    return [*items[:-1:step], *items[-1:]]
 
 
 class RunDirectory:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cs336_basics._support.reading import open_regular
+from cs336_basics._support.reading import read_start
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics._support.validation import Checked, Count, build, option
-from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.checkpoints.run_dir import RunDirectory, thinned
 from cs336_basics.playground.texts import check_length, shown_token
 
 if TYPE_CHECKING:
@@ -98,7 +98,9 @@ class Runs:
         return {
             "losses": {kind: _points(rows, kind) for kind in ("train_loss", "val_loss")},
             "seconds": run.seconds(),
-            "samples": [{"name": path.stem, "text": _sample(path)} for path in samples],
+            "samples": [
+                {"name": path.stem, "text": read_start(path, MOST_SAMPLE_BYTES)} for path in samples
+            ],
         }
 
     def generate(self, asked: Mapping[str, Any]) -> Generator[dict[str, Any], None, None]:
@@ -217,9 +219,4 @@ def _logits(loaded: LoadedRun, ids: Sequence[int]) -> torch.Tensor:
 
 def _points(rows: Sequence[Mapping[str, Any]], kind: str) -> list[tuple[int, float]]:
     points = [(row["step"], row[kind]) for row in rows if math.isfinite(row.get(kind, math.nan))]
-    return points[:: -(-len(points) // MOST_POINTS) or 1]
-
-
-def _sample(path: Path) -> str:
-    with open_regular(path) as file:
-        return file.read(MOST_SAMPLE_BYTES).decode("utf-8", "replace")
+    return thinned(points, MOST_POINTS)

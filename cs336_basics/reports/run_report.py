@@ -6,16 +6,15 @@ import math
 import os
 import platform
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from cs336_basics._support.reading import open_regular
-from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics._support.reading import read_start
+from cs336_basics.checkpoints.run_dir import RunDirectory, thinned
 from cs336_basics.formats.run_card import card_of_run
 from cs336_basics.reports.charts import chart
 from cs336_basics.reports.measures import is_part_of_utf8
@@ -33,8 +32,6 @@ _MOST_LISTED = 40
 _MOST_POINTS = 1000
 _LONGEST_SAMPLE = 4000  # bytes
 
-T = TypeVar("T")
-
 
 def run_sections(path: str | os.PathLike[str]) -> list[Section]:
     """Return the sections of a report on a run.
@@ -50,7 +47,7 @@ def run_sections(path: str | os.PathLike[str]) -> list[Section]:
     rows = read_curves(run.path)
     config = load_config(run.config)
     curves = {
-        name: _thinned([(row["step"], row[key]) for row in rows if key in row], _MOST_POINTS)
+        name: thinned([(row["step"], row[key]) for row in rows if key in row], _MOST_POINTS)
         for key, name in (("train_loss", "training loss"), ("val_loss", "validation loss"))
     }
     drawn = chart(curves, title="Loss against step", x="step", y="loss (nats per token)")
@@ -60,7 +57,11 @@ def run_sections(path: str | os.PathLike[str]) -> list[Section]:
     ]
     if samples:
         shown = dict.fromkeys([samples[0], samples[-1]])
-        quotes = (part for sample in shown for part in (f"{sample.stem}:", Quote(_start(sample))))
+        quotes = (
+            part
+            for sample in shown
+            for part in (f"{sample.stem}:", Quote(read_start(sample, _LONGEST_SAMPLE)))
+        )
         sections.append(Section("Samples", list(quotes)))
     if run.newest_checkpoint():
         sections.append(_tokens(run))
@@ -98,17 +99,6 @@ def _facts(run: RunDirectory, config: TrainConfig, rows: Rows) -> list[tuple[str
 
 def _number(row: dict[str, float], key: str) -> str:
     return f"{row[key]:.4f}" if key in row else "–"
-
-
-def _start(file: Path) -> str:
-    with open_regular(file) as opened:
-        return opened.read(_LONGEST_SAMPLE).decode("utf-8", "replace")
-
-
-def _thinned(items: Sequence[T], most: int) -> list[T]:
-    """Return about `most` evenly spaced items or fewer, always including the last."""
-    step = max(1, len(items) // most)
-    return [*items[:-1:step], *items[-1:]]
 
 
 # --------------------------------------------------------------------- under-trained tokens
@@ -187,7 +177,7 @@ def _tokens(run: RunDirectory) -> Section:
     ]
     if counts is None or len(ids) < 2:
         return Section(title, [*blocks, Table(("id", "token", "distance"), rows)])
-    points = [(counts[i] + 1.0, float(distance[i])) for i in _thinned(ids, _MOST_POINTS)]
+    points = [(counts[i] + 1.0, float(distance[i])) for i in thinned(ids, _MOST_POINTS)]
     x = "occurrences in the training text + 1"
     blocks += [
         f"The rank correlation of distance and occurrences in the training text is "

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.checkpoints.run_dir import RunDirectory, thinned
 
 posix_only = pytest.mark.skipif(os.name != "posix", reason="Windows has no such locks")
 
@@ -205,3 +205,14 @@ def test_a_link_in_place_of_a_checkpoint_is_removed_but_not_its_target(tmp_path)
     run.keep_checkpoints(1, lambda step: True, best=0)
     assert [path.name for path in run.checkpoints.iterdir()] == [run.checkpoint(3).name]
     assert (tmp_path / "elsewhere" / "file").exists()
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 9, 10, 11, 25, 1000])
+def test_thinned_items_are_few_and_include_the_last(length):
+    items = list(range(length))
+    found = thinned(items, 10)
+    assert len(found) <= 10
+    assert found[:1] == items[:1]
+    assert found[-1:] == items[-1:]
+    if length <= 10:
+        assert found == items

@@ -71,15 +71,26 @@ class Sampling(Checked):
             logits = logits.masked_fill(~allowed, -math.inf)
         if self.temperature == 0:
             return int(logits.argmax())
-        # Subtracting the maximum first prevents overflow with a tiny temperature.
-        probabilities = softmax((logits - logits.max()) / self.temperature, dim=-1)
+        kept = self.filtered(at_temperature(logits, self.temperature))
+        return int(torch.multinomial(kept, 1, generator=generator))
+
+    def filtered(self, probabilities: Tensor) -> Tensor:
+        """Return a distribution (vocab_size,) with the tokens that the filters drop set to 0.
+
+        The result is not renormalized.
+        """
         if self.top_k is not None:
             probabilities = keep_top_k(probabilities, self.top_k)
             probabilities = probabilities / probabilities.sum()
         probabilities = keep_nucleus(probabilities, self.top_p)
         # Min-p only compares probabilities with each other, so they need not sum to 1.
-        probabilities = keep_likely(probabilities, self.min_p)
-        return int(torch.multinomial(probabilities, 1, generator=generator))
+        return keep_likely(probabilities, self.min_p)
+
+
+def at_temperature(logits: Tensor, temperature: float) -> Tensor:
+    """Return the distribution (vocab_size,) of finite logits at a positive temperature."""
+    # Subtracting the maximum first prevents overflow with a tiny temperature.
+    return softmax((logits - logits.max()) / temperature, dim=-1)
 
 
 def penalize_repetition(logits: Tensor, previous_ids: Sequence[int], penalty: float) -> Tensor:

@@ -19,6 +19,7 @@ from cs336_basics.playground.texts import check_length, shown_token
 if TYPE_CHECKING:
     import torch
 
+    from cs336_basics.generation import Sampling
     from cs336_basics.training.load_run import LoadedRun
 
 MOST_POINTS = 2_000
@@ -108,31 +109,23 @@ class Runs:
         request, loaded = self._model(asked)
         import torch
 
-        from cs336_basics.generation import Sampling
-
-        sampling = Sampling(
-            temperature=request.temperature, top_k=request.top_k, top_p=request.top_p
-        )
         generator = torch.Generator().manual_seed(request.seed)
-        new = loaded.stream(request.text, request.max_new_tokens, sampling, generator=generator)
+        new = loaded.stream(
+            request.text, request.max_new_tokens, _sampling(request), generator=generator
+        )
         for text in new:
             yield {"text": text}
 
     def next_tokens(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Return the likeliest next tokens, and whether the filters keep them."""
         request, loaded = self._model(asked)
-        from cs336_basics.generation.sampling import keep_nucleus, keep_top_k
-        from cs336_basics.model.attention import softmax
+        from cs336_basics.generation.sampling import at_temperature
 
         context = loaded.model.config.context_length
         ids = (loaded.tokenizer.encode(request.text) or [_start_id(loaded)])[-context:]
         logits = _logits(loaded, ids)[-1].double()
-        probabilities = softmax(logits / (request.temperature or 1), dim=-1)
-        kept = probabilities
-        if request.top_k is not None:
-            kept = keep_top_k(kept, request.top_k)
-            kept = kept / kept.sum()
-        kept = keep_nucleus(kept, request.top_p)
+        probabilities = at_temperature(logits, request.temperature or 1)
+        kept = _sampling(request).filtered(probabilities)
         top = probabilities.topk(min(MOST_NEXT, len(probabilities)))
         return {
             "tokens": [
@@ -202,6 +195,12 @@ def _load(path: Path) -> LoadedRun:
     from cs336_basics.training.load_run import load_run
 
     return load_run(path)
+
+
+def _sampling(request: ModelRequest) -> Sampling:
+    from cs336_basics.generation import Sampling
+
+    return Sampling(temperature=request.temperature, top_k=request.top_k, top_p=request.top_p)
 
 
 def _start_id(loaded: LoadedRun) -> int:

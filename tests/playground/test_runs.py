@@ -94,3 +94,9 @@ def test_wrong_requests_are_errors(tmp_path, runs):
             next(runs.generate(wrong))
     with pytest.raises(FileNotFoundError, match="not a run directory"):
         Runs([tmp_path])
+
+
+@pytest.mark.parametrize("temperature", [1e-320, 1e-30, 1e300])
+def test_extreme_temperatures_give_finite_probabilities(runs, temperature):
+    tokens = runs.next_tokens({"text": TEXT, "temperature": temperature})["tokens"]
+    assert all(0 <= token["probability"] <= 1 for token in tokens)

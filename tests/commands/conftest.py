@@ -6,6 +6,8 @@ import pytest
 
 from tests.commands.small_run import TINY
 from tests.data.datasets.web_server import server  # noqa: F401 -- a fixture
+from tests.pretokenization.reading.test_documents import TEXTS, plain
+from tests.tokenizer.examples import small_tokenizer
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -37,3 +39,13 @@ def threads():
     yield
     if torch:
         torch.set_num_threads(before)
+
+
+@pytest.fixture
+def work(tmp_path, monkeypatch):
+    """Enter a new directory with the tokenizers a and b and the corpus text.txt."""
+    monkeypatch.chdir(tmp_path)
+    small_tokenizer().save("a")
+    small_tokenizer(pattern="cl100k").save("b")
+    plain(tmp_path, TEXTS)
+    return tmp_path

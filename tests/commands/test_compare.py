@@ -12,15 +12,6 @@ from tests.tokenizer.examples import END, small_tokenizer
 compare = command("compare")
 
 
-@pytest.fixture
-def work(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    small_tokenizer().save("a")
-    small_tokenizer(pattern="cl100k").save("b")
-    plain(tmp_path, TEXTS)
-    return tmp_path
-
-
 def test_the_table_has_every_tokenizer_on_every_corpus(work, capsys):
     plain(work, TEXTS[:3], "few.txt.gz")
     words = ["--tokenizer", "a", "b", "--input", "text.txt", "few.txt.gz", "--gigabytes", "2.5"]

@@ -8,20 +8,10 @@ import pytest
 from cs336_basics.__main__ import main
 from tests.commands.small_run import command
 from tests.pretokenization.reading.test_documents import TEXTS, plain
-from tests.tokenizer.examples import small_tokenizer
 
 report = command("report")
 
 TOKENIZERS = ["--tokenizer", "a", "b", "--input", "text.txt"]
-
-
-@pytest.fixture
-def work(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    small_tokenizer().save("a")
-    small_tokenizer(pattern="cl100k").save("b")
-    plain(tmp_path, TEXTS)
-    return tmp_path
 
 
 def test_html_and_markdown_are_written(work, capsys):

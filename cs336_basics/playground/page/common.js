@@ -101,24 +101,35 @@ export function tokenElement(parts, index, { special, breaks } = {}) {
 export const number = (value, digits = 0) => value.toLocaleString("en", {
   minimumFractionDigits: digits, maximumFractionDigits: digits });
 
-/** Make the buttons and the slider of a view go through steps. */
+/** Buttons and a slider that go through the steps of a view. */
 export class Steps {
   constructor(section, show) {
     this.show = show;
-    this.range = $("input[name=step]", section);
-    this.output = $("output", section);
-    this.playButton = $("[data-go=play]", section);
     this.timer = null;
-    const moves = { first: () => 0, back: () => this.now - 1, forward: () => this.now + 1,
-      last: () => this.last };
-    for (const [name, move] of Object.entries(moves)) {
-      $(`[data-go=${name}]`, section).addEventListener("click", () => {
-        this.pause();
-        this.go(move());
-      });
-    }
-    this.playButton.addEventListener("click", () => (this.timer ? this.pause() : this.play()));
+    const button = (name, text, label, act) => {
+      const element = make("button", { type: "button", "data-go": name, "aria-label": label }, text);
+      element.addEventListener("click", act);
+      return element;
+    };
+    const move = (name, text, label, to) => button(name, text, label, () => {
+      this.pause();
+      this.go(to());
+    });
+    const place = $(".steps", section);
+    this.range = make("input", { type: "range", name: "step", min: 0, max: 0, value: 0 });
     this.range.addEventListener("input", () => this.go(this.now));
+    this.output = make("output");
+    this.playButton = button("play", "Play", "Play or pause",
+      () => (this.timer ? this.pause() : this.play()));
+    place.append(
+      move("first", "|◀", "First step", () => 0),
+      move("back", "◀", "Step back", () => this.now - 1),
+      this.playButton,
+      move("forward", "▶", "Step forward", () => this.now + 1),
+      move("last", "▶|", "Last step", () => this.last),
+      make("label", {}, `${place.dataset.label} `, this.range),
+      this.output,
+    );
   }
   get now() { return Number(this.range.value); }
   get last() { return Number(this.range.max); }

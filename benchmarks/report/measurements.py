@@ -42,7 +42,7 @@ FILE = RESULTS / "measurements.json"
 COMPARISONS = (
     "merging",  # the merge loop alone: counted words in, merges out; unit merges
     "end-to-end",  # the file in, the vocabulary out, counted as when the stage was new; unit MB
-    "shipped",  # the same, counted natively, as every trainer does by default
+    "shipped",  # the same, counted natively, as every trainer does by default; and other libraries
     "counting",  # the file in, counted words out; unit MB
     "encoding",  # text in, ids out; unit MB
     "decoding",  # ids in, text out; unit MB

@@ -204,7 +204,7 @@ def finish(axes, xlabel, xticks=None):
 
 
 PLOTS = {
-    "summary": bars("end-to-end", last_task, in_seconds=True),
+    "summary": bars("shipped", last_task, in_seconds=True),
     "merging": bars("merging", whole_tasks, in_seconds=True),
     "counting": bars("counting", largest_tasks, in_seconds=False),
     "encoding": bars("encoding", largest_tasks, in_seconds=False),

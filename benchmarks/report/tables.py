@@ -310,34 +310,27 @@ def printed_phases(rows):
 def end_to_end(rows):
     """Times from file to vocabulary, counted as when the stage was new and as shipped."""
     counted, shipped = of_comparison(rows, "end-to-end"), of_comparison(rows, "shipped")
-    wanted = whole_tasks(counted)
+    wanted = whole_tasks(shipped)
     lines = []
     for corpus, num_bytes in dict.fromkeys(task[:2] for task in wanted):
         columns, header = [], ["stage"]
         for task in (t for t in wanted if t[:2] == (corpus, num_bytes)):
-            own, fast = at(counted, task), at(shipped, task)
-            peers = {stage: row for stage, row in own.items() if row.is_peer}
-            if not fast:  # measured before the two were distinguished
-                columns.append(own)
-                header.append(f"{task[2]:,} tokens, counted as originally")
-                continue
-            columns += [{s: r for s, r in own.items() if s not in peers}, fast | peers]
+            columns += [at(counted, task), at(shipped, task)]
             header += [f"{task[2]:,} tokens, counted as originally", f"{task[2]:,}, as shipped"]
         body = []
-        for stage in dict.fromkeys(stage for column in columns for stage in column):
-            found = [column.get(stage) for column in columns]
-            is_peer = any(row.is_peer for row in found if row)
-            body.append([stage + (" (peer)" if is_peer else "")])
-            for row, column in zip(found, columns, strict=True):
+        for stage, shipped_row in columns[1].items():
+            body.append([stage + (" (peer)" if shipped_row.is_peer else "")])
+            for column in columns:
+                row = column.get(stage)
                 body[-1].append(seconds_and_gain(row, before(column, stage)) if row else "")
         lines += [f"**{text_name(corpus, num_bytes)}**", "", *markdown(header, body)]
     return lines
 
 
 def summary(rows):
-    """Training and encoding, with other libraries, on the first and the last completed task."""
+    """Training and encoding, with other libraries, on the first and the last task."""
     columns = []
-    for comparison, wanted in (("end-to-end", completed_tasks), ("encoding", largest_tasks)):
+    for comparison, wanted in (("shipped", whole_tasks), ("encoding", largest_tasks)):
         found = of_comparison(rows, comparison)
         all_tasks = wanted(found)
         for corpus, num_bytes, vocab_size in dict.fromkeys(all_tasks[:1] + all_tasks[-1:]):
@@ -346,7 +339,7 @@ def summary(rows):
             ours = {row.stage: row for row in column.values() if not row.is_peer}
             if comparison == "encoding" and ours:
                 ours = {STAGES[0]: next(iter(ours.values())), STAGES[-1]: [*ours.values()][-1]}
-            title = "train" if comparison == "end-to-end" else "encode"
+            title = "train" if comparison == "shipped" else "encode"
             name = f"{text_name(corpus, num_bytes)}, {vocab_size:,} tokens"
             columns.append((f"{title}: {name}", ours | peers))
     found_names = dict.fromkeys(name for _, cells in columns for name in cells)
@@ -356,14 +349,6 @@ def summary(rows):
         for name in names
     ]
     return markdown(["", *(title for title, _ in columns)], body) if columns else []
-
-
-def completed_tasks(found):
-    """Return the tasks from `whole_tasks` that every stage completed."""
-    return [
-        task for task in whole_tasks(found)
-        if not any(row.is_extrapolated for row in at(found, task).values())
-    ]  # fmt: skip
 
 
 def short_text(row):

@@ -11,14 +11,13 @@ WIDTH = 100
 def lines_of(rows):
     """Return the lines of all tables, each at most WIDTH characters long."""
     lines = []
-    trained = of_comparison(rows, "end-to-end")
+    trained = of_comparison(rows, "shipped")
     for task in tables.tasks(trained):
         corpus, num_bytes, vocab_size = task
         name = f"{tables.text_name(corpus, num_bytes)}, {vocab_size:,} tokens"
         lines += section(f"training, {name}")
         merging = at(of_comparison(rows, "merging"), task)
-        shipped = at(of_comparison(rows, "shipped"), task)
-        lines += training(at(trained, task), merging, shipped)
+        lines += training(at(trained, task), merging)
     for comparison in ("counting", "encoding", "decoding"):
         found = of_comparison(rows, comparison)
         for task in tables.tasks(found):
@@ -33,13 +32,12 @@ def section(title):
     return ["", f" {title} ".center(WIDTH, "-")]
 
 
-def training(found, merging, shipped):
+def training(found, merging):
     """Return the lines for a task: times, rates, gains, phases, memory. Other libraries are last.
 
     Args:
-        found: Stage -> row from file to vocabulary, counted as when the stage was new.
+        found: Stage -> row from file to vocabulary, counted natively.
         merging: Stage -> row of the merge loop.
-        shipped: Stage -> row from file to vocabulary, counted natively.
     """
     first = next(iter(found.values()))
     header = ["", "time", "merges/s", "×before", "×first", *tables.PHASES.values(), "MB"]
@@ -54,13 +52,8 @@ def training(found, merging, shipped):
             ]
         body.append([*cells, *tables.shares_texts(row, tables.PHASES), tables.megabytes(row)])
         rounds.setdefault(len(row.seconds), []).append(stage)
-    lines = plain(header, body)
-    if shipped:
-        times = ", ".join(f"{stage} {median_text(row)}" for stage, row in shipped.items())
-        lines += wrapped("counted natively, as the library does: " + times)
-    return lines + wrapped(
-        "; ".join(f"{n} round{'s' * (n > 1)}: {', '.join(names)}" for n, names in rounds.items())
-    )
+    rounds = [f"{n} round{'s' * (n > 1)}: {', '.join(names)}" for n, names in rounds.items()]
+    return plain(header, body) + textwrap.wrap("; ".join(rounds), WIDTH)
 
 
 def rates(found):
@@ -75,8 +68,3 @@ def rates(found):
             ]  # fmt: skip
         body.append([stage, median_text(row), f"{three_digits(row.rate)} {row.unit}/s", *gains])
     return plain(["", "time", "rate", "×before", "×first"], body)
-
-
-def wrapped(text):
-    """Return the lines of a text, broken at spaces."""
-    return textwrap.wrap(text, WIDTH)

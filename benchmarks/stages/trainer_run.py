@@ -69,11 +69,16 @@ class Watch:
     def advance(self, num_merges):
         number = len(self.learned)
         is_late = time.perf_counter() - self.start > self.max_seconds and number >= FEWEST_MERGES
-        if number == self.due[0] or is_late:
+        if number in self.due or is_late:
             self.add_checkpoint()
-            self.due = [merges for merges in self.due if merges > number]
-        if is_late or not self.due:
+        if is_late:
             raise Stop
+
+    def end(self):
+        """Record the end of a run that was not stopped, including the time of its vocabulary."""
+        if self.checkpoints and self.checkpoints[-1][0] == len(self.learned):
+            self.checkpoints.pop()
+        self.add_checkpoint()
 
     def add_checkpoint(self):
         number = len(self.learned)
@@ -113,8 +118,7 @@ def learn(stage, word_counts, targets, work, max_seconds=1e9, omit=()):
     trainer = watched(stage, watch)
     with contextlib.suppress(Stop):
         trainer.train_from_counts(word_counts, vocab_size, [EOT])
-    if not watch.checkpoints or watch.checkpoints[-1][0] < len(watch.learned):  # no pair was left
-        watch.add_checkpoint()
+        watch.end()
     return watch.checkpoints, watch.learned
 
 

@@ -18,9 +18,8 @@ def test_a_training_is_one_table_with_peers_below():
         phases = {phase: [s / 6 for s in seconds] for phase in tables.PHASES}
         options = {"peak_memory": 151_000_000, "measured": None if index else 900}
         rows.append(row("merging", stage, seconds, **options))
-        rows.append(row("end-to-end", stage, seconds, 7.7, "MB", phases=phases, **options))
-        rows.append(row("shipped", stage, seconds, 7.7, "MB"))
-    rows.append(row("end-to-end", "tokenizers", [1.8] * 3, 7.7, "MB", is_peer=True))
+        rows.append(row("shipped", stage, seconds, 7.7, "MB", phases=phases, **options))
+    rows.append(row("shipped", "tokenizers", [1.8] * 3, 7.7, "MB", is_peer=True))
     rows.append(Measurement("counting", *TASK[:2], None, "regex", [0.6], 7.7, "MB"))
     lines = terminal.lines_of(rows)
     assert max(map(len, lines)) <= terminal.WIDTH

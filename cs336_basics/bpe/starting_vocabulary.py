@@ -10,6 +10,7 @@ its parts.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -141,13 +142,13 @@ class StartingVocabulary:
         special = {token.encode(): token for token in special_tokens}
         known = set(self.tokens.values())
         made = list(map(b"".join, merges))
-        for token in special.keys() & set(made):
+        for token in filter(special.__contains__, made):
             # This happens only if the special tokens were not cut out of the counted text.
             raise ValueError(
                 f"the merges make the special token {special[token]!r}, which is part of a word; "
                 "count the words with the same special_tokens"
             )
-        again = [token for token in made if token in known]
+        again = list(filter(known.__contains__, made))
         if again:
             warn(
                 f"{len(again):,} new merges make tokens that the vocabulary already contains, such "
@@ -156,7 +157,7 @@ class StartingVocabulary:
         if self._ranks:
             merges = [merge for merge in merges if merge not in self._ranks]
         tokens = dict(self.tokens)
-        new = [token for token in (*special, *made) if token not in known]
+        new = itertools.filterfalse(known.__contains__, [*special, *made])
         tokens.update(enumerate(new, self.num_ids))
         return tokens, [*self.merges, *merges]
 

@@ -1,4 +1,4 @@
-"""`python -m cs336_basics COMMAND`, or `cs336 COMMAND`. Without a command, list the commands."""
+"""Run `python -m cs336_basics COMMAND` or `cs336 COMMAND`. Without COMMAND, list all commands."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def _run(name: str, words: list[str]) -> int:
 
 
 def _answer(word: str) -> int:
-    """Handle a command line that starts with an option.
+    """Handle a command line whose first word is not a command.
 
     Raises:
-        ValueError: If the word is not a known option.
+        ValueError: If the word is not a known option either.
     """
     if word in ("-h", "--help"):
         say(list_of_commands())
@@ -49,7 +49,7 @@ def _answer(word: str) -> int:
 
 
 def _build() -> str:
-    """Return the kind of build, for the version. Without extensions, everything works slowly."""
+    """Describe the build for `--version`. Without the extensions, everything works but is slow."""
     from cs336_basics.bpe import TRAINERS
     from cs336_basics.bpe.unbuilt import is_built
 

@@ -1,6 +1,6 @@
 """Atomic files and directories: write under a temporary name, sync, then rename.
 
-Even after a crash, the path has either its old content or the complete new content. The temporary
+Even after a crash, the file has either its old content or the complete new content. The temporary
 name is `.NAME.PID-RANDOM.tmp` in the same directory. The next writer of NAME removes the temporary
 files of processes that are no longer running. If two machines or containers write the same name in
 a shared directory at the same time, one may remove the other's temporary file, and the other write
@@ -23,12 +23,14 @@ from typing import IO, Any
 
 _BLOCK = 1 << 20
 _LONGEST_NAME = 200
-"""Maximum length of NAME in a temporary name, in bytes. Most systems limit file names to 255."""
+"""Maximum length of NAME in a temporary name, in bytes. Most systems limit file names to
+255 bytes."""
 NO_SPACE = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 """Error numbers for a full disk, an exceeded file size limit and an exceeded quota."""
 
 _being_written: set[str] = set()
-"""Temporary names in use by this process. Other names with its PID are from a killed process."""
+"""Temporary names in use by this process. Other names with this PID were left by a killed
+process."""
 
 
 @contextlib.contextmanager
@@ -99,7 +101,7 @@ def new_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
                 f"{os.fspath(path)} exists and is not empty; choose a new directory"
             )
         if target == Path.cwd():  # this process would stay in the replaced directory
-            raise FileExistsError(f"{os.fspath(path)} is the current directory; choose a new one")
+            raise FileExistsError(f"{os.fspath(path)} is the current directory; choose another")
     target.parent.mkdir(parents=True, exist_ok=True)
     with _temporary_name(target) as temporary:
         temporary.mkdir()
@@ -164,7 +166,7 @@ def _check_is_in_directory(path: str | os.PathLike[str]) -> None:
 
 @contextlib.contextmanager
 def _temporary_name(target: Path, size: int | None = None) -> Iterator[Path]:
-    """Yield a unique temporary name next to `target`. Afterwards, remove the file if it exists."""
+    """Yield a unique temporary name next to `target`. Afterwards, remove any file of that name."""
     name = target.name
     if len(os.fsencode(name)) > _LONGEST_NAME:
         name = hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
@@ -203,7 +205,7 @@ def full_disk_names(
         number, reason = error.errno, error.strerror or ""
         if re.fullmatch(r"\d+ requested and \d+ written", str(error)):  # NumPy omits the reason
             number, reason = errno.ENOSPC, os.strerror(errno.ENOSPC)
-        # The error already names the file. open() needs a free directory entry, not free bytes.
+        # An error with a file name is from open(), which needs a directory entry, not free bytes.
         if error.filename is not None or number not in NO_SPACE:
             raise
         with contextlib.suppress(OSError):

@@ -39,7 +39,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     import difflib  # needed only for errors
 
     known = list(known)
-    # Users often omit the section (d_model) or part of the name (learning_rate).
+    # Users often write d_model for model.d_model, or learning_rate for max_learning_rate.
     last = name.lstrip("-").split(".")[-1]
     near = [other for other in known if other.lstrip("-").split(".")[-1] == last]
     near = near or difflib.get_close_matches(name, known, n=1, cutoff=0.75)

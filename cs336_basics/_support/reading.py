@@ -90,7 +90,7 @@ def parse_json(content: bytes, path: str | os.PathLike[str], object_pairs_hook: 
 
 
 def unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the items of a JSON object as a dict. Use it as `object_pairs_hook`.
+    """Return the items of a JSON object as a dict. Use this function as `object_pairs_hook`.
 
     Raises:
         ValueError: If a key occurs twice. By default, Python's parser keeps the last value.
@@ -119,7 +119,7 @@ def read_json_object(path: Path, longest: int) -> dict[str, Any]:
     with open_regular(path) as file:
         content = file.read(longest + 1)
     if len(content) > longest:
-        raise ValueError(f"{path}: longer than {longest:,} bytes")
+        raise ValueError(f"{path} must have at most {longest:,} bytes")
     found = parse_json(content, path)
     if not isinstance(found, dict):
         raise ValueError(f"{path}: must contain a JSON object, got {type(found).__name__}")
@@ -167,7 +167,7 @@ def read_array_header(
 
 def _parse_array_header(file: BinaryIO) -> tuple[np.dtype[Any], tuple[int, ...]]:
     version = np.lib.format.read_magic(file)
-    if version != (1, 0):  # others are for long headers or records
+    if version != (1, 0):  # later versions are for long headers
         raise ValueError(f"unsupported format version {version[0]}.{version[1]}")
     shape, _, dtype = np.lib.format.read_array_header_1_0(file)
     if not all(type(length) is int for length in shape):

@@ -1,6 +1,6 @@
 """Warnings that point to the line that called the library.
 
-A fixed `stacklevel` does not work, because callers reach a warning at different depths.
+A fixed `stacklevel` does not work, because the depth of the call stack varies.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def train_bpe(
     Args:
         input_path: File, glob such as `"data/*.txt"`, list of files and globs, or Corpus, which
             also names the field or column that contains the text. Files may be UTF-8 text, JSON
-            lines or Parquet, compressed or not.
+            Lines or Parquet, compressed or not.
         vocab_size: Total number of bytes (256), special tokens and merges.
         special_tokens: Tokens to cut out of the text before counting.
         trainer: A name in TRAINERS. All trainers learn the same merges. Defaults to the fastest

@@ -51,7 +51,8 @@ class BPE_Trainer:
         tie_break: Order of equally frequent pairs. `"lexicographic"` merges the largest
             `(bytes, bytes)` first, as in CS336. `"huggingface"` follows `tokenizers`.
         trace: Callback invoked with a MergeTrace for each merge, in order, once the next merge is
-            found or training ends; see `trace_file`. Its time is excluded from the timings.
+            found or training ends; see `trace_file`. The timings exclude the time
+            of the callback.
         continue_from: `(vocab, merges)` of a trained or imported vocabulary to continue. Its merges
             are applied to the words first. Use the same split pattern. If the tie rule is also the
             same, continuing on the same text equals a single training run.
@@ -119,7 +120,7 @@ class BPE_Trainer:
 
         Args:
             input_path: File, glob such as `"data/*.txt"`, list of files and globs, or Corpus. Files
-                may be UTF-8 text, JSON lines or Parquet, compressed or not.
+                may be UTF-8 text, JSON Lines or Parquet, compressed or not.
             vocab_size: Total number of bytes (256), special tokens and merges. For a continued
                 vocabulary, the highest new id plus one.
             special_tokens: Tokens to cut out of the text. They are not counted, and no merge

@@ -86,7 +86,7 @@ class _Moment(NamedTuple):
 
 
 def _moment(stage: str, word_counts: Mapping[bytes, int], num_merges: int) -> _Moment:
-    """Run a Python trainer for `num_merges` merges, until it has found the next pair."""
+    """Return the state of a Python trainer after `num_merges` merges, with the next pair."""
     num_bytes = sum(map(len, word_counts))
     if not num_bytes:
         raise ValueError("words must not be empty; try 'low lower widest'")

@@ -1,4 +1,4 @@
-"""min_frequency, max_token_length and tie_break for Python trainers.
+"""The options min_frequency, max_token_length and tie_break of the Python trainers.
 
 The trainers contain only the algorithm, and these functions wrap its steps. Compiled trainers
 implement the options in their merge loops.
@@ -17,7 +17,7 @@ TIE_BREAKS = ("lexicographic", "huggingface")
 
 
 def apply_options(loop: Any) -> None:
-    """Wrap a trainer's steps to apply its options. Pass a copy to use for one training run."""
+    """Wrap a trainer's steps to apply its options. Pass a new copy for each training run."""
     if loop.max_token_length is not None:
         loop.pairs = functools.partial(_short_pairs, loop.max_token_length)
     if loop.min_frequency > 1:
@@ -36,7 +36,7 @@ def _short_pairs(limit: int, symbols: Symbols) -> Iterator[Pair]:
 def _frequent(
     find_best: Callable[[dict[Pair, int]], Pair | None], least: int, pair_counts: dict[Pair, int]
 ) -> Pair | None:
-    """Return the best pair if it occurs at least `least` times."""
+    """Return the best pair, or None if it occurs fewer than `least` times."""
     best = find_best(pair_counts)
     return best if best is not None and pair_counts[best] >= least else None
 

@@ -66,11 +66,11 @@ class StartingVocabulary:
         return merge_by_rank(symbols, self._ranks) if self._ranks else symbols
 
     def merge_ids(self) -> npt.NDArray[np.uint32]:
-        """Return the merges by rank for compiled code.
+        """Return the merges, ordered by rank, as an array for compiled code.
 
         Returns:
             Array of shape (num_merges, 3) and dtype uint32: left, right and merged token, as
-            indices into `symbols`. A merge is omitted if no merge makes one of its tokens.
+            indices into `symbols`. A merge is omitted if one of its parts is not in `symbols`.
         """
         index = {symbol: i for i, symbol in enumerate(self.symbols)}
         rows = [

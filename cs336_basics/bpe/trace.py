@@ -1,8 +1,8 @@
 """Traces: the time and the work of each merge in a training run.
 
 A trainer calls `BPE_Trainer.trace` with a MergeTrace for each merge. `trace_file` writes them to a
-file. All stages have the same columns, so you can compare them. Columns that do not apply to a
-stage are 0: `naive` has no heap, and `native` does not know which word a position belongs to.
+file. All trainers write the same columns, so you can compare them. Columns that do not apply to a
+trainer are 0: `naive` has no heap, and `native` does not know which word a position belongs to.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ class Work(NamedTuple):
     """Amount of data that a merge reads and changes."""
 
     occurrences: int = 0
-    """Merged occurrences of the pair in the distinct words. All stages report the same number."""
+    """Merged occurrences of the pair in the distinct words. All trainers report the same number."""
     words: int = 0
     """Words read. Always 0 in `native`."""
     positions: int = 0
     """Symbols in these words. In `memoryview` and `native`, entries read from the list of the
     pair's occurrences, including stale ones in `native`."""
     pairs_searched: int = 0
-    """Pairs compared to find the maximum. Always 0 in stages with a heap."""
+    """Pairs compared to find the maximum. Always 0 in trainers with a heap."""
     pairs_updated: int = 0
     """Additions to and subtractions from pair counts."""
     heap_entries: int = 0

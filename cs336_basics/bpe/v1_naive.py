@@ -3,7 +3,7 @@
 This is the definition of BPE. Every other version must learn exactly these merges.
 
 Cost per merge: the total length of the distinct words. Main drawback: a merge changes only a
-handful of words, but all of them are counted again.
+handful of words, but every word is counted again.
 """
 
 from __future__ import annotations

@@ -284,7 +284,7 @@ cdef class MergeLoop:
         cdef position_t position, second, before, after
         cdef int32_t word = NONE
         cdef Py_ssize_t num_occurrences = 0, num_words = 0, num_beside = 0
-        # Removing a position advances the head of the list. In "aaa", one merge removes two.
+        # Removing a position advances the head of the list. In "aaa", one merge removes both.
         while self.pair_head[pair] != NONE:
             position = self.pair_head[pair]
             second = self.next_position[position]

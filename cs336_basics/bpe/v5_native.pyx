@@ -168,7 +168,7 @@ class NativeTrainer(BPE_Trainer):
 
 
 def merge_state(word_counts, num_merges):
-    """Return the state of the merge loop after merging a WordCounts, for `explain`.
+    """Return the state of the merge loop after `num_merges` merges of the words, for `explain`.
 
     Returns:
         threshold: Minimum count of stored pairs.

@@ -20,7 +20,7 @@ PROGRAM = "cs336"
 """Name of the console script. Error messages start with it."""
 
 INVOCATION = "python -m cs336_basics"
-"""Works whether or not the console script is installed, so examples and messages use it."""
+"""Start of the command lines in examples and messages. It works without the console script."""
 
 COMMANDS = {
     "datasets": "list the datasets, their licences and local files",
@@ -30,7 +30,7 @@ COMMANDS = {
     "compare": "compare tokenizers: bytes per token, speed, longest tokens",
     "report": "write a page that compares tokenizers or shows a run",
     "tokenize": "show the tokens of a text in color, their ids, counts or merges",
-    "playground": "look at tokens, merges and trainings on a page in your browser",
+    "playground": "explore tokens, merges and training on a page in your browser",
     "tokens": "count how often each token occurs in text",
     "prune": "shrink a tokenizer to the tokens most frequent in a text",
     "encode": "encode text into a token file",

@@ -55,21 +55,21 @@ Any other exception is a bug in the library, so its traceback is shown.
 """
 
 _PACKAGES = {"yaml": "pyyaml"} | dict.fromkeys(("torch", "safetensors"), "'cs336-basics[torch]'")
-"""Maps modules to packages with a different name."""
+"""Mapping from modules to packages with a different name."""
 
 LONGEST_MESSAGE = 2000
 """Maximum length of a printed error or warning. Longer ones are shortened in the middle."""
 
 
 class OutputEnded(Exception):  # noqa: N818 -- `... | head` is not an error
-    """Standard output can no longer be written."""
+    """Standard output can no longer be written to."""
 
 
 shown_names: dict[str, str] = {}
-"""Maps a temporary file to the name that messages show for it."""
+"""Mapping from temporary files to the names that messages show for them."""
 
 _output_errors: list[OSError] = []
-"""Unreported errors from writing standard output, other than a broken pipe."""
+"""Unreported errors from writing to standard output, other than a broken pipe."""
 
 
 def guarded(name: str, work: Callable[[], int]) -> int:
@@ -85,7 +85,7 @@ def guarded(name: str, work: Callable[[], int]) -> int:
     with _warnings_as_lines(name):
         status = _status_of_work(name, work)
     if _output_errors:
-        complain(f"{name}: error: cannot write standard output: {_output_errors.pop().strerror}")
+        complain(f"{name}: error: cannot write to standard output: {_output_errors.pop().strerror}")
         return status or 1
     return status
 
@@ -197,7 +197,7 @@ def replace_unencodable_output() -> None:
 def say(text: str) -> None:
     """Print a line on standard output and flush it, so that log files show current progress.
 
-    Does nothing once standard output cannot be written.
+    Do nothing once standard output cannot be written to.
     """
     _write(f"{text}\n")
 
@@ -206,14 +206,14 @@ def show(text: str | bytes) -> None:
     """Print text or raw bytes on standard output, without a newline, and flush.
 
     Raises:
-        OutputEnded: If standard output can no longer be written.
+        OutputEnded: If standard output can no longer be written to.
     """
     if not _write(text):
         raise OutputEnded
 
 
 def complain(text: str) -> None:
-    """Print a line on standard error. Do nothing if it cannot be written."""
+    """Print a line on standard error. Do nothing if it cannot be written to."""
     for path, name in shown_names.items():
         text = text.replace(path, name)
     try:
@@ -223,7 +223,7 @@ def complain(text: str) -> None:
 
 
 def silence(stream: TextIO) -> None:
-    """Discard the buffer of a stream that cannot be written, and all later output to it."""
+    """Discard the buffer of a stream that cannot be written to, and all later output to it."""
     sink = os.open(os.devnull, os.O_WRONLY)
     os.dup2(sink, stream.fileno())
     os.close(sink)

@@ -36,7 +36,7 @@ def saved_stdin() -> str:
     with open(path, "wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
         if not file.tell():
-            raise ValueError("standard input is empty: pipe text into the command")
+            raise ValueError("standard input is empty; pipe text into the command")
     return path
 
 

@@ -1,4 +1,4 @@
-"""Run training for the `train` command. Imports torch."""
+"""Run training for the `train` command. This module imports torch."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class RunOptions(Checked):
         rare=True,
     )
     schedule: Literal["continue", "extend"] = option(
-        "with --resume and a new --max-steps: keep the end of the learning rate schedule, or "
+        "with --resume and a new --max-steps: keep the end of the learning-rate schedule, or "
         "move it to the new last step",
         "continue",
         rare=True,
@@ -94,7 +94,7 @@ class CommandLine:
     given: Sequence[str] = ()
     """Configuration fields given on the command line, such as "model.d_model"."""
     origins: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Maps each field whose value is not the default to the source of the value."""
+    """Mapping from each field whose value is not the default to the source of the value."""
     note: str | None = None
     """How the schedule continues, for a run resumed with a different max_steps."""
 

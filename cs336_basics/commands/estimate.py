@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class Options(RunOptions):
-    """Estimate the memory and time of a training run. Takes the same options as train.
+    """Estimate the memory and time of a training run, with the same options as train.
 
     Memory and FLOPs are computed. Then four steps are measured in another process.
     """

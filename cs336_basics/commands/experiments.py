@@ -19,8 +19,8 @@ from cs336_basics.experiments.plan import SCALES
 class Options(Checked):
     """Run the course's experiments and write a report with learning curves.
 
-    They cover learning rates, batch sizes and ablations. To continue after an interruption, repeat
-    the command. The report covers the runs finished so far.
+    The experiments cover learning rates, batch sizes and ablations. To continue after an
+    interruption, repeat the command. The report covers the runs finished so far.
     """
 
     scale: Annotated[str, one_of(SCALES)] = option(

@@ -63,7 +63,7 @@ class Options(Checked):
 
 
 def export(options: Options) -> None:
-    """Convert, load the result in the target runtime, and print how the outputs compare."""
+    """Convert the input, load the result in the target runtime, and print the comparison."""
     if (options.tokenizer is None) == (options.run is None):
         raise UsageError("give either --tokenizer DIR or --run DIR")
     formats = TOKENIZER_FORMATS if options.run is None else MODEL_FORMATS

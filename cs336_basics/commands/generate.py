@@ -112,7 +112,7 @@ def _converse(continuation: Callable[[str], Iterator[str]]) -> None:
     with contextlib.suppress(ImportError):  # not on Windows
         import readline  # noqa: F401 -- adds line editing and history to `input`
     if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(errors="surrogateescape")  # invalid UTF-8 fails one prompt only
+        sys.stdin.reconfigure(errors="surrogateescape")  # invalid UTF-8 fails only one prompt
     on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if on_terminal:  # piped output contains only the texts
         say("Enter one prompt per line. Ctrl-C stops a text, Ctrl-D exits.")

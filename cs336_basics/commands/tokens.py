@@ -16,7 +16,7 @@ from cs336_basics.commands._outputs import check_output
 class Options(EncodingOptions):
     """Count how often each token occurs in a text.
 
-    Prints the most frequent tokens and the unused ones. A model cannot learn unused tokens.
+    The most frequent tokens and the unused tokens are printed. A model cannot learn unused tokens.
     """
 
     output: str | None = option(

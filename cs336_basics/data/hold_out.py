@@ -35,7 +35,7 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class Window:
-    """The range of offsets where a sequence may be cut, and the preferred one, `target`.
+    """The range of offsets where a sequence may be cut, and the preferred offset, `target`.
 
     Offsets count bytes, rows or tokens.
     """

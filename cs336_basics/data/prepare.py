@@ -66,7 +66,7 @@ def prepare_data(
     Args:
         sources: The inputs, from `check_sources`.
         run: Run directory for the files.
-        progress: Show progress bars on a terminal.
+        progress: Whether to show progress bars on a terminal.
         report: Callback invoked with a line for each stage.
 
     Raises:

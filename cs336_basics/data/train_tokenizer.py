@@ -53,7 +53,7 @@ def train_tokenizer(
         save_counts: File to write the sum of all counts to. An existing file is replaced.
         ray: Address of the Ray cluster to count with, as in `count_words_ray`. Defaults to
             counting without Ray.
-        overwrite: Replace an existing tokenizer in `directory`.
+        overwrite: Whether to replace an existing tokenizer in `directory`.
 
     Returns:
         `(vocab, merges)`, as `BPE_Trainer.train` returns them.
@@ -61,8 +61,8 @@ def train_tokenizer(
     Raises:
         FileExistsError: If `directory` contains a tokenizer and `overwrite` is False.
         NotADirectoryError: If `directory` is a file.
-        ValueError, OSError: As for `BPE_Trainer.train`, or if counts were made with a different
-            pattern or different special tokens.
+        ValueError, OSError: See `BPE_Trainer.train`. A ValueError is also raised if counts were
+            made with a different pattern or different special tokens.
     """
     output = Path(directory)
     if output.exists() and not output.is_dir():

@@ -11,7 +11,7 @@ from typing import Any
 from cs336_basics.training.config import TrainConfig
 
 Values = Mapping[str, Any]
-"""Maps dotted names to configuration values, such as `{"model.norm": "none"}`."""
+"""Mapping from dotted names to configuration values, such as `{"model.norm": "none"}`."""
 
 
 @dataclass(frozen=True)

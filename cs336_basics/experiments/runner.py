@@ -107,7 +107,7 @@ def run_one(directory: Path, config: TrainConfig) -> None:
 
     Raises:
         ValueError, RuntimeError, MemoryError: If the run cannot start or continue. The message
-            starts with its directory.
+            starts with the run's directory.
         TrainingInterrupted: After Ctrl-C or SIGTERM. The run has been saved.
     """
     run = RunDirectory(directory)

@@ -30,7 +30,7 @@ def strings_to_tokens(list strings, const uint16_t[::1] byte_of_code):
 
 
 def merges_of_strings(list pairs, const uint16_t[::1] byte_of_code):
-    """Return the same as `byte_strings.merges_of_strings`."""
+    """Return the same as `byte_strings.merges_of_strings`, or None if a merge is invalid."""
     cdef list merges = []
     for pair in pairs:
         if type(pair) is str:
@@ -54,7 +54,7 @@ def merges_of_strings(list pairs, const uint16_t[::1] byte_of_code):
 
 
 def merges_of_lines(str text, const uint16_t[::1] byte_of_code):
-    """Return `merges_of_strings` for the lines of a text, without making the lines."""
+    """Return `merges_of_strings` for the lines of a text, without making a list of the lines."""
     cdef list merges = []
     cdef Py_ssize_t length = PyUnicode_GET_LENGTH(text), start = 0, stop
     while start <= length:

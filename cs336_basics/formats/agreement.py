@@ -113,7 +113,7 @@ def compare_logits(model: TransformerLM, logits_of: LogitsOf, limit: float) -> s
 
 
 def greedy(logits_of: LogitsOf, prompt: Sequence[int], number: int) -> list[int]:
-    """Continue a prompt with `number` ids, always choosing the most likely one, without a cache."""
+    """Return `number` ids that continue a prompt greedily, computed without a cache."""
     import torch
 
     ids = list(prompt)

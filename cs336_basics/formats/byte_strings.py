@@ -75,7 +75,7 @@ def strings_to_tokens(strings: list[str]) -> list[bytes | None]:
 
 @functools.cache
 def byte_of_code() -> npt.NDArray[np.uint16]:
-    """Return a table of the byte for each code point, or NO_BYTE if there is none; shape (325,).
+    """Return an array of shape (325,) with the byte for each code point, or NO_BYTE.
 
     The last item applies to all higher code points as well.
     """
@@ -94,7 +94,7 @@ def vocab_of_strings(strings: Mapping[str, Any], *, plain_text: bool = False) ->
     Args:
         strings: Mapping of string -> id, unchecked.
         plain_text: Whether to read a string with a character outside the alphabet as plain text. If
-            false, such strings are errors.
+            False, such a string is an error.
 
     Raises:
         ValueError: If a string is invalid, or an id is not an integer, is out of range or occurs
@@ -152,7 +152,7 @@ def collection_paused() -> Iterator[None]:
 
 
 def merges_of_strings(pairs: list[Any], place: Callable[[int], str]) -> list[Pair]:
-    """Return the merges in a file. Each is a list of two strings, or a string with one space.
+    """Return the merges in a file, each stored as two strings or as a string with one space.
 
     Args:
         pairs: Merges from the file, unchecked.
@@ -194,7 +194,9 @@ def _merge_of_strings(pair: Any, index: int, place: Callable[[int], str]) -> Pai
 
 
 def strings_of_vocab(parts: TokenizerParts) -> dict[str, int]:
-    """Return a mapping of string -> id. Special tokens are plain text; others use the alphabet.
+    """Return the vocabulary as a mapping of string -> id.
+
+    Special tokens are plain text. All other tokens use the alphabet.
 
     Raises:
         ValueError: If other libraries would give different ids or text, because a byte is missing,

@@ -120,7 +120,8 @@ def _tiktoken(name: str, load: Callable[[Any], Any]) -> ComparedTokenizer:
         import tiktoken
     except ImportError:
         raise ImportError(
-            f"{name} needs tiktoken, which is not installed; pip install tiktoken, or omit it"
+            f"{name} needs tiktoken, which is not installed; pip install tiktoken, or "
+            f"omit {name}"
         ) from None
     encoding = load(tiktoken)
     special = {token: encoding.encode_single_token(token) for token in encoding.special_tokens_set}
@@ -149,7 +150,7 @@ def _huggingface(name: str, path: Path) -> ComparedTokenizer:
     except ImportError:
         raise ImportError(
             f"{name} needs Hugging Face's tokenizers, which is not installed; pip install "
-            "tokenizers, or omit it"
+            f"tokenizers, or omit {name}"
         ) from None
 
     def load() -> Any:

@@ -45,7 +45,7 @@ class Format:
     module: str
     """Name of the format's module, which is imported when used because some modules need torch."""
     options: tuple[str, ...] = ()
-    """Keyword arguments of this format."""
+    """Keyword arguments that this format accepts."""
     merges_only: bool = False
     """Whether programs that read this format can make tokens only by merging."""
 
@@ -79,8 +79,7 @@ def export_tokenizer(
         options: Options of the format, such as `pad_token="<pad>"`. See TOKENIZER_FORMATS.
 
     Raises:
-        TypeError: If `tokenizer` is not a Tokenizer, or the format does not have one of the
-            options.
+        TypeError: If `tokenizer` is not a Tokenizer, or an option does not belong to the format.
         ValueError: If the format is unknown or cannot represent the tokenizer. Nothing is written.
         FileExistsError: If the output exists.
     """
@@ -134,8 +133,8 @@ def export_model(
     Raises:
         ValueError: If the format is unknown or cannot represent the model or the tokenizer, or the
             tokenizer has more ids than the model. Nothing is written.
-        TypeError: If `model` is not a TransformerLM, `tokenizer` is not a Tokenizer, or the format
-            does not have one of the options.
+        TypeError: If `model` is not a TransformerLM, `tokenizer` is not a Tokenizer, or an option
+            does not belong to the format.
         FileExistsError: If the output exists and may not be replaced.
         ImportError: If a library that writes the format is not installed.
     """
@@ -162,8 +161,8 @@ def check_model(
         ImportError: If the other library is not installed.
         OSError: If the output cannot be read.
         RuntimeError: If something differs, or the output is damaged.
-        TypeError: If `model` is not a TransformerLM, `tokenizer` is not a Tokenizer, or the format
-            does not have one of the options.
+        TypeError: If `model` is not a TransformerLM, `tokenizer` is not a Tokenizer, or an option
+            does not belong to the format.
     """
     found = _model_format(model, tokenizer, to, options)
     with _damage_named(output):

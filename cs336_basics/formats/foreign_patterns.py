@@ -3,10 +3,10 @@
 This library uses Python's `regex` module, Hugging Face's tokenizers use Oniguruma, and tiktoken
 uses Rust's fancy-regex. Some syntax means different things in them: `$`, `\\w`, `{1,3}+`, `[a&&b]`
 and case-insensitive matching. So a table translates the named patterns, and other patterns are
-accepted only if their syntax means the same in all three.
+accepted only if their syntax means the same in all three libraries.
 
-A pattern from a file may be slow. Most patterns are compiled and take linear time. The others are
-run by `regex`, with a time limit (`splitter.search_words`).
+A pattern from a file may be slow. Most patterns are compiled and take linear time. All other
+patterns run in `regex`, with a time limit (`splitter.search_words`).
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ _FROM_FANCY_REGEX = {**_NAMED, **_KNOWN, _GPT2_TIKTOKEN: GPT2, _CL100K_TIKTOKEN:
 GPT2_NUMBERS = r"\p{N}+|'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+(?![^\s\p{N}])|\s+"
 GPT2_SINGLE_DIGITS = GPT2_NUMBERS.replace(r"\p{N}+|", r"\p{N}|", 1)
 
-# These case-insensitive expressions mean the same in all three. Others may not: in Oniguruma, `ß`
-# matches `ss`.
+# These case-insensitive expressions mean the same in all three libraries. Other expressions may
+# not: in Oniguruma, `ß` matches `ss`.
 _CONTRACTIONS = ("(?i:'s|'t|'re|'ve|'m|'ll|'d)", "(?i:[sdmt]|ll|ve|re)")
 
 _ESCAPE = r"\\ (?: [sSrntd] | [pP]\{ (?: [LMNPSZC][a-z]? | Han | Hiragana | Katakana ) \} " + (

@@ -21,7 +21,7 @@ def card_of_run(
     data: DataConfig,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> ModelCard:
-    """Return facts about the training, from a run directory.
+    """Return a model card with the facts about a run's training.
 
     Args:
         path: Run directory.
@@ -47,7 +47,7 @@ def card_of_run(
 
 
 def _hashes(data: DataConfig, records: dict[str, Any]) -> dict[str, str]:
-    """Return the names of the training and validation texts, with their SHA-256."""
+    """Return a mapping from the training and validation texts to their SHA-256."""
     found: dict[str, str] = {}
     for split, role in (("train", "training"), ("valid", "validation")):
         paths = data.train_path if split == "train" else data.valid_path

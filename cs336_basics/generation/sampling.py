@@ -25,15 +25,15 @@ class Sampling(Checked):
     """
 
     temperature: float = option(
-        "divisor of the logits; 0 always picks the likeliest token", 1.0, ge=0
+        "divisor of the logits; 0 always picks the most likely token", 1.0, ge=0
     )
-    top_k: Count | None = option("sample only from this many likeliest tokens", None)
+    top_k: Count | None = option("sample only from this number of most likely tokens", None)
     top_p: float = option(
-        "sample only from the smallest set of likeliest tokens with at least this probability",
+        "sample only from the smallest set of most likely tokens with at least this probability",
         1.0, gt=0, le=1,
     )  # fmt: skip
     min_p: float = option(
-        "sample only from tokens at least this fraction as likely as the likeliest",
+        "sample only from tokens at least this fraction as likely as the most likely one",
         0.0, ge=0, le=1,
     )  # fmt: skip
     repetition_penalty: float = option(
@@ -62,7 +62,7 @@ class Sampling(Checked):
         """
         if logits.ndim != 1:
             raise ValueError(f"logits must have shape (vocab_size,), got {tuple(logits.shape)}")
-        logits = logits.double().cpu()  # in float32 a tiny temperature would be zero
+        logits = logits.double().cpu()  # in float32 a tiny temperature would round to zero
         if not torch.isfinite(logits).all():
             raise ValueError("logits must be finite; the model's weights may be damaged")
         if self.repetition_penalty != 1:
@@ -110,7 +110,7 @@ def penalize_repetition(logits: Tensor, previous_ids: Sequence[int], penalty: fl
 
 
 def keep_top_k(probabilities: Tensor, top_k: int) -> Tensor:
-    """Return a distribution (vocab_size,) with all but the `top_k` likeliest tokens set to 0.
+    """Return a distribution (vocab_size,) with all but the `top_k` most likely tokens set to 0.
 
     Ties go to the lower ids. The result is not renormalized (Fan et al. 2018, "Hierarchical Neural
     Story Generation", section 5.4).
@@ -124,11 +124,11 @@ def keep_top_k(probabilities: Tensor, top_k: int) -> Tensor:
 def keep_nucleus(probabilities: Tensor, top_p: float) -> Tensor:
     """Return a distribution (vocab_size,) with all tokens outside the nucleus set to 0.
 
-    The nucleus is the smallest set of likeliest tokens whose probabilities sum to at least `top_p`,
-    so it always has at least one token. Ties go to the lower ids. The result is not renormalized
-    (Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration", section 3.1).
+    The nucleus is the smallest set of most likely tokens whose probabilities sum to at least
+    `top_p`, so it always has at least one token. Ties go to the lower ids. The result is not
+    renormalized (Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration", sec. 3.1).
     """
-    if top_p == 1:  # rounding in the sum below could drop the unlikeliest tokens
+    if top_p == 1:  # rounding in the sum below could drop the least likely tokens
         return probabilities
     ordered, ids = torch.sort(probabilities, descending=True, stable=True)
     # The total probability of the tokens before each one. Float64 keeps long sums accurate.

@@ -220,7 +220,9 @@ class MultiHeadSelfAttention(Module):
         token_positions: Tensor | None = None,
         cache: LayerCache | None = None,
     ) -> Tensor:
-        """Let each position of x attend to itself and to earlier positions.
+        """Return the attention output for x, with the same shape.
+
+        Each position of x attends to itself and to earlier positions.
 
         Args:
             x: Shape (..., sequence, d_model), or (batch, sequence, d_model) with a cache.

@@ -36,7 +36,7 @@ class LayerCache:
 
 
 class KVCache:
-    """Keys and values of the tokens that a model has seen, for a batch of texts of any lengths.
+    """Keys and values of the tokens that a model has seen, for a batch of texts of any length.
 
     Token i of a text occupies slot i of its row. Slots from `lengths[row]` on are unused. They need
     no extra mask: a query at position p attends to slots 0 .. p, and slot p is written before the
@@ -46,7 +46,8 @@ class KVCache:
     Use the cache under `torch.no_grad()`. Otherwise it keeps the autograd graph of everything it
     stores.
 
-    A new cache allocates all its 2 * num_layers * batch_size * context_length * d_model numbers.
+    A new cache allocates memory for all 2 * num_layers * batch_size * context_length * d_model
+    numbers.
 
     Args:
         config: Configuration of the model.

@@ -37,7 +37,8 @@ def resize_embeddings(
     Args:
         model: A TransformerLM on any device, not wrapped or compiled.
         vocab_size: New number of ids, at least the current one.
-        parts: Maps a new id to the old ids that make up its token; see `tokenizer.token_parts`.
+        parts: Mapping from new ids to the old ids that make up their tokens; see
+            `tokenizer.token_parts`.
 
     Raises:
         TypeError: If `model` is not a TransformerLM, or `vocab_size` or an id is not an integer.
@@ -55,7 +56,7 @@ def resize_embeddings(
         raise TypeError(f"parts must be a dict from new id to old ids, got {short_repr(parts)}")
     made_of: dict[int, list[int]] = {}
     for new_id, old_ids in (parts or {}).items():
-        new_id = checked_integer("an id of parts", new_id, old_size, vocab_size - 1)
+        new_id = checked_integer("a key of parts", new_id, old_size, vocab_size - 1)
         if not isinstance(old_ids, Iterable):
             raise TypeError(f"parts of id {new_id} must be a list, got {short_repr(old_ids)}")
         made_of[new_id] = [
@@ -108,7 +109,7 @@ def select_embeddings(model: TransformerLM, id_map: npt.NDArray[np.int64]) -> No
 
 def _vocab_size_of(model: TransformerLM) -> int:
     if not isinstance(model, TransformerLM):
-        raise TypeError(f"model must be a TransformerLM itself, got {type(model).__name__}")
+        raise TypeError(f"model must be a TransformerLM, not wrapped, got {type(model).__name__}")
     return model.config.vocab_size
 
 

@@ -1,1 +1,1 @@
-"""The playground: a local page to look at tokenizers, trainings, runs and models."""
+"""The playground: a local page for exploring tokenizers, their training, runs and models."""

@@ -1,4 +1,4 @@
-"""What the page can ask for, by name."""
+"""The answers that the page can request, by name."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from cs336_basics.tokenizer import Tokenizer
 
 
 def make_answers(tokenizers: Sequence[str] = (), runs: Sequence[str] = ()) -> Answers:
-    """Load what is named on the command line, and return the answers about it.
+    """Load the tokenizers and runs, and return the answers about them.
 
     Args:
-        tokenizers: Names for `load_tokenizer`. Defaults to those of the runs or, without
-            runs, to a tokenizer that is trained here.
+        tokenizers: Names for `load_tokenizer`. Defaults to the tokenizers of the runs
+            or, if there are no runs, to a tokenizer trained on the sample corpus.
         runs: Run directories.
 
     Raises:
-        FileNotFoundError, ValueError, OSError, ImportError: If one of them cannot be loaded.
+        FileNotFoundError, ValueError, OSError, ImportError: If a tokenizer or a run cannot be
+            loaded.
     """
     about_runs = Runs([Path(run) for run in runs])
     names = list(tokenizers) or [str(Path(run, "tokenizer")) for run in runs]
@@ -54,7 +55,7 @@ def make_answers(tokenizers: Sequence[str] = (), runs: Sequence[str] = ()) -> An
 
 
 def sample_tokenizer() -> Tokenizer:
-    """Return a tokenizer with 2,000 tokens, trained on a part of the sample corpus."""
+    """Return a tokenizer with 2,000 tokens, trained on part of the sample corpus."""
     special = ["<|endoftext|>"]
     trainer = get_trainer(DEFAULT_TRAINER)(num_workers=1)
     documents = itertools.islice(sample_documents(), 500)

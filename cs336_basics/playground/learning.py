@@ -1,4 +1,4 @@
-"""A training watched step by step, and the race of all trainers on the same text."""
+"""Training shown step by step, and a race of all trainers on the same text."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class WatchRequest(Checked):
 
 
 def watch(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state of a training before a merge, and the work of this merge.
+    """Return the state of a trainer before a merge, and the work of that merge.
 
     The words and the pair counts are the same for all trainers. The work and the drawing of the
     data structures belong to the requested trainer.
@@ -123,9 +123,9 @@ class RaceRequest(Checked):
 def race(asked: Mapping[str, Any]) -> Generator[dict[str, Any], None, None]:
     """Yield points of each trainer while it learns, one trainer after the other.
 
-    They take turns because trainers that run at the same time would slow each other down. Each
-    point gives the number of merges so far, and the total seconds and work that they took. The last
-    point of a trainer also says whether it learned the same merges as the first trainer.
+    The trainers take turns, so that they do not slow each other down. Each point gives the number
+    of merges so far, and the total seconds and work that they took. The last point of a trainer
+    also says whether it learned the same merges as the first trainer.
     """
     request = build(RaceRequest, asked)
     check_length(request.text, MOST_TEXT)
@@ -145,11 +145,11 @@ def race(asked: Mapping[str, Any]) -> Generator[dict[str, Any], None, None]:
 
 
 class _Stopped(Exception):  # noqa: N818 -- not an error
-    """Ends a training from its trace."""
+    """Raised by the trace callback to end a training run."""
 
 
 class _Runner:
-    """A training in a thread of its own, which ends when it is stopped or out of time."""
+    """A training run in its own thread, which ends when it is stopped or its time is up."""
 
     def __init__(self, stage: str, counts: Mapping[bytes, int], request: RaceRequest) -> None:
         self.stage = stage

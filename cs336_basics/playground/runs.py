@@ -28,7 +28,7 @@ MOST_SAMPLES = 20
 """Maximum number of samples; the newest are shown."""
 MOST_SAMPLE_BYTES = 20_000
 MOST_PROMPT = 20_000
-"""Maximum length of a text for a model in characters."""
+"""Maximum length in characters of a text for a model."""
 MOST_ATTENDED = 256
 """Maximum number of tokens whose attention is shown."""
 MOST_NEXT = 20
@@ -56,7 +56,7 @@ class ModelRequest(RunRequest):
 
 @dataclass(kw_only=True)
 class AttentionRequest(RunRequest):
-    """A text, a head, and a token that attends to others."""
+    """A text, a head, and the token whose attention is shown."""
 
     text: str = option("the text")
     layer: int = option("index of the layer", 0, ge=0)
@@ -71,7 +71,7 @@ class Runs:
         paths: The run directories.
 
     Raises:
-        FileNotFoundError: If one of them is not a run directory.
+        FileNotFoundError: If a path is not a run directory.
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
@@ -79,21 +79,21 @@ class Runs:
         for run in self._runs:
             if not run.config.is_file():
                 raise FileNotFoundError(
-                    f"{run.path}: not a run directory, {run.config.name} is missing"
+                    f"{run.path}: not a run directory: {run.config.name} is missing"
                 )
         self.names = [str(path) for path in paths]
         self._loading = threading.Lock()
 
     def _run(self, request: RunRequest) -> RunDirectory:
         if request.run >= len(self._runs):
-            raise ValueError(f"there are {len(self._runs)} runs, got number {request.run}")
+            raise ValueError(f"run must be below {len(self._runs)}, got {request.run}")
         return self._runs[request.run]
 
     def curves(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Return the losses of a run by step, and its newest samples."""
         run = self._run(build(RunRequest, asked))
         rows = run.read_metrics()
-        # A link could lead out of the run.
+        # A symbolic link could point outside the run.
         files = [path for path in run.samples.glob("step_*.txt") if not path.is_symlink()]
         samples = sorted(files, reverse=True)[:MOST_SAMPLES]
         return {
@@ -105,7 +105,7 @@ class Runs:
         }
 
     def generate(self, asked: Mapping[str, Any]) -> Generator[dict[str, Any], None, None]:
-        """Yield text that continues a text."""
+        """Yield text that continues the given text."""
         request, loaded = self._model(asked)
         import torch
 
@@ -117,7 +117,7 @@ class Runs:
             yield {"text": text}
 
     def next_tokens(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the likeliest next tokens, and whether the filters keep them."""
+        """Return the most likely next tokens, and whether the filters keep them."""
         request, loaded = self._model(asked)
         from cs336_basics.generation.sampling import at_temperature
 

@@ -1,8 +1,8 @@
 """The web server of the playground: which requests it accepts, and how it answers them.
 
-Other pages in the same browser can send requests to 127.0.0.1, also under another host name (DNS
-rebinding). So every path starts with a secret of this start of the server, and `Host` and `Origin`
-must name the server itself.
+Other pages in the same browser can send requests to 127.0.0.1, even under another host name (DNS
+rebinding). So every path starts with a secret that is new at each start of the server, and `Host`
+and `Origin` must name the server itself.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ Asked = Mapping[str, Any]
 
 
 class Answers(NamedTuple):
-    """What the page can ask for.
+    """Functions that answer the requests of the page.
 
     Attributes:
-        whole: Name -> function from the object in a request to an object as JSON.
-        streamed: Name -> function from the object in a request to a generator of such objects. It
-            is closed when the page goes away, so each step must be short.
+        whole: Mapping of name -> function from the object in a request to an object, as JSON.
+        streamed: Mapping of name -> function from the object in a request to a generator of such
+            objects. The generator is closed when the page closes, so each step must be short.
     """
 
     whole: Mapping[str, Callable[[Asked], Any]]
@@ -63,7 +63,7 @@ class Answers(NamedTuple):
 
 
 class RefusedError(Exception):
-    """A request that is refused with an HTTP status."""
+    """Raised to refuse a request with an HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -74,7 +74,7 @@ def make_app(answers: Answers, token: str, port: int) -> ASGIApp:
     """Return the ASGI application.
 
     Args:
-        answers: What the page can ask for.
+        answers: Functions that answer the requests of the page.
         token: Secret first part of every path.
         port: Port in the headers `Host` and `Origin`.
     """
@@ -96,10 +96,10 @@ def serve(answers: Answers, port: int, open_browser: bool, say: Callable[[str], 
     """Serve the page until Ctrl-C.
 
     Args:
-        answers: What the page can ask for.
+        answers: Functions that answer the requests of the page.
         port: Port on 127.0.0.1. 0 chooses a free one.
         open_browser: Whether to open the page in the browser.
-        say: Called with a line that has the address.
+        say: Called with a line that contains the address.
 
     Raises:
         OSError: If the port is in use.
@@ -107,7 +107,7 @@ def serve(answers: Answers, port: int, open_browser: bool, say: Callable[[str], 
     import uvicorn
 
     with socket.socket() as listener:
-        if sys.platform != "win32":  # there, it would allow a second server on the same port
+        if sys.platform != "win32":  # on Windows, this allows two servers on one port
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((ADDRESS, port))
@@ -125,7 +125,7 @@ def serve(answers: Answers, port: int, open_browser: bool, say: Callable[[str], 
             ws="none",
             lifespan="off",
             limit_concurrency=100,
-            timeout_graceful_shutdown=0,  # Ctrl-C does not wait for the page to go away
+            timeout_graceful_shutdown=0,  # Ctrl-C does not wait for the page to close
         )
         address = f"http://{ADDRESS}:{port}/{token}/"
         say(f"the playground is at {address} (Ctrl-C ends it)")
@@ -135,7 +135,7 @@ def serve(answers: Answers, port: int, open_browser: bool, say: Callable[[str], 
 
 
 class _Guard:
-    """Refuses requests that do not come from the page, and adds the headers of every answer."""
+    """Refuses requests that do not come from the page, and adds headers to every answer."""
 
     def __init__(self, app: ASGIApp, token: str, port: int) -> None:
         self._app = app
@@ -173,7 +173,7 @@ class _Guard:
             raise RefusedError(
                 403,
                 "this link is from an earlier start of the playground, or incomplete; open the "
-                "one that the command printed",
+                "link that the command printed",
             )
 
 
@@ -212,7 +212,7 @@ def _streamed(
 async def _lines(
     rows: Generator[Any, None, None], streams: threading.BoundedSemaphore
 ) -> AsyncIterator[bytes]:
-    """Yield each object as a line. An error is the last line."""
+    """Yield each object as a line. If there is an error, it is the last line."""
     if not streams.acquire(blocking=False):
         message = f"{MOST_STREAMS} other views are running; stop one of them first"
         yield _json({"error": message}) + b"\n"
@@ -261,7 +261,7 @@ async def _body(request: Request) -> Asked:
 
 
 def _json(value: Any) -> bytes:
-    # ASCII only, because texts may contain lone surrogates, which UTF-8 cannot represent.
+    # ASCII only, because texts may contain unpaired surrogates, which UTF-8 cannot represent.
     return json.dumps(value, separators=(",", ":")).encode()
 
 

@@ -14,13 +14,13 @@ from cs336_basics.tokenizer import Tokenizer, merge_steps, visible_parts
 MOST_TEXT = 100_000
 """Maximum length of a text in characters."""
 MOST_TOKENS = 5_000
-"""Maximum number of tokens of a text that the page shows. All of them are counted."""
+"""Maximum number of tokens of a text that the page shows. All tokens are counted."""
 MOST_WORD = 200
-"""Maximum length of a text in characters whose merges are shown."""
+"""Maximum length in characters of a text whose merges are shown."""
 
 
 def load_tokenizer(name: str) -> Tokenizer:
-    """Load a tokenizer: a directory, a file `tokenizer.json`, or an encoding of tiktoken by name.
+    """Load a tokenizer from a directory or a file `tokenizer.json`, or a tiktoken encoding by name.
 
     Raises:
         FileNotFoundError, ValueError, OSError, ImportError: See `Tokenizer.from_directory` and
@@ -58,7 +58,7 @@ class Texts:
         request = build(TextRequest, asked)
         if request.tokenizer >= len(self._tokenizers):
             raise ValueError(
-                f"there are {len(self._tokenizers)} tokenizers, got number {request.tokenizer}"
+                f"tokenizer must be below {len(self._tokenizers)}, got {request.tokenizer}"
             )
         check_length(request.text, longest)
         return self._tokenizers[request.tokenizer], request.text

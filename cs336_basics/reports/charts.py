@@ -1,4 +1,4 @@
-"""Line charts and point clouds as SVG, which follow the colors of the page."""
+"""Line charts and scatter plots as SVG, which use the colors of the page."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def chart(
     log: str = "",
     lines: bool = True,
 ) -> str:
-    """Return a chart as an SVG element, or an empty string without points.
+    """Return a chart as an SVG element, or an empty string if there are no points.
 
     Args:
-        series: Label -> points. Points that are huge, not finite, or not positive on a
+        series: Mapping of label -> points. Points that are huge, not finite, or not positive on a
             logarithmic axis are left out.
         title: Description for readers who cannot see the chart.
         x, y: Labels of the axes.
@@ -87,7 +87,7 @@ def _is_drawn(value: float, is_log: bool) -> bool:
 def _scale(
     values: Sequence[float], is_log: bool, first: float, last: float
 ) -> tuple[Callable[[float], float], list[float]]:
-    """Return the position of a value on an axis, and the values of its ticks."""
+    """Return a function from values to positions on an axis, and the values of the ticks."""
     low, high = min(values), max(values)
     if is_log:
         low, high = math.log10(low), math.log10(high)

@@ -21,7 +21,7 @@ ALPHA = 2.5
 """Order of the Rényi entropy that predicts translation quality best (Zouhar et al. 2023)."""
 
 MIN_WORDS = 100
-"""A script with fewer words is not part of the Gini coefficient."""
+"""Minimum number of words for a script to be included in the Gini coefficient."""
 
 _SCRIPTS = (
     "Latin", "Cyrillic", "Greek", "Arabic", "Hebrew", "Armenian", "Georgian", "Devanagari",
@@ -30,13 +30,14 @@ _SCRIPTS = (
     "Katakana", "Han",
 )  # fmt: skip
 OTHER = "Other"
-"""Stands for all scripts that are not in the list."""
+"""Name for all scripts that are not in the list."""
 
 SHORTEST_LINE, LONGEST_LINE, MOST_LINES = 20, 120, 2000
-"""Characters of a line for an example, which is cut if it is longer, and lines to examine."""
+"""Minimum and maximum length of an example line in characters, and maximum number of lines to
+examine. Longer lines are cut."""
 
-_BLANK_TOKENS = (b"", "▁".encode())  # without white space
-# Texts around a token that is not produced alone.
+_BLANK_TOKENS = (b"", "▁".encode())  # after white space is stripped
+# Texts to put around a token that is not produced alone.
 _CONTEXTS = [
     (before, after) for before in ("", "a", " ", "1", ".", "\n") for after in ("", "a", " ", "1")
 ]
@@ -99,7 +100,7 @@ def gini(values: Sequence[float]) -> float:
 
 
 class WordTotals(NamedTuple):
-    """Totals over words, of which `whole` are one token."""
+    """Totals over words. `whole` is the number of words that are one token."""
 
     words: int = 0
     num_bytes: int = 0
@@ -111,17 +112,17 @@ class WordTotals(NamedTuple):
 
     @property
     def fertility(self) -> float:
-        """Tokens per word (Rust et al. 2021). NaN without words."""
+        """Tokens per word (Rust et al. 2021). NaN if there are no words."""
         return self.tokens / self.words if self.words else math.nan
 
     @property
     def share_whole(self) -> float:
-        """Share of words that are one token. NaN without words."""
+        """Share of words that are one token. NaN if there are no words."""
         return self.whole / self.words if self.words else math.nan
 
     @property
     def bytes_per_token(self) -> float:
-        """UTF-8 bytes per token. NaN without words."""
+        """UTF-8 bytes per token. NaN if there are no words."""
         return self.num_bytes / self.tokens if self.tokens else math.nan
 
 
@@ -165,12 +166,11 @@ def word_totals(
 def unreachable_tokens(tokenizer: ComparedTokenizer) -> tuple[list[bytes], list[bytes]]:
     """Return the tokens that no text produces, and the tokens that are parts of characters.
 
-    A token is tried alone and between other characters. A token that is part of a character, such
-    as its first two bytes, cannot be tried. It counts as unreachable only if no valid UTF-8
-    contains its bytes. Special tokens are left out. Single bytes are not listed as parts of
-    characters.
+    A token is tried alone and between other characters. A token that is only part of a character
+    cannot be tried. It counts as unreachable only if no valid UTF-8 contains its bytes. Special
+    tokens are left out. Single bytes are not listed as parts of characters.
 
-    Land and Bartolo (2024) distinguish the same kinds.
+    Land and Bartolo (2024) distinguish the same kinds of tokens.
     """
     coder = tokenizer.make()
     unreachable, partial = [], []
@@ -208,7 +208,7 @@ def is_part_of_utf8(data: bytes) -> bool:
         decoder.decode(rest)
     except UnicodeDecodeError:
         return False
-    begun = decoder.getstate()[0]  # the decoder waits for the end of a surrogate, too
+    begun = decoder.getstate()[0]  # the decoder also waits for the end of a surrogate
     is_surrogate = begun[:1] == b"\xed" and begun[1:2] >= b"\xa0"
     return len(data) - len(rest) <= 3 and not is_surrogate
 
@@ -255,7 +255,7 @@ def _cut(
         for tokenizer, coder in zip(tokenizers, coders, strict=True)
     ]
     starts = [[0, *itertools.accumulate(map(len, found))][:-1] for found in tokens]
-    kept = [b"".join(found) == line.encode() for found in tokens]  # not if it changes the text
+    kept = [b"".join(found) == line.encode() for found in tokens]  # false if the text changes
     known = [set(offsets) for offsets, is_kept in zip(starts, kept, strict=True) if is_kept]
     shared = set.intersection(*known) if known else set()
     return [

@@ -1,7 +1,8 @@
 """A report as a list of sections, and its HTML and Markdown.
 
-The HTML is one file without scripts or outside assets, and its policy forbids both. Text may come
-from strangers, so this module escapes tokens, file names and samples when it writes them.
+The HTML is one file without scripts or outside assets, and its content security policy forbids
+both. Text may come from untrusted sources, so this module escapes tokens, file names and samples
+when it writes them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from cs336_basics.tokenizer.visible import visible_parts
 
 NUM_COLORS = 5
-"""Number of backgrounds of neighboring tokens."""
+"""Number of background colors, used in turn for consecutive tokens."""
 
 LONGEST_TOKEN = 100
 """Number of bytes after which a token is cut."""
@@ -47,7 +48,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart as an SVG element of `charts.py`. Markdown leaves it out."""
+    """A chart as an SVG element from `charts.py`. Markdown reports omit charts."""
 
     svg: str
 
@@ -214,6 +215,6 @@ def _code(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return text without Markdown, HTML or line breaks."""
+    """Return text on one line, with Markdown and HTML escaped."""
     text = " ".join(printable(text).split())
     return re.sub(r"([\\`*_\[\]<>&|~#@])", r"\\\1", text)

@@ -70,7 +70,7 @@ def run_sections(path: str | os.PathLike[str]) -> list[Section]:
 
 
 def _facts(run: RunDirectory, config: TrainConfig, rows: Rows) -> list[tuple[str, str]]:
-    """Return pairs of name and value."""
+    """Return the facts about a run as pairs of name and value."""
     card = card_of_run(run.path, config.data)
     last = {key: value for row in rows for key, value in row.items()}
     best, best_step = run.best()
@@ -167,8 +167,8 @@ def _tokens(run: RunDirectory) -> Section:
     suspected = ids[: math.ceil(SUSPECTED_SHARE * len(ids))]
     blocks: list[str | Table | Chart | Quote] = [
         "A token is suspect if its output weights are near those of ids that never occur in a text "
-        f"({len(unused)} ids), by cosine distance: the model has hardly seen it, and a text with "
-        f"it can have surprising effects. Land and Bartolo (2024) suspect the nearest "
+        f"({len(unused)} ids), by cosine distance: the model has hardly seen the token, and a "
+        f"text with it can have surprising effects. Land and Bartolo (2024) suspect the nearest "
         f"{SUSPECTED_SHARE:.0%} of all tokens, here {len(suspected):,}. Single bytes and special "
         "tokens are left out."
     ]
@@ -181,8 +181,8 @@ def _tokens(run: RunDirectory) -> Section:
     x = "occurrences in the training text + 1"
     blocks += [
         f"The rank correlation of distance and occurrences in the training text is "
-        f"{_rank_correlation(distance[ids], counts[ids]):.2f}; near 1, the distance tells how often"
-        " a token was seen. The median of the occurrences is "
+        f"{_rank_correlation(distance[ids], counts[ids]):.2f}; near 1, the distance shows how often"
+        " a token was seen. The median number of occurrences is "
         f"{np.median(counts[ids]):,.0f} for all tokens and {np.median(counts[suspected]):,.0f} for "
         "the suspected ones.",
         Chart(chart({"": points}, title=title, x=x, y="distance", log="x", lines=False)),
@@ -193,7 +193,7 @@ def _tokens(run: RunDirectory) -> Section:
 
 
 def _rank_correlation(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> float:
-    """Return Spearman's coefficient. Equal values share their mean rank."""
+    """Return Spearman's rank correlation coefficient. Equal values share their mean rank."""
     ranks = []
     for values in (left, right):
         _, inverse, number = np.unique(values, return_inverse=True, return_counts=True)

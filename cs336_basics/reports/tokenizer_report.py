@@ -96,7 +96,7 @@ def _word_figures(total: WordTotals) -> tuple[str, str, str]:
 def _figures(
     one: Measured, first: Measured, counts: Mapping[int, int], words: WordTotals
 ) -> tuple[str, ...]:
-    """Return the row of a tokenizer on a corpus. `first` measures the first tokenizer."""
+    """Return the table row for a tokenizer on a corpus. `first` is for the first tokenizer."""
     result = one.result
     sizes = [len(document.encode()) for document in one.documents]
     lengths, base = list(map(len, one.ids)), list(map(len, first.ids))
@@ -129,13 +129,13 @@ def _compression(
                 [(t.name, t.library, f"{t.num_tokens:,}") for t in tokenizers],
             ),
             "Intervals are 95% confidence intervals over documents (bootstrap). Relative tokens "
-            f"are the tokens for each token of {tokenizers[0].name} on the same documents. "
+            f"are the number of tokens per token of {tokenizers[0].name} on the same documents. "
             "Fertility is the number of tokens per word. A word is a run of letters of one script, "
-            "with the blank before it; in scripts without blanks it can be a whole phrase. The "
+            "with the blank before it; in scripts without blanks, it may be a whole phrase. The "
             f"Rényi efficiency (order {ALPHA}; Zouhar et al. 2023) is near 1 if all tokens are "
             "equally frequent. Speed is for one thread with cold caches, on "
-            f"{platform.machine()} with {os.cpu_count()} cores. Changed documents are not the same "
-            "after decoding.",
+            f"{platform.machine()} with {os.cpu_count()} cores. Changed documents differ "
+            "from the original after decoding.",
             Table(header.split(","), rows),
         ],
     )
@@ -206,13 +206,13 @@ def _tokens(tokenizers: Sequence[ComparedTokenizer], counts: Mapping[str, Counte
     return Section(
         "Unused, rare and unreachable tokens",
         [
-            "How many tokens of more than one byte occur how often in the sampled documents. "
-            "Unreachable tokens are produced by no text: the tokenizer encodes them as other "
-            "tokens, alone and between other characters, or no valid UTF-8 has their bytes. Parts "
-            "of characters are tokens that are not complete UTF-8.",
+            "The table counts tokens of more than one byte by how often they occur in the sampled "
+            "documents. No text produces an unreachable token: the tokenizer encodes its text as "
+            "other tokens, alone and between other characters, or no valid UTF-8 contains its "
+            "bytes. Parts of characters are tokens that are not complete UTF-8.",
             Table(header, used),
-            f"At most {_MOST_LISTED} of each kind. A blank is shown as ·, a line end as ↵, a byte "
-            "of an incomplete character as <e7>.",
+            f"At most {_MOST_LISTED} tokens of each kind are listed. A blank is shown as ·, a line "
+            "end as ↵, and a byte of an incomplete character as <e7>.",
             Table(("tokenizer", "kind", "tokens"), listed),
         ],
     )
@@ -227,7 +227,7 @@ def _overlap(tokenizers: Sequence[ComparedTokenizer]) -> Section:
         )
         for name, own in sets.items()
     ]
-    text = "How many tokens of the tokenizer in a row the tokenizer in a column has, too."
+    text = "Each cell shows how many tokens of the row's tokenizer the column's tokenizer also has."
     return Section("Vocabulary overlap", [text, Table(("", *sets), rows)])
 
 
@@ -239,7 +239,7 @@ def _examples(groups: Sequence[Sequence[Measured]]) -> Section:
             rows.append((corpus, "text", line))
             rows += [(corpus, t.name, tokens) for t, tokens in zip(tokenizers, cut, strict=True)]
     text = (
-        "Lines that the tokenizers cut most differently. A mark is at the start of a token where "
-        "another tokenizer has no boundary."
+        "These are the lines that the tokenizers split most differently. A mark shows the start of "
+        "a token at which another tokenizer has no boundary."
     )
     return Section("Examples", [text, Table(("corpus", "tokenizer", "tokens"), rows)])

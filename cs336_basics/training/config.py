@@ -20,7 +20,7 @@ LOGGERS = {
     "wandb": "wandb",
     "trackio": "trackio",
 }
-"""Maps the name of each logger to the module that it needs."""
+"""Mapping from the name of each logger to the module that it needs."""
 
 DecayRate = Annotated[float, Limits(ge=0, lt=1)]
 
@@ -98,7 +98,7 @@ class TrainConfig(Checked):
         ValueError: If a value has the wrong type or is out of range.
     """
 
-    name: str = option("name of the run, with which its directory's name starts", "sample")
+    name: str = option("name of the run; the name of its directory starts with it", "sample")
     # The Philox key of the data order has 64 bits for the seed. The sample corpus uses seed + 1.
     seed: int = option(
         "seed of the weights, the data order, the sample corpus and the samples",

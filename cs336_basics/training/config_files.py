@@ -94,8 +94,8 @@ def read_values(source: Path) -> dict[str, FileValue]:
     """Return the values in a YAML file and in its base, by dotted name.
 
     The key `base` names the configuration that the file overrides. It defaults to `sample`. With
-    `base: none`, only the values in the file are returned; `TrainConfig` has defaults for the
-    others.
+    `base: none`, only the values in the file are returned; `TrainConfig` has defaults for all
+    other values.
 
     Raises:
         ValueError: If the file is not YAML, repeats a name, or names an unknown base.
@@ -131,7 +131,7 @@ def read_values(source: Path) -> dict[str, FileValue]:
 
 
 def _base_values(base: FileValue | None) -> dict[str, FileValue]:
-    """Return the values of the configuration that `base` names. It defaults to `sample`."""
+    """Return the values of the configuration that `base` names. The default is `sample`."""
     name = "sample" if base is None else base.value
     if name == "none":
         return {}

@@ -8,7 +8,7 @@ for inputs, targets in loader:              # int64, (32, 256) each
     torch.save(loader.state_dict(), ...)    # load_state_dict continues after this batch
 
 The trainer uses the same three classes. `TokenDocuments` is a dataset of documents instead of
-windows. Both are map-style datasets, so they also work with torch's own DataLoader and samplers.
+windows. Both datasets are map-style, so they also work with torch's own DataLoader and samplers.
 """
 
 from __future__ import annotations
@@ -303,7 +303,7 @@ class StepBatches(Sampler[list[int]]):
         self._order: tuple[int, npt.NDArray[np.int64]] | None = None
 
     def __len__(self) -> int:
-        """Return the number of steps. Raises TypeError if `num_steps` is None."""
+        """Return the number of steps. Raise TypeError if `num_steps` is None."""
         if self.num_steps is None:
             raise TypeError("the number of batches is unlimited because num_steps is None")
         return max(0, self.num_steps - self.start_step + 1)
@@ -372,7 +372,7 @@ class StepLoader:
             yield batch
 
     def __len__(self) -> int:
-        """Return the number of remaining batches. Raises TypeError if it is unlimited."""
+        """Return the number of remaining batches. Raise TypeError if the number is unlimited."""
         return len(self._left())
 
     def _left(self) -> StepBatches:
@@ -427,7 +427,7 @@ def _check_array(name: str, tokens: TokenArray) -> None:
 
 
 def _check_ids(name: str, tokens: TokenArray, vocab_size: int) -> None:
-    """Raise ValueError for an id outside the vocabulary. On a GPU, it would abort the process."""
+    """Raise ValueError for an id outside the vocabulary, which would abort the process on a GPU."""
     block = 1 << 24  # check block by block, because the file may be larger than memory
     for start in range(0, len(tokens), block):
         ids = tokens[start : start + block]

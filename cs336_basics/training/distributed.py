@@ -1,9 +1,10 @@
 """Training one model in several processes: `torchrun --nproc-per-node N -m cs336_basics.train ...`.
 
 With DDP, each process stores the whole model and computes its share of each batch. Gradients are
-averaged during the backward pass (Li et al. 2020). FSDP is for models that do not fit otherwise:
-each process stores a shard of the weights, gradients and moments, and gathers the weights of one
-block at a time (Zhao et al. 2023). The batches and losses are the same as with one process.
+averaged during the backward pass (Li et al. 2020). FSDP is for models that would otherwise not fit
+into memory: each process stores a shard of the weights, gradients and moments, and gathers the
+weights of one block at a time (Zhao et al. 2023). The batches and losses are the same as with one
+process.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ def shard(model: Module, world: World, device: torch.device, compiled: bool = Fa
             layer.compile(dynamic=False)
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
-    # The loss calls this method instead of `forward`, so it must also gather weights.
+    # The loss calls this method instead of `forward`, so this method must also gather weights.
     register_fsdp_forward_method(model, "hidden_states")
 
 

@@ -117,7 +117,7 @@ def evaluation_row(
 
 
 def bytes_of_tokens(tokenizer: Tokenizer, config: TrainConfig) -> Tensor:
-    """Return the number of bytes in each of the model's tokens by id, int64, (vocab_size,).
+    """Return the number of bytes in each of the model's tokens, int64 of shape (vocab_size,).
 
     Ids missing from the tokenizer get 0.
     """

@@ -27,7 +27,7 @@ from cs336_basics.training.devices import can_compile, device_name, has_bfloat16
 _WORTH_COMPILING = {"cpu": 1e14, "cuda": 1e16}
 
 _KERNELS: tuple[Literal["sdpa", "blocked"], ...] = ("sdpa", "blocked")
-_ROUNDS = 20  # Other programs make times vary by 40 %, so take the lower quartile of many.
+_ROUNDS = 20  # Other programs make times vary by 40%, so take the lower quartile of many.
 _BLOCK_FLOPS = 2e10  # maximum for a timed pass; takes a tenth of a second on two cores
 
 # If the logits are large, the loss is computed in chunks. Each chunk updates the gradient of the
@@ -53,8 +53,8 @@ def choose_fast_path(
 ) -> tuple[TrainConfig, list[str]]:
     """Return the configuration with the fastest implementation for this machine.
 
-    Sets precision, compile, loss_chunks, fused_optimizer and model.attention, except keys in
-    `given`. `fast` becomes "off". The results are the same up to rounding.
+    The values of precision, compile, loss_chunks, fused_optimizer and model.attention are chosen,
+    except for keys in `given`. `fast` becomes "off". The results are the same up to rounding.
 
     Args:
         config: Configuration of the run.
@@ -62,7 +62,7 @@ def choose_fast_path(
         given: Keys that keep their values.
         report: Callback invoked with a line of text before a long timing.
         num_processes: Number of processes that share each batch. The choices are made for the share
-            of one process and are the same for all.
+            of one process and are the same for all processes.
 
     Returns:
         The configuration, and a line of text with each choice and its reason.
@@ -95,7 +95,7 @@ def _precision(_: TrainConfig, device: torch.device) -> Decision:
     if not has_bfloat16(device):
         return "float32", f"{device_name(device)} would emulate bfloat16"
     if device.type != "cpu":
-        return "bfloat16", f"{device_name(device)} has instructions for it"
+        return "bfloat16", f"{device_name(device)} has instructions for bfloat16"
     # On some CPUs, bfloat16 instructions are slower than float32 instructions.
     exact, rounded = (product_seconds(device, d) for d in (torch.float32, torch.bfloat16))
     precision = "bfloat16" if _WORTH_ROUNDING * rounded < exact else "float32"

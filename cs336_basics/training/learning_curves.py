@@ -18,7 +18,7 @@ AXES = {
     "tokens": "tokens",
     "seconds": "wall-clock time (seconds)",
 }
-"""Maps each metric that the horizontal axis can show to the axis label."""
+"""Mapping from each metric that the horizontal axis can show to the axis label."""
 
 
 def read_curves(path: Path) -> Rows:
@@ -30,7 +30,7 @@ def read_curves(path: Path) -> Rows:
     """
     run = RunDirectory(path)
     if not run.metrics.is_file():
-        raise ValueError(f"{path}: not a run directory, or no metrics yet ({run.metrics})")
+        raise ValueError(f"{path} is not a run directory or has no metrics yet ({run.metrics})")
     rows = run.read_metrics()
     if not rows:
         raise ValueError(f"{run.metrics}: no rows yet")
@@ -59,7 +59,7 @@ def plot_runs(
     ymin: float | None = None,
     ymax: float | None = None,
 ) -> None:
-    """Plot the losses of runs, one panel per axis. A run has the same colour in all panels.
+    """Plot the losses of runs, one panel per axis. A run has the same color in all panels.
 
     Args:
         curves: Metrics of each run by label.

@@ -197,7 +197,7 @@ class LanguageModelLoss(Module):
 
 
 def checkpoint_activations(model: TransformerLM) -> None:
-    """Make each block store only its input and recompute the rest in the backward pass.
+    """Make each block store only its input and recompute its activations in the backward pass.
 
     Each block then stores a single (batch, sequence, d_model) tensor, at the cost of a third more
     arithmetic (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"). The results are

@@ -36,7 +36,7 @@ class _GroupOptimizer(Optimizer):
         return loss
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters with their own settings; the constructor calls this too."""
+        """Add parameters with their own settings. The constructor calls this method too."""
         self._check_settings({**self.defaults, **param_group})
         super().add_param_group(param_group)
 
@@ -242,7 +242,7 @@ class Muon(AdamW):
             raise ValueError(f"precision must be float32 or bfloat16, got {group['precision']!r}")
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters with their own settings; the constructor calls this too."""
+        """Add parameters with their own settings. The constructor calls this method too."""
         super().add_param_group(param_group)
         group = self.param_groups[-1]
         for parameter in group["params"] if group["muon"] else ():
@@ -340,8 +340,8 @@ def build_optimizer(
     The kinds "adamw" and "sgd" (MomentumSGD) have one group with all parameters. "muon" has up to
     four groups: the matrices of the blocks, updated by Muon, and the embedding, the head and the
     gains, updated by AdamW. The embedding and the head have their own learning rates. Only the
-    matrices and the head have weight decay. On the other groups, it would pull gains, which should
-    be about 1, and the vectors of rare tokens towards 0.
+    matrices and the head have weight decay. In the other groups, weight decay would pull the
+    gains, which should be about 1, and the vectors of rare tokens towards 0.
 
     Args:
         model: The model.
@@ -349,7 +349,7 @@ def build_optimizer(
         lr: Learning rate.
         precision: Dtype of Muon's matrix products, "float32" or "bfloat16".
         fused: Whether "adamw" uses torch's fused AdamW, which computes the same update in one pass
-            over memory. Other kinds ignore this.
+            over memory. Other kinds ignore this argument.
 
     Raises:
         ValueError: If a setting is out of range.

@@ -146,5 +146,5 @@ def _check(it: int, max_learning_rate: float, min_learning_rate: float) -> None:
     if not 0 <= min_learning_rate <= max_learning_rate < math.inf:
         raise ValueError(
             f"min_learning_rate must be between 0 and max_learning_rate ({max_learning_rate}), and "
-            f"both finite, got {min_learning_rate}"
+            f"both must be finite, got {min_learning_rate}"
         )

@@ -92,7 +92,7 @@ class Clock:
 
 
 class Progress:
-    """Shows a progress bar on a terminal. Without one, reports a line every few seconds.
+    """Shows a progress bar on a terminal. Without a terminal, reports a line every few seconds.
 
     Args:
         step: Number of steps taken before this session.

@@ -74,8 +74,8 @@ class TrainResult:
 class Trainer:
     """Trains a TransformerLM on arrays of tokens and writes to a run directory.
 
-    Sets torch's seed and, if `config.num_workers` is set, torch's number of threads. The same seed
-    gives the same weights on every device.
+    The constructor sets torch's seed and, if `config.num_workers` is set, torch's number of
+    threads. The same seed gives the same weights on every device.
 
     Args:
         config: Configuration of the run. `start.check_start` checks it against this machine.
@@ -379,7 +379,7 @@ class Trainer:
             self._remove_old_checkpoints()
 
     def _remove_old_checkpoints(self) -> None:
-        # A checkpoint saved for a signal does not replace others and is removed after the next one,
+        # A checkpoint saved after a signal replaces no other and is removed after the next one,
         # so an interrupted run ends with the same checkpoints as an uninterrupted run.
         self.run.keep_checkpoints(
             self.config.keep_checkpoints, self._checkpoint_is_due, best=self.best[1]
@@ -391,7 +391,7 @@ class Trainer:
         return steps * self.config.batch_size * self.config.model.context_length
 
     def _timing(self) -> dict[str, float]:
-        """Return the total time, the recent speed and, if the device's peak is known, the MFU."""
+        """Return the total time, the recent speed and, if known, the utilization of the device."""
         speed = self._tokens_in(1) / self.clock.seconds_per_step()
         timing = {"seconds": self.clock.seconds(), "tokens_per_second": speed}
         if self.peak_flops is not None:

@@ -185,7 +185,7 @@ STREAMS = {
     "2>/dev/full": (0, "", ["train-bpe"]),
     ">/dev/full": (
         1,
-        "cs336 {command}: error: cannot write standard output: No space left on ",
+        "cs336 {command}: error: cannot write to standard output: No space left on ",
         ["train-bpe", "encode", "train", "export"],
     ),
 }

@@ -162,4 +162,4 @@ def test_a_missing_library_is_named_in_one_line(directories, tmp_path, library, 
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode == 2
     assert run.stderr.count("\n") == 1
-    assert f"not installed; pip install {library}, or omit it" in run.stderr
+    assert f"not installed; pip install {library}, or omit " in run.stderr

@@ -43,7 +43,7 @@ def fetch_split(
 ) -> tuple[Path, bool]:
     """Fetch one split of a dataset, unless its file exists.
 
-    Continues an interrupted download. The SHA-256 of the text is always verified.
+    An interrupted download is continued. The SHA-256 of the text is always verified.
 
     Args:
         name: Name of the dataset, a key of `DATASETS`.
@@ -52,8 +52,8 @@ def fetch_split(
         source: Directory or directory URL that contains the file, compressed or not. Defaults to
             the Hugging Face hub. The environment variable HF_ENDPOINT selects another server, and
             HF_HUB_OFFLINE=1 forbids downloads from the hub.
-        force: Fetch the file even if it exists.
-        progress: Show progress bars.
+        force: Whether to fetch the file even if it exists.
+        progress: Whether to show progress bars.
 
     Returns:
         The path of the file, and whether it was fetched by this call.
@@ -128,7 +128,7 @@ def _download(url: str, part: Path, num_bytes: int, progress: bool) -> None:
         url: URL of the file.
         part: Path of the unfinished download.
         num_bytes: Size of the text. The download stops if it becomes much larger.
-        progress: Show a progress bar.
+        progress: Whether to show a progress bar.
 
     Raises:
         DownloadError: If the server does not have the file, or sends no more bytes.

@@ -53,7 +53,7 @@ def write_sample(
         path: Output file.
         num_bytes: Minimum size of the file in bytes.
         seed: Seed of the stories.
-        progress: Show a progress bar.
+        progress: Whether to show a progress bar.
 
     Returns:
         The path of the file.
@@ -106,7 +106,7 @@ class Story:
         self.cast: dict[str, Entry] = {}
 
     def pick(self, options: Sequence[T]) -> T:
-        """Return a random option. The choice is nearly uniform for up to a few thousand."""
+        """Return a random option. The choice is nearly uniform for up to a few thousand options."""
         return options[self.draw() * len(options) >> 16]
 
     def entry(self, role: str) -> Entry:

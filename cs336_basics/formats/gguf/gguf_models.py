@@ -1,10 +1,10 @@
 """Export a model and its tokenizer to one GGUF file, for llama.cpp and programs that build on it.
 
-llama.cpp's own converter only recognizes published byte-level vocabularies, by their hashes. So
+llama.cpp's own converter recognizes only published byte-level vocabularies, by their hashes. So
 this module writes the file itself, with the `gguf` package. The default model becomes a `llama`,
 which rotates pairs of features, as this library does. A model with QK-norm becomes a `qwen3`, which
-rotates halves (`llama_model_rope_type` in `llama-model.cpp`). Checked against gguf 0.19.0 and the
-llama.cpp in llama-cpp-python 0.3.36.
+rotates halves (`llama_model_rope_type` in `llama-model.cpp`). The files were checked with gguf
+0.19.0 and the llama.cpp in llama-cpp-python 0.3.36.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LOGITS_LIMIT = 1e-3
 
 RELATIVE_LIMITS = {"f16": 0.02, "q8_0": 0.1}
 """Maximum difference between logits for smaller types, relative to the largest logit. llama.cpp
-also rounds the activations. Random models differ by 0.002 (f16) and 0.02 (q8_0)."""
+also rounds the activations. The logits of random models differ by 0.002 (f16) and 0.02 (q8_0)."""
 
 _MAX_LAYERS = 512
 """LLAMA_MAX_LAYERS in `llama-hparams.h`."""
@@ -82,7 +82,7 @@ def write(
     Raises:
         ImportError: If gguf is not installed.
         ValueError: If llama.cpp cannot represent the model or the tokenizer, or a weight is not
-            finite or too large for the type.
+            finite or is too large for the type.
     """
     gguf = _gguf()
     fields = _fields(model.config, tokenizer, output, card, type)
@@ -104,7 +104,7 @@ def write(
 def check(
     model: TransformerLM, tokenizer: Tokenizer, output: Path, *, type: str = "f32"
 ) -> Agreement:
-    """Read the file back and compare its content. Also compare llama.cpp's results, if installed.
+    """Read the file back and compare its content. If llama.cpp is installed, compare its results.
 
     Raises:
         ImportError: If gguf is not installed.

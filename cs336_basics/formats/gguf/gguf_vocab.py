@@ -1,8 +1,8 @@
 """Convert a vocabulary to the fields of llama.cpp's GGUF files, without the `gguf` library.
 
 llama.cpp has a fixed list of split patterns in its source (`llama-vocab.cpp`) and its own Unicode
-tables (`unicode-data.cpp`). A tokenizer is rejected if llama.cpp would give different ids. Checked
-against the llama.cpp in llama-cpp-python 0.3.36.
+tables (`unicode-data.cpp`). A tokenizer is rejected if llama.cpp would give different ids. The
+fields were checked with the llama.cpp in llama-cpp-python 0.3.36.
 
 Two differences remain (docs/gguf.md). llama.cpp uses Unicode 15.1, so it does not recognize newer
 letters and digits. In the contractions of patterns other than `gpt2`, it does not treat U+017F

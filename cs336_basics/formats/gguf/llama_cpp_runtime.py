@@ -46,7 +46,7 @@ class LlamaCpp:
                     verbose=False,
                 )
         except ValueError as error:
-            raise RuntimeError(f"{path}: llama.cpp cannot load it: {error}") from error
+            raise RuntimeError(f"{path}: llama.cpp cannot load the file: {error}") from error
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text, recognizing special tokens."""

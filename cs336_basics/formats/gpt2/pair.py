@@ -1,9 +1,9 @@
 """Read and write GPT-2's pair of files, `vocab.json` and `merges.txt`, which many programs read.
 
-`vocab.json` maps tokens to ids. `merges.txt` contains one merge per line, in the order in which
-they were learned. Both use the alphabet of `byte_strings.py`. The files contain neither the split
-pattern nor a list of the special tokens. Readers of the files split as GPT-2 does, and the user
-must pass the special tokens, which `vocab.json` stores as plain text.
+`vocab.json` maps tokens to ids. `merges.txt` contains the merges, one per line, in the order in
+which they were learned. Both files use the alphabet of `byte_strings.py`. They contain neither the
+split pattern nor a list of the special tokens. Readers of the files split as GPT-2 does, and the
+user must pass the special tokens, which `vocab.json` stores as plain text.
 """
 
 from __future__ import annotations

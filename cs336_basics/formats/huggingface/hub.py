@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cs336_basics._support.messages import short_reason, short_repr
 
-# The oldest models can have a name without an owner: gpt2 for openai-community/gpt2.
+# The oldest models may have a name without an owner: gpt2 for openai-community/gpt2.
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(?:/[A-Za-z0-9][\w.-]{0,95})?", re.ASCII)
 
 
@@ -37,7 +37,7 @@ def find_or_download(
     name = os.fspath(source)
     if not _HUB_NAME.fullmatch(name) or name.endswith(".json"):
         raise FileNotFoundError(
-            f"{source} does not exist; pass a file, a directory, or a repository of the Hugging "
+            f"{source} does not exist; pass a file, a directory, or a repository on the Hugging "
             "Face hub, such as openai-community/gpt2"
         )
     try:

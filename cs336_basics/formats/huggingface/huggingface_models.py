@@ -4,7 +4,7 @@ The directory contains config.json, model.safetensors, generation_config.json, t
 tokenizer_config.json and the model card, README.md. `AutoTokenizer` and `AutoModelForCausalLM` load
 the directory offline, as a Llama or, with QK-norm, as a Qwen3.
 
-Weights are only read from safetensors files, because pytorch_model.bin is a pickle, which may run
+Weights are read only from safetensors files, because pytorch_model.bin is a pickle, which may run
 code. The configuration is compared with the tensors in the files before any memory is allocated.
 """
 
@@ -126,7 +126,7 @@ def load_model(
         directory: Directory that contains config.json and either model.safetensors or several
             safetensors files and their index.
         context_length: Maximum number of tokens. Defaults to the value in config.json.
-        device, dtype: Device and dtype of the parameters. Defaults to the CPU and float32.
+        device, dtype: Device and dtype of the parameters. Default to the CPU and float32.
 
     Raises:
         FileNotFoundError: If a file is missing.

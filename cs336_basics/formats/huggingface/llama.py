@@ -2,7 +2,7 @@
 
 This library's default model is a Llama (Touvron et al. 2023). With `qk_norm`, it is a Qwen3, whose
 attention normalizes queries and keys in the same way. This module does not import transformers.
-Layout checked against transformers 5.23.0.
+The layout was checked with transformers 5.23.0.
 
 Two things differ. Our RoPE rotates features 2k and 2k + 1 of a head; Hugging Face's rotates
 features k and k + d_head / 2. So the rows of the query and key matrices and the gains of QK-norm
@@ -177,7 +177,7 @@ def config_from_llama(content: Mapping[str, Any]) -> ModelConfig:
 def state_from_llama(
     config: ModelConfig, state: Mapping[str, Tensor], *, tied: bool = False
 ) -> dict[str, Tensor]:
-    """Convert Llama's state dict to our names and layout, in float32. Inverts `llama_state`.
+    """Convert Llama's state dict to our names and layout, in float32; the inverse of `llama_state`.
 
     Args:
         config: Configuration from `config_from_llama`.

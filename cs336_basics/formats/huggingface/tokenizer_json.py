@@ -1,7 +1,7 @@
 """Read and write `tokenizer.json`, the format of Hugging Face's `tokenizers`, without that library.
 
 `Tokenizer.save` writes this file, which contains the vocabulary, merges, special tokens and split
-pattern. Checked against tokenizers 0.23.3 and transformers 5.23.0.
+pattern. The format was checked with tokenizers 0.23.3 and transformers 5.23.0.
 
 Other libraries would give different ids for some tokenizers, such as those without a token for
 every byte. `save` writes these with a different `version`, which other libraries refuse to read.
@@ -363,8 +363,8 @@ _MAX_COMPARISONS = 1_000_000
 def _check_overlaps(first: Sequence[str], second: Sequence[str]) -> None:
     """Reject added tokens that may overlap in a text if only one of them is 'normalized'.
 
-    tokenizers looks for 'normalized' tokens after all others; Tokenizer always finds the leftmost
-    token.
+    tokenizers looks for 'normalized' tokens after all other tokens; Tokenizer always finds the
+    leftmost token.
 
     Raises:
         ValueError: If two tokens may overlap, or there are too many to compare.

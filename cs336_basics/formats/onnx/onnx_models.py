@@ -9,8 +9,8 @@ arithmetic, not architectures, so any `ModelConfig` can be exported. There are t
   `.value` (batch, num_heads, past + sequence, d_head), which are the past of the next call.
 - Without a cache: only `input_ids` and `logits`.
 
-The sizes batch, sequence and past are dynamic. Checked against torch 2.13, onnx 1.23 and
-onnxruntime 1.31.
+The sizes batch, sequence and past are dynamic. The graphs were checked with torch 2.13, onnx
+1.23 and onnxruntime 1.31.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ LOGITS_LIMIT = 1e-4
 """Maximum difference between two logits."""
 
 _MAX_BYTES = (1 << 31) - (1 << 24)
-"""Maximum size of the weights, because an ONNX file is a protocol buffer, limited to 2 GiB."""
+"""Maximum size of the weights in bytes. An ONNX file is a protocol buffer, limited to 2 GiB."""
 
 Cache = list[tuple[Tensor, Tensor]]
 """Keys and values of each layer, shape (batch, num_heads, tokens, d_head)."""
@@ -75,7 +75,7 @@ class _Exported(Module):
         self.model = model
 
     def forward(self, input_ids: Tensor, past: Cache | None = None) -> tuple[Tensor, Cache]:
-        """Return logits, and keys and values of all tokens. See the module for the shapes."""
+        """Return the logits, keys and values of all tokens. See the module docstring for shapes."""
         model = self.model
         start = past[0][0].shape[-2] if past else 0
         positions = start + torch.arange(input_ids.shape[1])
@@ -121,7 +121,8 @@ def write(
     size = 4 * model.config.num_parameters()
     if size > _MAX_BYTES:
         raise ValueError(
-            f"the weights take {size / 2**30:.1f} GiB in float32; an ONNX file has less than 2 GiB"
+            f"the weights take {size / 2**30:.1f} GiB in float32; an ONNX file must have less than "
+            "2 GiB"
         )
     contents: dict[str, str | bytes] = {
         **tokenizer_json.contents(tokenizer.parts(), model.config.context_length, **roles)
@@ -152,7 +153,7 @@ def _properties(model: TransformerLM, tokenizer: Tokenizer, card: ModelCard) -> 
 def _graph(model: TransformerLM, without_cache: bool) -> Any:
     """Return the `onnx.ModelProto` of a model."""
     config = model.config
-    # A copy, because other implementations of attention cannot be exported.
+    # Export a copy with this attention, because the other implementations cannot be exported.
     copy = TransformerLM(dataclasses.replace(config, attention="sdpa"))
     copy.load_state_dict(model.state_dict())
     copy.eval()

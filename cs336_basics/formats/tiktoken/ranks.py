@@ -2,7 +2,8 @@
 
 A file contains a line `base64(token) rank` for each token, but no special tokens and no split
 pattern. tiktoken has no list of merges: it always joins the adjacent pair whose joined bytes have
-the lowest rank. A token's rank is also its id. Format checked against tiktoken 0.14.0.
+the lowest rank. A token's rank is also its id. The format was checked with
+tiktoken 0.14.0.
 
 Our exports add an `encoding.json` with the split pattern and the special tokens.
 """
@@ -41,7 +42,7 @@ SNIPPET_FILE = "encoding.py"
 
 
 SNIPPET = '''\
-"""Loads the tokenizer of this directory with tiktoken: `encoding = load()`."""
+"""Load the tokenizer in this directory with tiktoken: `encoding = load()`."""
 
 import base64
 import json
@@ -171,7 +172,7 @@ def _parts_of(token: bytes, ranks: Mapping[bytes, int]) -> list[bytes]:
         _, start, end = heapq.heappop(heap)
         middle = ends[start]
         if not 0 < middle < size or ends[middle] != end:
-            continue  # one of the two has been merged since
+            continue  # one of the two tokens has been merged since
         ends[start], ends[middle] = end, 0
         before[end] = start
         push(start)

@@ -22,7 +22,7 @@ class Work(NamedTuple):
     """Words read. Always 0 in `native`."""
     positions: int = 0
     """Symbols in these words. In `memoryview` and `native`, entries read from the list of the
-    pair's occurrences, including stale ones in `native`."""
+    pair's occurrences, including stale entries in `native`."""
     pairs_searched: int = 0
     """Pairs compared to find the maximum. Always 0 in trainers with a heap."""
     pairs_updated: int = 0

@@ -5,7 +5,7 @@ parameter. The metadata in the header has one entry, "checkpoint", which is JSON
 
     iteration   number of optimizer steps taken
     optimizer   name of the algorithm; its settings are in the run's configuration
-    crc32       checksums "model" and "optimizer", each over its tensors and the rest of this JSON
+    crc32       checksums "model" and "optimizer", each over its tensors and the other entries
 
 A checkpoint contains no pickle, so it cannot run code. It contains no random state either: the seed
 and the step number determine all randomness in a step.

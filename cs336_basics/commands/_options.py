@@ -123,7 +123,7 @@ TOKENIZERS_HELP = (
 class CorporaOptions(Checked):
     """Options for commands that compare tokenizers on several corpora."""
 
-    input: Several = option(INPUT_HELP + "; each one is a corpus")
+    input: Several = option(INPUT_HELP + "; each input is a corpus")
     separator: str = option("separator of documents in plain text", END_OF_TEXT, rare=True)
     field: str | None = FIELD
     column: str | None = COLUMN

@@ -31,7 +31,7 @@ def train(command: CommandLine) -> int:
     try:
         status = _run(command, world)
         if status == 0:
-            # gloo may abort a process that exits while others are still running.
+            # gloo may abort a process that exits while other processes are running.
             world.wait()
         return status
     finally:

@@ -28,7 +28,7 @@ COMMON = (
     "data.train_path",
     "data.tokenizer",
 )
-"""Configuration fields that `--help` shows. `--help-all` shows the rest."""
+"""Configuration fields that `--help` shows. `--help-all` shows all fields."""
 
 RESUME_OPTIONS = (
     "max_steps",

@@ -28,7 +28,7 @@ class Options(CorporaOptions):
     """
 
     tokenizer: Several = option(f"{TOKENIZERS_HELP} (default: the run's)", (), metavar="NAME")
-    input: Several = option(INPUT_HELP + "; each one is a corpus", ())
+    input: Several = option(INPUT_HELP + "; each input is a corpus", ())
     run: str | None = option(
         "run directory to report on: losses, samples and under-trained tokens", None, metavar="DIR"
     )

@@ -54,7 +54,7 @@ def hold_out_tokens(
 
 
 def _boundaries(file: TokenFile, window: Window, separator: int) -> list[int]:
-    """Return some document boundaries of a file, including the ones nearest to the target."""
+    """Return some document boundaries of a file, including those nearest to the target."""
     if file.has_document_starts:
         starts = file.document_starts()
         index = int(np.searchsorted(starts, window.target))

@@ -101,7 +101,8 @@ class KVCache:
         """
         if not all(0 <= new <= old for new, old in zip(lengths, self.lengths, strict=True)):
             raise ValueError(
-                f"cannot truncate texts of {self.lengths} tokens to {list(lengths)} tokens"
+                f"lengths must be between 0 and the current lengths {self.lengths}, got "
+                f"{list(lengths)}"
             )
         self.lengths = list(lengths)
 

@@ -149,7 +149,7 @@ class TransformerLM(Module):
         if length > self.config.context_length:
             raise ValueError(
                 f"token_ids must have at most {self.config.context_length} tokens, the context "
-                f"length, got {length} including any cached tokens; keep only the last ones"
+                f"length, got {length} including any cached tokens; keep only the last tokens"
             )
         check_ids(token_ids, self.config.vocab_size, "token ids")
 

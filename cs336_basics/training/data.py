@@ -240,7 +240,7 @@ def step_generator(seed: int, step: int) -> np.random.Generator:
     """Return the random generator for a step, which depends only on the seed and the step.
 
     The generator is Philox, which encrypts a counter. Streams with different keys are independent,
-    so any step can be computed without the earlier ones (Salmon et al. 2011, "Parallel Random
+    so any step can be computed without the earlier steps (Salmon et al. 2011, "Parallel Random
     Numbers: As Easy as 1, 2, 3").
     """
     return np.random.Generator(np.random.Philox(key=np.array([seed, step], dtype=np.uint64)))

@@ -154,7 +154,7 @@ def exact_arithmetic(device: torch.device, deterministic: bool = False) -> Itera
     It always applies on a CPU, but on a GPU only if `deterministic` is set. Without this option,
     the order in which the embedding's gradient sums the rows of repeated tokens depends on thread
     timing. The compiler also selects GPU kernels by timing them, so processes may select different
-    ones.
+    kernels.
     """
     if device.type != "cpu" and not deterministic:
         yield

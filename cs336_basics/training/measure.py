@@ -22,7 +22,7 @@ from cs336_basics.training.memory import peak_memory_of_process
 from cs336_basics.training.trainer import Trainer
 
 NUM_STEPS = 4
-"""Number of steps. The first one compiles and fills caches."""
+"""Number of steps. The first step compiles and fills caches."""
 
 
 class Measurement(NamedTuple):

@@ -180,7 +180,7 @@ def open_trainer(
 def _prepare(
     sources: Sources, run: RunDirectory, world: World, progress: bool, report: Report
 ) -> PreparedData:
-    """Prepare the data in the first process while the others wait, then open it in all."""
+    """Prepare the data in the first process, then open the files in every process."""
     if not world.is_first:
         world.wait()
     data = prepare_data(sources, run, progress=progress and world.is_first, report=report)

@@ -39,7 +39,7 @@ class StoryLibrary(NamedTuple):
 
 @functools.cache
 def read_library() -> StoryLibrary:
-    """Return the parsed story files. They are read once, at the first call."""
+    """Return the parsed story files. The files are read only once."""
     tables = {name: _parse_table(text) for name, text in read_sections("tables.txt").items()}
     tables |= _people(read_sections("people.txt"))
     tables["thing"] = _things(read_sections("things.txt")["things"])

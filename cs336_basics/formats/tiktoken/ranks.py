@@ -151,7 +151,8 @@ def _parts_of(token: bytes, ranks: Mapping[bytes, int]) -> list[bytes]:
     So if two tokens are returned, they are the only pair that makes the token. If more are
     returned, tiktoken produces the token only for a pre-token that equals it.
 
-    A file may contain tokens of any length, so this takes only O(n log n) time for n bytes.
+    A file may contain tokens of any length, so this function takes only O(n log n) time for n
+    bytes.
     """
     size = len(token)
     # ends[i]: end of the token that starts at offset i, or 0 if no token starts there.

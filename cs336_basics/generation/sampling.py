@@ -125,8 +125,8 @@ def keep_nucleus(probabilities: Tensor, top_p: float) -> Tensor:
     """Return a distribution (vocab_size,) with all tokens outside the nucleus set to 0.
 
     The nucleus is the smallest set of most likely tokens whose probabilities sum to at least
-    `top_p`, so it always has at least one token. Ties go to the lower ids. The result is not
-    renormalized (Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration", sec. 3.1).
+    `top_p`, so it is never empty. Ties go to the lower ids. The result is not renormalized
+    (Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration", section 3.1).
     """
     if top_p == 1:  # rounding in the sum below could drop the least likely tokens
         return probabilities

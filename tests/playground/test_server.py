@@ -112,7 +112,7 @@ def test_no_other_file_can_be_read(client, path):
         (b'{"text": 1}', "text must be text, got 1"),
         (b'{"text": "a", "tokenizer": true}', "tokenizer must be an integer"),
         (b'{"text": "a", "tokenizer": -1}', "tokenizer must be at least 0"),
-        (b'{"text": "a", "tokenizer": 1}', "there are 1 tokenizers"),
+        (b'{"text": "a", "tokenizer": 1}', "tokenizer must be below 1, got 1"),
         (b'{"text": "a", "path": "/etc/passwd"}', "unknown option 'path'"),
         (b'{"text": "\\ud800"}', "surrogate"),
     ],

@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 MAX_INT64 = 2**63 - 1
 
 MOST_THREADS = 4096
-"""Maximum `num_workers` of a command. With far more, the process would die without a message."""
+"""Maximum `num_workers` of a command. Far more threads would kill the process without a message."""
 
 
 def checked_integer(

@@ -205,7 +205,7 @@ def full_disk_names(
         number, reason = error.errno, error.strerror or ""
         if re.fullmatch(r"\d+ requested and \d+ written", str(error)):  # NumPy omits the reason
             number, reason = errno.ENOSPC, os.strerror(errno.ENOSPC)
-        # An error with a file name is from open(), which needs a directory entry, not free bytes.
+        # An error with a file name comes from open(), which needs no free bytes.
         if error.filename is not None or number not in NO_SPACE:
             raise
         with contextlib.suppress(OSError):

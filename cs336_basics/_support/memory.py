@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 def holding(describe: Callable[[], str]) -> Iterator[None]:
     """Add a description of the data in memory to a MemoryError from this block.
 
-    If blocks are nested, the description of the innermost one is used.
+    If blocks are nested, the description of the innermost block is used.
 
     Args:
         describe: Function that returns the description, such as "5 words". It is called only if a

@@ -79,7 +79,7 @@ class Runs:
         for run in self._runs:
             if not run.config.is_file():
                 raise FileNotFoundError(
-                    f"{run.path}: not a run directory: {run.config.name} is missing"
+                    f"{run.path} is not a run directory: {run.config.name} is missing"
                 )
         self.names = [str(path) for path in paths]
         self._loading = threading.Lock()

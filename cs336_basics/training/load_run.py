@@ -104,7 +104,7 @@ def load_run(
     """
     run = RunDirectory(path)
     if not run.config.is_file():
-        raise FileNotFoundError(f"{run.path}: not a run directory: {run.config.name} is missing")
+        raise FileNotFoundError(f"{run.path} is not a run directory: {run.config.name} is missing")
     source = checkpoint or run.newest_checkpoint()
     if source is None:
         raise FileNotFoundError(f"{run.checkpoints}: no checkpoint yet")

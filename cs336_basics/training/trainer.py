@@ -379,8 +379,8 @@ class Trainer:
             self._remove_old_checkpoints()
 
     def _remove_old_checkpoints(self) -> None:
-        # A checkpoint saved after a signal replaces no other and is removed after the next one,
-        # so an interrupted run ends with the same checkpoints as an uninterrupted run.
+        # A checkpoint saved after a signal does not replace other checkpoints and is removed after
+        # the next one, so an interrupted run ends with the same checkpoints as an uninterrupted run.
         self.run.keep_checkpoints(
             self.config.keep_checkpoints, self._checkpoint_is_due, best=self.best[1]
         )
@@ -391,7 +391,7 @@ class Trainer:
         return steps * self.config.batch_size * self.config.model.context_length
 
     def _timing(self) -> dict[str, float]:
-        """Return the total time, the recent speed and, if known, the utilization of the device."""
+        """Return the total time, the recent speed and, if known, the model FLOPs utilization."""
         speed = self._tokens_in(1) / self.clock.seconds_per_step()
         timing = {"seconds": self.clock.seconds(), "tokens_per_second": speed}
         if self.peak_flops is not None:

@@ -120,8 +120,7 @@ def _tiktoken(name: str, load: Callable[[Any], Any]) -> ComparedTokenizer:
         import tiktoken
     except ImportError:
         raise ImportError(
-            f"{name} needs tiktoken, which is not installed; pip install tiktoken, or "
-            f"omit {name}"
+            f"{name} needs tiktoken, which is not installed; pip install tiktoken, or omit {name}"
         ) from None
     encoding = load(tiktoken)
     special = {token: encoding.encode_single_token(token) for token in encoding.special_tokens_set}

@@ -380,7 +380,7 @@ class Trainer:
 
     def _remove_old_checkpoints(self) -> None:
         # A checkpoint saved after a signal does not replace other checkpoints and is removed after
-        # the next one, so an interrupted run ends with the same checkpoints as an uninterrupted run.
+        # the next one, so interrupted and uninterrupted runs end with the same checkpoints.
         self.run.keep_checkpoints(
             self.config.keep_checkpoints, self._checkpoint_is_due, best=self.best[1]
         )

@@ -1,4 +1,4 @@
-"""The cost of a model by part: FLOPs of a forward pass and activations kept for the backward pass.
+"""The cost of a model by part: weights, FLOPs, and activations kept for the backward pass.
 
 These counts come from formulas. `training/memory.py` runs the real code on tensors without data and
 includes the memory that the formulas leave out.
@@ -6,7 +6,45 @@ includes the memory that the formulas leave out.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from cs336_basics.model.config import ModelConfig
+
+
+class Accounting(NamedTuple):
+    """The cost of a model by part. A notebook shows it as a table.
+
+    Attributes:
+        parameters: Number of weights; see `ModelConfig.parameters_by_part`.
+        flops: FLOPs of a forward pass over a full-length sequence; see `forward_flops`.
+        activations: Number of values kept for the backward pass; see `kept_activations`.
+    """
+
+    parameters: dict[str, int]
+    flops: dict[str, int]
+    activations: dict[str, int]
+
+    def _repr_html_(self) -> str:
+        from cs336_basics._support.html_table import html_table
+
+        # All weights of attention are projections.
+        weights = {
+            "attention projections" if part == "attention" else part: number
+            for part, number in self.parameters.items()
+        }
+        columns = (weights, self.flops, self.activations)
+        rows = [
+            (part, [column.get(part, 0) for column in columns])
+            for part in dict.fromkeys(part for column in columns for part in column)
+        ]
+        rows.append(("total", [sum(column.values()) for column in columns]))
+        header = ("part", "weights", "FLOPs", "activations")
+        return html_table("Weights, and the cost of one full-length sequence", header, rows)
+
+
+def accounting(config: ModelConfig) -> Accounting:
+    """Return the weights, FLOPs and activations of a model by part, without building it."""
+    return Accounting(config.parameters_by_part(), forward_flops(config), kept_activations(config))
 
 
 def forward_flops(config: ModelConfig) -> dict[str, int]:

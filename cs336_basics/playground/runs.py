@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cs336_basics._support.reading import read_start
 from cs336_basics._support.text import END_OF_TEXT
-from cs336_basics._support.validation import Checked, Count, build, option
+from cs336_basics._support.validation import Amount, Checked, Count, build, option
 from cs336_basics.checkpoints.run_dir import RunDirectory, thinned
 from cs336_basics.playground.texts import check_length, shown_token
 
@@ -43,10 +43,16 @@ class RunRequest(Checked):
 
 
 @dataclass(kw_only=True)
-class ModelRequest(RunRequest):
-    """A text, and how to continue it."""
+class PromptRequest(RunRequest):
+    """A text for the model of a run."""
 
     text: str = option("the text")
+
+
+@dataclass(kw_only=True)
+class ModelRequest(PromptRequest):
+    """A text, and how to continue it."""
+
     temperature: float = option("sampling temperature", 0.8, ge=0)
     top_k: Count | None = option("sample from the K most likely tokens", None)
     top_p: float = option("nucleus sampling", 0.95, gt=0, le=1)
@@ -55,13 +61,19 @@ class ModelRequest(RunRequest):
 
 
 @dataclass(kw_only=True)
-class AttentionRequest(RunRequest):
+class NextRequest(ModelRequest):
+    """A text, how to continue it, and after which of its tokens."""
+
+    token: Amount | None = option("index of the token; unset: the last one", None)
+
+
+@dataclass(kw_only=True)
+class AttentionRequest(PromptRequest):
     """A text, a head, and the token whose attention is shown."""
 
-    text: str = option("the text")
     layer: int = option("index of the layer", 0, ge=0)
     head: int = option("index of the head", 0, ge=0)
-    token: int = option("index of the token", 0, ge=0)
+    token: Amount | None = option("index of the token; unset: the last one", None)
 
 
 class Runs:
@@ -106,7 +118,8 @@ class Runs:
 
     def generate(self, asked: Mapping[str, Any]) -> Generator[dict[str, Any], None, None]:
         """Yield text that continues the given text."""
-        request, loaded = self._model(asked)
+        request = build(ModelRequest, asked)
+        loaded = self._loaded(request)
         import torch
 
         generator = torch.Generator().manual_seed(request.seed)
@@ -117,33 +130,42 @@ class Runs:
             yield {"text": text}
 
     def next_tokens(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the most likely next tokens, and whether the filters keep them."""
-        request, loaded = self._model(asked)
+        """Return the most likely tokens after a token of a text, and whether the filters keep them.
+
+        The token that follows in the text is included, even if it is unlikely.
+        """
+        request = build(NextRequest, asked)
+        loaded = self._loaded(request)
         from cs336_basics.generation.sampling import at_temperature
 
         context = loaded.model.config.context_length
-        ids = (loaded.tokenizer.encode(request.text) or [_start_id(loaded)])[-context:]
-        logits = _logits(loaded, ids)[-1].double()
+        ids = loaded.tokenizer.encode(request.text)
+        end = len(ids) if request.token is None else min(request.token + 1, len(ids))
+        before, following = ids[:end], ids[end : end + 1]
+        logits = _logits(loaded, before[-context:] or [_start_id(loaded)])[-1].double()
         probabilities = at_temperature(logits, request.temperature or 1)
         kept = _sampling(request).filtered(probabilities)
-        top = probabilities.topk(min(MOST_NEXT, len(probabilities)))
+        top = probabilities.topk(min(MOST_NEXT, len(probabilities))).indices.tolist()
         return {
+            "after": [shown_token(loaded.tokenizer, token_id) for token_id in before[-1:]],
+            "index": end - 1,
             "tokens": [
                 {
                     **shown_token(loaded.tokenizer, token_id),
-                    "probability": probability,
-                    "kept": bool(kept[token_id] > 0) and (request.temperature > 0 or not rank),
+                    "probability": float(probabilities[token_id]),
+                    "kept": bool(kept[token_id] > 0)
+                    and (request.temperature > 0 or token_id == top[0]),
+                    "follows": token_id in following,
                 }
-                for rank, (probability, token_id) in enumerate(
-                    zip(top.values.tolist(), top.indices.tolist(), strict=True)
-                )
+                for token_id in dict.fromkeys([*top, *following])
                 if token_id in loaded.tokenizer.vocab
-            ]
+            ],
         }
 
     def losses(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Return the tokens at the start of a text, each with its cross-entropy loss in nats."""
-        request, loaded = self._model(asked)
+        request = build(PromptRequest, asked)
+        loaded = self._loaded(request)
         import torch
 
         context = loaded.model.config.context_length
@@ -162,7 +184,7 @@ class Runs:
     def attention(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Return how much a token at the start of a text attends to the tokens before it."""
         request = build(AttentionRequest, asked)
-        _, loaded = self._model({"run": request.run, "text": request.text})
+        loaded = self._loaded(request)
         import torch
 
         from cs336_basics.model.inspection import attention_weights
@@ -172,22 +194,24 @@ class Runs:
         if request.head >= config.num_heads:
             raise ValueError(f"head must be below {config.num_heads}, got {request.head}")
         weights: list[float] = []
+        index = len(ids) - 1
         if ids:
-            token = min(request.token, len(ids) - 1)
+            index = index if request.token is None else min(request.token, index)
             found = attention_weights(loaded.model, torch.tensor(ids), request.layer)
-            weights = found[request.head, token].tolist()
+            weights = found[request.head, index].tolist()
         return {
             "tokens": [shown_token(loaded.tokenizer, token_id) for token_id in ids],
             "weights": weights,
+            "index": index,
             "num_layers": config.num_layers,
             "num_heads": config.num_heads,
         }
 
-    def _model(self, asked: Mapping[str, Any]) -> tuple[ModelRequest, LoadedRun]:
-        request = build(ModelRequest, asked)
+    def _loaded(self, request: PromptRequest) -> LoadedRun:
+        """Return the model and the tokenizer for a request."""
         check_length(request.text, MOST_PROMPT)
         with self._loading:
-            return request, _load(self._run(request).path)
+            return _load(self._run(request).path)
 
 
 @functools.lru_cache(maxsize=2)

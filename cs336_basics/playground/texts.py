@@ -9,7 +9,7 @@ from typing import Any
 
 from cs336_basics._support.validation import Checked, build, option
 from cs336_basics.bpe.reference import split_bytes
-from cs336_basics.tokenizer import Tokenizer, merge_steps, visible_parts
+from cs336_basics.tokenizer import Tokenizer, merge_steps, tokens_of, visible_parts
 
 MOST_TEXT = 100_000
 """Maximum length of a text in characters."""
@@ -66,22 +66,18 @@ class Texts:
     def tokens(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Return the tokens of a text."""
         tokenizer, text = self._read(asked, MOST_TEXT)
-        ids, spans = tokenizer.encode_with_offsets(text)
-        encoder = tokenizer.encoder
-        starts = {start for start, _, _ in encoder.located_words(text, encoder.all_special)}
-        special = set(map(tokenizer.special_token_id, tokenizer.special_tokens))
-        tokens: list[dict[str, Any]] = []
-        before = -1
-        for token_id, (start, _) in zip(ids[:MOST_TOKENS], spans, strict=False):
-            token = shown_token(tokenizer, token_id)
-            token["special"] = token_id in special
-            token["first"] = start in starts and start != before
-            tokens.append(token)
-            before = start
+        tokens = tokens_of(tokenizer, text)
         return {
-            "tokens": tokens,
-            "num_tokens": len(ids),
-            "num_words": len(starts),
+            "tokens": [
+                {
+                    **shown_token(tokenizer, token.id),
+                    "special": token.is_special,
+                    "first": token.starts_word,
+                }
+                for token in tokens[:MOST_TOKENS]
+            ],
+            "num_tokens": len(tokens),
+            "num_words": sum(token.starts_word for token in tokens),
             "num_characters": len(text),
             "num_bytes": len(text.encode()),
         }

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from cs336_basics.tokenizer.visible import visible_parts
+from cs336_basics._support.visible import visible_parts
 
 NUM_COLORS = 5
 """Number of background colors, used in turn for consecutive tokens."""

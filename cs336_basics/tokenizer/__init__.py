@@ -1,5 +1,6 @@
 """From merges to ids: the tokenizer, its files, and token files."""
 
+from cs336_basics._support.visible import visible, visible_parts
 from cs336_basics.tokenizer.editing.extend import extend, token_parts
 from cs336_basics.tokenizer.editing.prune import Pruned, prune
 from cs336_basics.tokenizer.editing.token_counts import count_token_file, count_tokens, never_used
@@ -10,8 +11,8 @@ from cs336_basics.tokenizer.files.token_files import load_document_starts, load_
 from cs336_basics.tokenizer.merge_steps import MergedWord, MergeStep, merge_steps
 from cs336_basics.tokenizer.streaming.incremental_encoder import IncrementalEncoder
 from cs336_basics.tokenizer.streaming.streaming_decoder import StreamingDecoder
+from cs336_basics.tokenizer.text_tokens import TextToken, TextTokens, tokens_of
 from cs336_basics.tokenizer.tokenizer import Tokenizer
-from cs336_basics.tokenizer.visible import visible, visible_parts
 
 __all__ = [
     "IncrementalEncoder",
@@ -19,6 +20,8 @@ __all__ = [
     "MergedWord",
     "Pruned",
     "StreamingDecoder",
+    "TextToken",
+    "TextTokens",
     "Tokenizer",
     "count_token_file",
     "count_tokens",
@@ -31,6 +34,7 @@ __all__ = [
     "never_used",
     "prune",
     "token_parts",
+    "tokens_of",
     "translate_token_file",
     "visible",
     "visible_parts",

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from cs336_basics import Tokenizer
-from cs336_basics.tokenizer.visible import visible
+from cs336_basics._support.visible import visible
 from tests.commands.small_run import command
 from tests.tokenizer.examples import BYTES, END, small_tokenizer
 

@@ -9,7 +9,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from cs336_basics.model import ModelConfig, TransformerLM
-from cs336_basics.model.accounting import forward_flops, kept_activations
+from cs336_basics.model.accounting import accounting, forward_flops, kept_activations
+from tests.reports.test_page import Page
 
 SMALL = ModelConfig(
     vocab_size=50,
@@ -89,3 +90,21 @@ def test_activations_by_part():
         kept_activations(dataclasses.replace(SMALL, norm=norm))["norms"]
         for norm in ("pre", "post", "none")
     ] == [7 * 7 * 12, 6 * 7 * 12, 0]
+
+
+def test_a_notebook_shows_all_parts_and_their_sums(config):
+    cost = accounting(config)
+    assert cost == (config.parameters_by_part(), forward_flops(config), kept_activations(config))
+    header, *rows, total = Page(cost._repr_html_()).table
+    assert header == ["part", "weights", "FLOPs", "activations"]
+    columns = dict.fromkeys(header)
+    for index, name in enumerate(header):
+        columns[name] = [row[index].replace(",", "") for row in [*rows, total]]
+    names = columns.pop("part")
+    assert set(names) == {*forward_flops(config), *kept_activations(config), "embedding", "total"}
+    assert len(names) == len(set(names))
+    for numbers, parts in zip(columns.values(), cost, strict=True):
+        shown = dict(zip(names, map(int, numbers), strict=True))
+        assert shown.pop("total") == sum(shown.values()) == sum(parts.values())
+        known = {part if part in shown else "attention projections": n for part, n in parts.items()}
+        assert {part: n for part, n in shown.items() if n} == {p: n for p, n in known.items() if n}

@@ -1,10 +1,13 @@
 """The page in headless Chromium: typing, colors, merges, links, keyboard, narrow and dark."""
 
+import functools
+import io
 import itertools
 import os
 import shutil
 import time
 import urllib.parse
+from pathlib import Path
 
 import pytest
 
@@ -67,17 +70,18 @@ def browser(tmp_path_factory):
     driver.quit()
 
 
+def open_view(browser, address, view, **values):
+    """Open a view and set its controls."""
+    browser.get("about:blank")
+    browser.get(f"{address}#{urllib.parse.urlencode({'view': view, **values})}")
+    wait(lambda: browser.find_elements(By.CSS_SELECTOR, f"#tab-{view}[aria-selected=true]"))
+    return browser
+
+
 @pytest.fixture
 def page(browser, address):
     """Return a function that opens a view and sets its controls."""
-
-    def open_view(view, **values):
-        browser.get("about:blank")
-        browser.get(f"{address}#{urllib.parse.urlencode({'view': view, **values})}")
-        wait(lambda: browser.find_elements(By.CSS_SELECTOR, f"#tab-{view}[aria-selected=true]"))
-        return browser
-
-    yield open_view
+    yield functools.partial(open_view, browser, address)
     complaints = [row["message"] for row in browser.get_log("browser") if row["level"] == "SEVERE"]
     assert complaints == []
 
@@ -301,6 +305,56 @@ def test_a_model_generates_and_can_be_stopped(page, run_path):
     assert len(browser.execute_script(f"return {shown}")) == length
 
 
+def test_the_next_token_follows_the_pointer_the_caret_and_the_keyboard(page, run_path):
+    text = "Once upon 🐈 a"
+    browser = page("model", text=text)
+    tokenizer = load_run(run_path).tokenizer
+    _, spans = tokenizer.encode_with_offsets(text)
+    tokens = visible_tokens(tokenizer, text)
+    assert 6 < len(tokens) <= 16  # the context
+    following = (
+        "[...document.querySelectorAll('#next tr')]"
+        ".filter(r => r.innerText.includes('in the text')).map(r => r.cells[0].innerText)"
+    )
+    current = (
+        "[...document.querySelectorAll('#losses li')].map(i => i.getAttribute('aria-current'))"
+    )
+    field = browser.find_element(By.CSS_SELECTOR, "#model [name=token]")
+
+    def check_shown(index):
+        table = browser.find_element(By.CSS_SELECTOR, "table:has(#next)")
+        place = f"after {tokens[index]}, token {index} of the text"
+        wait(lambda: table.accessible_name == f"Next token {place}")
+        assert place in browser.find_element(By.ID, "next-now").text
+        wait(lambda: run(browser, following) == tokens[index + 1 : index + 2])
+        expected = [str(at == index).lower() for at in range(len(tokens))]
+        wait(lambda: run(browser, current) == expected)
+
+    check_shown(len(tokens) - 1)
+    move = webdriver.ActionChains(browser).move_to_element
+    move(browser.find_elements(By.CSS_SELECTOR, "#losses .token")[2]).perform()
+    check_shown(2)
+    picture(browser, "model-next")
+    move(browser.find_element(By.ID, "losses-title")).perform()
+    check_shown(len(tokens) - 1)
+    browser.find_elements(By.CSS_SELECTOR, "#losses .token")[1].click()
+    move(browser.find_element(By.ID, "losses-title")).perform()
+    check_shown(1)
+    assert "token=1" in browser.current_url
+    wait(lambda: browser.find_element(By.ID, "attention-now").text.startswith(f"{tokens[1]} att"))
+    caret = browser.find_element(By.CSS_SELECTOR, "#model textarea")
+    caret.send_keys(Keys.CONTROL, Keys.HOME)
+    check_shown(0)
+    caret.send_keys(Keys.ARROW_RIGHT * 11)
+    last_byte = max(index for index, (_, end) in enumerate(spans) if end == 11)
+    check_shown(last_byte)
+    field.send_keys(Keys.ARROW_DOWN)
+    check_shown(last_byte - 1)
+    caret.send_keys(Keys.CONTROL, Keys.END)
+    check_shown(len(tokens) - 1)
+    assert field.get_attribute("value") == ""
+
+
 def test_links_restore_text_and_settings(page):
     browser = page("text", text="")
     put(browser, "#text textarea", "a 猫 & <b>")
@@ -389,3 +443,33 @@ def test_contrast_and_width_in_light_and_dark(page, view, scheme, width):
     finally:
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("view", "width"), [("text", 800), ("race", 940)])
+def test_the_pictures_of_the_readme_can_be_made(browser, tmp_path, view, width):
+    """Make the README's pictures: CS336_SCREENSHOTS=docs pytest FILE -m slow -k readme."""
+    image = pytest.importorskip("PIL.Image", reason="needs pillow")
+    path = Path(SCREENSHOTS or tmp_path, f"playground-{view}.png")
+    with running(make_answers()) as address:
+        open_view(browser, address, view, merges=2000, seconds=20)
+        size = {"width": width, "height": 600, "deviceScaleFactor": 1.5, "mobile": False}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        browser.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
+        try:
+            if view == "race":
+                browser.find_element(By.ID, "race-start").click()
+                now = browser.find_element(By.ID, "race-now")
+                wait(lambda: now.text.startswith("Finished"), 60)
+            else:
+                wait(lambda: len(shown_tokens(browser)) > 20)
+            bottom = "document.querySelector('main').getBoundingClientRect().bottom"
+            size["height"] = round(run(browser, bottom)) + 8
+            browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+            picture = image.open(io.BytesIO(browser.get_screenshot_as_png())).convert("RGB")
+        finally:
+            browser.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": False})
+            browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    picture.quantize(64).save(path, optimize=True)
+    assert picture.width == 1.5 * width
+    assert path.stat().st_size < 60_000

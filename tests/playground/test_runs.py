@@ -56,6 +56,29 @@ def test_next_tokens_are_the_likeliest_and_filters_exclude_some(run_path, runs):
     assert [token["kept"] for token in tokens] == [True] * 3 + [False] * 17
 
 
+def test_the_next_token_after_each_token_of_a_text(run_path, runs):
+    run = load_run(run_path)
+    ids = run.tokenizer.encode(TEXT)
+    for index in range(len(ids)):
+        with torch.no_grad():
+            logits = run.model(torch.tensor([ids[: index + 1][-16:]]))[0, -1]
+        answer = runs.next_tokens({"text": TEXT, "temperature": 1.0, "token": index})
+        assert answer["index"] == index
+        assert [token["id"] for token in answer["after"]] == [ids[index]]
+        probabilities = logits.double().softmax(-1)
+        top = probabilities.topk(20).indices.tolist()
+        following = ids[index + 1 : index + 2]
+        found = [token["id"] for token in answer["tokens"]]
+        assert found == [*top, *(token_id for token_id in following if token_id not in top)]
+        assert [token["id"] for token in answer["tokens"] if token["follows"]] == following
+        expected = [probabilities[token_id].item() for token_id in found]
+        assert [t["probability"] for t in answer["tokens"]] == pytest.approx(expected)
+    last = runs.next_tokens({"text": TEXT, "temperature": 1.0})
+    assert last == answer == runs.next_tokens({"text": TEXT, "temperature": 1.0, "token": 10**9})
+    empty = runs.next_tokens({"text": "", "token": 3})
+    assert (empty["index"], empty["after"], len(empty["tokens"])) == (-1, [], 20)
+
+
 def test_losses_belong_to_the_tokens_that_fit_the_context(run_path, runs):
     answer = runs.losses({"text": TEXT * 5})
     run = load_run(run_path)
@@ -79,6 +102,9 @@ def test_attention_is_a_row_of_the_weights(run_path, runs):
     assert [token["id"] for token in answer["tokens"]] == ids[:16]
     expected = attention_weights(run.model, torch.tensor(ids[:16]), 0)[1, 2]
     assert answer["weights"] == pytest.approx(expected.tolist())
+    last = attention_weights(run.model, torch.tensor(ids[:16]), 0)[1, -1]
+    for token in (None, 10**9):
+        assert runs.attention({**asked, "token": token})["weights"] == pytest.approx(last.tolist())
     assert runs.attention({**asked, "text": ""})["weights"] == []
     for wrong in ({"layer": 1}, {"head": 2}):
         with pytest.raises(ValueError, match="must be below"):

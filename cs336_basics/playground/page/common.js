@@ -92,6 +92,9 @@ export function partElements(parts, breaks = false) {
 
 export const plain = (parts) => parts.map(([text]) => text).join("");
 
+/** Return the size of a token in bytes. */
+export const numBytes = (token) => (token.bytes.length + 1) / 3;
+
 /** Return a token as a list item. */
 export function tokenElement(parts, index, { special, breaks } = {}) {
   const look = special ? "special" : `c${index % 5}`;

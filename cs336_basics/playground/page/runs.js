@@ -1,6 +1,8 @@
 // The views of a run's learning curves and samples, and of its model.
 
-import { $, ask, asker, make, number, partElements, plain, showError, stream } from "./common.js";
+import {
+  $, ask, asker, make, number, numBytes, partElements, plain, saveLink, showError, stream,
+} from "./common.js";
 import { drawChart, swatch } from "./chart.js";
 
 // --- curves ---------------------------------------------------------------------------------
@@ -35,72 +37,143 @@ function showCurves({ losses, seconds, samples }) {
 // --- the model ------------------------------------------------------------------------------
 
 const askModel = asker();
+const askNext = asker();
 let generating = null;
+let pointed = null;  // index of the token under the pointer
+let pointing = null;  // timer until its distribution is asked for
+let shown = { text: "", tokens: [], last: -1 };  // what the losses are about
+
+const value = (name) => $(`#model [name=${name}]`).value;
+const numberOrNull = (name) => (value(name) ? Number(value(name)) : null);
+const percent = (share, digits) => `${number(100 * share, digits)} %`;
+
+const prompt = () => ({ run: Number(value("run")), text: value("text") });
 
 function asked() {
-  const value = (name) => $(`#model [name=${name}]`).value;
-  return { run: Number(value("run")), text: value("text"),
-    temperature: Number(value("temperature")), top_p: Number(value("top_p")),
-    top_k: value("top_k") ? Number(value("top_k")) : null,
-    max_new_tokens: Number(value("max_new_tokens")), seed: Number(value("seed")) };
-}
-
-const askAttention = asker();
-
-async function updateAttention() {
-  const value = (name) => $(`#model [name=${name}]`).value;
-  const answer = await askAttention((signal) => ask("attention", { run: Number(value("run")),
-    text: value("text"), layer: Number(value("layer")), head: Number(value("head")),
-    token: Number(value("token")) }, signal));
-  if (!answer) return;
-  const { tokens, weights } = answer;
-  const chosen = Math.min(Number(value("token")), tokens.length - 1);
-  $("#model [name=layer]").max = answer.num_layers - 1;
-  $("#model [name=head]").max = answer.num_heads - 1;
-  $("#model [name=token]").max = Math.max(0, tokens.length - 1);
-  $("#attention-now").textContent = tokens.length ? `${plain(tokens[chosen].parts)} attends to ` +
-    "the underlined tokens; a thicker line is a higher weight." : "";
-  $("#attention").replaceChildren(...tokens.map((token, index) => {
-    const span = make("span", { class: "token attended" }, ...partElements(token.parts, true));
-    span.classList.toggle("new", index === chosen);
-    span.style.borderBottomWidth = `${Math.round(12 * weights[index])}px`;
-    const percent = `${number(100 * weights[index], 1)} %`;
-    const item = make("li", { title: `${plain(token.parts)}\nweight ${percent}` }, span);
-    item.addEventListener("click", () => {
-      $("#model [name=token]").value = index;
-      $("#model [name=token]").dispatchEvent(new Event("input", { bubbles: true }));
-    });
-    return item;
-  }));
+  return { ...prompt(), temperature: Number(value("temperature")), top_p: Number(value("top_p")),
+    top_k: numberOrNull("top_k"), max_new_tokens: Number(value("max_new_tokens")),
+    seed: Number(value("seed")) };
 }
 
 async function updateModel() {
-  updateAttention();
-  const request = asked();
+  clearTimeout(pointing);
+  pointed = null;
+  const token = numberOrNull("token");
+  const request = prompt();
   const answers = await askModel((signal) => Promise.all([
-    ask("next_tokens", request, signal), ask("losses", request, signal)]));
+    ask("next_tokens", { ...asked(), token }, signal),
+    ask("losses", request, signal),
+    ask("attention", { ...request, layer: Number(value("layer")), head: Number(value("head")),
+      token }, signal)]));
   if (!answers) return;
-  const [next, losses] = answers;
-  $("#next").replaceChildren(...next.tokens.map((token) => {
+  const [next, losses, attention] = answers;
+  shown = { text: request.text, tokens: losses.tokens, last: losses.num_tokens - 1 };
+  showLosses(losses);
+  showNext(next);
+  showAttention(attention);
+  followCaret();
+}
+
+// The distribution after a token: the chosen one, or the one that is pointed at.
+
+function showNext({ after, index, tokens }) {
+  const place = after.length ? `after ${plain(after[0].parts)}, token ${index} of the text`
+    : "at the start of a text";
+  const named = (token) => `${plain(token.parts)}, ${percent(token.probability, 2)}`;
+  const follows = tokens.find((token) => token.follows);
+  const said = tokens.slice(0, 1).map((token) => `Most likely ${place}: ${named(token)}.`);
+  if (follows) said.push(`In the text: ${named(follows)}.`);
+  $("#next-now").textContent = said.join(" ");
+  $("#next-caption").textContent = `Next token ${place}`;
+  $("#next").replaceChildren(...tokens.map((token) => {
     const bar = make("span", { class: "bar" });
-    bar.style.width = `${10 * token.probability / next.tokens[0].probability}rem`;
-    return make("tr", { class: token.kept ? "" : "dropped" },
-      make("td", {}, ...partElements(token.parts)), make("td", {}, token.id),
-      make("td", {}, `${number(100 * token.probability, 2)} %`), make("td", {}, bar),
-      make("td", {}, token.kept ? "" : "not sampled"));
+    bar.style.width = `${10 * token.probability / tokens[0].probability}rem`;
+    const notes = [token.follows && "in the text", !token.kept && "not sampled"].filter(Boolean);
+    const row = make("tr", {}, make("td", {}, ...partElements(token.parts)),
+      make("td", {}, token.id), make("td", {}, percent(token.probability, 2)),
+      make("td", {}, bar), make("td", {}, notes.join(", ")));
+    row.classList.toggle("dropped", !token.kept);
+    row.classList.toggle("now", token.follows);
+    return row;
   }));
-  let total = 0;
-  $("#losses").replaceChildren(...losses.tokens.map((token) => {
-    total += token.loss;
-    const item = make("li", { title: `${plain(token.parts)}\nloss ${number(token.loss, 3)}` },
+  [...$("#losses").children].forEach((item, at) => item.setAttribute("aria-current", at === index));
+}
+
+function point(token) {
+  clearTimeout(pointing);
+  pointing = setTimeout(async () => {
+    const answer = await askNext((signal) => ask("next_tokens", { ...asked(), token }, signal));
+    if (answer) showNext(answer);
+  }, 50);
+}
+
+/** Choose a token. If it is the last one, the choice stays the last one as the text grows. */
+function choose(index) {
+  const field = $("#model [name=token]");
+  const chosen = index === shown.last ? "" : String(index);
+  if (field.value === chosen) return;
+  field.value = chosen;
+  saveLink();
+  updateModel();
+}
+
+/** Choose the token before the caret of the text. */
+function followCaret() {
+  const field = $("#model [name=text]");
+  if (document.activeElement !== field || field.value !== shown.text) return;
+  const before = new TextEncoder().encode(field.value.slice(0, field.selectionStart)).length;
+  let end = 0;
+  const index = shown.tokens.findIndex((token) => (end += numBytes(token)) >= before);
+  choose(index < 0 ? shown.last : index);
+}
+
+function followPointer(list) {
+  const indexOf = (event) => [...list.children].indexOf(event.target.closest("li"));
+  // Unlike pointerover, pointermove is not fired when the list changes under the pointer.
+  list.addEventListener("pointermove", (event) => {
+    const index = indexOf(event);
+    if (index < 0 || index === pointed) return;
+    pointed = index;
+    point(index);
+  });
+  list.addEventListener("pointerleave", () => {
+    pointed = null;
+    point(numberOrNull("token"));
+  });
+  list.addEventListener("click", (event) => {
+    if (indexOf(event) >= 0) choose(indexOf(event));
+  });
+}
+
+function showLosses({ tokens, num_tokens: total }) {
+  let sum = 0;
+  $("#losses").replaceChildren(...tokens.map((token) => {
+    sum += token.loss;
+    return make("li", { title: `${plain(token.parts)}\nloss ${number(token.loss, 3)}` },
       make("span", { class: `token loss${Math.min(4, Math.floor(token.loss / 2))}` },
         ...partElements(token.parts, true)));
+  }));
+  const size = tokens.length;
+  $("#model [name=token]").max = Math.max(0, size - 1);
+  const cut = total > size ? `; the first ${number(size)} of ${number(total)} tokens fit the ` +
+    "context" : "";
+  $("#losses-now").textContent = size ? `${number(sum / size, 3)} nats per token${cut}` : "";
+}
+
+function showAttention({ tokens, weights, index, num_layers: layers, num_heads: heads }) {
+  $("#model [name=layer]").max = layers - 1;
+  $("#model [name=head]").max = heads - 1;
+  $("#attention-now").textContent = tokens.length ? `${plain(tokens[index].parts)} attends to ` +
+    "the underlined tokens; a thicker line is a higher weight." : "";
+  $("#attention").replaceChildren(...tokens.map((token, at) => {
+    const span = make("span", { class: "token attended" }, ...partElements(token.parts, true));
+    span.classList.toggle("new", at === index);
+    span.style.borderBottomWidth = `${Math.round(12 * weights[at])}px`;
+    const item = make("li", { title: `${plain(token.parts)}\nweight ${percent(weights[at], 1)}` },
+      span);
+    item.addEventListener("click", () => choose(at));
     return item;
   }));
-  const size = losses.tokens.length;
-  const cut = losses.num_tokens > size ? `; the first ${number(size)} of ` +
-    `${number(losses.num_tokens)} tokens fit the context` : "";
-  $("#losses-now").textContent = size ? `${number(total / size, 3)} nats per token${cut}` : "";
 }
 
 async function generate() {
@@ -140,8 +213,13 @@ export const views = {
     start: () => {
       $("#generate-start").addEventListener("click", generate);
       $("#generate-stop").addEventListener("click", stop);
+      followPointer($("#losses"));
+      document.addEventListener("selectionchange", followCaret);
     },
     update: updateModel,
-    leave: stop,
+    leave: () => {
+      clearTimeout(pointing);
+      stop();
+    },
   },
 };

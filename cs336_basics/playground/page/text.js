@@ -1,6 +1,8 @@
 // The views of a text's tokens and of a word's merges.
 
-import { $, Steps, ask, asker, make, number, partElements, plain, tokenElement } from "./common.js";
+import {
+  $, Steps, ask, asker, make, number, numBytes, partElements, plain, tokenElement,
+} from "./common.js";
 
 let server;
 
@@ -40,7 +42,7 @@ function boundaries(tokens) {
   let at = 0;
   for (const token of tokens) {
     starts.add(at);
-    at += (token.bytes.length + 1) / 3;
+    at += numBytes(token);
   }
   starts.end = at;
   return starts;
@@ -62,7 +64,7 @@ function showTokens(side, answer, other, { ids, bytes }) {
       item.classList.add("differs");
       differing += 1;
     }
-    at += (token.bytes.length + 1) / 3;
+    at += numBytes(token);
     const notes = [ids && token.id, bytes && token.bytes].filter((note) => note !== false);
     if (notes.length) item.append(make("span", { class: "note" }, notes.join(" | ")));
     return item;

@@ -28,6 +28,10 @@ Buffer = Union["npt.NDArray[Any]", bytes, memoryview]
 
 _INT64_MAX = 2**63 - 1
 
+# Limits of the table in a notebook.
+_MOST_SHOWN = 20
+_MOST_SHOWN_BYTES = 100
+
 
 class WordCounts(Mapping[bytes, int]):
     """An immutable mapping from distinct words (bytes) to their counts.
@@ -312,6 +316,22 @@ class WordCounts(Mapping[bytes, int]):
 
     def __repr__(self) -> str:
         return f"<WordCounts: {len(self):,} distinct words, {self.total:,} in all>"
+
+    def _repr_html_(self) -> str:
+        """Return the most frequent words as a table for notebooks."""
+        from cs336_basics._support.html_table import html_table
+        from cs336_basics._support.visible import visible
+
+        total = self.total
+        rows = []
+        for index in np.argsort(-self.counts, kind="stable")[:_MOST_SHOWN]:
+            word, count = _word(self.data, self.offsets, index), int(self.counts[index])
+            shown = visible(word[:_MOST_SHOWN_BYTES]) + "…" * (len(word) > _MOST_SHOWN_BYTES)
+            rows.append((shown, (count, f"{100 * count / total:.2f} %")))
+        caption = f"{len(self):,} distinct words, {total:,} in all"
+        if len(rows) < len(self):
+            caption += f"; the {len(rows)} most frequent"
+        return html_table(caption, ("word", "count", "share"), rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
         arrays = (self.data, self.offsets, self.counts)

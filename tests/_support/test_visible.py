@@ -1,6 +1,6 @@
 import pytest
 
-from cs336_basics.tokenizer.visible import visible, visible_parts
+from cs336_basics._support.visible import visible, visible_parts
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,13 @@ def html_table(
     head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in header)
     body = "".join(
         f'<tr><th scope="row" style="text-align:left">{html.escape(name)}</th>'
-        + "".join(f"<td>{_cell(value)}</td>" for value in values)
+        + "".join(f'<td style="text-align:right">{_cell(value)}</td>' for value in values)
         + "</tr>"
         for name, values in rows
     )
     return (
-        f"<table><caption>{html.escape(caption)}</caption>"
+        f'<table><caption style="text-align:left;white-space:nowrap">'
+        f"{html.escape(caption)}</caption>"
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     )
 

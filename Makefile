@@ -5,6 +5,7 @@
 # make coverage runs the tests and reports the lines and branches that they reach.
 # make portability runs the numerical tests with simulated CPUs and other compilers.
 # make llama-cpp compiles llama.cpp (ten minutes or more) and runs exported models in it.
+# make site builds the site of the documentation in build/docs/site.
 # make course-tests runs the course's own tests, from CS336_COURSE=DIR or fetched with git.
 # PYTHON selects the interpreter (make PYTHON=python3.12 test), VENV the environment's directory.
 
@@ -13,7 +14,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 SOURCES = setup.py $(shell find cs336_basics -name '*.pyx' -o -name '*.pxd' -o -name '*.hpp')
 
-.PHONY: train test coverage slow portability llama-cpp course-tests bench stages lint build clean
+.PHONY: train test coverage slow portability llama-cpp course-tests bench stages site lint build clean
 
 train: $(VENV)/built
 	$(BIN)/python -m cs336_basics.train
@@ -54,6 +55,9 @@ bench: $(VENV)/tools
 stages: $(VENV)/tools
 	-grep -v '^#' benchmarks/peers/peers.txt | xargs -n 1 $(BIN)/python -m pip install --quiet
 	$(BIN)/python -m benchmarks.stages.run $(STAGES)
+
+site: $(VENV)/tools
+	$(BIN)/python -m tools.build_site build/docs
 
 lint: $(VENV)/tools
 	$(BIN)/ruff check

@@ -1,0 +1,125 @@
+"""Build the site of the documentation: `python -m tools.build_site DIRECTORY`.
+
+DIRECTORY/pages receives the guides in docs/ and at the top of the repository, and a page for each
+source file and folder that a page links to. zensical builds DIRECTORY/site from them. The site
+loads nothing from other servers, and nothing is downloaded to build it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+CONFIG = ROOT / "tools" / "site" / "zensical.toml"
+GUIDES = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+LANGUAGES = {".py": "python", ".pyx": "cython", ".pxd": "cython", ".hpp": "cpp"}
+
+# Fenced blocks, and links with the target as the group.
+FENCE_OR_LINK = re.compile(r"^( *`{3,}).*?^\1$|(?<=\]\()([^()\s#]+)", re.MULTILINE | re.DOTALL)
+SUMMARY = re.compile(r'(?:r?"""|// )(.+?)(?:"""|$)', re.MULTILINE)
+
+
+def build_site(directory: Path) -> Path:
+    """Build the site and return its directory.
+
+    Raises:
+        CalledProcessError: If zensical fails or warns.
+    """
+    for name in ("pages", "site"):
+        shutil.rmtree(directory / name, ignore_errors=True)
+    write_pages(directory / "pages")
+    shutil.copy(CONFIG, directory)
+    command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict"]
+    subprocess.run(command, cwd=directory, check=True)
+    return directory / "site"
+
+
+def write_pages(pages: Path) -> None:
+    """Write the guides and all pages and images that they link to."""
+    waiting = [f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))] + [*GUIDES]
+    written = set()
+    while waiting:
+        name = waiting.pop()
+        if name in written:
+            continue
+        written.add(name)
+        source, page = ROOT / name, pages / place(name)
+        page.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir() or source.suffix in {".md", *LANGUAGES}:
+            text, links = page_of(name)
+            page.write_text(text, encoding="utf-8")
+            waiting += links
+        else:
+            shutil.copy(source, page)
+
+
+def place(name: str) -> str:
+    """Return the path of the page about a file or folder of the repository, below `pages`."""
+    if name in GUIDES:
+        return name
+    if name.startswith("docs/"):
+        return name.removeprefix("docs/")
+    if (ROOT / name).is_dir():
+        return f"source/{name}/index.md"
+    return f"source/{name}.md" if Path(name).suffix in LANGUAGES else f"source/{name}"
+
+
+def page_of(name: str) -> tuple[str, list[str]]:
+    """Return the page about a file or folder, and the names that it links to."""
+    source = ROOT / name
+    if source.suffix == ".md":
+        return relinked(name, source.read_text(encoding="utf-8"))
+    title = f"---\nsearch:\n  exclude: true\n---\n\n# {name}\n\n"
+    if source.suffix in LANGUAGES:
+        code = source.read_text(encoding="utf-8")
+        return f"{title}````{LANGUAGES[source.suffix]}\n{code}````\n", []
+    members = [member for member in sorted(source.iterdir()) if is_shown(member)]
+    links = [member.relative_to(ROOT).as_posix() for member in members]
+    rows = [
+        f"| [{member.name}]({href(name, link)}) | {summary(member)} |\n"
+        for member, link in zip(members, links, strict=True)
+    ]
+    return f"{title}| file | subject |\n|---|---|\n{''.join(rows)}", links
+
+
+def is_shown(path: Path) -> bool:
+    """Return whether a file is source code or a folder contains some."""
+    if path.is_dir():
+        return any(map(is_shown, path.iterdir()))
+    return path.suffix in LANGUAGES and path.stat().st_size > 0
+
+
+def summary(path: Path) -> str:
+    """Return the first line of the docstring or comment of a file or folder."""
+    if path.is_dir():
+        path = path / "__init__.py"
+    found = SUMMARY.search(path.read_text(encoding="utf-8")) if path.is_file() else None
+    return found[1].replace("|", "\\|") if found else ""
+
+
+def relinked(name: str, text: str) -> tuple[str, list[str]]:
+    """Return a Markdown text with the links of the site, and the names that it links to."""
+    links = []
+
+    def replaced(match: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(name), match[2] or ""))
+        if match[2] is None or not (ROOT / target).exists():  # a fenced block, or an address
+            return match[0]
+        links.append(target)
+        return href(name, target)
+
+    return FENCE_OR_LINK.sub(replaced, text), links
+
+
+def href(name: str, target: str) -> str:
+    """Return the link from one page to another, both given as names in the repository."""
+    return posixpath.relpath(place(target), posixpath.dirname(place(name)) or ".")
+
+
+if __name__ == "__main__":
+    print(f"built {build_site(Path(sys.argv[1]).absolute()) / 'index.html'}")

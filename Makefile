@@ -36,11 +36,12 @@ slow: $(VENV)/tools
 portability: $(VENV)/tools
 	$(BIN)/python tests/portability.py
 
-# Set CS336_DATA to a directory of texts to encode these, too.
+# Set CS336_DATA to a directory of texts to encode those texts as well.
 llama-cpp: $(VENV)/llama-cpp
 	$(BIN)/pytest tests/formats/gguf/test_llama_cpp_runtime.py -m slow
 
-# llama-cpp-python is a source package, so pip compiles llama.cpp with CMake (without images).
+# llama-cpp-python is a source package, so pip compiles llama.cpp with CMake, without image
+# support.
 $(VENV)/llama-cpp: $(VENV)/tools
 	CMAKE_ARGS=-DLLAVA_BUILD=OFF $(BIN)/python -m pip install --constraint constraints.txt --no-binary llama-cpp-python llama-cpp-python
 	touch $@
@@ -67,8 +68,8 @@ lint: $(VENV)/tools
 build: $(VENV)/built
 
 # The environment: pinned dependencies and build tools from constraints.txt. `make train` needs only
-# torch and the compiled extensions; the tests, the benchmarks and the linters have their packages in
-# $(VENV)/tools.
+# torch and the compiled extensions; $(VENV)/tools adds the packages of the tests, benchmarks and
+# linters.
 PIP = $(BIN)/python -m pip install --quiet --constraint constraints.txt
 SECONDS_SINCE = $$(($$(date +%s) - $$start)) s
 

@@ -80,7 +80,7 @@ def common_corpora(path=None):
 
 
 def corpus_paths():
-    """Return a dict of the files of the corpora that exist, by name."""
+    """Return corpus name -> path, for the corpora that exist."""
     found = {}
     for name, files in FILES.items():
         paths = [data_directory() / file for file in files if (data_directory() / file).exists()]

@@ -11,7 +11,9 @@ from collections.abc import Callable
 
 
 class WordCache(dict[str, list[int]]):
-    """A cache of about `max_bytes` that maps words to ids. `cache[word]` encodes a missing word.
+    """A cache from words to ids that uses about `max_bytes` bytes.
+
+    `cache[word]` encodes a missing word.
 
     Measure a word and its ids with `sys.getsizeof`.
     """

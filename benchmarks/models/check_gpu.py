@@ -4,10 +4,10 @@
    same bytes as an uninterrupted run, on the readable and on the compiled path.
 2. Memory: the prediction of `estimate` is within 10 % of the peak of a run.
 3. Speed: tokens/s and model FLOP utilization of the readable and the fast path, for the TinyStories
-shape and for a model with 124 M parameters. The batch is halved until it fits.
+   shape and for a model with 124 M parameters. The batch size is halved until the batch fits.
 
-Without a GPU, it prints a message and exits. `--device cpu --shapes tiny --batch-size 4` runs the
-same steps on a CPU.
+Without a GPU, the script prints a message and exits. `--device cpu --shapes tiny --batch-size 4`
+runs the same steps on a CPU.
 """
 
 import argparse

@@ -1,12 +1,12 @@
 """Measure tokens per second of training: readable path, fast path and transformers' Llama.
 
-pip install -r benchmarks/peers/peers.txt
-python -m benchmarks.models.lm_training                     # TinyStories shape, this machine's CPU
-python -m benchmarks.models.lm_training --precision float32 # one precision only
-python -m benchmarks.models.lm_training --device cuda --batch-size 64 --shape gpt2
+    pip install -r benchmarks/peers/peers.txt
+    python -m benchmarks.models.lm_training                      # TinyStories shape, on the CPU
+    python -m benchmarks.models.lm_training --precision float32  # one precision only
+    python -m benchmarks.models.lm_training --device cuda --batch-size 64 --shape gpt2
 
-Measures float32 and, where the device has instructions for it, bfloat16. All implementations start
-from the same weights, read the same batches and clip their gradients. Before anything is timed, the
+The script measures float32 and, where the device has instructions for it, bfloat16. All
+implementations start from the same weights, read the same batches and clip their gradients. Before anything is timed, the
 fast path and transformers must return the loss of the readable path. The implementations take turns
 step by step, so that other load on the machine affects all of them, and ratios compare consecutive
 steps. The peak memory of each is measured in a separate process.
@@ -123,7 +123,7 @@ class Peer:
 
 
 def implementations(shape, batch_size, device, precision):
-    """Return a function that makes each implementation, by kind."""
+    """Return kind -> function that makes an implementation of this kind."""
     bfloat16 = precision == "bfloat16"
     return {
         "readable": lambda: Ours(shape, batch_size, device),
@@ -145,7 +145,7 @@ def random_batch(shape, batch_size, device, step):
 
 
 def measure(shape, batch_size, device, precision, rounds, kinds):
-    """Check the losses, and return kind -> seconds of each step, and the fast path."""
+    """Check the losses, and return kind -> list of seconds per step, and the fast implementation."""
     make = implementations(shape, batch_size, device, precision)
     runs = {kind: make[kind]() for kind in kinds}
     fast = runs["fast"]

@@ -19,7 +19,7 @@ from benchmarks.report.measurements import Measurement
 
 SECTIONS = {
     "summary": "Summary: the first stage, the last one, and other libraries",
-    "common": "The sizes at which all stages run to their end, from the start",
+    "common": "From the start, at sizes for which every stage runs to completion",
     "merging": "Merging, whole corpora: seconds, and **times** the rate of the previous stage",
     "merging-phases": "Merging, phase by phase",
     "end-to-end": "From the start: reading, counting and merging, with other libraries",
@@ -27,8 +27,8 @@ SECTIONS = {
     "counting": "Counting: rates, and **times** the rate of the previous stage",
     "encoding": "Encoding: rates, and **times** the rate of the previous stage",
     "decoding": "Decoding ten million ids",
-    "growth": "Growth: the power of the size that the time follows",
-    "extrapolated": "How close extrapolated figures come, where they can be checked",
+    "growth": "Growth: time as a power of the size",
+    "extrapolated": "Errors of extrapolated times, checked on completed runs",
     "full-size": "Texts with the size of whole corpora",
     "ablations": "Ablations",
 }

@@ -80,7 +80,7 @@ SENTENCES = [
     ),
     (
         "stages.md",
-        r"Types and C\+\+ containers\*\* make it (\d+) to (\d+) times as fast",
+        r"Types and C\+\+ containers\*\* make `heap` (\d+) to (\d+) times as fast",
         lambda low, high: between(low, high, gains("ablations", "heap, typed", "heap, compiled")),
     ),
     (
@@ -139,7 +139,7 @@ SENTENCES = [
     ),
     (
         "counting-and-encoding.md",
-        r"`native` counts for about (\d+) ms and merges for (\d+)\.",
+        r"`native` takes about (\d+) ms to count and (\d+) ms to merge\.",
         lambda count, merge: (
             about(
                 count,

@@ -296,7 +296,7 @@ def phase_table(found, line):
 
 
 def printed_phases(rows):
-    """The phases, as `train-bpe --trainer heap` prints them, for the smallest web text."""
+    """Return the phases as `train-bpe --trainer heap` prints them, for the smallest web text."""
     found = [r for r in of_comparison(rows, "shipped") if (r.corpus, r.stage) == ("owt", "heap")]
     found = [row for row in found if row.vocab_size == COMMON_VOCAB_SIZE]
     if not found:
@@ -308,7 +308,7 @@ def printed_phases(rows):
 
 
 def end_to_end(rows):
-    """Times from file to vocabulary, counted as when the stage was new and as shipped."""
+    """Return the times from file to vocabulary, counted as when the stage was new and as shipped."""
     counted, shipped = of_comparison(rows, "end-to-end"), of_comparison(rows, "shipped")
     wanted = whole_tasks(shipped)
     lines = []
@@ -328,7 +328,7 @@ def end_to_end(rows):
 
 
 def summary(rows):
-    """Training and encoding, with other libraries, on the first and the last task."""
+    """Return a table of training and encoding, with other libraries, on the first and last task."""
     columns = []
     for comparison, wanted in (("shipped", whole_tasks), ("encoding", largest_tasks)):
         found = of_comparison(rows, comparison)
@@ -368,7 +368,7 @@ def largest_tasks(rows):
 
 
 def growth(rows):
-    """Growth of each stage: the exponents for time, and the memory."""
+    """Return a table with the exponents of each stage's time, and its memory."""
     found = of_comparison(rows, "merging")
     body = []
     for corpus in dict.fromkeys(t[0] for t in tasks(found)):
@@ -443,7 +443,7 @@ def checked_extrapolations(rows):
 
 
 def extrapolated(rows):
-    """Errors of extrapolated times, by stage."""
+    """Return a table of the errors of extrapolated times, by stage."""
     errors = {}
     for row, share, _, predicted in checked_extrapolations(rows):
         errors.setdefault((row.stage, share), []).append(predicted / row.median - 1)
@@ -459,7 +459,7 @@ def extrapolated(rows):
 
 
 def full_size(rows):
-    """Times of the public series on 64 cores, and of the stages on this machine."""
+    """Return the times of the public series on 64 cores, and of the stages on this machine."""
     lines = []
     rows = of_comparison(rows, "full-size")
     for task in tasks(rows):
@@ -476,7 +476,7 @@ def full_size(rows):
 
 
 def stage_table(rows, stage):
-    """A stage: its cost per merge, the shares of its phases, and its gain."""
+    """Return a table of a stage: its cost per merge, the shares of its phases, and its gain."""
     if stage not in STAGES:
         raise ValueError(f"stage must be one of {', '.join(STAGES)}, got {stage!r}")
     found = of_comparison(rows, "merging")
@@ -497,7 +497,7 @@ def stage_table(rows, stage):
 
 
 def machine(rows):
-    """The dates, machine and commands of the measurements."""
+    """Return lines with the machines, dates and commands of the measurements."""
     lines = []
     for name in dict.fromkeys(row.machine for row in rows):
         own = [row for row in rows if row.machine == name]

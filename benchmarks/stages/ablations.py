@@ -1,7 +1,7 @@
 """Measure the gain from each idea in the merge loop, by changing one idea at a time.
 
     python -m benchmarks.stages.ablations                                  # all variants
-    python -m benchmarks.stages.ablations --only heap memoryview           # some of them
+    python -m benchmarks.stages.ablations --only heap memoryview           # only these variants
     python -m benchmarks.stages.ablations --rounds 3 --no-record           # do not record the rows
 
 From `heap` to `memoryview` and on to `native`, several things change at once. Each variant here

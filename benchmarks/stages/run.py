@@ -3,7 +3,7 @@
     CS336_DATA=/directory/with/corpora make stages
     python -m benchmarks.stages.run [--max-seconds 1800] [--full-bytes N]
 
-First, the stages in Python run, one per core, the slowest first. Then the rest runs, one job at a
+First, the stages in Python run, one per core, the slowest first. Then all other jobs run, one at a
 time: the compiled stages, counting, encoding, the installed libraries from peers/peers.txt,
 ablations, and generated texts as large as TinyStories and OpenWebText. A time is kept only if
 another trainer learns the same merges. A stage is stopped after `--max-seconds`, and its time is
@@ -194,7 +194,7 @@ def plan(corpora):
 
 
 def sizes_of_full_texts(options, corpora):
-    """Return a dict of the size of each corpus's generated text, if it fits on the disk."""
+    """Return corpus name -> size of its generated text, for the texts that fit on the disk."""
     sizes = {}
     free = shutil.disk_usage(options.full_directory).free
     for corpus in corpora:
@@ -230,7 +230,7 @@ def say_plan(slow, alone, finished, options, corpora, full_bytes):
     if full_bytes:  # `naive` and `incremental` on the text that resembles TinyStories
         total += 2 * options.max_seconds
     say(f"corpora: {', '.join(map(str, corpora))}; {CORES} cores")
-    say(f"{len(slow) + len(alone)} runs, {len(finished)} of them finished; the rest takes about "
+    say(f"{len(slow) + len(alone)} runs, {len(finished)} of them finished; time left: about "
         f"{total / 60:,.0f} minutes, until "
         f"{time.strftime('%H:%M', time.localtime(time.time() + total))}")  # fmt: skip
 

@@ -13,9 +13,7 @@ from collections.abc import Callable
 class WordCache(dict[str, list[int]]):
     """A cache from words to ids that uses about `max_bytes` bytes.
 
-    `cache[word]` encodes a missing word.
-
-    Measure a word and its ids with `sys.getsizeof`.
+    `cache[word]` encodes a missing word. Measure a word and its ids with `sys.getsizeof`.
     """
 
     def __init__(self, encode_word: Callable[[str], list[int]], max_bytes: int) -> None:

@@ -6,10 +6,11 @@
     python -m benchmarks.models.lm_training --device cuda --batch-size 64 --shape gpt2
 
 The script measures float32 and, where the device has instructions for it, bfloat16. All
-implementations start from the same weights, read the same batches and clip their gradients. Before anything is timed, the
-fast path and transformers must return the loss of the readable path. The implementations take turns
-step by step, so that other load on the machine affects all of them, and ratios compare consecutive
-steps. The peak memory of each is measured in a separate process.
+implementations start from the same weights, read the same batches and clip their gradients. Before
+anything is timed, the fast path and transformers must return the loss of the readable path. The
+implementations take turns step by step, so that other load on the machine affects all of them, and
+ratios compare consecutive steps. The peak memory of each implementation is measured in a separate
+process.
 
 The fast path is the choice of `--fast auto` for a long run. The peer is LlamaForCausalLM, compiled,
 with scaled dot-product attention, in the same precision (bfloat16 by autocast). It runs with
@@ -145,7 +146,7 @@ def random_batch(shape, batch_size, device, step):
 
 
 def measure(shape, batch_size, device, precision, rounds, kinds):
-    """Check the losses, and return kind -> list of seconds per step, and the fast implementation."""
+    """Check the losses, and return kind -> seconds of each step, and the fast `Ours`."""
     make = implementations(shape, batch_size, device, precision)
     runs = {kind: make[kind]() for kind in kinds}
     fast = runs["fast"]

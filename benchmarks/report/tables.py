@@ -308,7 +308,7 @@ def printed_phases(rows):
 
 
 def end_to_end(rows):
-    """Return the times from file to vocabulary, counted as when the stage was new and as shipped."""
+    """Return times from file to vocabulary, counted as when the stage was new and as shipped."""
     counted, shipped = of_comparison(rows, "end-to-end"), of_comparison(rows, "shipped")
     wanted = whole_tasks(shipped)
     lines = []

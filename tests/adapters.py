@@ -41,14 +41,14 @@ PROJECTIONS = [f"{name}_proj.weight" for name in ("q", "k", "v", "output")]
 
 
 def run_linear(d_in: int, d_out: int, weights: Tensor, in_features: Tensor) -> Tensor:
-    """Linear."""
+    """Apply a linear layer with the given weights."""
     linear = Linear(d_in, d_out, dtype=weights.dtype)
     linear.load_state_dict({"weight": weights})
     return linear(in_features)
 
 
 def run_embedding(vocab_size: int, d_model: int, weights: Tensor, token_ids: Tensor) -> Tensor:
-    """Embedding."""
+    """Return the rows of the given embedding matrix for token ids."""
     embedding = Embedding(vocab_size, d_model, dtype=weights.dtype)
     embedding.load_state_dict({"weight": weights})
     return embedding(token_ids)
@@ -62,7 +62,7 @@ def run_swiglu(
     w3_weight: Tensor,
     in_features: Tensor,
 ) -> Tensor:
-    """SwiGLU."""
+    """Apply a SwiGLU network with the given weights."""
     swiglu = SwiGLU(d_model, d_ff, dtype=w1_weight.dtype)
     swiglu.load_state_dict({"w1.weight": w1_weight, "w2.weight": w2_weight, "w3.weight": w3_weight})
     return swiglu(in_features)
@@ -71,7 +71,7 @@ def run_swiglu(
 def run_scaled_dot_product_attention(
     Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None
 ) -> Tensor:
-    """Scaled dot-product attention."""
+    """Compute scaled dot-product attention."""
     return scaled_dot_product_attention(Q, K, V, mask)
 
 
@@ -84,7 +84,7 @@ def run_multihead_self_attention(
     o_proj_weight: Tensor,
     in_features: Tensor,
 ) -> Tensor:
-    """Causal multi-head self-attention without position embeddings."""
+    """Compute causal multi-head self-attention without position embeddings."""
     attention = MultiHeadSelfAttention(d_model, num_heads, dtype=q_proj_weight.dtype)
     projections = (q_proj_weight, k_proj_weight, v_proj_weight, o_proj_weight)
     attention.load_state_dict(dict(zip(PROJECTIONS, projections, strict=True)))
@@ -103,7 +103,7 @@ def run_multihead_self_attention_with_rope(
     in_features: Tensor,
     token_positions: Tensor | None = None,
 ) -> Tensor:
-    """Causal multi-head self-attention with rotary position embeddings."""
+    """Compute causal multi-head self-attention with rotary position embeddings."""
     rope = RotaryPositionalEmbedding(theta, d_model // num_heads, max_seq_len)
     attention = MultiHeadSelfAttention(d_model, num_heads, rope, dtype=q_proj_weight.dtype)
     projections = (q_proj_weight, k_proj_weight, v_proj_weight, o_proj_weight)
@@ -118,7 +118,7 @@ def run_rope(
     in_query_or_key: Tensor,
     token_positions: Tensor,
 ) -> Tensor:
-    """Rotary position embedding."""
+    """Apply a rotary position embedding to queries or keys."""
     return RotaryPositionalEmbedding(theta, d_k, max_seq_len)(in_query_or_key, token_positions)
 
 
@@ -131,7 +131,7 @@ def run_transformer_block(
     weights: dict[str, Tensor],
     in_features: Tensor,
 ) -> Tensor:
-    """One pre-norm Transformer block with rotary position embeddings."""
+    """Apply one pre-norm Transformer block with rotary position embeddings."""
     config = ModelConfig(d_model=d_model, num_heads=num_heads, d_ff=d_ff)
     rope = RotaryPositionalEmbedding(theta, d_model // num_heads, max_seq_len)
     block = TransformerBlock(config, rope, dtype=weights["ln1.weight"].dtype)
@@ -150,7 +150,7 @@ def run_transformer_lm(
     weights: dict[str, Tensor],
     in_indices: Tensor,
 ) -> Tensor:
-    """The language model: logits for every next token."""
+    """Return the language model's logits for the next token at every position."""
     config = ModelConfig(
         vocab_size=vocab_size,
         context_length=context_length,
@@ -166,14 +166,14 @@ def run_transformer_lm(
 
 
 def run_rmsnorm(d_model: int, eps: float, weights: Tensor, in_features: Tensor) -> Tensor:
-    """RMSNorm."""
+    """Apply RMSNorm with the given gains."""
     rmsnorm = RMSNorm(d_model, eps, dtype=weights.dtype)
     rmsnorm.load_state_dict({"weight": weights})
     return rmsnorm(in_features)
 
 
 def run_silu(in_features: Tensor) -> Tensor:
-    """SiLU."""
+    """Apply SiLU to every element."""
     return silu(in_features)
 
 
@@ -185,12 +185,12 @@ def run_get_batch(
 
 
 def run_softmax(in_features: Tensor, dim: int) -> Tensor:
-    """Softmax."""
+    """Return the softmax over a dimension."""
     return softmax(in_features, dim)
 
 
 def run_cross_entropy(inputs: Tensor, targets: Tensor) -> Tensor:
-    """Mean cross-entropy."""
+    """Return the mean cross-entropy of logits for target classes."""
     return cross_entropy(inputs, targets)
 
 
@@ -200,7 +200,7 @@ def run_gradient_clipping(parameters: Iterable[torch.nn.Parameter], max_l2_norm:
 
 
 def get_adamw_cls() -> type[torch.optim.Optimizer]:
-    """The AdamW class."""
+    """Return the AdamW class."""
     return AdamW
 
 
@@ -211,7 +211,7 @@ def run_get_lr_cosine_schedule(
     warmup_iters: int,
     cosine_cycle_iters: int,
 ) -> float:
-    """Return the learning rate for an iteration."""
+    """Return the learning rate of a cosine schedule at an iteration."""
     return cosine_schedule(
         it, max_learning_rate, min_learning_rate, warmup_iters, cosine_cycle_iters
     )

@@ -80,7 +80,10 @@ def kill_this_process():
 
 
 def killed_at(step, work, *, after=False):
-    """Run `work` in a child, to be killed at call `step`. Return whether it was killed."""
+    """Run `work` in a child process that is killed at call `step`.
+
+    Return whether the child was killed, that is, whether `work` makes that many calls.
+    """
     child = os.fork()
     if child == 0:
         try:

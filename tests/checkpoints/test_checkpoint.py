@@ -49,7 +49,7 @@ def test_a_checkpoint_is_one_safetensors_file_under_plain_names(saved):
     assert (content["iteration"], content["optimizer"]) == (3, "AdamW")
 
 
-@pytest.mark.skipif(os.name != "posix", reason="POSIX permissions")
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX permissions")
 def test_a_checkpoint_has_the_same_permissions_as_other_files(saved):
     _, path = saved
     (path.parent / "other").touch()

@@ -97,7 +97,7 @@ def start(*words, **settings):
     )
 
 
-@pytest.mark.skipif(os.name == "nt", reason="sends POSIX signals")
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
 @pytest.mark.parametrize("command", ["train-bpe", "train", "experiments"])
 def test_ctrl_c_sets_status_130_and_prints_one_line(tmp_path, command):
     words = {
@@ -192,7 +192,7 @@ STREAMS = {
 """All commands print with the same functions, so a few commands are enough."""
 
 
-@pytest.mark.skipif(os.name == "nt", reason="uses redirections of a POSIX shell")
+@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
 @pytest.mark.parametrize(
     ("command", "redirection"),
     [(command, stream) for stream, (*_, tested) in STREAMS.items() for command in tested],

@@ -23,7 +23,7 @@ def test_a_script_contains_every_command(shell, capsys):
 
 def test_bash_completes_commands_and_options(capsys, tmp_path):
     pytest.importorskip("shtab")
-    bash = shutil.which("bash") or pytest.skip("there is no bash")
+    bash = shutil.which("bash") or pytest.skip("needs bash")
     assert completion(["bash"]) == 0
     (tmp_path / "script").write_text(capsys.readouterr().out)
     code = (

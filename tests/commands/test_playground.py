@@ -32,7 +32,7 @@ def test_a_missing_tokenizer_and_a_wrong_port_are_one_line_errors(capsys, tmp_pa
         assert capsys.readouterr().err.count("\n") == 1
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
 def test_it_prints_its_address_answers_and_ends_with_ctrl_c(tmp_path):
     pytest.importorskip("uvicorn", reason="needs the extra playground")
     small_tokenizer().save(tmp_path / "my")

@@ -283,7 +283,7 @@ def test_the_error_for_a_checkpoint_without_space_has_its_size(tiny, capsys, mon
     assert "--resume run" in error
 
 
-@pytest.mark.skipif(os.name != "posix", reason="uses POSIX links")
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX links")
 @pytest.mark.parametrize("kind", ["below a file", "link to nowhere", "link to itself", "read-only"])
 def test_the_error_for_an_impossible_run_directory_has_the_option(tiny, capsys, request, kind):
     name = "runs"

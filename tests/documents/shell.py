@@ -1,7 +1,7 @@
 """Split, check and run the shell commands of the pages.
 
-`python -m cs336_basics COMMAND ...` runs in this process with the options in SMALLER appended,
-which override earlier ones. A shell runs all other commands.
+`python -m cs336_basics COMMAND ...` runs in this process. The options in SMALLER are appended to
+the command and override the options before them. A shell runs all other commands.
 """
 
 from __future__ import annotations

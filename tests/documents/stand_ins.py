@@ -56,7 +56,7 @@ class StandIns:
         if name.endswith(".jsonl"):
             return "".join(json.dumps({"text": row}) + "\n" for row in rows).encode()
         if name.endswith(".parquet"):
-            pyarrow = pytest.importorskip("pyarrow", reason="a page reads Parquet: pyarrow")
+            pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow to write Parquet")
             parquet = pytest.importorskip("pyarrow.parquet")
             sink = pyarrow.BufferOutputStream()
             parquet.write_table(pyarrow.table({"text": rows}), sink)

@@ -141,7 +141,7 @@ def test_an_interrupted_run_is_resumed(finished, tmp_path, monkeypatch):
     run.truncate_metrics(4)
     run.checkpoint(8).unlink()
     started = stop_every_run(monkeypatch)
-    # Both may change, because the runs may continue on another machine.
+    # The device and the number of workers may change, because another machine may continue the run.
     assert again(out, "--device", "cpu", "--num-workers", "2") == 130
     (trainer,) = started
     assert trainer.run.path == run.path

@@ -1,4 +1,4 @@
-"""The page in headless Chromium: typing, colors, merges, links, keyboard, narrow and dark."""
+"""The page in headless Chromium: typing, colors, links, keyboard, narrow windows, dark mode."""
 
 import functools
 import io
@@ -36,7 +36,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:no pair was left:UserWarning"),
 ]
 SCREENSHOTS = os.environ.get("CS336_SCREENSHOTS")
-"""Directory for pictures of the views, to look at."""
+"""Directory where screenshots of the views are saved, or None to save none."""
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def wait(condition, seconds=20):
     """Wait until a condition is true, and return its value."""
     end = time.time() + seconds
     while not (value := condition()):
-        assert time.time() < end, "the page did not get there"
+        assert time.time() < end, f"the page did not reach the expected state in {seconds} s"
         time.sleep(0.05)
     return value
 

@@ -272,7 +272,7 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
 def test_ctrl_c_ends_it_at_once_also_in_the_middle_of_a_stream():
     command = [sys.executable, "-c", SERVE]
     with subprocess.Popen(

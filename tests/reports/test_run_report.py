@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="a run needs torch")
+torch = pytest.importorskip("torch", reason="needs torch to train a run")
 
 from cs336_basics.__main__ import main  # noqa: E402
 from cs336_basics.checkpoints.run_dir import RunDirectory  # noqa: E402

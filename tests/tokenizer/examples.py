@@ -27,10 +27,10 @@ _REAL_TEXTS = [
     "multi_emoji", "multi_misc", "blogs", "enwiki", "c4_sample", "fairytales",
 ]  # fmt: skip
 
-# Names of real texts in CS336_DATA, without .txt. Other tests cover the same behavior with
-# synthetic texts, for when these files are missing.
+# Names of real texts in CS336_DATA, without .txt. If these files are missing, the tests that use
+# them are skipped; other tests cover the same behavior with synthetic texts.
 CORPORA = [name for name in _REAL_TEXTS if DATA and Path(DATA, f"{name}.txt").is_file()] or [
-    pytest.param("none", marks=pytest.mark.skip(reason="needs real text, .txt, in CS336_DATA"))
+    pytest.param("none", marks=pytest.mark.skip(reason="needs real texts (*.txt) in CS336_DATA"))
 ]
 
 # The example from the course.

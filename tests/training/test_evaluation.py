@@ -44,8 +44,8 @@ def test_evaluation_is_the_mean_over_windows_that_do_not_overlap(tmp_path, eval_
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("eval_batches", [0, 1, 2])
 def test_bits_per_byte_count_the_bytes_of_the_predicted_tokens(tmp_path, eval_batches):
-    # "abababab" is one token. Eight of the nine windows have one byte per token. The remaining
-    # window, with which a small evaluation starts, has about eight.
+    # "abababab" is one token. Of every nine windows, the first has about eight bytes per token and
+    # the others have one. Every evaluation includes the very first window.
     halves = [(b"a", b"b"), (b"ab", b"ab"), (b"abab", b"abab")]
     vocab = {**TOKENIZER.vocab, **{257 + n: x + y for n, (x, y) in enumerate(halves)}}
     tokenizer = Tokenizer(vocab, halves, ["<|endoftext|>"])

@@ -268,7 +268,7 @@ def test_progress_is_reported_and_its_errors_end_the_threads(hostile_file, long_
 
 
 # `getrusage` would include the memory of the process that forked this one.
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="there is no /proc/self/status")
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc/self/status")
 def test_memory_does_not_grow_with_the_size_of_the_file(tmp_path):
     script = textwrap.dedent("""
         import sys

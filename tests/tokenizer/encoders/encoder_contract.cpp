@@ -69,10 +69,11 @@ void single_bytes_have_the_ids_of_their_tokens() {
     const uint8_t bytes[] = {0xFF, 'a', 0, 0xFE};
     std::vector<uint16_t> ids(3);
     check(!encode_bytes_to(*worker, {bytes, 3}, ids.data()).kind, "three bytes have tokens");
-    check(ids == std::vector<uint16_t>({744, 902, 999}), "these tokens");
+    check(ids == std::vector<uint16_t>({744, 902, 999}), "bytes have the ids of their tokens");
     const Failure failure = encode_bytes_to(*worker, {bytes + 2, 2}, ids.data());
-    check(failure.kind == Failure::ABSENT_BYTE && failure.code == 0xFE, "the fourth has none");
-    check(failure.offset == 1, "and is named by its offset");
+    check(failure.kind == Failure::ABSENT_BYTE && failure.code == 0xFE,
+          "a byte without a token is a failure");
+    check(failure.offset == 1, "the failure has the offset of the byte");
     worker->cancelled = true;
     bool threw = false;
     try {
@@ -97,8 +98,8 @@ void a_long_word_without_room_does_not_clear_the_cache() {
     };
     cache.insert(key_of(near), bytes(near), ids, 3);
     cache.insert(key_of(far), bytes(far), ids, 3);
-    check(cache.find(key_of(near), bytes(near)), "the short word is still there");
-    check(!cache.find(key_of(far), bytes(far)), "the long one is not");
+    check(cache.find(key_of(near), bytes(near)), "the short word stays in the cache");
+    check(!cache.find(key_of(far), bytes(far)), "the long word is not cached");
     check(!budget->take(1), "the budget is not exceeded");
 }
 
@@ -122,7 +123,8 @@ void encode_with_room(size_t room, bool without_threads) {
     }
     batch.join();
     check(batch.failure().kind == Failure::NONE, "one thread is enough");
-    check(batch.estimate(batch.num_groups() - 1) == ids.size(), "all groups tell all ids");
+    check(batch.estimate(batch.num_groups() - 1) == ids.size(),
+          "after the last group, the estimate is exact");
     for (size_t i = room / text.size() * text.size(); i < ids.size(); ++i) {
         check(ids[i] == 0, "a text for which there is no room is not written");
     }
@@ -191,7 +193,7 @@ void merges_wait_for_the_tokens_that_they_join() {
     for (uint32_t id = LENGTH - 1; id > 0; --id) merges.insert(merges.end(), {id - 1, 0, id});
     const MergeTable<uint16_t> table(byte_ids, merges.data(), merges.size() / 3);
     check(segments_of(table.joins(), "aaaaab").size() == 1, "merges that can happen join bytes");
-    check(segments_of(table.joins(), "baab").size() == 3, "and no others");
+    check(segments_of(table.joins(), "baab").size() == 3, "other bytes are not joined");
 }
 
 void segments_merge_as_their_word() {
@@ -253,7 +255,7 @@ void segments_merge_as_their_word() {
             cut.resize(merger.merge(bytes, word.size(), cut.data()) - cut.data());
             check(cut == whole, "segments merge as their word");
             cached.resize(worker->encode_word(bytes, word.size(), cached.data()));
-            check(cached == whole, "and so do segments in the cache");
+            check(cached == whole, "cached segments merge as their word");
             num_segments += segments_of(table.joins(), word).size();
             ++num_words;
         }
@@ -387,7 +389,8 @@ void ids_may_change_while_they_are_decoded() {
         Decoding decoding(decoder, ids.size());
         if (decoding.append_array(ids.data(), ids.size())) {
             for (size_t i = 0; i < decoding.size(); ++i) {
-                check(decoding.data()[i] == 'x' || decoding.data()[i] == 'y', "only tokens");
+                check(decoding.data()[i] == 'x' || decoding.data()[i] == 'y',
+                      "the result contains only bytes of tokens");
             }
         }
     }

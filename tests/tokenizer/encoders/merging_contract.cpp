@@ -193,11 +193,11 @@ void a_text_has_the_ids_of_its_words(bool narrow, size_t cache_bytes) {
             for (int pass = 0; pass < 2; ++pass) {
                 const size_t count = worker->encode(bytes_of(text), text.size(), special,
                                                     out.data(), ABSENT_ID, nullptr);
-                check(count == expected.size(), "as many ids as the words have");
+                check(count == expected.size(), "a text has as many ids as its words");
                 for (size_t i = 0; i < count; ++i) {
                     const uint32_t id =
                         narrow ? reinterpret_cast<uint16_t*>(out.data())[i] : out[i];
-                    check(id == expected[i], "the ids of the words");
+                    check(id == expected[i], "a text has the ids of its words");
                 }
             }
         }

@@ -79,7 +79,7 @@ OPTIONS = ["-std=c++17", "-O0", "-g", "-pthread", "-rdynamic", "-fsanitize=addre
 def sanitized(request, tmp_path_factory):
     """Return a compiler command that enables the address sanitizer."""
     if not sys.platform.startswith("linux") or shutil.which(request.param) is None:
-        pytest.skip(f"{request.param} and Linux are needed")
+        pytest.skip(f"needs {request.param} and Linux")
     command = [request.param, *OPTIONS]
     empty = tmp_path_factory.mktemp("sanitized") / "empty.cpp"
     empty.write_text("int main() {}")

@@ -155,7 +155,7 @@ def test_an_incremental_encoder_gives_the_ids_of_the_whole(data, cuts, pattern):
 @pytest.mark.parametrize("num_workers", [1, 2])
 def test_files_of_bytes_are_encoded_exactly(source, out, backend, chunk_size, num_workers):
     if backend == "python" and num_workers == 2 and chunk_size < 1000:
-        pytest.skip("thousands of messages between processes")
+        pytest.skip("slow: thousands of messages between processes")
     tokenizer = small_tokenizer(backend=backend)
     metadata = encode_file(
         tokenizer, Corpus(source, errors="bytes"), out / "text.npy", chunk_size=chunk_size,

@@ -280,7 +280,7 @@ for call in calls.values():
 """
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of Linux")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux's resource limits")
 def test_the_error_reports_that_no_thread_can_be_started(tmp_path):
     import resource
 
@@ -339,7 +339,7 @@ def test_a_file_encoding_closed_by_another_thread_ends(tmp_path):
     assert found == [[]]
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="reads /proc")
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs /proc")
 def test_the_cache_keeps_to_its_limit():
     program = """
 import sys

@@ -23,8 +23,7 @@ HEAD = """\
 # The public interface
 
 Every public name with its signature and the first line of its docstring; `help(NAME)` shows the
-complete docstring. Names that are not listed here may change without notice. `tools/api_page.py`
-writes this page.
+rest. Names that are not here may change without notice. `tools/api_page.py` writes this page.
 """
 
 

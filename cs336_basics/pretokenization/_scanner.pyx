@@ -61,7 +61,7 @@ def scanned_pattern(pattern):
 
 
 def masked_pattern(pattern):
-    """Return the name of a pattern if it is in MASKED_PATTERNS, or None otherwise."""
+    """Return the name of a pattern that is in MASKED_PATTERNS, or None for any other pattern."""
     if not isinstance(pattern, str):
         return None
     name = _IMPLEMENTED.get(PATTERNS.get(pattern, pattern))
@@ -95,7 +95,7 @@ def simd_levels():
 
 
 def default_simd_level():
-    """Return the SIMD level set in the environment variable CS336_SIMD, or else the fastest one."""
+    """Return the SIMD level set in the environment variable CS336_SIMD, or the fastest level."""
     return SIMD_LEVEL_NAMES[<int>best_simd_level()].decode()
 
 
@@ -238,7 +238,7 @@ def num_pretokens(bytes data not None, pattern="gpt2", simd_level=None):
 def first_invalid(data, vectors=True):
     """Return the offset of the first invalid byte, or None if all bytes are valid UTF-8.
 
-    `vectors` selects the vector instructions of this CPU.
+    If `vectors` is true, the vector instructions of this CPU are used.
     """
     cdef bytes text = data
     cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(text)

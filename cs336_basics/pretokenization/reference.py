@@ -44,8 +44,8 @@ _FIRST_LETTERS = {
 def unicode_version() -> str:
     """Return the Unicode version of the installed `regex` module.
 
-    Vocabularies record it, because text that contains letters added in a later version is split
-    differently by that version.
+    Vocabularies record the version, because text that contains letters added in a later version is
+    split differently by that version.
     """
     letter = compile_pattern(r"\p{L}")
     for version, code in _FIRST_LETTERS.items():

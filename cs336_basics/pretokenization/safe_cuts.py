@@ -79,7 +79,7 @@ class SafeCuts:
             begin, end = found
             if end > stop:
                 return None
-            # The occurrence is certain to be matched if no other one overlaps either of its ends.
+            # The occurrence is certain to be matched if no other occurrence crosses its ends.
             if end >= start and not (self._is_crossed(data, begin) or self._is_crossed(data, end)):
                 return end
             offset = begin + 1
@@ -178,7 +178,7 @@ class SafeCutBuffer:
         return len(self._waiting)
 
     def rest(self) -> bytes:
-        """Return the remaining bytes. Call it at the end of the text."""
+        """Return the remaining bytes. Call this method at the end of the text."""
         return bytes(self._waiting)
 
 
@@ -208,7 +208,7 @@ def _candidates(program: split_program.SplitProgram) -> re.Pattern[bytes] | None
 
 
 def _last_character(data: bytes) -> str | None:
-    """Return the last character of UTF-8 bytes, or None if it is not valid."""
+    """Return the last character of UTF-8 bytes, or None if the bytes do not end with one."""
     for length in range(1, len(data) + 1):
         if data[-length] & 0xC0 != 0x80:  # the first byte of a character
             try:

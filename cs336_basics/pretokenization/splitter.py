@@ -78,7 +78,7 @@ class Splitter:
 
     @classmethod
     def of(cls, splitter: Splitter | None) -> Splitter:
-        """Return `splitter`, or the default `Splitter()` for None.
+        """Return `splitter`, or the default `Splitter()` if it is None.
 
         Raises:
             TypeError: If `splitter` is neither a Splitter nor None.
@@ -172,7 +172,7 @@ def search_pretokens(text: str, pattern: str) -> Iterator[str]:
     Raises:
         ValueError: If a search takes too long during iteration; see `search_words`.
     """
-    # A time limit makes the search 2.5 times slower, and the named patterns do not need one.
+    # With a time limit, the search takes 2.5 times as long. The named patterns do not need one.
     if pattern in PATTERNS:
         return reference.pretokenize(text, pattern)
     return (word for _, word in search_words(text, pattern))

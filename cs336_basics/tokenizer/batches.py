@@ -13,7 +13,7 @@ from cs336_basics.tokenizer.text_input import check_is_iterable, explained
 
 _Encoded = TypeVar("_Encoded")
 
-# With fewer bytes, starting a thread would take longer than it saves.
+# With fewer bytes, starting a thread would cost more time than it saves.
 _BYTES_PER_WORKER = 1 << 18
 
 

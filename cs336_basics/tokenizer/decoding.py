@@ -13,7 +13,7 @@ from cs336_basics.tokenizer.ids import EncodedBatch, plain_ids, sequences_of
 from cs336_basics.tokenizer.text_input import check_is_iterable
 
 DECODE_ERRORS = ("strict", "replace", "ignore")
-"""Values of `errors`: raise an error, replace with U+FFFD, or leave out. The names come from
+"""Values of `errors`: raise an error, insert U+FFFD, or skip the invalid item. The names come from
 `bytes.decode`; here they apply to unknown ids as well."""
 
 _REPLACEMENT = "\ufffd".encode()
@@ -28,7 +28,7 @@ def check_decode_errors(errors: str | None) -> None:
 
 
 def decode_bytes(encoder: Encoder, ids: Iterable[SupportsIndex], errors: str) -> bytes:
-    """Return the bytes of ids; see `Tokenizer.decode_bytes`."""
+    """Return the bytes of a sequence of ids; see `Tokenizer.decode_bytes`."""
     check_decode_errors(errors)
     if not isinstance(ids, (list, np.ndarray)):
         ids = list(plain_ids(ids))
@@ -43,7 +43,7 @@ def decode_bytes(encoder: Encoder, ids: Iterable[SupportsIndex], errors: str) ->
 
 
 def decode(encoder: Encoder, ids: Iterable[SupportsIndex], errors: str) -> str:
-    """Return the text of ids; see `Tokenizer.decode`."""
+    """Return the text of a sequence of ids; see `Tokenizer.decode`."""
     data = decode_bytes(encoder, ids, errors)
     try:
         return data.decode("utf-8", errors)

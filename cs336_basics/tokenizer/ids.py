@@ -59,7 +59,7 @@ class EncodedBatch(_Batch):
         return cls(*iterable)
 
     def arrays(self) -> list[TokenArray]:
-        """Return the ids of each text as views."""
+        """Return a view of the ids of each text."""
         return [self.ids[start:end] for start, end in pairwise(self.offsets.tolist())]
 
 

@@ -237,7 +237,7 @@ def _check_batch_ids(batch: EncodedBatch, limits: np.iinfo[Any]) -> None:
 
 def _checked_ids(row: Any, index: int, limits: np.iinfo[Any]) -> Any:
     """Check that the ids of a sequence fit the dtype of `limits`, and return them."""
-    # Check all ids at once if possible; one by one for other integer types and error messages.
+    # Lists of ints and arrays are checked at once. Ids of other types are converted one by one.
     if isinstance(row, (list, tuple)) and set(map(type, row)) == {int}:
         low, high = min(row), max(row)
     elif is_plain_array(row) and row.dtype.kind in "iu":

@@ -1,5 +1,4 @@
-"""The `reference` backend: byte-pair encoding as in the papers. Slow, but correct by definition.
-
+"""The `reference` backend: byte-pair encoding as in the papers, slow but correct by definition.
 Tests compare every faster encoder with this one. The algorithm comes from Sennrich, Haddow and
 Birch 2016, "Neural Machine Translation of Rare Words with Subword Units", and works on bytes as in
 GPT-2 (Radford et al. 2019): merge the adjacent pair that was learned first, the leftmost one if it
@@ -83,7 +82,7 @@ def merge_pretoken_in_order(pretoken: bytes, merges: Iterable[Pair]) -> list[byt
 
 
 class ReferenceEncoder(Encoder):
-    """The reference as an `Encoder`. It has no cache and splits with the `regex` module."""
+    """The reference algorithm as an `Encoder`, without a cache. `regex` splits the text."""
 
     def __init__(self, vocabulary: Vocabulary, pattern: str) -> None:
         super().__init__(vocabulary, pattern)

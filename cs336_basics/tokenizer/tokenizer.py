@@ -506,8 +506,9 @@ class Tokenizer:
 
         Args:
             text: Any text.
-            allowed_special: Special tokens that become ids: `"all"` or a collection. All others are
-                ordinary text. Defaults to every special token that is not disallowed.
+            allowed_special: Special tokens that become ids: `"all"` or a collection. All other
+                special tokens are ordinary text. Defaults to every special token that is not
+                disallowed.
             disallowed_special: Special tokens that raise ValueError if they occur in the text;
                 `"all"` means every special token that is not in `allowed_special`.
 
@@ -679,8 +680,7 @@ class Tokenizer:
     # ----------------------------------------------------------------- ids to text
 
     def decode(self, ids: Iterable[SupportsIndex], errors: str | None = None) -> str:
-        """Return the text of ids.
-
+        """Return the text of a sequence of ids.
         Args:
             ids: Iterable of ints, such as a list, a NumPy array or a generator.
             errors: How to handle unknown ids and invalid UTF-8: `"strict"` raises ValueError,
@@ -698,8 +698,7 @@ class Tokenizer:
         return decoding.decode(self.encoder, ids, errors)
 
     def decode_bytes(self, ids: Iterable[SupportsIndex], errors: str | None = None) -> bytes:
-        """Return the bytes of ids. They may end within a character.
-
+        """Return the bytes of a sequence of ids. The bytes may end within a character.
         Args:
             ids: See `decode`.
             errors: How to handle unknown ids: `"strict"` or None raises ValueError, `"replace"`

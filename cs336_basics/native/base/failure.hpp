@@ -1,4 +1,4 @@
-// Failures in threads, as values that the bindings turn into exceptions.
+// Failures in threads, represented as values that the bindings convert to exceptions.
 
 #pragma once
 

@@ -3,8 +3,9 @@
 // Text and vocabularies are untrusted. If anyone could compute the hashes, a few kilobytes of
 // chosen words could all hash to one part of a table, and counting them would take quadratic time
 // (Crosby and Wallach 2003, "Denial of Service via Algorithmic Complexity Attacks"). So every
-// process draws a random seed for its hashes. The seed changes the order of entries in tables, but
-// no result. A forked process keeps its parent's seed, because it inherits the parent's tables.
+// process draws a random seed for its hashes. The seed affects the order of entries in tables, but
+// not the results. A forked process keeps its parent's seed, because it inherits the parent's
+// tables.
 
 #pragma once
 

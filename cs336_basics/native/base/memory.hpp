@@ -83,8 +83,8 @@ class EntryArray {
             return;
         }
 #endif
-        // A page that is read before it is written maps a shared page of zeros. Replacing that page
-        // later interrupts the other threads, so write to a small table immediately.
+        // Reading a page before the first write to it maps a shared page of zeros. Replacing that
+        // page later interrupts the other threads, so write to a small table immediately.
         const bool is_small = num_bytes < HUGE_PAGE;
         memory_ = is_small ? std::malloc(num_bytes + 32) : std::calloc(size + 1, sizeof(Entry));
         if (!memory_) throw std::bad_alloc();

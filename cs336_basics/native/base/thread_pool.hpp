@@ -1,4 +1,4 @@
-// ThreadPool: threads that start the tasks 0, 1, 2, ... in order.
+// ThreadPool: threads that run tasks 0, 1, 2, ..., which are started in order.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// SharedWords: word counts to which several threads add.
+// SharedWords: word counts that several threads add to.
 //
 // The first bits of a word's hash choose one of 16 parts. Every part is a table with its own lock,
 // so threads can add to different parts at the same time. A part that grows moves only its own
@@ -25,9 +25,9 @@ class SharedWords {
         for (int i = 0; i < NUM_PARTS; ++i) parts_.emplace_back(new Part(seed));
     }
 
-    // Add the words of a table that has the same seed. `first`, which can be any number, selects
+    // Add the words of a table that has the same seed. `first`, which may be any number, selects
     // the part to start with: threads that start with different parts wait less. Throws
-    // std::overflow_error, std::bad_alloc.
+    // std::overflow_error or std::bad_alloc.
     void add(const WordTable& words, size_t first) {
         // The slots of a table are in hash order. The few words that were displaced from the last
         // slots of one part to the first slots of the next are added at the end.

@@ -1,11 +1,11 @@
-// Counts the pre-tokens in text files, with threads, and in texts in memory.
+// Counts the pre-tokens in text files, using several threads, and in texts in memory.
 //
 // Several threads read the files in blocks, in order. Each thread removes the special tokens from
 // its block and adds the pre-tokens to its own table. At the end, the tables are merged, sorted and
 // written as flat arrays.
 //
 // Memory use grows with the numbers of distinct words and threads, not with the size of the files.
-// Only a text without a safe cut must be in memory as a whole.
+// Only a text without a safe cut has to fit in memory as a whole.
 
 #pragma once
 
@@ -99,7 +99,7 @@ class TextCounter {
     Replaced replaced_;
 };
 
-// Counts files with threads.
+// Counts the pre-tokens of files in several threads.
 class FileCounter {
   public:
     // The thread that calls `count` or `write` calls this every 50 milliseconds with the number of
@@ -273,7 +273,7 @@ class FlatWordReader {
 };
 
 // The index of the first word that equals an earlier word; `num_words` if all are distinct.
-// Throws std::invalid_argument, std::bad_alloc.
+// Throws std::invalid_argument or std::bad_alloc.
 inline size_t first_repeated(const uint8_t* data, size_t num_bytes, const int64_t* offsets,
                              size_t num_words) {
     WordTable table;
@@ -303,7 +303,7 @@ class MemoryCounter {
     uint64_t num_replaced() const { return counter_.replaced().sequences; }
 
     // Add words with their counts; word i is data[offsets[i], offsets[i + 1]). Throws
-    // std::invalid_argument, std::overflow_error.
+    // std::invalid_argument or std::overflow_error.
     void add_words(const uint8_t* data, size_t num_bytes, const int64_t* offsets,
                    const int64_t* counts, size_t num_words) {
         constexpr size_t GROUP = 64;  // words prefetched together, as in WordTable::add_batch

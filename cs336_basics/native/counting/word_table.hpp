@@ -50,8 +50,8 @@ static_assert(offsetof(WordEntry, high) == 8, "a short word spans `low` and `hig
 static_assert(offsetof(WordKey, high) == 8 && offsetof(HashSeed, high) == 8,
               "two integers are read as a vector");
 
-// For a word of n bytes, two vectors of 16 bytes as integers: SHORT_MASKS.of_length[n] masks the
-// first n bytes; SHORT_MASKS.length[n] has n in its last byte.
+// Two 16-byte vectors, stored as integers, for a word of n bytes: SHORT_MASKS.of_length[n] masks
+// the first n bytes; SHORT_MASKS.length[n] has n in its last byte.
 struct ShortMasks {
     uint64_t of_length[MAX_SHORT_WORD + 1][2];
     uint64_t length[MAX_SHORT_WORD + 1][2];
@@ -81,8 +81,8 @@ inline WordKey make_short_key(const HashSeed& seed, const uint8_t* word, size_t 
     return {low, high, hash_16(seed, low, high)};
 }
 
-// The same with SSE2, which makes the encoder 4 to 9 % faster. The result is written to `key`,
-// because returning it by value would send the vector through memory.
+// Like the function above, but uses SSE2, which makes the encoder 4 to 9 % faster. The result is
+// written to `key`, because returning it by value would send the vector through memory.
 CS336_INLINE void make_short_key(const HashSeed& seed, const uint8_t* word, size_t length,
                                  WordKey& key) {
 #if defined(CS336_X86)

@@ -1,4 +1,5 @@
-// BatchEncoder: encodes texts in memory with threads. Also functions that encode one text.
+// BatchEncoder: encodes texts in memory, using several threads. This file also contains functions
+// that encode a single text.
 
 #pragma once
 
@@ -67,10 +68,10 @@ inline Failure encode_text(EncodingWorker& worker, const TextView& text, const S
                      nullptr, num_ids);
 }
 
-// Encodes texts with threads, in groups of consecutive texts. Call `start` first. To get the ids
-// group by group, then call `wait_group`, `ids` and `free` for each group in order. To collect all
-// ids in one array instead, call `wait_group` until you can estimate the size of the array,
-// `write_to`, `wait` until it returns true, `join` and `gather`.
+// Encodes texts in several threads, in groups of consecutive texts. Call `start` first. To get the
+// ids group by group, then call `wait_group`, `ids` and `free` for each group in order. To collect
+// all ids in one array instead, call `wait_group` until you can estimate the size of the array,
+// then `write_to`, `wait` until it returns true, `join` and `gather`.
 class BatchEncoder {
   public:
     // All arguments must outlive this object. Each worker has its own thread.
@@ -149,8 +150,8 @@ class BatchEncoder {
         write_finished();
     }
 
-    // Copy the remaining ids to `out`, which already contains the others, and free them. Several
-    // threads copy, because the first use of memory is slow.
+    // Copy the remaining groups of ids to `out`, which already contains all earlier groups, and
+    // free them. Several threads copy, because the first use of memory is slow.
     void gather(uint8_t* out) {
         const size_t first = num_written_;
         std::vector<uint8_t*> outs;

@@ -102,7 +102,7 @@ class Decoding {
         return append_checked(ids, count, decoder_.num_bytes(ids, count));
     }
 
-    // The same for any number of ids in an array that another thread may change.
+    // Like `append`, but for any number of ids, in an array that another thread may change.
     template <class Id>
     bool append_array(const Id* ids, size_t count) {
         uint32_t some[STEP];

@@ -49,7 +49,7 @@ struct SpecialIds {
 // The encoding state of one thread.
 class EncodingWorker {
   public:
-    // When another thread sets this, `encode` soon throws Cancelled.
+    // After another thread sets this flag, `encode` soon throws Cancelled.
     std::atomic<bool> cancelled{false};
     // Memory in which callers store ids and UTF-8 text.
     Buffer output, text;
@@ -63,12 +63,12 @@ class EncodingWorker {
     // Write the ids of a text to `out`, and return their number. The text must be valid UTF-8.
     // `out` must have room for `size` + OUTPUT_SLACK elements of `id_size` bytes. If `ends` is not
     // null, append the number of ids up to and including each special token with the id
-    // `separator`. Throws AbsentByte, Cancelled.
+    // `separator`. Throws AbsentByte or Cancelled.
     virtual size_t encode(const uint8_t* text, size_t size, const SpecialIds& special, void* out,
                           uint32_t separator, std::vector<int64_t>* ends) = 0;
     // Write the id of each byte. The required room and the errors are the same as for `encode`.
     virtual void encode_bytes(const uint8_t* bytes, size_t size, void* out) = 0;
-    // The same as `encode`, for one pre-token.
+    // Like `encode`, but for a single pre-token.
     virtual size_t encode_word(const uint8_t* word, size_t length, void* out) = 0;
 };
 
@@ -76,8 +76,8 @@ class EncodingWorker {
 class Encoder {
   public:
     virtual ~Encoder() = default;
-    // If `cache_bytes` is 0, the worker's cache shares the budget of `make_encoder`; otherwise, it
-    // has its own.
+    // If `cache_bytes` is 0, the worker's cache shares the budget given to `make_encoder`.
+    // Otherwise, the cache has its own budget of `cache_bytes`.
     virtual std::unique_ptr<EncodingWorker> make_worker(size_t cache_bytes) = 0;
     // Set the words, longer than one byte, that become one token regardless of the merges. Call
     // this before `make_worker`.

@@ -1,4 +1,4 @@
-// FileEncoder: encodes files with threads, block by block.
+// FileEncoder: encodes files in several threads, block by block.
 
 #pragma once
 

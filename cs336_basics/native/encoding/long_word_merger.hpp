@@ -28,12 +28,12 @@ namespace cs336 {
 template <class Id>
 class LongWordMerger {
   public:
-    // `cancelled` is read every few thousand steps, because a 100 MB word takes seconds.
+    // `cancelled` is read every 65,536 steps, because a 100 MB word takes seconds.
     LongWordMerger(const MergeTable<Id>& merges, const std::atomic<bool>& cancelled)
         : merges_(merges), cancelled_(cancelled) {}
 
     // Write the ids of a word whose bytes are all in the vocabulary. Returns the end of the ids.
-    // Throws Cancelled, std::length_error.
+    // Throws Cancelled or std::length_error.
     Id* merge(const uint8_t* word, size_t word_length, Id* out) {
         if (word_length >= END) throw std::length_error("a pre-token must be shorter than 4 GiB");
         const uint32_t length = uint32_t(word_length);

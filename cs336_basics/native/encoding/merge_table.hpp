@@ -55,7 +55,7 @@ class MergeTable {
     // The rank of a pair; NO_RANK if no merge has this pair.
     CS336_INLINE uint32_t rank(Id left, Id right) const { return find(left, right).rank(); }
 
-    // The same in two steps: `find` computes the slot of a pair, and `rank` reads it later.
+    // `rank` in two steps: `find` computes the slot of a pair, and `Found::rank` reads it later.
     struct Found {
         Pair pair;
         const typename PairRanks<Pair>::Slot* slot;

@@ -27,8 +27,8 @@ class TextCutter {
                const Scanner& scanner, Buffer& buffer)
         : text_(text), span_size_(span_size), cuts_(tokens, scanner), buffer_(buffer) {}
 
-    // Find the next span, which is valid until the next call. After the last span, it is empty. The
-    // failure can be LONE_SURROGATE.
+    // Find the next span, which is valid until the next call. After the last span, `span` is empty.
+    // Returns a LONE_SURROGATE failure if the text contains a lone surrogate.
     Failure next(TextSpan& span) {
         if (text_.kind == TextView::UTF8) {
             const uint8_t* const text = static_cast<const uint8_t*>(text_.data);

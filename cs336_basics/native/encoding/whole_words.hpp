@@ -15,7 +15,7 @@ namespace cs336 {
 // A token and its id.
 using WholeWord = std::pair<std::string, uint32_t>;
 
-// Maps words to ids with a sorted array, because no input can make its lookups slow. It contains
+// Maps words to ids with a sorted array, so that no input can make lookups slow. The array contains
 // only the tokens that the merges do not make, which are usually few. Only new words are looked up.
 class WholeWords {
   public:

@@ -28,7 +28,7 @@ class CacheBudget {
 
     bool is_zero() const { return is_zero_; }
 
-    // Take bytes. Returns false if there are not enough left.
+    // Take bytes from the budget. Returns false if it has too few left.
     bool take(size_t num_bytes) {
         if (available_.fetch_sub(int64_t(num_bytes)) >= int64_t(num_bytes)) return true;
         give_back(num_bytes);
@@ -87,7 +87,7 @@ class WordCache {
     static_assert(sizeof(Entry) == 32, "two entries to a cache line");
 
     // Allocates nothing before the first word, because many tokenizers are never used. Ownership of
-    // the budget is shared, because Python frees an encoder before its kept workers.
+    // the budget is shared, because Python frees an encoder before the workers that it keeps.
     explicit WordCache(std::shared_ptr<CacheBudget> budget,
                        const HashSeed& seed = process_hash_seed())
         : seed_(seed), budget_(std::move(budget)) {}
@@ -113,8 +113,8 @@ class WordCache {
         return key;
     }
 
-    // The same for a long word, or for a short word at the end of the text, where 16 bytes cannot
-    // be read at once.
+    // Like `key`, but for a long word, or for a short word at the end of the text, where 16 bytes
+    // cannot be read at once.
     CS336_NOINLINE WordKey rare_key(const uint8_t* word, size_t length) const {
         if (length > MAX_SHORT_WORD) {
             WordKey key = make_long_key(seed_, word, length);

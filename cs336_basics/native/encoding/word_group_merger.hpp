@@ -17,7 +17,7 @@ namespace cs336 {
 // Each step merges one pair of every unfinished word, without branches that depend on the pairs. A
 // single word waits for the table lookup and for mispredicted branches at every merge. In a group,
 // the merges of different words overlap, and a group of 32 words takes half the time. Requirements
-// and results are the same as with ShortWordMerger.
+// and results are the same as for ShortWordMerger.
 template <class Id>
 class WordGroupMerger {
   public:
@@ -60,7 +60,7 @@ class WordGroupMerger {
     }
 
   private:
-    // The same state as in ShortWordMerger.
+    // The state of a word, as in ShortWordMerger.
     struct Word {
         int32_t numbers[MAX_LENGTH];
         Id symbols[MAX_LENGTH];
@@ -122,7 +122,7 @@ class WordGroupMerger {
         merge.right = uint8_t(lowest_bit(after));
         merge.before = uint8_t(highest_bit(before | 1));
         merge.is_last = !behind;
-        // If there is no such pair, this finds another one, whose rank is not used.
+        // On a side without a neighbour, `find` looks up an arbitrary pair, whose rank is not used.
         merge.pair = merges_.find(merged, word.symbols[lowest_bit(behind | 0x8000)]);
         merge.pair_before = merges_.find(word.symbols[merge.before], merged);
         CS336_PREFETCH(merge.pair.slot);

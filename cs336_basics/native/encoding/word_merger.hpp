@@ -1,6 +1,6 @@
 // WordMerger: merges one word. It repeatedly merges the adjacent pair that was learned first (the
 // leftmost, if it occurs several times) until no learned pair is left (Sennrich, Haddow and Birch
-// 2016; Radford et al. 2019). `tokenizer/reference.py` is the simplest version.
+// 2016; Radford et al. 2019). `tokenizer/reference.py` has the simplest version.
 
 #pragma once
 
@@ -40,7 +40,7 @@ class WordMerger {
     bool takes_groups() const { return takes_short_ && merges_.has_all_bytes(); }
 
     // Write the ids of a pre-token, at most `length` > 0. Returns the end of the ids. Throws
-    // AbsentByte, Cancelled, std::length_error.
+    // AbsentByte, Cancelled or std::length_error.
     Id* merge(const uint8_t* word, size_t length, Id* out) {
         if (length <= MAX_WHOLE) return merge_segment(word, length, out);
         SegmentCutter cutter = segments(word, length);

@@ -1,4 +1,4 @@
-// BytePairs: the counts and occurrences of the byte pairs with which training starts.
+// BytePairs: the counts and occurrences of the byte pairs that training starts with.
 //
 // There are at most 65,536 byte pairs, so they fit in an array. They are counted while the words
 // are laid out (word_cells.hpp), with one thread for each part of the words.
@@ -23,7 +23,8 @@ class BytePairs {
 
     static size_t index_of(uint32_t left, uint32_t right) { return left << 8 | right; }
 
-    // Start the count. Each thread then resizes its part to NUM_PAIRS entries.
+    // Prepare to count in `num_parts` parts. Each thread then resizes its part to NUM_PAIRS
+    // entries.
     void start(size_t num_parts) { parts_.assign(num_parts, Part()); }
     Part& part(size_t i) { return parts_[i]; }
 

@@ -304,8 +304,8 @@ class FlatMergeLoop final : public MergeLoop {
         for (const Token y : touched_after_) after_[y] = Neighbour{};
     }
 
-    // Replace every occurrence of the pair with token `ab`. Record the occurrences, and sum them up
-    // by neighbour.
+    // Replace every occurrence of the pair with token `ab`. Record the occurrences, and sum their
+    // counts by neighbour.
     void replace_in_cells(const Pair& pair, uint32_t ab) {
         constexpr uint32_t AHEAD = 24;  // postings; hides the memory latency
         constexpr uint32_t GROUP = 64;  // postings whose neighbours are prefetched together

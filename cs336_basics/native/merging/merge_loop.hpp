@@ -53,7 +53,7 @@ class MergeLoop {
     virtual ~MergeLoop() = default;
 
     // Learn merges for about `seconds`. Returns whether there are more merges to learn. Do not call
-    // this again after an exception. Throws Interrupted, std::bad_alloc.
+    // this again after an exception. Throws Interrupted or std::bad_alloc.
     virtual bool run(double seconds) = 0;
 
     virtual MergeState state() const = 0;

@@ -68,7 +68,7 @@ class PairTable {
         resize(FIRST_SLOTS);
     }
 
-    // Remove the pairs with smaller counts. The remaining pairs get new ids.
+    // Remove the pairs with counts below `count`. The remaining pairs get new ids.
     void remove_below(int64_t count) {
         pairs_.erase(std::remove_if(pairs_.begin(), pairs_.end(),
                                     [&](const Pair& pair) { return pair.count < count; }),

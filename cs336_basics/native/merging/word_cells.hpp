@@ -38,8 +38,8 @@ class WordCells {
   public:
     static constexpr Token NO_TOKEN = static_cast<Token>(-1);
 
-    // Lay out the words and count their byte pairs, with up to `num_threads` threads. The arrays
-    // are not needed afterwards. Throws std::overflow_error, Interrupted.
+    // Lay out the words and count their byte pairs, using up to `num_threads` threads. The arrays
+    // are not needed afterwards. Throws std::overflow_error or Interrupted.
     WordCells(const uint8_t* data, const int64_t* offsets, const int64_t* counts, int64_t num_words,
               bool sorted, size_t num_threads, InterruptCheck::KeepGoing keep_going,
               BytePairs& byte_pairs) {
@@ -226,8 +226,8 @@ class WordCells {
         return counts[word] > 0 && offsets[word + 1] - offsets[word] >= 2;
     }
 
-    // The words that have a pair; if `sorted`, the most frequent first. Most counts are small and
-    // are sorted by counting. std::stable_sort makes the whole merge loop slower; see
+    // The words that have a pair; if `sorted`, the most frequent come first. Most counts are small
+    // and are sorted by counting. std::stable_sort makes the whole merge loop slower; see
     // benchmarks/NOTES.md.
     static std::vector<uint32_t> words_by_count(const int64_t* offsets, const int64_t* counts,
                                                 int64_t num_words, bool sorted) {

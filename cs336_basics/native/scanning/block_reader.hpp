@@ -54,7 +54,8 @@ class BlockReader {
 
     size_t num_blocks() const { return first_block_.back(); }
 
-    // Read the text of a block, from the first safe cut in the block to the first one after it.
+    // Read the text of a block, from the first safe cut in the block to the first safe cut after
+    // the block.
     Failure read(size_t block, ReadState& state, const std::atomic<bool>& cancelled,
                  Text& text) const {
         const auto after = std::upper_bound(first_block_.begin(), first_block_.end(), block);

@@ -13,7 +13,7 @@
 namespace cs336 {
 
 // Safe cuts are offsets at which cutting a text does not change how it is split.
-// pretokenization/safe_cuts.py has the same rule and explains why it is correct.
+// pretokenization/safe_cuts.py implements the same rule and explains why it is correct.
 class SafeCuts {
   public:
     // `tokens` must outlive this object.

@@ -1,7 +1,7 @@
 // Scanner: splits text into batches of pre-tokens.
 //
 // The patterns `gpt2` and `cl100k` have their own code. All other patterns run as a SplitProgram;
-// for MASKED_PATTERNS, it runs only where the masks of a window cannot find the pre-token starts.
+// for MASKED_PATTERNS, the program runs only where masks cannot find the pre-token starts.
 // The result is exactly what the `regex` module finds with the regular expressions. The scanner
 // reads no byte outside [text, text + size), which must be valid UTF-8.
 
@@ -57,7 +57,7 @@ class Scanner {
         }
     }
 
-    // The argument for the ScanState of each text.
+    // The number of states to pass to the constructor of ScanState.
     size_t num_states() const { return program_ ? program_->num_states() : 0; }
 
     // Find one batch, as `fill` in scalar.hpp does. Returns 0 for a pre-token longer than 4 GiB.
@@ -73,9 +73,9 @@ class Scanner {
         return program_ ? program_->next(text, size, i, state) : next_(text, size, i);
     }
 
-    // Whether a pre-token always ends before the ASCII character at `offset` > 0 and the text after
-    // `offset` does not affect how the text before is split. See pretokenization/safe_cuts.py. The
-    // text may be invalid UTF-8.
+    // Whether a pre-token always ends before the ASCII character at `offset` > 0, and the text
+    // after `offset` does not affect how the text before it is split. See
+    // pretokenization/safe_cuts.py. The text may be invalid UTF-8.
     bool is_safe_cut(const uint8_t* text, size_t offset) const {
         if (program_) return program_->is_safe_cut(text, offset);
         if (text[offset] != ' ' && !(line_feeds_ && text[offset] == '\n')) return false;

@@ -85,8 +85,8 @@ class SpecialTokens {
         return false;
     }
 
-    // Whether a token ends at `offset` and no other token crosses its start. The caller must know
-    // that no token crosses `offset`.
+    // Whether a token ends at `offset` and no other token crosses its start. The caller must have
+    // checked that no token crosses `offset`.
     bool ends_at_uncrossed(const uint8_t* text, size_t size, size_t offset) const {
         bool found = false;
         backward_.each_match(

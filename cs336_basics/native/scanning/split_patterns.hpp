@@ -22,7 +22,7 @@ CS336_INLINE size_t contraction_gpt2(const uint8_t* text, size_t size, size_t i)
     return (a == 'l' && b == 'l') || ((a == 'v' || a == 'r') && b == 'e') ? 3 : 0;
 }
 
-// The same for upper or lower case. Simple case folding maps U+017F, the long s, to s.
+// Like contraction_gpt2, but ignores case. Simple case folding maps U+017F, the long s, to s.
 CS336_INLINE size_t contraction_cl100k(const uint8_t* text, size_t size, size_t i) {
     if (i + 1 >= size) return 0;
     const uint8_t a = text[i + 1] | 0x20;

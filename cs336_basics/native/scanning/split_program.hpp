@@ -125,8 +125,8 @@ class SplitProgram {
         return state.number_begin;
     }
 
-    // `fill` from scalar.hpp, for a pattern that matches every character. The result is the same as
-    // with repeated calls of `next`, but each such call has a branch that is hard to predict.
+    // `fill` from scalar.hpp, for a pattern that matches every character. Repeated calls to `next`
+    // give the same result, but each call has a branch that is hard to predict.
     size_t fill(const uint8_t* text, size_t size, size_t& position, uint32_t* ends, size_t capacity,
                 ScanState& state) const {
         const size_t origin = position;
@@ -301,7 +301,7 @@ class SplitProgram {
         return i;
     }
 
-    // The column of a code point: `index` is its last six bits, `block` all bits above.
+    // The column of a code point: `index` is its lowest six bits, and `block` is all higher bits.
     uint8_t column_of(uint32_t block, uint32_t index) const {
         return blocks_[size_t(block_of_[block]) * 64 + index];
     }

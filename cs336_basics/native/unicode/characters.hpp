@@ -19,7 +19,7 @@ struct Character {
     uint32_t length;  // in bytes
 };
 
-// The class of a code point: `index` is its last six bits, `block` all bits above.
+// The class of a code point: `index` is its lowest six bits, and `block` is all higher bits.
 CS336_INLINE uint32_t class_in_block(uint32_t block, uint32_t index) {
     if (block >= NUM_BLOCKS_OF) return OTHER;
     return CLASS_BLOCKS[BLOCK_OF[block]][index >> 5] >> (2 * (index & 31)) & 3;

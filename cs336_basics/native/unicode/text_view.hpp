@@ -1,5 +1,5 @@
-// TextView: a text in memory, either valid UTF-8 or the storage of a Python str (PEP 393). Also
-// functions that convert it to UTF-8.
+// TextView: a text in memory, either valid UTF-8 or the storage of a Python str (PEP 393). This
+// file also contains functions that convert a TextView to UTF-8.
 
 #pragma once
 
@@ -69,7 +69,7 @@ inline size_t utf8_size(const TextView& text, size_t from, size_t to) {
     }
 }
 
-// Write a code point as UTF-8, and no byte beyond it. Returns the end of the output.
+// Write a code point as UTF-8, without writing beyond its bytes. Returns the end of the output.
 CS336_INLINE uint8_t* put_utf8(uint32_t c, uint8_t* out) {
     const auto rest = [&](int shift) { return uint8_t((c >> shift & 0x3F) | 0x80); };
     if (c < 0x80) {
@@ -140,8 +140,8 @@ CS336_INLINE bool are_all_three_bytes(const Unit (&block)[SIZE]) {
     return all;
 }
 
-// Write units as UTF-8, and no byte beyond it. Returns the end of the output, or null if there is a
-// lone surrogate.
+// Write units as UTF-8, without writing beyond their bytes. Returns the end of the output, or null
+// if there is a lone surrogate.
 template <class Unit>
 inline uint8_t* write_utf8_of(const Unit* units, size_t length, uint8_t* out) {
     // Most characters have neighbours with the same UTF-8 length, so loops without branches convert
@@ -215,8 +215,8 @@ inline size_t utf8_room(const TextView& text) {
     return text.length <= MAX_BOUNDED ? utf8_bound(text) : utf8_size(text, 0, text.length);
 }
 
-// Set `utf8` to the text as UTF-8, which is written to `buffer` if necessary. The failure can be
-// LONE_SURROGATE.
+// Set `utf8` to the text as UTF-8, which is written to `buffer` if necessary. Returns a
+// LONE_SURROGATE failure if the text contains a lone surrogate.
 inline Failure as_utf8(const TextView& text, Buffer& buffer, TextSpan& utf8) {
     if (text.kind == TextView::UTF8) {
         utf8 = {static_cast<const uint8_t*>(text.data), text.length};
@@ -229,7 +229,7 @@ inline Failure as_utf8(const TextView& text, Buffer& buffer, TextSpan& utf8) {
     return {};
 }
 
-// Writes a long text as UTF-8 with several threads; the text must not already be UTF-8.
+// Writes a long text as UTF-8, using several threads. The text must not already be UTF-8.
 class Utf8Writer {
   public:
     Utf8Writer(const TextView& text, int num_threads) : text_(text) {

@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Python bindings for word_counter.hpp: count words in files (with threads) or in memory."""
+"""Python bindings for word_counter.hpp: count words in files (in threads) or in memory."""
 
 import os
 
@@ -80,13 +80,13 @@ cdef SplitOptions make_options(special_tokens, pattern, errors, simd_level) exce
 def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, block_size,
                 progress_callback=None, simd_level=None, most_own_words=MOST_OWN_WORDS,
                 replaced=None, max_piece_bytes=MAX_PIECE_BYTES):
-    """Count the pre-tokens of files with threads; see `count_words`.
+    """Count the pre-tokens of files in several threads; see `count_words`.
 
     Only the pattern is checked; `count_words` checks the other arguments.
 
     Args:
         paths: Files to count.
-        sizes: Size of each file in bytes. Any bytes after that size are not read.
+        sizes: Size of each file in bytes. Any further bytes are not read.
         special_tokens: Tokens that are cut out of the text and not counted.
         pattern: Name in PATTERNS or regular expression.
         num_workers: Number of threads.
@@ -94,8 +94,8 @@ def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, bloc
         block_size: Number of bytes that a thread reads at once.
         progress_callback: Callback invoked every 50 ms with the number of bytes counted so far.
         simd_level: Name in `_scanner.simd_levels()`. Defaults to `default_simd_level()`.
-        most_own_words: Maximum number of distinct words in a thread's own table. When it is full,
-            its words are added to the table that all threads share.
+        most_own_words: Maximum number of distinct words in a thread's own table. When the table is
+            full, its words are added to the table that all threads share.
         replaced: List to which `(file, sequences, bytes, offset)` is appended for each file that is
             not valid UTF-8: index of the file, number of invalid sequences, total number of their
             bytes, and offset of the first sequence.
@@ -139,7 +139,7 @@ def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, bloc
 
 
 cdef int watch(void* progress_callback, uint64_t bytes_done) except -1 with gil:
-    """Run signal handlers and report progress, in the thread that waits for the others."""
+    """Run signal handlers and report progress, in the thread that waits for the workers."""
     PyErr_CheckSignals()
     if <object>progress_callback is not None:
         (<object>progress_callback)(bytes_done)
@@ -183,7 +183,7 @@ cdef class _Buffers:
 
 
 def first_repeated(const uint8_t[::1] data, const int64_t[::1] offsets):
-    """Return the index of the first word that equals an earlier one, or the number of words.
+    """Return the index of the first word that repeats an earlier word, or the number of words.
 
     Raises:
         ValueError: If the offsets decrease or exceed the data.
@@ -245,7 +245,7 @@ cdef class TextCounter:
                 &data[0] if num_bytes else NULL, num_bytes, &offsets[0], &counts[0], num_words)
 
     def result(self):
-        """Return `(data, offsets, counts)`, the buffers of a WordCounts with all words so far."""
+        """Return `(data, offsets, counts)`, the buffers of a WordCounts, for all words so far."""
         cdef _Buffers buffers
         with nogil:
             self.counter.get().finish()

@@ -37,8 +37,8 @@ def count_texts(
     a generator may yield more text than fits in memory.
 
     Args:
-        texts: Iterable of str or UTF-8 bytes. With `field`, rows instead: dicts, a Hugging Face
-            dataset, or an Arrow table or stream. See `texts_of_rows`.
+        texts: Texts (str or UTF-8 bytes) or, with `field`, rows: dicts, a Hugging Face dataset, or
+            an Arrow table or stream. See `texts_of_rows`.
         splitter: Split pattern and special tokens. Defaults to `Splitter()`.
         errors: How to handle invalid UTF-8; see `Corpus`.
         field: Field or column that contains the text of a row.
@@ -188,7 +188,7 @@ def text_counter(
 ) -> _NativeCounter | _PythonCounter:
     """Return a counter for a backend.
 
-    For `"native"`, this is a compiled counter if the extensions are built and support the pattern.
+    For `"native"`, the counter is compiled if the extensions are built and support the pattern.
 
     Call `count` with each text; it returns the number of invalid sequences that were replaced with
     U+FFFD. Then `counts()` returns the total counts, and `num_dropped()` the number of bytes that
@@ -202,14 +202,14 @@ def text_counter(
 
 
 class _NativeCounter:
-    """Compiled counter for patterns that have a scanner, which match every character."""
+    """Compiled counter for patterns with a scanner. Such patterns match every character."""
 
     def __init__(self, splitter: Splitter, errors: str) -> None:
         from cs336_basics.pretokenization.counting._counting import TextCounter
 
         self._counter = TextCounter(splitter.special_tokens, splitter.pattern, errors)
         self._splitter = splitter
-        self.count = self._counter.count  # called for every row, so without a wrapper
+        self.count = self._counter.count  # not wrapped, because it is called for every row
 
     def num_dropped(self) -> int:
         return 0

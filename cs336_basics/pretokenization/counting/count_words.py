@@ -9,7 +9,7 @@ There are five backends (docs/counting-and-encoding.md compares them):
 - `native` splits and counts with compiled code in threads.
 - `ray` counts on a cluster of machines.
 
-All return the same counts for any number of workers and any chunk size.
+All backends return the same counts, for any number of workers and any chunk size.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ DEFAULT_BLOCK_SIZE = 1 << 20
 """Number of bytes that a native thread reads at a time. They fit in the L2 cache of most CPUs."""
 
 PLAIN_CHUNK_SIZE = 4 << 20
-"""Maximum number of bytes of plain text that Python counts at a time, to limit memory."""
+"""Maximum number of bytes of plain text that Python counts at a time, to limit memory use."""
 
 SMALLEST_CHUNK_SIZE = 1 << 20
 """Minimum number of bytes of plain text that justifies a worker process."""
 
 CHUNKS_PER_WORKER = 4
-"""Number of chunks per worker process for a small text, which balances the load."""
+"""Number of chunks per worker process for a small text. Several chunks balance the load."""
 
 _MOST_ADDENDS = 16
 
@@ -93,11 +93,11 @@ def count_words(
             range.
         TypeError: If `splitter` is not a Splitter.
         ImportError: If a library for the file format is not installed.
-        RuntimeError: If a worker process died.
+        RuntimeError: If a worker process dies.
 
     Warns:
         UserWarning: If invalid UTF-8 was read as U+FFFD, or the pattern does not match all text.
-            The message includes the share of the text that is affected.
+            The message includes the affected share of the text.
     """
     corpus = Corpus.of(corpus)
     check_errors(corpus.errors)

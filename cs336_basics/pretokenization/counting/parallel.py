@@ -19,7 +19,7 @@ MAX_WORKERS = 1 << 16
 
 
 def resolve_num_workers(num_workers: int | None) -> int:
-    """Return `num_workers`, or the number of cores available to this process for None.
+    """Return `num_workers` or, if it is None, the number of cores available to this process.
 
     Raises:
         ValueError: If `num_workers` is less than one or greater than MAX_WORKERS.

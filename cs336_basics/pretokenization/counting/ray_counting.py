@@ -1,9 +1,9 @@
-"""The Ray backend, which counts words on a cluster. Its counts equal those of other backends.
+"""The Ray backend, which counts words on a cluster and returns the same counts as other backends.
 
 Each Ray task counts one chunk of the corpus. It reads the chunk from storage that all machines can
 access: a shared file system or any URL that fsspec can open. Only counts are sent over the network.
-They are added in a tree, eight at a time, on the machines that store them, so the driver never
-receives all of them.
+Counts are added in a tree, eight at a time, on the machines that store them, so the driver never
+receives the counts of all chunks.
 
 Ray repeats a task if its worker or machine dies. Ray is imported on first use.
 """

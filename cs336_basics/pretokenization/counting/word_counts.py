@@ -114,7 +114,7 @@ class WordCounts(Mapping[bytes, int]):
 
     @property
     def offsets(self) -> npt.NDArray[np.int64]:
-        """Start offsets of the words in `data`, followed by its length. Read-only."""
+        """Start offsets of the words in `data`, followed by the length of `data`. Read-only."""
         return _view(self.buffers[1], np.int64)
 
     @property
@@ -249,7 +249,7 @@ class WordCounts(Mapping[bytes, int]):
         return (int(high.sum()) << 32) + int(low.sum())
 
     def sizes(self) -> str:
-        """Describe the number and size of the distinct words, for messages."""
+        """Return a description of the number and size of the distinct words, for messages."""
         longest = int(np.diff(self.offsets).max(initial=0))
         return (
             f"{len(self):,} distinct words of {len(self.data):,} bytes, the longest of {longest:,}"
@@ -341,7 +341,8 @@ class WordCounts(Mapping[bytes, int]):
         """Check that the words were counted with this pattern and these special tokens.
 
         Raises:
-            ValueError: If they were counted with a different pattern or different special tokens.
+            ValueError: If the words were counted with a different pattern or different special
+                tokens.
         """
         if self.pattern is not None and _comparable(self.pattern) != _comparable(pattern):
             raise ValueError(
@@ -369,7 +370,7 @@ def _comparable(pattern: str | None) -> str | None:
 
 
 def _first_repeated(counts: WordCounts) -> int:
-    """Return the index of the first word that repeats an earlier one, or the number of words."""
+    """Return the index of the first word that repeats an earlier word, or the number of words."""
     try:
         from cs336_basics.pretokenization.counting._counting import first_repeated
     except ImportError:
@@ -385,7 +386,7 @@ def _first_repeated(counts: WordCounts) -> int:
 def _checked(
     data: npt.NDArray[Any], offsets: npt.NDArray[Any], counts: npt.NDArray[Any]
 ) -> tuple[Buffer, Buffer, Buffer]:
-    """Check the arrays as described in `WordCounts`. Return read-only arrays with its dtypes."""
+    """Check the arrays as described in `WordCounts`. Return read-only arrays of those dtypes."""
     data = _read_only("data", data, np.uint8)
     offsets = _read_only("offsets", offsets, np.int64)
     counts = _read_only("counts", counts, np.int64)

@@ -50,7 +50,7 @@ class CharSet:
 
 
 def union(sets: Iterable[CharSet]) -> CharSet:
-    """Return the union of sets."""
+    """Return the union of the given sets."""
     changes: dict[int, int] = {}
     for char_set in sets:
         for index, bound in enumerate(char_set.bounds):
@@ -65,7 +65,7 @@ def union(sets: Iterable[CharSet]) -> CharSet:
 
 
 def intersection(sets: Iterable[CharSet]) -> CharSet:
-    """Return the intersection of sets."""
+    """Return the intersection of the given sets."""
     return union(char_set.complement() for char_set in sets).complement()
 
 

@@ -348,7 +348,7 @@ def _possessive(item: Chars, least: int, most: int | None) -> Node:
 
 
 def _as_next(node: Node) -> Next | None:
-    """Convert a node to a lookahead by one character, or return None if it needs more."""
+    """Return a node as a lookahead by one character, or None if it needs more characters."""
     if isinstance(node, Chars):
         return Next(node.members, end=False)
     if isinstance(node, Next):

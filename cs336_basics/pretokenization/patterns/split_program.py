@@ -7,12 +7,12 @@ A backtracking matcher tries one alternative after another. The table tries all 
 order in which a backtracking matcher would try them (Thompson 1968; for the order, Cox 2009,
 "Regular Expression Matching: the Virtual Machine Approach"). If one of the points is the end of the
 pattern, the points after it are dropped, because a backtracking matcher would not try them. The
-matches therefore equal the `regex` module's.
+table therefore finds the same matches as the `regex` module.
 
 Characters that no set in the pattern distinguishes share a *column*, which keeps the table small. A
 transition is chosen when the next character is known. It records whether the pattern matches the
-text before that character, and which state follows. In this way, lookahead by one character is
-resolved.
+text before that character, and which state follows. Transitions thus include lookahead by one
+character.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ BLOCK_SIZE = 64
 """Number of code points per block. Within a block, the UTF-8 differs only in the last byte."""
 
 MATCH = 1 << 15
-"""Bit of a transition that is set if the pattern matches the text before this character."""
+"""Bit of a transition that is set if the pattern matches the text before the next character."""
 
 MAX_INSTRUCTIONS = 2_000
 MAX_COLUMNS = 250
@@ -312,7 +312,7 @@ class _TableBuilder:
         return np.array(rows, np.uint16)
 
     def step(self, points: tuple[int, ...], column: int) -> tuple[bool, tuple[int, ...]]:
-        """Read a character. Return whether the pattern matches before it, and the points after."""
+        """Read a character. Return whether the pattern matches before it, and the next points."""
         at_end = column == self.end
         last_line_feed = column == self.end + 1
         plain = self.line_feed if last_line_feed else column

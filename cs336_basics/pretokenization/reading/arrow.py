@@ -14,7 +14,8 @@ from typing import IO, Any
 from cs336_basics._support.messages import short_reason
 
 _ROWS_IN_A_BATCH = 64
-"""Number of rows in a Parquet batch. All are in memory, and each may decompress to megabytes."""
+"""Number of rows in a Parquet batch. All rows of a batch are in memory, and each row may decompress
+to megabytes."""
 _FILE_MAGIC = b"ARROW1"
 
 

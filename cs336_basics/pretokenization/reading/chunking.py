@@ -31,9 +31,9 @@ def next_cut(
 ) -> int:
     """Return the offset of a safe cut at or after `target` in an open file.
 
-    This is the first end of a special token within `reach` bytes. If there is none, it is the first
-    safe cut of either kind, or the end of the file. The result depends only on the file and
-    `target`, so independent processes agree on where one chunk ends and the next one starts.
+    The result is the first end of a special token within `reach` bytes. If there is none, the
+    result is the first safe cut of either kind, or the end of the file. It depends only on the file
+    and `target`, so independent processes agree on where one chunk ends and the next one starts.
 
     Raises:
         ValueError: If the file was truncated, or has no safe cut within `max_bytes`.

@@ -57,7 +57,7 @@ ERRORS = ("replace", "strict")
 """Ways to handle invalid UTF-8: read it as U+FFFD, or reject it."""
 
 ENCODING_ERRORS = (*ERRORS, "bytes")
-"""ERRORS, and a way for encoding only: preserve invalid bytes as byte tokens (`exact_bytes.py`)."""
+"""ERRORS, and for encoding only, `"bytes"`: preserve invalid bytes as tokens (`exact_bytes.py`)."""
 
 DEFAULT_CHUNK_SIZE = 32 << 20
 """Default number of bytes of text or JSON lines in a chunk."""
@@ -171,7 +171,7 @@ class Corpus:
 
     Raises:
         FileNotFoundError: If a file does not exist, or no file matches a glob.
-        ValueError: If a path is a pipe, a device, or a directory without such files; if all files
+        ValueError: If a path is a pipe, a device, or a directory without text files; if all files
             are empty; if a file is an archive or an array, or starts with the byte order mark of
             UTF-16 or UTF-32 (unless `errors` is `"bytes"`); if `format` is not given and a plain
             text file is evidently JSON lines, CSV or binary; if `field` or `column` is given but no
@@ -514,7 +514,7 @@ def _files_in(directory: str) -> list[str]:
     """Return the files with known endings in a directory and its subdirectories, sorted.
 
     Raises:
-        ValueError: If there are none.
+        ValueError: If there are no such files.
     """
     found, others = [], set()
     for folder, folders, names in os.walk(directory):

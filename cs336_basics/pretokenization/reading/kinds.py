@@ -1,4 +1,4 @@
-"""Detect the kind of a file (text, JSON lines, CSV, Parquet, Arrow) by its name and content.
+"""Detect the kind of a file (text, JSON lines, CSV, Parquet, Arrow) from its name and content.
 
 Content decides only in clear cases. Prose, code, Markdown tables and logs count as text.
 """
@@ -21,7 +21,7 @@ HEAD = 1 << 16
 """Number of bytes to examine at the start of a file."""
 
 JSON = "json"
-"""Name ending of files whose content is examined to find out whether it is JSON lines."""
+"""Provisional kind of .json files. Their content shows whether they are JSON lines or text."""
 
 _ENDINGS = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": JSON, ".csv": "csv", ".tsv": "csv",

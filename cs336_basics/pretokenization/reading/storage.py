@@ -137,7 +137,7 @@ def became_shorter(path: str | os.PathLike[str], size: int, expected: int) -> Va
     """Return an error for a file that was truncated after it was divided into chunks."""
     return ValueError(
         f"{os.fspath(path)}: the file ended at byte {size:,}, expected {expected:,} bytes; it was "
-        "truncated while it was read"
+        "truncated while being read"
     )
 
 

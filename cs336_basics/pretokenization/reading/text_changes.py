@@ -109,8 +109,8 @@ def dropped_message(pattern: str, num_dropped: int, num_bytes: int, done: str) -
     """Return a warning about text that a split pattern does not match."""
     return (
         f"pattern {short_repr(pattern)} does not match {num_dropped:,} of {num_bytes:,} bytes "
-        f"({_share(num_dropped, num_bytes)}) of the text; these are not {done}; append |(?s:.) to "
-        "match every character"
+        f"({_share(num_dropped, num_bytes)}) of the text; these bytes are not {done}; append "
+        "|(?s:.) to match every character"
     )
 
 

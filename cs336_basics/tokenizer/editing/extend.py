@@ -1,4 +1,4 @@
-"""extend: add special tokens and whole words to a vocabulary without changing its ids.
+"""extend: add special tokens and whole words to a vocabulary without changing existing ids.
 
 Like every other token, a word is made by merges. If the word is now encoded as t1, t2, ..., tk,
 `extend` appends the merge (t1, t2), encodes the word again, and repeats this until the word is a

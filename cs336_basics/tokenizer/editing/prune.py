@@ -54,7 +54,7 @@ def prune(
     Args:
         tokenizer: Tokenizer to prune. It is not changed.
         vocab_size: Number of tokens to keep, including bytes and special tokens.
-        counts: Word frequencies as `WordCounts` (a dict of word -> count), or text to count: a
+        counts: Word counts, as a `WordCounts` or a dict of word -> count, or text to count: a
             Corpus, a file, a glob, or a list of files and globs. All distinct words must fit in
             memory.
         num_workers: Number of workers for counting words. Defaults to all cores.
@@ -95,8 +95,8 @@ class MergeTree:
     Attributes:
         tokens: Remaining ids.
         merges: Mapping of id -> pairs of ids that make the token, in the order of their ranks.
-        ranks: Mapping of (left id, right id) -> rank of the remaining merges.
-        num_uses: Mapping of id -> number of remaining merges that use it as a part.
+        ranks: Mapping of (left id, right id) -> rank, for the remaining merges.
+        num_uses: Mapping of id -> number of remaining merges that use the token as a part.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -124,7 +124,7 @@ class MergeTree:
         }
 
     def is_leaf(self, token_id: int) -> bool:
-        """Return whether a token can be removed because it remains and no merge uses it."""
+        """Return whether a token remains, no merge uses it, and it may be removed."""
         return (
             token_id in self.tokens and not self.num_uses[token_id] and token_id not in self._stays
         )

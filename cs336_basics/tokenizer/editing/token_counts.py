@@ -43,8 +43,8 @@ def count_tokens(
 ) -> TokenCounts:
     """Return the number of occurrences of each token in a corpus.
 
-    The ids are the same as `encode_file` would write: special tokens in the text are counted, and
-    no token spans two files or rows. Memory does not grow with the corpus.
+    The ids counted are the ids that `encode_file` would write: special tokens in the text are
+    counted, and no token spans two files or rows. Memory use does not grow with the corpus.
 
     Args:
         tokenizer: Tokenizer that encodes the text.

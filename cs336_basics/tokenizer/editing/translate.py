@@ -81,7 +81,7 @@ def translate_token_file(
 
 
 class Translation:
-    """Mapping from the ids of one vocabulary to ids of another, in flat arrays.
+    """Mapping from each id of one vocabulary to ids of another, stored in flat arrays.
 
     Args:
         old, new: Tokenizers.
@@ -143,5 +143,6 @@ class Translation:
             )
         raise ValueError(
             f"{self._source}: token {short_repr(self._absent[token_id])} cannot be translated, "
-            "because it is a special token or has a byte that is not in the new vocabulary; add it"
+            "because the new vocabulary lacks this token (if it is special) or one of its bytes; "
+            "add the token or byte"
         )

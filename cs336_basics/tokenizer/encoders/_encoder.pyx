@@ -61,9 +61,9 @@ cdef size_t CONVERTED_SPAN_SIZE = 1 << 16
 # For texts longer than this, an array with room for one id per byte would be too large.
 cdef size_t MAX_DIRECT = 1 << 30
 
-# The array size for a batch is estimated from 1 in ESTIMATED_PARTS of its texts. Unused space costs
-# almost nothing, while an array that is too small must be copied to a larger one. The array is
-# shortened if less than the fraction LEAST_USED is used.
+# The array size for a batch is estimated from the first 1 / ESTIMATED_PARTS of its texts. Unused
+# space costs almost nothing, while an array that is too small must be copied to a larger one. The
+# array is shortened if less than the fraction LEAST_USED of it is used.
 cdef size_t ESTIMATED_PARTS = 16
 cdef double MORE_THAN_ESTIMATED = 1.25, LEAST_USED = 0.7
 
@@ -606,7 +606,7 @@ cdef list list_of(const id_t* ids, size_t count, list objects):
     return result
 
 
-# The lists of a batch are hidden from the garbage collector until all of them are made. Otherwise
+# The lists of a batch are hidden from the garbage collector until all of them are made. Otherwise,
 # the collector would traverse the new lists each time a few hundred have been made, which takes as
 # long as making them. Lists of ids cannot be part of a cycle before the caller receives them.
 
@@ -626,7 +626,8 @@ cdef int check(const Failure& failure, texts=None) except -1:
     if failure.kind == NONE:
         return 0
     if failure.kind == LONE_SURROGATE:
-        # Raises UnicodeEncodeError. Unlike `encode`, it cannot be overridden by a subclass of str.
+        # This call raises UnicodeEncodeError. Unlike `encode`, a subclass of str cannot override
+        # it.
         PyUnicode_AsUTF8String(texts[failure.file] if isinstance(texts, list) else texts)
     if failure.kind == ABSENT_BYTE:
         raise AbsentByteError(failure.code, failure.file, failure.offset)

@@ -1,4 +1,4 @@
-"""Encoder: convert text to ids and back. One interface, three implementations.
+"""Encoder: convert text to ids and back. The interface has three implementations.
 
 | backend | file | splits | merges |
 |---|---|---|---|
@@ -6,9 +6,9 @@
 | `python` | `python_encoder.py` | Python | each distinct word once, over ids |
 | `native` | `native_encoder.py` | C++ | C++, without the GIL |
 
-All return the same ids and raise the same errors; `backends.py` chooses one. The base class
-implements every operation with `encode_word`. Subclasses override the operations that they can do
-faster.
+All backends return the same ids and raise the same errors; `backends.py` chooses one. The base
+class implements every operation with `encode_word`. Subclasses override the operations that they
+can perform faster.
 """
 
 from __future__ import annotations
@@ -213,8 +213,7 @@ class Encoder(ABC):
             start += len(segment)
 
     def decode_bytes(self, ids: Iterable[SupportsIndex]) -> bytes:
-        """Return the bytes of ids.
-
+        """Return the bytes of a sequence of ids.
         Raises:
             UnknownIdError: If an id is not in the vocabulary.
             TypeError, ValueError: See `Tokenizer.decode`.
@@ -231,12 +230,12 @@ class Encoder(ABC):
         return b"".join(tokens)
 
     def decode(self, ids: Iterable[SupportsIndex]) -> str:
-        """Return the text of ids; invalid UTF-8 becomes U+FFFD."""
+        """Return the text of a sequence of ids; invalid UTF-8 becomes U+FFFD."""
         return self.decode_bytes(ids).decode("utf-8", errors="replace")
 
 
 def offsets_of(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the offsets of concatenated items from their lengths, followed by the total."""
+    """Return the start of each concatenated item, followed by the total length."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets

@@ -28,7 +28,7 @@ _MAX_SPECIAL_SETS = 16
 class NativeWordEncoder(Encoder):
     """Compiled merging, caching and decoding for split patterns without a scanner.
 
-    Python splits the text.
+    The text is split in Python.
 
     Args:
         vocabulary, pattern: See `Encoder`.

@@ -1,8 +1,8 @@
 """The `python` backend: merge ids by rank, with a cache of words.
 
-Unlike `reference.py`, it works on ids instead of bytes, caches the ids of words, and merges long
-words with a linked list. It is the default if the extensions are not built. The compiled encoder
-uses the same techniques.
+Unlike `reference.py`, this backend works on ids instead of bytes, caches the ids of words, and
+merges long words with a linked list. It is the default if the extensions are not built. The
+compiled encoder uses the same techniques.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class PythonEncoder(Encoder):
         return list(self._merge_long(symbols))
 
     def _merge(self, symbols: list[int]) -> list[int]:
-        """Merge by rank in a list. Fast for short words, but takes quadratic time for long ones."""
+        """Merge by rank in a list. This takes quadratic time, but is fast for short words."""
         rank_of = self.vocabulary.pair_ranks.get
         merged_ids = self.vocabulary.merged_ids
         ranks = [rank_of(pair, _NO_RANK) for pair in pairwise(symbols)]

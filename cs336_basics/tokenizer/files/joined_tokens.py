@@ -116,7 +116,7 @@ def load_token_files(
 ) -> TokenArray | JoinedTokens:
     """Open token files as a single sequence of ids, with nothing inserted between files.
 
-    See `open_token_files`.
+    See `open_token_files` for the arguments and errors.
     """
     files = open_token_files(paths, vocab_size=vocab_size, tokenizer_hash=tokenizer_hash)
     return files[0].tokens if len(files) == 1 else JoinedTokens([file.tokens for file in files])

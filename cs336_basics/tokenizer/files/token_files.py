@@ -120,8 +120,7 @@ def load_token_file(
 
     Args:
         path: FILE.npy, written by `encode_file`.
-        vocab_size: Vocabulary size of the model, which every id must be below. Defaults to no
-            check.
+        vocab_size: Vocabulary size of the model. Every id must be below it. Defaults to no check.
         tokenizer_hash: Expected hash of the tokenizer that made the file, from `Tokenizer.hash()`.
             Defaults to no check.
 

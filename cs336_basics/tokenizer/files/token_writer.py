@@ -114,7 +114,7 @@ class TokenWriter:
         self._write_ids(block.ids, block.document_ends)
 
     def end_document(self) -> None:
-        """End a file or row."""
+        """End a file or row, and append the end id if it is missing."""
         if self._end_id is not None and self._last not in (None, self._end_id):
             self._write_ids(np.array([self._end_id], self._dtype), np.empty(0, np.int64))
         self._last = None

@@ -55,7 +55,7 @@ class IncrementalEncoder:
         self._reset()
 
     def feed(self, text: str | bytes) -> list[int]:
-        """Add a chunk and return the ids that are now certain. The list can be empty.
+        """Add a chunk and return the ids that are now certain. The list may be empty.
 
         Args:
             text: Chunk of text, as str or UTF-8 bytes. The two types can be mixed.

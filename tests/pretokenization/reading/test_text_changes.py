@@ -178,7 +178,7 @@ def test_counting_reports_text_that_the_pattern_drops(tmp_path):
     size = len(TEXT.encode())
     expected = (
         f"pattern {LETTERS!r} does not match {DROPPED} of {size} bytes "
-        f"({100 * DROPPED / size:.2f} %) of the text; these are not counted"
+        f"({100 * DROPPED / size:.2f} %) of the text; these bytes are not counted"
     )
     for source in (path, packed):
         for backend in ("serial", "processes"):
@@ -207,7 +207,7 @@ def test_encoding_reports_text_that_the_pattern_drops(tmp_path, backend):
         tokenizer = new()
         (message,) = messages_of(encode, tokenizer)
         assert f"does not match {DROPPED} of {size} bytes" in message
-        assert "these are not encoded" in message
+        assert "these bytes are not encoded" in message
     # Each tokenizer warns only once.
     tokenizer = new()
     assert len(messages_of(tokenizer.encode, "a b")) == 1

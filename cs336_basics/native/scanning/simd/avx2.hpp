@@ -100,7 +100,8 @@ CS336_AVX2 CS336_INLINE Masks masks(const uint8_t* window) {
     return m;
 }
 
-// The same as portable::positions, but eight at a time, so that the CPU predicts the loop better.
+// Like portable::positions, but writes eight positions at a time, so that the CPU predicts the loop
+// better.
 CS336_AVX2 CS336_INLINE size_t positions(uint64_t bits, uint32_t origin, uint32_t* out) {
     const size_t count = __builtin_popcountll(bits);
     for (size_t done = 0; done < count; done += 8) {

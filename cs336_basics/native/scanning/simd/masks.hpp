@@ -32,17 +32,17 @@ struct Masks {
     uint64_t continuation;  // second and later bytes of characters
 };
 
-// How to classify multi-byte characters. CLASSES: by class; CASES: also by case.
-// DEEPSEEK: classes, with marks as letters, up to the first character with its own rule in
-// `deepseek-v3`. These are Chinese characters, kana, and characters that are neither in a class nor
-// marks, punctuation or symbols.
+// How to classify multi-byte characters. CLASSES: by class. CASES: also by case. DEEPSEEK: by
+// class, with marks as letters, up to the first character that has its own rule in `deepseek-v3`.
+// The characters with their own rules are Chinese characters, kana, and characters that are neither
+// in a class nor marks, punctuation or symbols.
 enum class Wide { CLASSES, CASES, DEEPSEEK };
 
 // The lowest first byte of a three-byte character.
 constexpr uint8_t FIRST_OF_THREE = 0xE0;
 
-// Whether the block may contain the Chinese characters and kana in `deepseek-v3`: U+3040 to U+30FF,
-// and U+4E00 to U+9FA5.
+// Whether a block may contain characters that `deepseek-v3` treats as Chinese or kana: U+3040 to
+// U+30FF, and U+4E00 to U+9FA5.
 CS336_INLINE bool may_be_kana(uint32_t block) {
     return block - (0x3040 >> 6) <= (0x30FF >> 6) - (0x3040 >> 6) ||
            block - (0x4E00 >> 6) <= (0x9FA5 >> 6) - (0x4E00 >> 6);

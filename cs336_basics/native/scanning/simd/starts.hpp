@@ -48,8 +48,8 @@ CS336_INLINE uint64_t number_starts(const Masks& m, const uint8_t* window) {
     return starts;
 }
 
-// The same for groups of three from the right. A number that may continue after the window is not
-// cut; instead, `known` ends after its first byte.
+// Like number_starts, but for groups of three from the right. A number that may continue after the
+// window is not cut; instead, `known` ends after the first byte of the number.
 inline uint64_t number_starts_from_right(const Masks& m, const uint8_t* window, uint64_t& known) {
     uint64_t starts = m.number & ~(m.number << 1);
     for (uint64_t runs = starts; runs; runs &= runs - 1) {
@@ -124,7 +124,7 @@ struct Cl100kRules {
     static constexpr bool LINE_ENDS_WITH_SLASHES = false;
     // Control characters have their own rules.
     static constexpr bool CONTROLS_DIFFER = false;
-    // Only an ASCII character can prefix letters, and only ASCII letters.
+    // Only an ASCII character can be a prefix, and only of ASCII letters.
     static constexpr bool ASCII_PREFIXES = false;
     static constexpr Wide WIDE = Wide::CLASSES;
 };
@@ -177,7 +177,8 @@ struct Cl100kStarts {
         }
         const uint64_t known = before_first(unknown);
 
-        // A run of OTHER characters starts a pre-token unless a blank before it does.
+        // A run of OTHER characters starts a pre-token, unless a blank precedes the run and starts
+        // the pre-token instead.
         const uint64_t other_starts = other & ~(other << 1) & ~(m.blank << 1);
         // The first character of the run can prefix the letters after it:
         // `[^\r\n\p{L}\p{N}]?\p{L}+`.

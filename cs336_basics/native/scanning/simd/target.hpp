@@ -24,8 +24,8 @@
 
 namespace cs336 {
 
-// A CPU without LZCNT executes it as BSR, whose results differ. `__builtin_cpu_supports` recognizes
-// the name only from GCC 11 on.
+// A CPU without LZCNT executes the instruction as BSR, whose results differ.
+// `__builtin_cpu_supports` recognizes the name only from GCC 11 on.
 inline bool has_lzcnt() {
     unsigned a = 0, b = 0, c = 0, d = 0;
     return __get_cpuid(0x80000001, &a, &b, &c, &d) && (c >> 5 & 1);

@@ -8,7 +8,7 @@
 #define CS336_INLINE inline __attribute__((always_inline))
 #define CS336_NOINLINE __attribute__((noinline))
 #define CS336_PREFETCH(address) __builtin_prefetch(address, 1)
-// A condition that is rarely true: the compiler moves the branch out of the hot path.
+// Mark a condition as rarely true, so that the compiler moves the branch out of the hot path.
 #define CS336_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 #else
 #include <intrin.h>

@@ -63,7 +63,7 @@ class ThreadPool {
         threads_.clear();
     }
 
-    // The failure of the lowest-numbered task that failed, whatever the number of threads.
+    // The failure of the lowest-numbered task that failed, regardless of the number of threads.
     const Failure& failure() const { return failure_; }
 
     // Set to true to stop: no more tasks start, and a long task throws Cancelled.
@@ -86,7 +86,7 @@ class ThreadPool {
                 failure.message = error.what();
             }
             if (failure.kind != Failure::NONE) {
-                // Start no more tasks. Earlier tasks that are still running may fail, too.
+                // Start no more tasks. Earlier tasks that are still running may also fail.
                 next_ = num_tasks_;
                 std::lock_guard<std::mutex> lock(mutex_);
                 if (failure_.kind == Failure::NONE || task < failed_task_) {

@@ -21,8 +21,9 @@
 
 namespace cs336 {
 
-// Sorts in two steps, each of which consists of independent tasks. The first divides every segment
-// of a table into buckets, which are ranges of the final order. The second sorts every bucket.
+// Sorts in two steps, each of which consists of independent tasks. The first step divides every
+// segment of a table into buckets, which are ranges of the final order. The second step sorts every
+// bucket.
 class FlatWords {
   public:
     // The tables must outlive the first step. Their arenas of long words must outlive this object.
@@ -83,7 +84,7 @@ class FlatWords {
         }
     }
 
-    // Call after all segments are divided.
+    // Call this after all segments are divided.
     void sort_bucket(size_t index) {
         // Sort by the first bits of the key; then compare the few words that share these bits.
         uint32_t ends[(size_t{1} << DIGIT_BITS) + 1] = {};
@@ -112,7 +113,7 @@ class FlatWords {
         bucket.num_words = num_words;
     }
 
-    // Call after all buckets are sorted: computes the position of each bucket in the result.
+    // Compute the position of each bucket in the result. Call this after all buckets are sorted.
     void finish_sorting() {
         segments_ = {};
         divided_ = Pool();

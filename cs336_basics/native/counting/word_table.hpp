@@ -178,7 +178,8 @@ class WordTable {
 
     // Remove all words, but keep the memory of the entries.
     void clear() {
-        // Clear whole entries: `add_batch` compares words before it checks whether one is empty.
+        // Clear whole entries: `add_batch` compares words before it checks whether an entry is
+        // empty.
         std::memset(static_cast<void*>(&entries_[0]), 0, entries_.size() * sizeof(WordEntry));
         size_ = 0;
         arena_ = Arena();
@@ -205,7 +206,7 @@ class WordTable {
         if (first.count < entry.count) std::swap(first, entry);
     }
 
-    // The entry of a key, or the empty entry in which to insert it.
+    // The entry of a key, or the empty entry where the key belongs.
     WordEntry& find(const WordKey& key) {
         const size_t mask = entries_.size() - 1;
         size_t slot = key.hash >> shift_;

@@ -25,7 +25,7 @@ inline Failure absent_byte_failure(const AbsentByte& absent, TextSpan text) {
     return {Failure::ABSENT_BYTE, 0, uint64_t(absent.byte - text.data), 0, *absent.byte, ""};
 }
 
-// EncodingWorker::encode, with AbsentByte returned as a Failure.
+// Call EncodingWorker::encode, but return AbsentByte as a Failure.
 inline Failure encode_to(EncodingWorker& worker, TextSpan text, const SpecialIds& special,
                          void* out, uint32_t separator, std::vector<int64_t>* ends,
                          size_t& num_ids) {
@@ -37,7 +37,7 @@ inline Failure encode_to(EncodingWorker& worker, TextSpan text, const SpecialIds
     return {};
 }
 
-// EncodingWorker::encode_bytes, with AbsentByte returned as a Failure.
+// Call EncodingWorker::encode_bytes, but return AbsentByte as a Failure.
 inline Failure encode_bytes_to(EncodingWorker& worker, TextSpan bytes, void* out) {
     try {
         worker.encode_bytes(bytes.data, bytes.size, out);
@@ -47,7 +47,7 @@ inline Failure encode_bytes_to(EncodingWorker& worker, TextSpan bytes, void* out
     return {};
 }
 
-// EncodingWorker::encode_word, with AbsentByte returned as a Failure.
+// Call EncodingWorker::encode_word, but return AbsentByte as a Failure.
 inline Failure encode_word_to(EncodingWorker& worker, TextSpan word, void* out, size_t& num_ids) {
     try {
         num_ids = worker.encode_word(word.data, word.size, out);

@@ -37,7 +37,7 @@ namespace cs336 {
 // time.
 constexpr size_t OUTPUT_SLACK = 8;
 
-// In bytes. Larger buffers are freed after use.
+// Buffers of more bytes are freed after use.
 constexpr size_t MAX_KEPT_BUFFER = size_t{1} << 24;
 
 // The special tokens to cut out of a text, longest first, and their ids.
@@ -334,7 +334,7 @@ class TypedEncoder final : public Encoder {
         const uint8_t* readable_end_ = nullptr;
     };
 
-    // The words that the merges do not turn into the token with the word's id.
+    // The words that the merges do not turn into a single token with the word's id.
     std::vector<WholeWord> unmerged(const std::vector<WholeWord>& words) const {
         const std::atomic<bool> cancelled{false};
         WordMerger<Id> merger(merges_, simd_level_, cancelled);

@@ -37,7 +37,8 @@ struct EncodedBlock {
 class FileEncoder {
   public:
     // All arguments must outlive this object. Each worker has its own thread. With
-    // InvalidBytes::KEEP, every invalid byte becomes its own id and separates the texts around it.
+    // InvalidBytes::KEEP, every invalid byte is encoded as its own id, and the texts before and
+    // after it are encoded separately.
     FileEncoder(const BlockReader& reader, const std::vector<EncodingWorker*>& workers,
                 size_t id_size, const SpecialIds& special, InvalidBytes invalid_bytes,
                 uint32_t separator)

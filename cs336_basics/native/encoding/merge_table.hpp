@@ -19,8 +19,9 @@ namespace cs336 {
 // Used instead of an id for a byte that is not in the vocabulary.
 constexpr uint32_t ABSENT_ID = UINT32_MAX;
 
-// (left id, right id) -> rank, rank -> merged id. If all ids fit, `Id` is uint16_t, which halves
-// the size of the table so that it stays in the L2 cache. Immutable, so threads can share it.
+// Maps (left id, right id) to a rank, and a rank to its merged id. If all ids fit, `Id` is
+// uint16_t, which halves the size of the table so that it stays in the L2 cache. The table is
+// immutable, so threads can share it.
 template <class Id>
 class MergeTable {
     using Pair = typename std::conditional<sizeof(Id) == 2, uint32_t, uint64_t>::type;

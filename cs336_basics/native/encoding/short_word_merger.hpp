@@ -69,9 +69,9 @@ class ShortWordMerger {
         uint64_t begins;
     };
 
-    // A merge changes the numbers at three positions: of the merged symbol, of its right half, and
-    // of the symbol before it (if there is none, `before` equals `right`). The new number of
-    // `right` is UNRANKED.
+    // A merge changes the numbers at three positions: those of the merged symbol, its right half
+    // and the symbol before it. If no symbol precedes it, `before` equals `right`. The new number
+    // of `right` is UNRANKED.
     struct Change {
         int merged, right, before;         // positions
         int32_t merged_pair, before_pair;  // the new numbers of `merged` and `before`

@@ -133,7 +133,7 @@ class WordGroupMerger {
         const uint32_t unused = uint32_t{0} - uint32_t(merge.is_last);  // all bits or none
         int32_t* const numbers = merge.word->numbers;
         numbers[merge.right] = UNRANKED;
-        // If there is no symbol before, the next line overwrites this number.
+        // If no symbol precedes the merged symbol, the next line overwrites this number.
         numbers[merge.before] = number_of_pair(merge.pair_before.rank(), merge.before);
         numbers[merge.position] = number_of_pair(merge.pair.rank() | unused, merge.position);
     }

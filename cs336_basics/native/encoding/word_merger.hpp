@@ -71,7 +71,8 @@ class WordMerger {
     }
 
   private:
-    // In bytes. Without a cache for segments, merging a shorter word is faster than cutting it.
+    // A length in bytes. Without a cache for segments, merging a shorter word is faster than
+    // cutting it.
     static constexpr size_t MAX_WHOLE = 16;
 
     const MergeTable<Id>& merges_;

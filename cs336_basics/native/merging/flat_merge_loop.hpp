@@ -392,7 +392,7 @@ class FlatMergeLoop final : public MergeLoop {
     }
 
     // For every neighbouring token except `skip`, subtract the merged occurrences from the count of
-    // the pair `old_key(token)`. `new_key(token)` is the pair that replaces it. Both are
+    // the pair `old_key(token)`. `new_key(token)` is the pair that replaces it. Both pairs are
     // prefetched, because the table is far larger than the caches.
     template <class OldKey, class NewKey>
     void decrease(const std::vector<Token>& touched, const std::vector<Neighbour>& neighbours,
@@ -429,7 +429,7 @@ class FlatMergeLoop final : public MergeLoop {
     PostingPool postings_;
     PairHeap heap_;
 
-    // Scratch arrays of `merge`: by token id, the changes for tokens before and after the pair.
+    // Scratch arrays of `merge`: the changes for tokens before and after the pair, by token id.
     std::vector<Neighbour> before_, after_;
     std::vector<Token> touched_before_, touched_after_;
     std::vector<Occurrence> occurrences_;

@@ -28,7 +28,7 @@ struct MergeOptions {
     const int64_t* start_offsets = nullptr;
     int64_t num_start_tokens = 0;
     size_t num_threads = 1;  // for laying out the words; merging uses one thread
-    // Optimizations that benchmarks/stages/ablations.py disables one by one to measure their gain.
+    // Optimizations that benchmarks/stages/ablations.py disables one by one to measure their gains.
     bool threshold = true;     // keep only frequent pairs
     bool sorted_words = true;  // lay out the words by count instead of in the given order
     bool prefetch = true;

@@ -15,12 +15,13 @@
 namespace cs336 {
 
 // Every pair is pushed once, with its current count. After that, its count can only fall, so an
-// entry never ranks too low. If the top entry's count is stale, it is put back with the new count.
+// entry never ranks too low. If the top entry's count is stale, the entry is put back with the new
+// count.
 //
-// Most pairs are far too rare to be merged next. They wait in buckets of similar counts. The heap
-// contains only the pairs of the highest bucket, few enough for the L2 cache. When the heap is
-// empty, it takes the next bucket. A single heap of all pairs would take four to eight times as
-// long.
+// Most pairs are far too rare to be merged next. They wait in buckets of pairs with similar counts.
+// The heap contains only the pairs of the highest bucket, few enough for the L2 cache. When the
+// heap is empty, it is filled from the next bucket. A single heap of all pairs would take four to
+// eight times as long.
 class PairHeap {
   public:
     // Both arguments must outlive this object.

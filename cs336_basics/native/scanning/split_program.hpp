@@ -143,7 +143,7 @@ class SplitProgram {
         return count;
     }
 
-    // Whether the offset before the ASCII character at 0 < `offset` < `size` is a safe cut. The
+    // Whether 0 < `offset` < `size` is a safe cut. Only cuts before ASCII characters are safe. The
     // text may be invalid UTF-8.
     bool is_safe_cut(const uint8_t* text, size_t offset) const {
         if (text[offset] >= 0x80) return false;
@@ -163,7 +163,7 @@ class SplitProgram {
     }
 
   private:
-    // In the tables, the state bits of a transition; the remaining bit means a match.
+    // The state bits of a transition in the tables. The remaining bit marks a match.
     static constexpr uint32_t STATE = 0x7FFF;
     // Flags of `rows_`, whose other bits are the offset of the next row. MATCH: the pattern matches
     // before this character. LETTERS and LOWER: the next state matches before every ASCII letter

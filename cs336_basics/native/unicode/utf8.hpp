@@ -165,7 +165,7 @@ CS336_AVX2 inline size_t first_invalid(const uint8_t* text, size_t size) {
 }  // namespace utf8_avx2
 #endif
 
-// The same as first_invalid_utf8_scalar, but with AVX2 if the CPU has it.
+// Like first_invalid_utf8_scalar, but uses AVX2 if the CPU supports it.
 inline size_t first_invalid_utf8(const uint8_t* text, size_t size) {
 #if defined(CS336_X86)
     static const bool avx2 = has_avx2();

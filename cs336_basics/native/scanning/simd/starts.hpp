@@ -15,8 +15,8 @@
 
 namespace cs336 {
 
-// Given a mask of the classified bytes, a prefix of the window, return a mask of the bytes that are
-// known to start or not to start a pre-token. Whether a byte starts a pre-token depends on all
+// Given a mask of the classified bytes, which form a prefix of the window, return a mask of the
+// bytes for which it is certain whether they start a pre-token. Whether a byte starts a pre-token depends on all
 // bytes before it and on at most three bytes after it (a three-byte white space character and the
 // byte after it).
 CS336_INLINE uint64_t certain(uint64_t known) { return known >> 3; }
@@ -188,7 +188,7 @@ struct Cl100kStarts {
         prefix |= prefix << 1 & m.continuation;
         uint64_t prefixed_ends = 0;
         if (Rules::ASCII_PREFIXES) {
-            // `[!-/:-@...][A-Za-z]+`: a non-ASCII letter after these starts a pre-token.
+            // `[!-/:-@...][A-Za-z]+`: a non-ASCII letter after such a match starts a pre-token.
             const uint64_t ascii = m.upper | m.lower;
             prefix = other_starts & ascii >> 1;
             prefixed_ends = ~ascii & (ascii + (prefix << 1));

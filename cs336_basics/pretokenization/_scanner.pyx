@@ -109,7 +109,7 @@ cdef SimdLevel simd_level_named(name) except *:
 
 
 cdef class PreTokens:
-    """An iterator over the pre-tokens of valid UTF-8, found in batches, as str or bytes."""
+    """An iterator over the pre-tokens of valid UTF-8, as str or bytes. It finds them in batches."""
 
     cdef bytes data
     cdef bint as_text

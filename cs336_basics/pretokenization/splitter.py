@@ -274,7 +274,7 @@ def check_special_tokens(special_tokens: Iterable[str] | None) -> list[str]:
                 "special_tokens must not contain the empty string, which matches everywhere"
             )
         if token in seen:
-            raise ValueError(f"special token {short_repr(token)} is given twice")
+            raise ValueError(f"special token {short_repr(token)} is given twice; remove one")
         try:
             num_bytes = len(token.encode("utf-8"))
         except UnicodeEncodeError as error:

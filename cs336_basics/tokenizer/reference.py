@@ -1,6 +1,7 @@
 """The `reference` backend: byte-pair encoding as in the papers, slow but correct by definition.
-Tests compare every faster encoder with this one. The algorithm comes from Sennrich, Haddow and
-Birch 2016, "Neural Machine Translation of Rare Words with Subword Units", and works on bytes as in
+
+Tests compare every faster backend with it. The algorithm comes from Sennrich, Haddow and Birch
+2016, "Neural Machine Translation of Rare Words with Subword Units", and works on bytes as in
 GPT-2 (Radford et al. 2019): merge the adjacent pair that was learned first, the leftmost one if it
 occurs several times, and repeat. Hugging Face's tokenizers, tiktoken and llama.cpp do the same.
 GPT-2's own encoder merges all occurrences of a pair before it looks for the next pair. The result

@@ -10,7 +10,7 @@ from cs336_basics.pretokenization import Splitter, split_special_tokens
 
 
 class SpecialSets(NamedTuple):
-    """Special tokens that become ids, and those that are disallowed. All others are text."""
+    """Allowed special tokens, which become ids, and disallowed ones. All others are text."""
 
     allowed: frozenset[str]
     disallowed: frozenset[str]
@@ -19,11 +19,12 @@ class SpecialSets(NamedTuple):
         """Check that a text contains no disallowed special token.
 
         Args:
-            text: A text, or a part of one that does not start or end within a special token.
+            text: A text, or a part of a text that does not start or end within a special token.
             start: Position of `text` in the whole text, in characters.
 
         Raises:
-            ValueError: If the text contains one. The message includes the token and its position.
+            ValueError: If the text contains a disallowed special token. The message includes the
+                token and its position.
         """
         if not self.disallowed:
             return

@@ -54,5 +54,6 @@ def explained(
 def absent_in_word(error: AbsentByteError, word: str | bytes) -> ValueError:
     """Return a ValueError that names the word that an encoder could not encode."""
     return ValueError(
-        f"word {short_repr(word)} needs the byte {error.byte:#04x}, which is not in the vocabulary"
+        f"word {short_repr(word)} needs the byte {error.byte:#04x}, which is not in the "
+        "vocabulary; add the byte to the vocabulary, or leave out the word"
     )

@@ -155,7 +155,7 @@ class Tokenizer:
         )
 
     # ----------------------------------------------------------------- files
-    # Formats are imported when used because few programs need more than one.
+    # Formats are imported only when used, because few programs need more than one format.
 
     @classmethod
     def from_files(
@@ -479,7 +479,7 @@ class Tokenizer:
 
         Returns:
             `input_ids`, lists of ids, and `attention_mask`, lists with 1 for an id and 0 for
-            padding. For a single text, one list each.
+            padding. For a single text, each value is a single list.
 
         Raises:
             TypeError, ValueError: See `encode` and `pad`. Also raised if `padding` is unknown,
@@ -669,7 +669,7 @@ class Tokenizer:
 
         Raises:
             TypeError: If a chunk is not a str.
-            ValueError: See `encode`; positions count from the start of the first chunk.
+            ValueError: See `encode`; positions are counted from the start of the first chunk.
         """
         if not isinstance(iterable, Iterable):
             raise TypeError(f"iterable must be an iterable of str, got {short_repr(iterable)}")
@@ -681,6 +681,7 @@ class Tokenizer:
 
     def decode(self, ids: Iterable[SupportsIndex], errors: str | None = None) -> str:
         """Return the text of a sequence of ids.
+
         Args:
             ids: Iterable of ints, such as a list, a NumPy array or a generator.
             errors: How to handle unknown ids and invalid UTF-8: `"strict"` raises ValueError,
@@ -699,6 +700,7 @@ class Tokenizer:
 
     def decode_bytes(self, ids: Iterable[SupportsIndex], errors: str | None = None) -> bytes:
         """Return the bytes of a sequence of ids. The bytes may end within a character.
+
         Args:
             ids: See `decode`.
             errors: How to handle unknown ids: `"strict"` or None raises ValueError, `"replace"`

@@ -17,9 +17,9 @@ namespace cs336 {
 // whether the pairs of a new word have ranks.
 //
 // The method is "hash and displace" (Belazzougui, Botelho and Dietzfelbinger 2009). A first hash
-// maps pairs to buckets with two or three pairs on average. Each bucket has a factor, found by trial, with
-// which a second hash maps its pairs to free slots. The largest buckets are placed first. `Pair` is
-// an unsigned integer type. Threads can share the table.
+// maps pairs to buckets with two or three pairs on average. Each bucket has a factor, found by
+// trial, with which a second hash maps its pairs to free slots. The largest buckets are placed
+// first. `Pair` is an unsigned integer type. Threads can share the table.
 template <class Pair>
 class PairRanks {
   public:

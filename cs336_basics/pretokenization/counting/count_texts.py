@@ -191,8 +191,8 @@ def text_counter(
     For `"native"`, the counter is compiled if the extensions are built and support the pattern.
 
     Call `count` with each text; it returns the number of invalid sequences that were replaced with
-    U+FFFD. Then `counts()` returns the total counts, and `num_dropped()` the number of bytes that
-    the pattern did not match.
+    U+FFFD. Then `counts()` returns the total counts, and `num_dropped()` returns the number of
+    bytes that the pattern did not match.
     """
     if backend == "regex":
         return _PythonCounter(splitter, errors, search_pretokens)

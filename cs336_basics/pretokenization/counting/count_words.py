@@ -72,7 +72,7 @@ def count_words(
     file with rows, is split separately.
 
     Args:
-        corpus: Corpus, or paths as for `Corpus`.
+        corpus: Corpus, or paths in any form that `Corpus` accepts.
         splitter: Split pattern and special tokens. Defaults to `Splitter()`.
         backend: Name in BACKENDS. Defaults to `"native"` if it is built and supports the pattern,
             and to `"processes"` otherwise. Files that are not plain text are counted in worker

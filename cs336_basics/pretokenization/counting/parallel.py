@@ -1,4 +1,4 @@
-"""Worker processes that return results in order with bounded memory."""
+"""Worker processes that return results in order, using bounded memory."""
 
 from __future__ import annotations
 

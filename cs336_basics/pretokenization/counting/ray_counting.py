@@ -56,8 +56,8 @@ def count_words_ray(
             the cluster.
         chunk_size: Number of bytes in a chunk. Defaults to 32 MiB.
         address: `"auto"` joins the cluster on this machine, `"local"` starts one here, and
-            `"ray://HOST:PORT"` connects as a client. It is ignored if Ray is already initialized.
-            By default, Ray chooses.
+            `"ray://HOST:PORT"` connects as a client. By default, Ray chooses the cluster. The
+            address is ignored if Ray is already initialized.
 
     Raises:
         ImportError: If Ray is not installed.

@@ -98,7 +98,7 @@ _OPERATORS = frozenset("\\^$|?*+()[]{}")
 
 
 def resolve_pattern(pattern: str) -> str:
-    """Return the regular expression for a name in PATTERNS. Return an expression unchanged.
+    """Return the regular expression for a name in PATTERNS, or any other expression unchanged.
 
     A string without operators, such as `cl100k_base`, is rejected as a misspelled name. To match
     it literally, write `(?:cl100k_base)`.
@@ -165,11 +165,11 @@ def compile_pattern(expression: str) -> regex.Pattern[str]:
 
     Raises:
         ValueError: If compiling takes too much time or memory (see `check_limits`).
-        regex.error: If it is not a valid regular expression.
+        regex.error: If `expression` is not a valid regular expression.
     """
     check_limits(expression)
     try:
-        # Work around a bug in `regex`: if an alternative is `(?i:...)`, its search for the first
+        # Work around a bug in `regex`: if an alternative is `(?i:...)`, the search for the first
         # character of a match misses some characters. For example, `(?i:ab)|[^k1]` does not find K.
         # An alternative that never matches disables this search and costs nothing.
         return regex.compile("(?!)|" + expression)

@@ -16,7 +16,7 @@ MAX_DEPTH = 50
 """Maximum depth of nested groups."""
 
 MAX_SIZE = 200_000
-"""Maximum number of characters and sets in a pattern whose repetitions are written out. `+` counts
+"""Maximum number of characters and sets in a pattern with all repetitions written out. `+` counts
 as two copies and `{n}` as 2n, because even `{2}` within `{2}` quadruples the compile time."""
 
 # Only the lower limit of a repetition creates copies: `a{2,9}` becomes `aa` and a loop.

@@ -163,8 +163,8 @@ class _Parser:
         while self.peek() not in ("", "|", ")"):
             item = self.repeated(self.item(flags))
             before = items[-1] if items else None
-            # `(?=A)B` is one character that is in both sets. `$` is excluded, because a line feed
-            # may follow it.
+            # `(?=A)B` matches one character that is in both sets. `$` is excluded, because a line
+            # feed may follow it.
             if isinstance(before, Next) and isinstance(item, Chars) and not before.last_line_feed:
                 item = Chars(intersection([before.members, item.members]))
                 items.pop()

@@ -57,7 +57,7 @@ ERRORS = ("replace", "strict")
 """Ways to handle invalid UTF-8: read it as U+FFFD, or reject it."""
 
 ENCODING_ERRORS = (*ERRORS, "bytes")
-"""ERRORS, and for encoding only, `"bytes"`: preserve invalid bytes as tokens (`exact_bytes.py`)."""
+"""ERRORS plus `"bytes"`, for encoding only: preserve invalid bytes as tokens (`exact_bytes.py`)."""
 
 DEFAULT_CHUNK_SIZE = 32 << 20
 """Default number of bytes of text or JSON lines in a chunk."""

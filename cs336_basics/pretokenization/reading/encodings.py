@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 
-# Longer marks come first, because the byte order mark of UTF-32 starts with that of UTF-16.
+# Longer marks come first, because the little-endian UTF-32 mark starts with the UTF-16 mark.
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF32_LE, "UTF-32"),
     (codecs.BOM_UTF32_BE, "UTF-32"),
@@ -97,7 +97,7 @@ def wide_encoding(data: bytes) -> str | None:
 
 
 def guess_encoding(sample: bytes) -> str | None:
-    """Describe the likely encoding of text that is not UTF-8, or return None if unsure."""
+    """Return a remark on the likely encoding of text that is not UTF-8, or None if unsure."""
     wide = wide_encoding(sample) or wide_encoding(sample[1:])
     if wide is not None:
         return _remark(wide)

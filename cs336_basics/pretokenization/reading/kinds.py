@@ -98,7 +98,7 @@ def check_is_text(head: bytes, path: str, *, may_be_binary: bool) -> None:
 
 
 def _is_json_lines(head: bytes) -> bool:
-    """Return whether the first lines are JSON objects, or a long first line starts as one."""
+    """Return whether the first lines are JSON objects, or a long first line starts like one."""
     text = head.decode("utf-8", "replace").removeprefix("\ufeff")
     if not text.lstrip().startswith("{"):
         return False

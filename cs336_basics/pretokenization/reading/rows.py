@@ -102,7 +102,7 @@ def _dataset_texts(rows: Any, field: str | None) -> Iterator[Any]:
                 done += 1
     except KeyError as error:
         raise ValueError(
-            f"row {done:,} or a later one has no field {field!r}: {short_reason(error)}"
+            f"row {done:,} or a later row has no field {field!r}: {short_reason(error)}"
         ) from error
 
 
@@ -130,7 +130,7 @@ def _table_texts(rows: Any, field: str | None) -> Iterator[bytes]:
         raise ValueError(f"column {field!r} must contain strings, got {kind}")
     done = 0
     while True:
-        with explained(f"row {done:,} or a later one is damaged"):
+        with explained(f"row {done:,} or a later row is damaged"):
             batch = next(reader, None)
             texts = [] if batch is None else array_texts(batch.column(field))
         if batch is None:
@@ -150,7 +150,7 @@ def _array_texts(rows: Any, field: str | None) -> Iterator[bytes]:
 
 
 def _checked_field(field: str | None, names: Any) -> str:
-    """Check that the field is in `names`, if they are known, and return it."""
+    """Check that the field is in `names`, if the names are known, and return it."""
     shown = "" if names is None else f"; fields are {', '.join(map(str, list(names)[:20]))}"
     if field is None:
         raise ValueError(f"pass the field that contains the text, such as field='text'{shown}")

@@ -245,7 +245,7 @@ def _entry(tree: MergeTree, usage: WordUsage, token_id: int) -> tuple[int, int, 
 
 
 def _renumbered(tokenizer: Tokenizer, tree: MergeTree) -> Pruned:
-    """Return a tokenizer with the remaining tokens, and the new ids."""
+    """Return a tokenizer with the remaining tokens, and the mapping to their new ids."""
     id_map = np.full(tokenizer.vocab_size, -1, np.int64)
     kept = sorted(tree.tokens)
     id_map[kept] = np.arange(len(kept))

@@ -38,7 +38,7 @@ def translate_token_file(
     """Convert a token file to the ids of another vocabulary, in constant memory and atomically.
 
     A token that is not in the new vocabulary is replaced by the tokens that the new merges make
-    from its bytes. The new file decodes to the same text. The ids can differ from a new encoding of
+    from its bytes. The new file decodes to the same text. The ids may differ from a new encoding of
     the text, because parts of different tokens are not merged and merges that only `new` has are
     not applied. Document starts move with the tokens.
 

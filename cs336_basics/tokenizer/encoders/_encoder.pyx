@@ -626,8 +626,8 @@ cdef int check(const Failure& failure, texts=None) except -1:
     if failure.kind == NONE:
         return 0
     if failure.kind == LONE_SURROGATE:
-        # This call raises UnicodeEncodeError. Unlike `encode`, a subclass of str cannot override
-        # it.
+        # Raise UnicodeEncodeError. A subclass of str could override `encode`, but not this
+        # conversion.
         PyUnicode_AsUTF8String(texts[failure.file] if isinstance(texts, list) else texts)
     if failure.kind == ABSENT_BYTE:
         raise AbsentByteError(failure.code, failure.file, failure.offset)

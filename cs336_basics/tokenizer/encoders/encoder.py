@@ -214,6 +214,7 @@ class Encoder(ABC):
 
     def decode_bytes(self, ids: Iterable[SupportsIndex]) -> bytes:
         """Return the bytes of a sequence of ids.
+
         Raises:
             UnknownIdError: If an id is not in the vocabulary.
             TypeError, ValueError: See `Tokenizer.decode`.

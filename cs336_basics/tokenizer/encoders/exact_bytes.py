@@ -68,7 +68,7 @@ def encode_exactly(
 def _encode_batch(
     encoder: Encoder, batch: list[tuple[bytes, bytes]], special: frozenset[str], start: int
 ) -> TokenArray:
-    """Return the ids of texts, each followed by invalid bytes.
+    """Return the ids of texts and of the invalid bytes that follow each text.
 
     `start` is the offset of the first text, used in errors.
     """

@@ -23,7 +23,7 @@ _LONG_WORD = 100
 
 
 class PythonEncoder(Encoder):
-    """Merges by rank, one pair at a time; caches the ids of words.
+    """Merges by rank, one pair at a time, and caches the ids of words.
 
     Args:
         vocabulary, pattern: See `Encoder`.
@@ -145,7 +145,7 @@ class WordCache(dict[str, list[int]]):
     """Cache of the ids of pre-tokens. `cache[word]` encodes a missing word and adds it.
 
     The cache takes about `max_bytes` of memory and is emptied when it is full. Threads can share
-    it; at worst, a word is encoded twice or its size is counted slightly wrong. The ids are lists
+    it; at worst, a word is encoded twice, or its size is slightly miscounted. The ids are lists
     because Python keeps up to 2,000 freed tuples of every length, so clearing a cache of tuples
     would not free all memory.
     """

@@ -348,7 +348,7 @@ def _completed(function: Callable[[Item], Result], item: Item) -> Future[Result]
 
 
 def _absent_byte(name: str, error: AbsentByteError, is_exact: bool) -> ValueError:
-    """Return the error for a byte in a file or row that is not in the vocabulary.
+    """Return the error for a byte that is in a file or row but not in the vocabulary.
 
     The offset is not exact if earlier bytes were replaced with U+FFFD.
     """

@@ -26,7 +26,7 @@ WRITE_BACK_SIZE = 2 << 20
 """Number of bytes to write before asking the system to start flushing them to disk."""
 
 _STARTS_IN_MEMORY = 1 << 20
-"""Maximum bytes of document starts in memory. Beyond that, they are kept in a temporary file."""
+"""Maximum number of bytes of document starts in memory. More are kept in a temporary file."""
 
 Positions = npt.NDArray[np.int64]
 

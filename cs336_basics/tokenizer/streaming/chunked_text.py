@@ -10,8 +10,8 @@ from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
 from cs336_basics.tokenizer.special_tokens import SpecialSets
 from cs336_basics.tokenizer.text_input import explained
 
-# These limits keep the memory of encode_iterable below a megabyte: bytes to read before searching
-# for a safe cut, characters of a huge chunk to read at a time, and bytes of cached words.
+# These limits keep the memory use of encode_iterable below a megabyte: bytes to read before
+# searching for a safe cut, characters of a huge chunk to read at a time, and bytes of cached words.
 READ_AHEAD = 1 << 11
 SLICE_SIZE = 1 << 13
 ITERABLE_CACHE_SIZE = 448 << 10

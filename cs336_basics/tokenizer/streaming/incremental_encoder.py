@@ -58,7 +58,7 @@ class IncrementalEncoder:
         """Add a chunk and return the ids that are now certain. The list may be empty.
 
         Args:
-            text: Chunk of text, as str or UTF-8 bytes. The two types can be mixed.
+            text: Chunk of text, as str or UTF-8 bytes. The two types may be mixed.
 
         Raises:
             TypeError: If `text` is neither str nor bytes; the encoder keeps its state.

@@ -12,7 +12,7 @@ from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 class StreamingDecoder:
     """Decodes ids one at a time and returns only complete characters.
 
-    A character can consist of bytes from several tokens, so an incomplete character is held back
+    A character may consist of bytes from several tokens, so an incomplete character is held back
     until the next id. The concatenated texts equal the result of `Tokenizer.decode` for all ids.
 
     Args:

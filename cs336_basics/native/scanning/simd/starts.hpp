@@ -16,9 +16,9 @@
 namespace cs336 {
 
 // Given a mask of the classified bytes, which form a prefix of the window, return a mask of the
-// bytes for which it is certain whether they start a pre-token. Whether a byte starts a pre-token depends on all
-// bytes before it and on at most three bytes after it (a three-byte white space character and the
-// byte after it).
+// bytes for which it is certain whether they start a pre-token. Whether a byte starts a pre-token
+// depends on all bytes before it and on at most three bytes after it (a three-byte white space
+// character and the byte after it).
 CS336_INLINE uint64_t certain(uint64_t known) { return known >> 3; }
 
 // A mask of the bytes before the first byte of `unknown`.

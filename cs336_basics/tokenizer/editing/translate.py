@@ -143,6 +143,6 @@ class Translation:
             )
         raise ValueError(
             f"{self._source}: token {short_repr(self._absent[token_id])} cannot be translated, "
-            "because the new vocabulary lacks this token (if it is special) or one of its bytes; "
-            "add the token or byte"
+            "because it is a special token or has a byte that is not in the new vocabulary; add "
+            "the token or byte to the new vocabulary"
         )

@@ -102,7 +102,16 @@ def test_an_unknown_name_is_an_attribute_error():
     ],
 )
 def test_text_does_not_need_torch(statement):
-    heavy = ("torch", "matplotlib", "ray", "safetensors", "huggingface_hub", *sorted(PEERS))
+    heavy = (
+        "torch",
+        "matplotlib",
+        "ray",
+        "datatrove",
+        "datasets",
+        "safetensors",
+        "huggingface_hub",
+        *sorted(PEERS),
+    )
     run = run_python(
         f"{statement}\nimport sys\nprint([name for name in {heavy!r} if name in sys.modules])"
     )
@@ -156,6 +165,12 @@ def test_only_the_entry_points_import_commands():
         if path.name not in ENTRY_POINTS:
             for module in imports_of(path):
                 assert not module.startswith("cs336_basics.commands"), f"{path.name}: {module}"
+
+
+def test_nothing_imports_the_modules_for_other_engines():
+    for path in PACKAGE.rglob("*.py"):
+        found = {"cs336_basics.ray", "cs336_basics.datatrove"} & {*imports_of(path)}
+        assert not found, f"{path} imports {found}"
 
 
 def test_only_formats_import_other_tokenizer_libraries():

@@ -93,6 +93,20 @@ def new_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
         OSError: If `path` cannot be written. If the disk is full, the message says how much space
             is free.
     """
+    target = new_directory_name(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _temporary_name(target) as temporary:
+        temporary.mkdir()
+        yield temporary
+        rename_directory(temporary, target)
+
+
+def new_directory_name(path: str | os.PathLike[str]) -> Path:
+    """Return the real path of a directory that is to be written.
+
+    Raises:
+        FileExistsError, NotADirectoryError: See `new_directory`.
+    """
     target = Path(os.path.realpath(path))
     _check_is_in_directory(path)
     if os.path.lexists(target):
@@ -102,18 +116,19 @@ def new_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
             )
         if target == Path.cwd():  # this process would stay in the replaced directory
             raise FileExistsError(f"{os.fspath(path)} is the current directory; choose another")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with _temporary_name(target) as temporary:
-        temporary.mkdir()
-        yield temporary
-        for folder, _, names in os.walk(temporary):
-            for name in names:
-                sync(Path(folder, name))
-            sync(Path(folder))
-        if os.name == "nt" and target.exists():
-            target.rmdir()
-        os.replace(temporary, target)
-        sync(target.parent)
+    return target
+
+
+def rename_directory(source: Path, target: Path) -> None:
+    """Rename a directory once its files are on disk. `target` must be missing or empty."""
+    for folder, _, names in os.walk(source):
+        for name in names:
+            sync(Path(folder, name))
+        sync(Path(folder))
+    if os.name == "nt" and target.exists():
+        target.rmdir()
+    os.replace(source, target)
+    sync(target.parent)
 
 
 def write_json(path: str | os.PathLike[str], content: Any) -> None:

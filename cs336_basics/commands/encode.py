@@ -5,13 +5,18 @@ from __future__ import annotations
 import functools
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from cs336_basics._support.validation import option
 from cs336_basics.commands._cli import say, show
 from cs336_basics.commands._inputs import STDOUT
 from cs336_basics.commands._options import Command, EncodingOptions
+
+if TYPE_CHECKING:
+    from cs336_basics.tokenizer import Tokenizer
 
 _IDS_AT_A_TIME = 1 << 16
 
@@ -21,7 +26,8 @@ class Options(EncodingOptions):
     """Encode text into a token file: an array of ids that numpy.load can open, with metadata."""
 
     output: str = option(
-        "file to write, or - to print the ids, one document per line", metavar="FILE.npy"
+        "file to write, or - to print the ids, one document per line; a directory with --ray",
+        metavar="FILE.npy",
     )
     end_of_document: str | None = option(
         "special token to append to each file or row that does not end with it",
@@ -31,6 +37,13 @@ class Options(EncodingOptions):
     document_starts: bool = option(
         "also store the index of each document's first token", False, rare=True
     )
+    ray: str | None = option(
+        "encode with Ray to the directory --output, with one token file for each input file: auto "
+        "joins a running cluster, local starts one on this machine",
+        None,
+        metavar="ADDRESS",
+        rare=True,
+    )
 
 
 def encode(options: Options) -> None:
@@ -39,6 +52,9 @@ def encode(options: Options) -> None:
 
     tokenizer = Tokenizer.from_directory(options.tokenizer)
     printed = options.output == STDOUT
+    if options.ray is not None:
+        _encode_with_ray(options, tokenizer)
+        return
     corpus = options.corpus(listed=not printed)
     write = functools.partial(
         encode_file,
@@ -59,12 +75,40 @@ def encode(options: Options) -> None:
         options.output, overwrite=options.overwrite, document_starts=options.document_starts
     )
     seconds = time.perf_counter() - start
-    say(f"tokens           {metadata['num_tokens']:,} ({metadata['dtype']})")
-    if options.document_starts:
-        say(f"documents        {metadata['num_documents']:,}")
-    say(f"bytes per token  {metadata['bytes_per_token']:.3f}")
+    _say_sizes(metadata)
     say(f"speed            {metadata['num_bytes'] / seconds / 1e6:.2f} MB/s")
     say(f"written to       {options.output}")
+
+
+def _encode_with_ray(options: Options, tokenizer: Tokenizer) -> None:
+    """Encode the input on a Ray cluster and print statistics."""
+    from cs336_basics.tokenizer.files.ray_encoding import encode_files_ray
+
+    if options.output == STDOUT:
+        raise ValueError("--ray needs a directory as --output, got -")
+    if options.overwrite:
+        raise ValueError("--ray does not replace a directory; remove --overwrite")
+    metadata = encode_files_ray(
+        tokenizer,
+        options.corpus(),
+        options.output,
+        address=options.ray,
+        num_workers=options.num_workers,
+        progress=True,
+        document_starts=options.document_starts,
+        end_of_document=options.end_of_document,
+    )
+    _say_sizes(metadata)
+    kept = metadata["num_kept"]
+    say(f"token files      {metadata['num_files']:,}" + (f", {kept:,} kept" if kept else ""))
+    say(f"written to       {options.output}")
+
+
+def _say_sizes(metadata: Mapping[str, Any]) -> None:
+    say(f"tokens           {metadata['num_tokens']:,} ({metadata['dtype']})")
+    if "num_documents" in metadata:
+        say(f"documents        {metadata['num_documents']:,}")
+    say(f"bytes per token  {metadata['bytes_per_token']:.3f}")
 
 
 def _print_ids(path: Path) -> None:

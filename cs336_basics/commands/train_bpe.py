@@ -85,6 +85,13 @@ class Options(TextOptions):
         metavar="ADDRESS",
         rare=True,
     )
+    partial_counts: str | None = option(
+        "directory where Ray keeps the counts of each part of the text, so that the command can "
+        "continue after an interruption",
+        None,
+        metavar="DIR",
+        rare=True,
+    )
 
 
 def _check_has_no_text_options(options: Options) -> None:
@@ -103,6 +110,8 @@ def train_bpe(options: Options) -> None:
 
     if not options.input and not options.counts:
         raise UsageError("nothing to train on; give --input, --counts, or both")
+    if options.partial_counts is not None and options.ray is None:
+        raise UsageError("--partial-counts requires --ray")
     corpus = None
     if options.input:
         corpus = options.corpus()
@@ -141,6 +150,7 @@ def train_bpe(options: Options) -> None:
             counts=options.counts,
             save_counts=options.save_counts,
             ray=options.ray,
+            partial_counts=options.partial_counts,
             overwrite=options.overwrite,
         )
     say(f"trainer: {trainer.name}")

@@ -36,6 +36,7 @@ def train_tokenizer(
     counts: Sequence[str] = (),
     save_counts: str | None = None,
     ray: str | None = None,
+    partial_counts: str | None = None,
     overwrite: bool = False,
 ) -> tuple[dict[int, bytes], list[Pair]]:
     """Train a vocabulary and save it to a tokenizer directory.
@@ -53,6 +54,7 @@ def train_tokenizer(
         save_counts: File to write the sum of all counts to. An existing file is replaced.
         ray: Address of the Ray cluster to count with, as in `count_words_ray`. Defaults to
             counting without Ray.
+        partial_counts: Directory where Ray keeps partial counts; see `count_words_ray`.
         overwrite: Whether to replace an existing tokenizer in `directory`.
 
     Returns:
@@ -82,7 +84,7 @@ def train_tokenizer(
         raise OSError(error.errno, error.strerror, os.fspath(output)) from error
     if corpus is None or counts or save_counts or ray:
         start = time.perf_counter()
-        total = _count(trainer, corpus, special_tokens, counts, ray)
+        total = _count(trainer, corpus, special_tokens, counts, ray, partial_counts)
         if save_counts:
             total.save(save_counts)
         counted = time.perf_counter() - start
@@ -108,6 +110,7 @@ def _count(
     special_tokens: Sequence[str],
     counts: Sequence[str],
     ray: str | None,
+    partial_counts: str | None,
 ) -> WordCounts:
     """Return the sum of the counts of the corpus and the counts in files."""
     addends = []
@@ -123,9 +126,13 @@ def _count(
         if ray:
             from cs336_basics.pretokenization.counting.ray_counting import count_words_ray
 
-            workers, progress = trainer.num_workers, trainer.progress
             found = count_words_ray(
-                corpus, splitter, address=ray, num_workers=workers, progress=progress
+                corpus,
+                splitter,
+                address=ray,
+                num_workers=trainer.num_workers,
+                progress=trainer.progress,
+                partial_counts=partial_counts,
             )
         else:
             found = trainer.count_words(corpus, splitter)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from cs336_basics._support.messages import short_repr
 from cs336_basics.pretokenization.reading.text_changes import TextChanges, replaced_in
@@ -14,6 +15,20 @@ def check_is_iterable(name: str, value: object, of: str) -> None:
     """Raise TypeError if the argument called `name` is not iterable or is a single text."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise TypeError(f"{name} must be a list of {of}, got {short_repr(value)}")
+
+
+def text_column(row: Mapping[str, Any]) -> Any:
+    """Return the column `text` of a row or a batch of rows.
+
+    Raises:
+        ValueError: If there is no such column.
+    """
+    if "text" not in row:
+        raise ValueError(
+            f"the row has no column 'text', only {short_repr(list(row))}; pass the texts, or name "
+            "their column: dataset.map(tokenizer, input_columns=NAME)"
+        )
+    return row["text"]
 
 
 def replaced_utf8(data: bytes, errors: str) -> bytes:

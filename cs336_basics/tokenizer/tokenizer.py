@@ -39,6 +39,7 @@ from cs336_basics.tokenizer.text_input import (
     check_is_iterable,
     explained,
     replaced_utf8,
+    text_column,
 )
 from cs336_basics.tokenizer.vocabulary import (
     TOKENIZER_FILE,
@@ -457,7 +458,7 @@ class Tokenizer:
 
     def __call__(
         self,
-        text: str | Iterable[str],
+        text: str | Iterable[str] | Mapping[str, Any],
         *,
         padding: bool | str = False,
         truncation: bool = False,
@@ -468,7 +469,9 @@ class Tokenizer:
 
         Args:
             text: One text or several. Several texts are encoded in threads. No special tokens are
-                added.
+                added. A mapping stands for the text in its column `text`, so that
+                `dataset.map(tokenizer, batched=True)` of Hugging Face's `datasets` works; for
+                another column, also pass `input_columns` to `map`.
             padding: True or `"longest"` pads to the longest list; `"max_length"` pads to
                 `max_length` ids. Defaults to no padding.
             truncation: Whether to keep only the first `max_length` ids of a text.
@@ -484,8 +487,10 @@ class Tokenizer:
         Raises:
             TypeError, ValueError: See `encode` and `pad`. Also raised if `padding` is unknown,
                 `max_length` is missing or unused, or a text is longer than `max_length` without
-                truncation.
+                truncation, or a mapping has no column `text`.
         """
+        if isinstance(text, Mapping):
+            text = text_column(text)
         one = isinstance(text, str)
         lists = self.encode_batch([text] if isinstance(text, str) else text)
         if pad_id is None:

@@ -105,3 +105,15 @@ def test_strict_rejects_invalid_utf_8(files, capsys):
     assert re.search(r"0xff.* 4\b.*--errors replace", error)
     assert "errors=" not in error
     assert main(arguments(files)) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--output", "-"], "--ray needs a directory as --output, got -"),
+        (["--overwrite"], "--ray does not replace a directory; remove --overwrite"),
+    ],
+)
+def test_options_that_do_not_go_with_ray_are_rejected(files, capsys, options, message):
+    assert main([*arguments(files, output=files / "out"), "--ray", "local", *options]) == 2
+    assert message in capsys.readouterr().err

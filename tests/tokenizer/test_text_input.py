@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tokenizer.examples import END, small_tokenizer
+
+ROOT = Path(__file__).parents[2]
 
 
 @given(data=st.binary(max_size=40) | st.lists(st.sampled_from(
@@ -61,3 +70,77 @@ def test_the_error_names_a_lone_surrogate_and_its_position(make_small, surrogate
     for chunks in ([text], [before, surrogate, " and on"]):
         with pytest.raises(ValueError, match=message):
             list(tokenizer.encode_iterable(chunks))
+
+
+ROWS = ["the cat", "", "ate " + END, "é the the cat ate"]
+
+
+def test_a_row_or_a_batch_of_rows_stands_for_its_text():
+    tokenizer = small_tokenizer()
+    assert tokenizer({"text": ROWS, "id": [1, 2, 3, 4]}) == tokenizer(ROWS)
+    assert tokenizer({"text": ROWS[0], "id": 1}) == tokenizer(ROWS[0])
+    with pytest.raises(ValueError, match=r"no column 'text', only \['body'\]; .* input_columns"):
+        tokenizer({"body": ROWS})
+    with pytest.raises(TypeError, match="text 1: text must be a str"):
+        tokenizer({"text": ["a", None]})
+
+
+# Prints the fingerprint of the result.
+MAPPED = """
+import sys
+import datasets
+from cs336_basics import Tokenizer
+
+datasets.disable_progress_bars()
+tokenizer = Tokenizer.from_directory(sys.argv[1])
+tokenizer.encode("fill the cache")
+rows = datasets.load_from_disk(sys.argv[2])
+found = rows.map(tokenizer, batched=True, batch_size=2)
+assert found["input_ids"] == tokenizer.encode_batch(rows["text"])
+assert found["attention_mask"] == [[1] * len(ids) for ids in found["input_ids"]]
+print(found._fingerprint)
+"""
+
+
+def test_hugging_face_datasets_are_mapped_and_cached(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    small_tokenizer().save(tmp_path / "tokenizer")
+    datasets.Dataset.from_dict({"text": ROWS * 3}).save_to_disk(str(tmp_path / "rows"))
+    outputs, files = set(), []
+    for seed in "012":  # changes the order of sets
+        run = subprocess.run(
+            [sys.executable, "-c", MAPPED, str(tmp_path / "tokenizer"), str(tmp_path / "rows")],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert run.returncode == 0, run.stderr
+        outputs.add(run.stdout)
+        found = {p: p.stat().st_mtime_ns for p in (tmp_path / "rows").glob("cache-*.arrow")}
+        files.append(found)
+    assert len(outputs) == 1
+    assert len(files[0]) == 1
+    assert files == [files[0]] * 3  # the second and third process read the first one's result
+
+
+def test_hugging_face_datasets_are_mapped_in_several_processes(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    tokenizer = small_tokenizer()
+    rows = datasets.Dataset.from_dict({"body": ROWS * 3})
+    found = rows.map(tokenizer, batched=True, input_columns="body", num_proc=2)
+    assert list(found["input_ids"]) == tokenizer.encode_batch(ROWS * 3)
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_workers_of_pytorch_encode(start):
+    torch = pytest.importorskip("torch")
+    if start not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"this system has no {start}")
+    tokenizer = small_tokenizer()
+    loader = torch.utils.data.DataLoader(
+        ROWS * 3, batch_size=2, num_workers=2, collate_fn=tokenizer, multiprocessing_context=start
+    )
+    with warnings.catch_warnings():
+        # Python 3.12 warns about forking while threads of other tests are still running.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        found = [ids for batch in loader for ids in batch["input_ids"]]
+    assert found == tokenizer.encode_batch(ROWS * 3)

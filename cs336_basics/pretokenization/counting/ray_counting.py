@@ -5,18 +5,23 @@ access: a shared file system or any URL that fsspec can open. Only counts are se
 Counts are added in a tree, eight at a time, on the machines that store them, so the driver never
 receives the counts of all chunks.
 
-Ray repeats a task if its worker or machine dies. Ray is imported on first use.
+A directory of partial counts has two files for each chunk that was counted: its counts, and the
+changes that reading made to its text. They are named after a hash of everything that determines
+them. A later run loads them instead of counting again.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import logging
+import hashlib
+import json
 import os
 from typing import TYPE_CHECKING, Any
 
 from cs336_basics._support.arguments import checked_integer
+from cs336_basics._support.files import write_json
 from cs336_basics._support.progress import byte_bar
+from cs336_basics._support.ray_cluster import RETRIES, ray_cluster, run_tasks
+from cs336_basics._support.reading import parse_json
 from cs336_basics.pretokenization.counting.count_texts import count_chunk
 from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
 from cs336_basics.pretokenization.counting.word_counts import WordCounts
@@ -27,15 +32,17 @@ from cs336_basics.pretokenization.reading.corpus import (
     PathsLike,
     check_errors,
 )
-from cs336_basics.pretokenization.reading.storage import is_url
+from cs336_basics.pretokenization.reading.storage import state_of
 from cs336_basics.pretokenization.reading.text_changes import TextChanges
 from cs336_basics.pretokenization.splitter import Splitter
 
 if TYPE_CHECKING:
     from ray import ObjectRef
 
+LARGE_CHUNK_SIZE = 1 << 30
+"""Default number of bytes in a chunk if its counts are kept: 33 MB of counts for web text."""
+
 _FAN_IN = 8
-_RETRIES = 3
 
 
 def count_words_ray(
@@ -46,6 +53,7 @@ def count_words_ray(
     chunk_size: int | None = None,
     progress: bool = False,
     address: str | None = None,
+    partial_counts: str | os.PathLike[str] | None = None,
 ) -> WordCounts:
     """Count the pre-tokens of files with Ray tasks.
 
@@ -54,78 +62,72 @@ def count_words_ray(
             machines.
         num_workers: Number of tasks that run at the same time. Defaults to the number of CPUs in
             the cluster.
-        chunk_size: Number of bytes in a chunk. Defaults to 32 MiB.
-        address: `"auto"` joins the cluster on this machine, `"local"` starts one here, and
-            `"ray://HOST:PORT"` connects as a client. By default, Ray chooses the cluster. The
-            address is ignored if Ray is already initialized.
+        chunk_size: Number of bytes in a chunk. Defaults to 32 MiB, or to 1 GiB with
+            `partial_counts`.
+        address: See `ray_cluster`.
+        partial_counts: Directory that all machines share, created if it is missing. The counts of
+            each chunk are kept there, and a later run with the same files, chunk size, pattern and
+            special tokens does not count these chunks again. Nothing is kept by default.
 
     Raises:
         ImportError: If Ray is not installed.
         ConnectionError: If there is no cluster at `address`.
-        RuntimeError: If all attempts to count a chunk failed.
+        RuntimeError: If all attempts to count a chunk failed, the head node does not answer, or no
+            CPU is left.
+        OSError: If the counts of a chunk cannot be written.
         Exception: Any exception that a task raises; see `count_words`.
     """
-    try:
-        import ray
-    except ImportError:
-        raise ImportError(
-            "backend 'ray' needs Ray; run pip install 'cs336-basics[ray]' on every machine"
-        ) from None
-
     corpus = Corpus.of(corpus)
     check_errors(corpus.errors)
     splitter = Splitter.of(splitter)
-    chunk_size = DEFAULT_CHUNK_SIZE if chunk_size is None else chunk_size
+    if chunk_size is None:
+        chunk_size = DEFAULT_CHUNK_SIZE if partial_counts is None else LARGE_CHUNK_SIZE
     checked_integer("chunk_size", chunk_size, 1, note=" byte")
     if num_workers is not None:
         resolve_num_workers(num_workers)  # checks the argument
-    chunks = [_with_absolute_path(chunk) for chunk in corpus.chunks(chunk_size)]
+    chunks = corpus.absolute().chunks(chunk_size)
     if not chunks:
         raise ValueError(f"{', '.join(corpus.files[:3])}: no text; pass a file that contains text")
-
-    started = not ray.is_initialized()
-    if started:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
-    try:
-        resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-        in_flight = num_workers or max(1, int(resources.get("CPU", 1)))
-        return _count(ray, chunks, splitter, in_flight, progress)
-    finally:
-        if started:
-            ray.shutdown()
+    folder = None
+    if partial_counts is not None:
+        folder = os.path.abspath(partial_counts)
+        os.makedirs(folder, exist_ok=True)
+    with ray_cluster(address) as ray:
+        return _count(ray, chunks, splitter, num_workers, progress, folder)
 
 
 def _count(
-    ray: Any, chunks: list[Chunk], splitter: Splitter, in_flight: int, progress: bool
+    ray: Any,
+    chunks: list[Chunk],
+    splitter: Splitter,
+    num_workers: int | None,
+    progress: bool,
+    folder: str | None,
 ) -> WordCounts:
     # Each task has two results. The counts stay on the task's machine; the driver receives the size
     # and the changes when the task ends.
-    count_task = ray.remote(max_retries=_RETRIES, num_returns=2)(_count_chunk)
-    add_task = ray.remote(max_retries=_RETRIES)(_add)
-    waiting = list(reversed(chunks))
-    running: dict[ObjectRef[Any], ObjectRef[Any]] = {}  # (size, changes) -> counts
+    count_task = ray.remote(max_retries=RETRIES, num_returns=2)(_count_chunk)
+    add_task = ray.remote(max_retries=RETRIES)(_add)
+
+    def start(chunk: Chunk) -> tuple[ObjectRef[Any], ObjectRef[Any]]:
+        counts, size = count_task.remote(chunk, splitter, folder)
+        return size, counts
+
     changes = TextChanges()
     # sums[k] contains sums of 8^k chunks. Eight sums of one level become one sum of the next level.
     sums: dict[int, list[ObjectRef[Any]]] = {0: []}
     num_bytes = sum(chunk.num_bytes for chunk in chunks)
     with byte_bar(progress, num_bytes, "counting words over Ray") as bar:
-        # After an error, running tasks are left to finish their chunks. Cancelling a task that is
-        # about to end would make Ray abort this process (ray-project/ray#54798).
-        while waiting or running:
-            while waiting and len(running) < in_flight:
-                counts, size = count_task.remote(waiting.pop(), splitter)
-                running[size] = counts
-            done, _ = ray.wait(list(running), timeout=0.5)
-            for size in done:
-                num_counted, found = _get(ray, size)
-                bar.update(num_counted)
-                changes.add(found)
-                sums[0].append(running.pop(size))
-                _add_up(sums, add_task)
-        rest = [counts for level in sums.values() for counts in level]
-        while len(rest) > 1:
-            rest = [add_task.remote(*rest[:_FAN_IN]), *rest[_FAN_IN:]]
-        total: WordCounts = _get(ray, rest[0])
+        for counts, (num_counted, found) in run_tasks(ray, chunks, start, num_workers):
+            bar.update(num_counted)
+            changes.add(found)
+            sums[0].append(counts)
+            _add_up(sums, add_task)
+    rest = [counts for level in sums.values() for counts in level]
+    while len(rest) > 1:
+        rest = [add_task.remote(*rest[:_FAN_IN]), *rest[_FAN_IN:]]
+    # As the only task, it is watched like the others.
+    total: WordCounts = next(run_tasks(ray, rest, lambda task: (task, None), 1))[1]
     changes.warn(splitter.pattern, "counted")
     return total
 
@@ -140,31 +142,38 @@ def _add_up(sums: dict[int, list[ObjectRef[Any]]], add_task: Any) -> None:
         sums.setdefault(level, []).append(total)
 
 
-def _get(ray: Any, task: ObjectRef[Any]) -> Any:
-    try:
-        return ray.get(task)
-    except ray.exceptions.RayTaskError as error:
-        raise error.as_instanceof_cause() from error
-    except ray.exceptions.RayError as error:
-        raise RuntimeError(
-            f"a task failed {_RETRIES + 1} times because its workers died or ran out of memory: "
-            f"{error}"
-        ) from error
-
-
-def _count_chunk(chunk: Chunk, splitter: Splitter) -> tuple[WordCounts, tuple[int, TextChanges]]:
+def _count_chunk(
+    chunk: Chunk, splitter: Splitter, folder: str | None
+) -> tuple[WordCounts, tuple[int, TextChanges]]:
+    path = None if folder is None else os.path.join(folder, _key(chunk, splitter))
+    if path is not None and (kept := _load(path)) is not None:
+        return kept[0], (chunk.num_bytes, kept[1])
     counts, num_bytes, changes = count_chunk(chunk, splitter)
     if not isinstance(counts, WordCounts):
         counts = WordCounts.from_mapping(counts, splitter.pattern, splitter.special_tokens)
+    if path is not None:
+        # The file of counts is last, so that the other one is complete if it exists.
+        write_json(f"{path}.json", changes.as_json())
+        counts.save(f"{path}.npz")
     return counts, (num_bytes, changes)
+
+
+def _load(path: str) -> tuple[WordCounts, TextChanges] | None:
+    """Return the kept counts and changes of a chunk, or None if they are missing or damaged."""
+    try:
+        counts = WordCounts.load(f"{path}.npz")
+        with open(f"{path}.json", "rb") as file:
+            return counts, TextChanges.from_json(parse_json(file.read(), f"{path}.json"))
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def _key(chunk: Chunk, splitter: Splitter) -> str:
+    """Return a hash of everything that determines the counts of a chunk."""
+    text = [*vars(chunk).values(), *state_of(chunk.path)]
+    content = [text, splitter.expression, sorted(splitter.special_tokens)]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
 
 
 def _add(*addends: WordCounts) -> WordCounts:
     return WordCounts.combined(addends)
-
-
-def _with_absolute_path(chunk: Chunk) -> Chunk:
-    """Return a chunk with an absolute path, because tasks may run in another directory."""
-    if is_url(chunk.path):
-        return chunk
-    return dataclasses.replace(chunk, path=os.path.abspath(chunk.path))

@@ -269,6 +269,14 @@ class Corpus:
         object.__setattr__(chosen, "kinds", tuple(kinds))
         return chosen
 
+    def absolute(self) -> Corpus:
+        """Return a copy of this corpus with absolute paths, for processes in other directories."""
+        chosen = copy.copy(self)
+        files = (file if is_url(file) else os.path.abspath(file) for file in self.files)
+        object.__setattr__(chosen, "files", tuple(files))
+        object.__setattr__(chosen, "paths", chosen.files)
+        return chosen
+
     @property
     def plain(self) -> tuple[bool, ...]:
         """Whether each file is uncompressed plain text on a local disk."""

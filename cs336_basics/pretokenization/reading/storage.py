@@ -53,6 +53,17 @@ def size_of(path: str) -> int:
         return file.seek(0, os.SEEK_END)
 
 
+def state_of(path: str) -> tuple[int, int | None]:
+    """Return the stored size of a file, and the time of its last change in ns.
+
+    Both together tell whether a file was changed. The time of a URL is None.
+    """
+    if is_url(path):
+        return size_of(path), None
+    status = os.stat(path)
+    return status.st_size, status.st_mtime_ns
+
+
 def decompressed_blocks(file: IO[bytes], path: str, block_size: int) -> Iterator[bytes]:
     """Yield the decompressed content of an open .gz or .zst file in blocks of up to `block_size`.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.warnings import warn
@@ -79,6 +80,32 @@ class TextChanges:
         """Add `(file, (sequences, bytes, first offset))` pairs from compiled code."""
         for name, (sequences, num_bytes, first) in files:
             self.add_replaced(name, Replaced(sequences, num_bytes, first))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the changes as an object for JSON; see `from_json`."""
+        from cs336_basics._support.files import printable_path  # not needed by counting
+
+        replaced = {
+            printable_path(name): {**vars(found), "sample": found.sample.decode("latin-1")}
+            for name, found in self.replaced.items()
+        }
+        return {"num_bytes": self.num_bytes, "num_dropped": self.num_dropped, "replaced": replaced}
+
+    @classmethod
+    def from_json(cls, content: Any) -> TextChanges:
+        """Return the changes that `as_json` describes.
+
+        Raises:
+            ValueError: If `content` has another form.
+        """
+        try:
+            replaced = {
+                name: Replaced(**{**found, "sample": found["sample"].encode("latin-1")})
+                for name, found in content["replaced"].items()
+            }
+            return cls(content["num_bytes"], content["num_dropped"], replaced)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError(f"not a record of changes to a text: {error!r}") from None
 
     def warn(self, pattern: str, done: str) -> None:
         """Warn if the text was changed. `done` names the operation, such as "counted"."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,10 @@ from cs336_basics.tokenizer.files.encoded_blocks import (
 )
 from cs336_basics.tokenizer.files.token_writer import EncodedBlock, open_token_writer
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
+
+
+class NoTokensError(ValueError):
+    """Raised if a text has no tokens."""
 
 
 def encode_file(
@@ -103,7 +107,7 @@ def encode_file(
         holding(lambda: f"ids of {title_of(corpus.files)} in chunks of {chunk_size:,} bytes"),
         byte_bar(progress, corpus.num_bytes, f"encoding {title_of(corpus.files)}") as bar,
     ):
-        return write_token_file(
+        metadata = write_token_file(
             tokenizer,
             encoded_blocks(tokenizer, corpus, task, num_workers, changes),
             destination,
@@ -112,6 +116,8 @@ def encode_file(
             changes=changes,
             advance=lambda bytes_read: bar.update(bytes_read - bar.n),
         )
+    changes.warn(tokenizer.pattern, "encoded")
+    return metadata
 
 
 def write_token_file(
@@ -123,6 +129,7 @@ def write_token_file(
     source: Any,
     changes: TextChanges,
     advance: Callable[[int], object] = lambda bytes_read: None,
+    record: Callable[[], Mapping[str, Any]] = dict,
 ) -> dict[str, Any]:
     """Write ids to a token file and return its metadata.
 
@@ -132,12 +139,12 @@ def write_token_file(
         destination: FILE.npy.
         task: Settings that the ids were encoded with.
         source: Source of the text, for the metadata.
-        changes: Changes made to the text while reading it. The changes in each block are added, and
-            a warning at the end reports them all.
+        changes: Changes made to the text while reading it. The changes in each block are added.
         advance: Callback invoked with the `bytes_read` of each block.
+        record: Callback that returns further metadata, invoked after the last block.
 
     Raises:
-        ValueError: If there are no ids.
+        NoTokensError: If there are no ids.
         OSError: If the destination cannot be written.
     """
     num_bytes = 0
@@ -152,19 +159,22 @@ def write_token_file(
                     changes.add(block.changes)
                 advance(block.bytes_read)
         writer.end_document()
+        changes.num_bytes = num_bytes
         if writer.num_tokens == 0:
-            name = source if isinstance(source, str) else f"{len(source):,} files"
-            reason = "the split pattern matches nothing" if num_bytes else "it has no text"
-            raise ValueError(f"{os.path.basename(name)}: no tokens were encoded because {reason}")
-        metadata = {"num_bytes": num_bytes, "source": source}
+            raise no_tokens(source, num_bytes)
+        metadata = {"num_bytes": num_bytes, "source": source, **record()}
         if task.document_starts:
             metadata["document_separator"] = task.separator
         if task.end_of_document is not None:
             metadata["end_of_document"] = task.end_of_document
-        metadata = writer.finish(metadata)
-    changes.num_bytes = num_bytes
-    changes.warn(tokenizer.pattern, "encoded")
-    return metadata
+        return writer.finish(metadata)
+
+
+def no_tokens(source: str | Sequence[str], num_bytes: int) -> NoTokensError:
+    """Return an error for a text, or several, of `num_bytes` without tokens."""
+    name = source if isinstance(source, str) else f"{len(source):,} files"
+    reason = "the split pattern matches nothing" if num_bytes else "it has no text"
+    return NoTokensError(f"{os.path.basename(name)}: no tokens were encoded because {reason}")
 
 
 def check_destination(destination: Path, sources: Iterable[str], overwrite: bool) -> None:

@@ -76,14 +76,17 @@ def encode_rows(
         document_starts=document_starts,
         end_of_document=end_of_document,
     )
-    return write_token_file(
+    changes = TextChanges()
+    metadata = write_token_file(
         tokenizer,
         encode_batches(tokenizer, _batches(texts, task.chunk_size), task, num_workers),
         destination,
         task,
         source=f"rows of type {type(rows).__qualname__}",
-        changes=TextChanges(),
+        changes=changes,
     )
+    changes.warn(tokenizer.pattern, "encoded")
+    return metadata
 
 
 def _batches(texts: Iterable[Any], chunk_size: int) -> Iterator[TextBatch]:

@@ -1,36 +1,29 @@
 """Counting on a local Ray cluster with two workers."""
 
+import functools
 import gzip
 import json
-import os
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
+from cs336_basics.__main__ import main
 from cs336_basics.pretokenization import Corpus, Splitter, count_text, count_words
+from cs336_basics.pretokenization.counting.ray_counting import _count_chunk, count_words_ray
+from tests.ray_nodes import a_worker_killed, cluster_of, local_ray, wait_until
 
-ray = pytest.importorskip("ray")
-psutil = pytest.importorskip("psutil")
-from cs336_basics.pretokenization.counting.ray_counting import count_words_ray  # noqa: E402
-
-ROOT = Path(__file__).parents[3]
 EOT = "<|endoftext|>"
 SPLITTER = Splitter(special_tokens=[EOT])
 TEXT = (f"It's the dogs' bone, isn't it? 好的 é 12,345.67\n{EOT}\n" * 400).encode()
 
 
-@pytest.fixture(scope="module")
-def local_ray():
-    # Workers must be able to import the package even if it is not installed.
-    environment = {"env_vars": {"PYTHONPATH": str(ROOT)}}
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=environment)
-    yield
-    ray.shutdown()
+@pytest.fixture(scope="module", name="local_ray")
+def local_ray_for_this_file():
+    with local_ray() as ray:
+        yield ray
 
 
 @pytest.fixture
@@ -85,42 +78,91 @@ def test_a_killed_worker_costs_a_retry(local_ray, tmp_path):
     path.write_bytes(TEXT * 20)
     splitter = Splitter(r"\w+\b|[^\w\s]+|\s+", [EOT])
     expected = count_words(path, splitter, backend="serial")
-    killed = []
-
-    def kill_one():
-        deadline = time.monotonic() + 60
-        while not killed and time.monotonic() < deadline:
-            for process in psutil.Process().children(recursive=True):
-                try:
-                    if "ray::_count_chunk" in " ".join(process.cmdline()):
-                        process.kill()
-                        killed.append(process.pid)
-                        return
-                except psutil.Error:
-                    continue
-            time.sleep(0.005)
-
-    killer = threading.Thread(target=kill_one)
-    killer.start()
-    counts = count_words_ray(path, splitter, chunk_size=60_000)
-    killer.join()
-    assert killed, "found no worker running a task"
+    with a_worker_killed("_count_chunk"):
+        counts = count_words_ray(path, splitter, chunk_size=60_000)
     assert counts == expected
 
 
-def test_the_error_without_ray_includes_the_install_command():
-    code = """
-import sys
-sys.modules["ray"] = None
-from cs336_basics.pretokenization.counting.ray_counting import count_words_ray
-try:
-    count_words_ray(sys.executable)
-except ImportError as error:
-    print(error)
-"""
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert "pip install 'cs336-basics[ray]'" in run.stdout, run.stderr
+def test_partial_counts_are_not_counted_again(local_ray, text_file, tmp_path):
+    folder = tmp_path / "new" / "partial"
+    count = functools.partial(
+        count_words_ray, text_file, SPLITTER, chunk_size=3000, partial_counts=folder
+    )
+    expected = count_words(text_file, SPLITTER, backend="serial")
+    assert count() == expected
+    kept = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert len(kept) == 2 * len(Corpus(text_file).chunks(3000))
+    removed = sorted(folder.glob("*.npz"))[:2]
+    removed[0].unlink()
+    removed[1].write_bytes(removed[1].read_bytes()[:-1])  # damaged
+    assert count() == expected
+    again = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    changed = {path for path in kept if again[path] != kept[path]}
+    assert again.keys() == kept.keys()
+    assert changed == {path.with_suffix(end) for path in removed for end in (".npz", ".json")}
+
+
+def test_kept_counts_warn_like_new_ones(local_ray, text_file, tmp_path):
+    messages = []
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="not all UTF-8: 1 invalid sequence") as caught:
+            count_words_ray(text_file, SPLITTER, chunk_size=3000, partial_counts=tmp_path / "p")
+        messages.append([str(one.message) for one in caught])
+    assert messages[0] == messages[1]
+
+
+@pytest.mark.parametrize("change", ["text", "pattern", "special tokens", "chunk size"])
+def test_partial_counts_are_used_only_for_the_same_text_and_options(text_file, tmp_path, change):
+    folder = str(tmp_path)
+    chunk = Corpus(text_file).absolute().chunks(3000)[0]
+    counts, _ = _count_chunk(chunk, SPLITTER, folder)
+    splitter = SPLITTER
+    if change == "text":
+        text_file.write_bytes(TEXT.replace(b"dogs", b"cats") + b"\xff tail")
+    elif change == "pattern":
+        splitter = Splitter("cl100k", [EOT])
+    elif change == "special tokens":
+        splitter = Splitter()
+    else:
+        chunk = Corpus(text_file).absolute().chunks(5000)[0]
+    again, _ = _count_chunk(chunk, splitter, folder)
+    assert again != counts
+    assert again == _count_chunk(chunk, splitter, None)[0]
+    assert len(list(tmp_path.glob("*.npz"))) == 2
+
+
+def arguments(cluster, path, folder):
+    command = [sys.executable, "-m", "cs336_basics", "train-bpe", "--input", str(path)]
+    output = ["--output", str(folder / "tokenizer"), "--vocab-size", "300"]
+    ray = ["--ray", cluster.address, "--partial-counts", str(folder / "partial")]
+    # The pattern cannot be compiled, so counting is slow.
+    return [*command, *output, *ray, "--pattern", r"\w+\b|[^\w\s]+|\s+"]
+
+
+@pytest.mark.slow
+def test_a_lost_head_node_costs_only_the_rest(tmp_path, monkeypatch):
+    files = []
+    for number in range(12):
+        files.append(tmp_path / f"{number:02}.txt")
+        words = (f"w{number}x{word} " for word in range(400_000))
+        files[-1].write_text("".join(words))
+    partial = tmp_path / "partial"
+    with cluster_of(2, monkeypatch) as cluster:
+        job = arguments(cluster, tmp_path / "*.txt", tmp_path)
+        with subprocess.Popen(job, stderr=subprocess.PIPE, text=True) as run:
+            wait_until(lambda: len(list(partial.glob("*.npz"))) >= 3, 120)
+            cluster.head_node.kill_gcs_server()
+            killed = time.monotonic()
+            error = run.communicate()[1]
+    assert time.monotonic() - killed < 10
+    assert run.returncode == 1
+    assert "the head node of the Ray cluster has not answered" in error.splitlines()[-1]
+    kept = {path: path.stat().st_mtime_ns for path in partial.glob("*.npz")}
+    assert 3 <= len(kept) < 12
+    with cluster_of(2, monkeypatch) as cluster:
+        subprocess.run(arguments(cluster, tmp_path / "*.txt", tmp_path), check=True)
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    one = ["train-bpe", "--input", str(tmp_path / "*.txt"), "--output", str(tmp_path / "one")]
+    assert main([*one, "--vocab-size", "300", "--pattern", r"\w+\b|[^\w\s]+|\s+"]) == 0
+    read = [(tmp_path / name / "tokenizer.json").read_bytes() for name in ("one", "tokenizer")]
+    assert read[0] == read[1]

@@ -150,6 +150,16 @@ def test_a_corpus_is_immutable_and_picklable(folder):
     assert pickle.loads(pickled).files == corpus.files
 
 
+def test_absolute_paths_mean_the_same_in_every_directory(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    corpus = Corpus(["*.txt", "c.jsonl", f"file://{folder}/a.txt"], field="body")
+    absolute = corpus.absolute()
+    files = [str(folder / name) for name in corpus.files[:-1]]
+    assert absolute.files == (*files, corpus.files[-1])
+    assert (absolute.kinds, absolute.field) == (corpus.kinds, "body")
+    assert corpus.files[0] == "a.txt"
+
+
 def test_missing_field_error_is_picklable_and_has_a_problem_without_advice(folder):
     with pytest.raises(MissingFieldError) as caught:
         Corpus(folder / "c.jsonl")

@@ -1,6 +1,7 @@
 """Reading compressed files, and errors for damaged and missing files."""
 
 import gzip
+import os
 
 import pytest
 
@@ -101,3 +102,13 @@ def test_reading_stops_when_a_line_exceeds_the_limit():
     assert next(blocks) == b"never read"
     with pytest.raises(ValueError, match="line at byte 3 is longer than 2 bytes"):
         list(storage.lines_of([b"ab\nabc\n"], 0, "x.jsonl", 2))
+
+
+def test_the_state_of_a_file_tells_whether_it_was_changed(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"abc")
+    state = storage.state_of(str(path))
+    assert state == (3, path.stat().st_mtime_ns)
+    assert storage.state_of(f"file://{path}") == (3, None)
+    os.utime(path, ns=(1, 1))
+    assert storage.state_of(str(path)) == (3, 1)

@@ -224,3 +224,22 @@ def test_the_suggested_pattern_drops_nothing(tmp_path):
     assert messages_of(count_words, path, Splitter(pattern), backend="serial") == []
     tokenizer = byte_tokenizer(pattern=pattern)
     assert messages_of(tokenizer.encode, path.read_text(encoding="utf-8")) == []
+
+
+def test_changes_survive_json():
+    changes = TextChanges(100, 7)
+    changes.add_replaced("a.txt", replaced_in(b"ab\xff\xfe", start=5))
+    changes.add_replaced("b.jsonl", replaced_in(b"\xe2\x82", row="row 3"))
+    content = json.loads(json.dumps(changes.as_json()))
+    assert TextChanges.from_json(content) == changes
+    assert TextChanges.from_json(TextChanges().as_json()) == TextChanges()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [None, [], {}, {"replaced": []}, {"num_bytes": 1, "num_dropped": 0, "replaced": {"a": {}}},
+     {"num_bytes": 1, "num_dropped": 0, "replaced": {"a": {"sample": "", "x": 1}}}],
+)  # fmt: skip
+def test_other_json_is_rejected(content):
+    with pytest.raises(ValueError, match="not a record of changes"):
+        TextChanges.from_json(content)

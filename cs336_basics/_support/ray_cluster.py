@@ -1,0 +1,161 @@
+"""Run tasks on a Ray cluster, a limited number at a time. Ray is imported on first use.
+
+Ray starts a task again if its worker or machine dies. If the head node or all CPUs are gone, Ray
+would wait, or end this process; here, this is an error after LONGEST_SILENCE seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+RETRIES = 3
+"""Number of times that Ray starts a task again if its worker or machine dies."""
+
+LONGEST_SILENCE = 3.0
+"""Seconds without an answer of the head node, or without any CPU, that are tolerated.
+
+Disconnecting from a lost head node takes five seconds more.
+"""
+
+_POLL = 0.5
+
+Item = TypeVar("Item")
+Kept = TypeVar("Kept")
+
+
+@contextlib.contextmanager
+def ray_cluster(address: str | None) -> Iterator[Any]:
+    """Connect to a Ray cluster, and yield the module `ray`. Afterwards, disconnect.
+
+    Args:
+        address: `"auto"` joins the cluster on this machine, `"local"` starts one here, and
+            `"ray://HOST:PORT"` connects as a client. By default, Ray chooses the cluster. If Ray is
+            already initialized, the address is ignored and the connection stays open.
+
+    Raises:
+        ImportError: If Ray is not installed.
+        ConnectionError: If there is no cluster at `address`.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise ImportError(
+            "Ray is not installed; run pip install 'cs336-basics[ray]' on every machine"
+        ) from None
+    started = not ray.is_initialized()
+    if started:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
+    try:
+        yield ray
+    finally:
+        if started:
+            ray.shutdown()
+
+
+def run_tasks(
+    ray: Any,
+    items: Iterable[Item],
+    start: Callable[[Item], tuple[Any, Kept]],
+    num_workers: int | None,
+) -> Iterator[tuple[Kept, Any]]:
+    """Start a task for each item, and yield what was kept and the result as each task ends.
+
+    After an error, running tasks are left to end. Cancelling a task that is about to end would make
+    Ray abort this process (ray-project/ray#54798).
+
+    Args:
+        ray: The module, connected to a cluster.
+        items: Arguments of `start`, read as tasks are started.
+        start: Function that starts a task and returns its ObjectRef, and a value to keep until the
+            task ends.
+        num_workers: Number of tasks to run at a time. Defaults to the number of CPUs in the
+            cluster.
+
+    Raises:
+        Exception: Any exception that a task raises.
+        RuntimeError: If all attempts to run a task failed, or the cluster is gone.
+    """
+    watch = _Watch(ray)
+    most = num_workers or max(1, int(watch.num_cpus))
+    waiting = iter(items)
+    running: dict[Any, Kept] = {}
+    while True:
+        for item in itertools.islice(waiting, most - len(running)):
+            task, kept = start(item)
+            running[task] = kept
+        if not running:
+            return
+        done, _ = ray.wait(list(running), timeout=_POLL)
+        if not done:
+            watch.check()
+        for task in done:
+            yield running.pop(task), result_of(ray, task)
+
+
+def result_of(ray: Any, task: Any) -> Any:
+    """Return the result of a task.
+
+    Raises:
+        Exception: The exception that the task raised.
+        RuntimeError: If all attempts to run the task failed.
+    """
+    try:
+        return ray.get(task)
+    except ray.exceptions.RayTaskError as error:
+        raise error.as_instanceof_cause() from error
+    except ray.exceptions.RayError as error:
+        raise RuntimeError(
+            f"a task failed {RETRIES + 1} times because its workers died or ran out of memory: "
+            f"{error}"
+        ) from error
+
+
+class _Watch:
+    """A check that the head node answers and that the cluster has a CPU.
+
+    A cluster that never had a CPU may be about to start its first machine.
+    """
+
+    def __init__(self, ray: Any) -> None:
+        self._ray = ray
+        self.num_cpus = self._ask()
+        self._had_cpus = self.num_cpus > 0
+        self._last_seen = time.monotonic()
+
+    def check(self) -> None:
+        """Raise RuntimeError if the head node does not answer or all CPUs are gone."""
+        self.num_cpus = self._ask()
+        self._had_cpus |= self.num_cpus > 0
+        now = time.monotonic()
+        if self.num_cpus > 0 or not self._had_cpus:
+            self._last_seen = now
+        elif now - self._last_seen >= LONGEST_SILENCE:
+            raise RuntimeError(
+                "no machine of the Ray cluster has a CPU any more; start machines with "
+                "`ray start --address ...`, then run the command again"
+            )
+
+    def _ask(self) -> float:
+        """Return the number of CPUs in the cluster."""
+        # Without its head node, Ray answers late or not at all, so ask in another thread.
+        answers: list[float] = []
+
+        def ask() -> None:
+            with contextlib.suppress(Exception):  # as good as no answer
+                answers.append(self._ray.cluster_resources().get("CPU", 0))
+
+        thread = threading.Thread(target=ask, daemon=True)
+        thread.start()
+        thread.join(LONGEST_SILENCE)
+        if not answers:
+            raise RuntimeError(
+                f"the head node of the Ray cluster has not answered for {LONGEST_SILENCE:.0f} s; "
+                "start it again, then run the command again"
+            )
+        return answers[0]

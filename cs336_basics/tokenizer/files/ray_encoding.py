@@ -1,0 +1,301 @@
+"""Encode a corpus of many files on a Ray cluster: one token file for each file of the corpus.
+
+Each Ray task encodes one file, from storage that all machines can access to a directory that they
+share. The ids equal those of `encode_file`: `load_token_files` joins the token files, whose names
+have the order of the corpus.
+
+The token files are written to DIRECTORY.unfinished, which is renamed when all are complete. A later
+run keeps the finished ones. The metadata of a token file says what it was made from. If that is not
+the same text with the same options, the run stops instead of mixing two texts.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cs336_basics
+from cs336_basics._support.files import new_directory_name, printable_path, remove, rename_directory
+from cs336_basics._support.messages import short_repr
+from cs336_basics._support.progress import byte_bar, title_of
+from cs336_basics._support.ray_cluster import RETRIES, ray_cluster, run_tasks
+from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
+from cs336_basics.pretokenization.reading.corpus import Corpus, PathsLike
+from cs336_basics.pretokenization.reading.storage import is_url, state_of
+from cs336_basics.pretokenization.reading.text_changes import TextChanges
+from cs336_basics.tokenizer.files.encode_files import NoTokensError, no_tokens, write_token_file
+from cs336_basics.tokenizer.files.encoded_blocks import (
+    DEFAULT_CHUNK_SIZE,
+    EncodingTask,
+    encoded_blocks,
+)
+from cs336_basics.tokenizer.files.token_files import open_token_file
+from cs336_basics.tokenizer.ids import token_dtype
+from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
+
+UNFINISHED = ".unfinished"
+"""Ending of the directory that contains the token files of an unfinished run."""
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What all tasks share: the pickled tokenizer, its `source`, and the settings."""
+
+    tokenizer: bytes
+    source: str | None
+    task: EncodingTask
+
+
+@dataclass(frozen=True)
+class _Shard:
+    """A file of the corpus and its token file.
+
+    Attributes:
+        corpus: Corpus with this file only.
+        source: Name of the file, for the metadata.
+        destination: The token file.
+        made_from: Metadata that says what determines the ids, besides the tokenizer.
+        num_bytes: Stored size of the file.
+    """
+
+    corpus: Corpus
+    source: str
+    destination: Path
+    made_from: dict[str, Any]
+    num_bytes: int
+
+
+def encode_files_ray(
+    tokenizer: Tokenizer,
+    source: Corpus | PathsLike,
+    directory: str | os.PathLike[str],
+    *,
+    num_workers: int | None = None,
+    progress: bool = False,
+    address: str | None = None,
+    document_starts: bool = False,
+    end_of_document: str | None = None,
+) -> dict[str, Any]:
+    """Encode a corpus with Ray tasks to a directory with a token file for each of its files.
+
+    The token files are named `00000.npy`, `00001.npy` and so on, in the order of the corpus. A file
+    without tokens, such as an empty one, has no token file. If the run is interrupted, call the
+    function again with the same arguments: token files that are complete are kept.
+
+    Ray's object store contains the pickled tokenizer once per machine, and the metadata of each
+    token file. Besides the token files, the disk contains a partial token file for each running
+    task and for each task that was killed. The latter are removed at the end.
+
+    Args:
+        tokenizer, source, document_starts, end_of_document: See `encode_file`. The files must have
+            the same paths on all machines, or be URLs.
+        directory: New directory on a file system that all machines share.
+        num_workers: Number of tasks to run at a time, each with one thread. Defaults to the number
+            of CPUs in the cluster.
+        progress: Whether to show a progress bar on a terminal.
+        address: See `ray_cluster`.
+
+    Returns:
+        Information about the token files together: tokenizer_hash, vocab_size, dtype, num_tokens,
+        num_bytes (of the uncompressed text), bytes_per_token, num_files (number of token files),
+        num_kept (how many of them are from an earlier run), and with `document_starts`,
+        num_documents.
+
+    Raises:
+        ImportError: If Ray is not installed.
+        ConnectionError: If there is no cluster at `address`.
+        FileExistsError: If the directory exists and is not empty.
+        FileNotFoundError: If a file does not exist, or a machine wrote its token file to another
+            file system.
+        ValueError: If the source or `end_of_document` is invalid (see `encode_file`); if the
+            directory is a URL; or if an unfinished run encoded other text or had other options.
+        OSError: If a token file cannot be written.
+        RuntimeError: If all attempts to encode a file failed, the head node does not answer, or no
+            CPU is left.
+
+    Warns:
+        UserWarning: See `encode_file`.
+    """
+    check_is_tokenizer(tokenizer)
+    corpus = Corpus.of(source)
+    if is_url(os.fspath(directory)):
+        raise ValueError(
+            f"directory must be on a file system that all machines share, got "
+            f"{short_repr(os.fspath(directory))}; encode to such a directory, then upload it"
+        )
+    target = new_directory_name(directory)
+    if num_workers is not None:
+        resolve_num_workers(num_workers)  # checks the argument
+    task = EncodingTask.of(
+        tokenizer, corpus.errors, DEFAULT_CHUNK_SIZE, document_starts=document_starts,
+        end_of_document=end_of_document,
+    )  # fmt: skip
+    corpus.by_plainness()[1].chunks()  # reports errors in tables before the work starts
+    unfinished = target.with_name(target.name + UNFINISHED)
+    unfinished.mkdir(parents=True, exist_ok=True)
+    shards = _shards(corpus, unfinished, task)
+    _check_names(unfinished, shards)
+    kept = {
+        shard.destination: found
+        for shard in shards
+        if (found := _finished(shard, tokenizer.hash(), unfinished)) is not None
+    }
+    total = _Total()
+    job = _Job(pickle.dumps(tokenizer), tokenizer.source, task)
+    with byte_bar(progress, corpus.num_bytes, f"encoding {title_of(corpus.files)}") as bar:
+        for shard in shards:
+            if shard.destination in kept:
+                found = kept[shard.destination]
+                total.add(found, TextChanges.from_json(found["changes"]))
+                bar.update(shard.num_bytes)
+        left = [shard for shard in shards if shard.destination not in kept]
+        for shard, (metadata, changes) in _encode(job, left, address, num_workers):
+            total.add(metadata, changes)
+            bar.update(shard.num_bytes)
+    if not total.num_tokens:
+        remove(unfinished)
+        raise no_tokens([shard.source for shard in shards], total.changes.num_bytes)
+    for leftover in unfinished.glob(".*.tmp"):  # by tasks that were killed
+        leftover.unlink(missing_ok=True)
+    rename_directory(unfinished, target)
+    total.changes.warn(tokenizer.pattern, "encoded")
+    information = {
+        "tokenizer_hash": tokenizer.hash(),
+        "vocab_size": tokenizer.vocab_size,
+        "dtype": token_dtype(tokenizer.vocab_size).name,
+        "num_tokens": total.num_tokens,
+        "num_bytes": total.changes.num_bytes,
+        "bytes_per_token": total.changes.num_bytes / total.num_tokens,
+        "num_files": total.num_files,
+        "num_kept": len(kept),
+    }
+    return information | ({"num_documents": total.num_documents} if document_starts else {})
+
+
+class _Total:
+    """Sums over token files."""
+
+    def __init__(self) -> None:
+        self.num_files = self.num_tokens = self.num_documents = 0
+        self.changes = TextChanges()
+
+    def add(self, metadata: dict[str, Any] | None, changes: TextChanges) -> None:
+        self.changes.add(changes)
+        if metadata is not None:
+            self.num_files += 1
+            self.num_tokens += metadata["num_tokens"]
+            self.num_documents += metadata.get("num_documents", 0)
+
+
+def _shards(corpus: Corpus, directory: Path, task: EncodingTask) -> list[_Shard]:
+    width = max(5, len(str(len(corpus.files) - 1)))
+    absolute = corpus.absolute()
+    shards = []
+    for index, (file, path) in enumerate(zip(corpus.files, absolute.files, strict=True)):
+        one = absolute.only([path])
+        num_bytes, changed = state_of(path)
+        made_from = {
+            "stored_bytes": num_bytes,
+            "changed_ns": changed,
+            "kind": one.kinds[0],
+            "field": corpus.field,
+            "column": corpus.column,
+            "errors": corpus.errors,
+            "document_starts": task.document_starts,
+            "end_of_document": task.end_of_document,
+        }
+        destination = directory / f"{index:0{width}}.npy"
+        shards.append(_Shard(one, printable_path(file), destination, made_from, num_bytes))
+    return shards
+
+
+def _check_names(directory: Path, shards: list[_Shard]) -> None:
+    """Raise ValueError if the directory contains anything but token files of this corpus."""
+    expected = {shard.destination.name for shard in shards}
+    for name in os.listdir(directory):
+        if name not in expected and not (name.startswith(".") and name.endswith(".tmp")):
+            raise ValueError(
+                f"{directory} contains {short_repr(name)}, which is not a token file of this "
+                "corpus; remove the directory to encode everything again"
+            )
+
+
+def _finished(shard: _Shard, tokenizer_hash: str, directory: Path) -> dict[str, Any] | None:
+    """Return the metadata of a token file from an earlier run, or None to encode the text.
+
+    Raises:
+        ValueError: If the token file is of another text, or was made with other options.
+    """
+    try:
+        found = open_token_file(shard.destination).metadata
+    except (FileNotFoundError, ValueError):  # a damaged file is replaced
+        return None
+    made_from = found.get("made_from")
+    expected = {
+        "tokenizer": (found["tokenizer_hash"], tokenizer_hash),
+        "library_version": (found.get("library_version"), cs336_basics.__version__),
+        "source": (found.get("source"), shard.source),
+    }
+    for name, value in shard.made_from.items():
+        expected[name] = (made_from.get(name) if isinstance(made_from, dict) else None, value)
+    other = [name for name, (before, now) in expected.items() if before != now]
+    if other:
+        raise ValueError(
+            f"{shard.destination}: made with another {', '.join(other)}; encode the same text with "
+            f"the same options, or remove {directory} to encode everything again"
+        )
+    return found
+
+
+def _encode(
+    job: _Job, shards: list[_Shard], address: str | None, num_workers: int | None
+) -> Iterator[tuple[_Shard, tuple[dict[str, Any] | None, TextChanges]]]:
+    """Encode files with Ray tasks, and yield the result of each task as it ends."""
+    if not shards:
+        return
+    with ray_cluster(address) as ray:
+        encode_task = ray.remote(max_retries=RETRIES)(_encode_shard)
+        shared = ray.put(job)
+        # The largest files first, so that no machine is left with one at the end.
+        shards = sorted(shards, key=lambda shard: shard.num_bytes, reverse=True)
+        for shard, (metadata, changes) in run_tasks(
+            ray, shards, lambda shard: (encode_task.remote(shared, shard), shard), num_workers
+        ):
+            if metadata is not None and not shard.destination.exists():
+                raise FileNotFoundError(
+                    f"{shard.destination}: a machine wrote this file, but it is not visible here; "
+                    "choose a directory on a file system that all machines share"
+                )
+            yield shard, (metadata, changes)
+
+
+def _encode_shard(job: _Job, shard: _Shard) -> tuple[dict[str, Any] | None, TextChanges]:
+    """Encode a file, and return the metadata of its token file, or None if it has no tokens."""
+    tokenizer = unpickled_once(job.tokenizer)
+    tokenizer.source = job.source
+    changes = TextChanges()
+    try:
+        metadata = write_token_file(
+            tokenizer,
+            encoded_blocks(tokenizer, shard.corpus, job.task, 1, changes),
+            shard.destination,
+            job.task,
+            source=shard.source,
+            changes=changes,
+            record=lambda: {"made_from": shard.made_from, "changes": changes.as_json()},
+        )
+    except NoTokensError:
+        return None, changes
+    return metadata, changes
+
+
+@functools.lru_cache(maxsize=1)
+def unpickled_once(pickled: bytes) -> Tokenizer:
+    """Return a pickled tokenizer, which each worker process caches."""
+    tokenizer: Tokenizer = pickle.loads(pickled)
+    return tokenizer

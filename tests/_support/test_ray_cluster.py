@@ -1,0 +1,98 @@
+"""A cluster that cannot finish its tasks is an error within seconds.
+
+tests/pretokenization/counting/test_ray_counting.py and tests/tokenizer/files/test_ray_encoding.py
+run tasks on real clusters.
+"""
+
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from cs336_basics._support import ray_cluster
+from cs336_basics._support.ray_cluster import run_tasks
+
+
+class FakeRay:
+    """Ray with tasks that end when they are waited for `waits` times."""
+
+    def __init__(self, cpus, waits=3):
+        self.cpus = iter(cpus)
+        self.waits = waits
+        self.running = []
+        self.most = 0
+
+    def cluster_resources(self):
+        cpus = next(self.cpus)
+        if cpus is None:
+            threading.Event().wait()  # no answer
+        return {"CPU": cpus} if cpus else {}
+
+    def wait(self, tasks, timeout):
+        self.most = max(self.most, len(tasks))
+        self.waits -= 1
+        time.sleep(0.05)
+        return (tasks[:1], tasks[1:]) if self.waits < 0 else ([], tasks)
+
+    def get(self, task):
+        return task * 10
+
+
+@pytest.fixture(autouse=True)
+def short_silence(monkeypatch):
+    monkeypatch.setattr(ray_cluster, "LONGEST_SILENCE", 0.2)
+
+
+def cpus(*first):
+    yield from first
+    while True:
+        yield first[-1]
+
+
+def run(ray, num_workers=None, items=range(5)):
+    return dict(run_tasks(ray, items, lambda item: (item, str(item)), num_workers))
+
+
+def test_every_item_is_yielded_with_its_result():
+    assert run(FakeRay(cpus(2))) == {str(n): n * 10 for n in range(5)}
+    assert run(FakeRay(cpus(2)), items=()) == {}
+
+
+@pytest.mark.parametrize(("num_workers", "expected"), [(None, 3), (2, 2), (9, 5)])
+def test_a_limited_number_of_tasks_runs_at_a_time(num_workers, expected):
+    ray = FakeRay(cpus(3))
+    run(ray, num_workers)
+    assert ray.most == expected
+
+
+def test_a_head_node_that_does_not_answer_is_an_error():
+    with pytest.raises(RuntimeError, match=r"head node .* has not answered"):
+        run(FakeRay(cpus(2, 2, None), waits=1000))
+
+
+def test_a_cluster_that_lost_all_its_cpus_is_an_error():
+    with pytest.raises(RuntimeError, match=r"no machine .* has a CPU any more"):
+        run(FakeRay(cpus(2, 2, 0), waits=1000))
+
+
+def test_a_machine_that_is_replaced_in_time_is_no_error():
+    assert len(run(FakeRay(cpus(2, 2, 0, 2), waits=8))) == 5
+
+
+def test_a_cluster_may_start_without_cpus():
+    assert len(run(FakeRay(cpus(0, 0, 0, 0, 0, 0, 0, 0, 2), waits=12))) == 5
+
+
+def test_the_error_without_ray_includes_the_install_command():
+    code = """
+import sys
+sys.modules["ray"] = None
+from cs336_basics._support.ray_cluster import ray_cluster
+with ray_cluster("local"):
+    pass
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "ImportError: Ray is not installed" in run.stderr
+    assert "pip install 'cs336-basics[ray]'" in run.stderr

@@ -1,0 +1,86 @@
+"""Encode: a stage of Ray Data, called directly and on a local cluster."""
+
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+from cs336_basics.ray import Encode
+from tests.ray_nodes import local_ray
+from tests.tokenizer.examples import END, FRAGMENTS, TRAINING_TEXT, small_tokenizer
+
+pa = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+TEXTS = ["the cat", "", *FRAGMENTS, TRAINING_TEXT, "a" + END + "b"]
+
+
+def test_a_batch_gets_a_column_with_ids():
+    tokenizer = small_tokenizer()
+    encode = Encode(tokenizer)
+    table = pa.table({"text": TEXTS, "id": range(len(TEXTS))})
+    expected = tokenizer.encode_batch(TEXTS)
+    found = encode(table)
+    assert found.column_names == ["text", "id", "input_ids"]
+    assert found["input_ids"].type == pa.list_(pa.uint16())
+    assert found["input_ids"].to_pylist() == expected
+    batch = {"text": TEXTS, "id": list(range(len(TEXTS)))}
+    found = encode(batch)
+    assert [ids.to_pylist() for ids in found.pop("input_ids")] == expected
+    assert found == batch
+
+
+def test_columns_can_be_named():
+    found = Encode(small_tokenizer(), "body", output="ids")({"body": ["a"]})
+    assert found["ids"][0].to_pylist() == small_tokenizer().encode("a")
+
+
+@pytest.mark.parametrize(
+    ("batch", "error", "message"),
+    [
+        ({"body": ["a"]}, ValueError, r"no column 'text', only \['body'\]; pass Encode"),
+        (pa.table({"body": ["a"]}), ValueError, r"no column 'text', only \['body'\]; pass Encode"),
+        (["a"], TypeError, "not list; pass batch_format="),
+        ({"text": ["a", None]}, TypeError, "text 1: text must be a str"),
+        ({"text": ["a\ud800"]}, ValueError, "text 0: .* surrogate"),
+    ],
+)
+def test_wrong_batches_are_rejected(batch, error, message):
+    with pytest.raises(error, match=message):
+        Encode(small_tokenizer())(batch)
+
+
+def test_the_tokenizer_is_checked():
+    with pytest.raises(TypeError, match="tokenizer must be a Tokenizer"):
+        Encode("tokenizers/my")
+
+
+def test_a_pickled_stage_loads_its_tokenizer_once():
+    encode = pickle.loads(pickle.dumps(Encode(small_tokenizer())))
+    for _ in range(3):
+        encode({"text": ["a"]})
+    from cs336_basics.tokenizer.files.ray_encoding import unpickled_once
+
+    assert unpickled_once.cache_info().currsize == 1
+
+
+def test_a_ray_dataset_is_encoded(tmp_path):
+    pytest.importorskip("pandas", reason="Ray Data needs pandas: pip install 'ray[data]'")
+    tokenizer = small_tokenizer()
+    rows = [{"text": text, "id": index} for index, text in enumerate(TEXTS)]
+    with local_ray() as ray:
+        for batch_format in ("numpy", "pyarrow"):
+            dataset = ray.data.from_items(rows, override_num_blocks=3)
+            encoded = dataset.map_batches(Encode(tokenizer), batch_format=batch_format)
+            encoded.write_parquet(str(tmp_path / batch_format))
+            # Other readers find lists.
+            read = parquet.read_table(tmp_path / batch_format).sort_by("id")
+            assert read["input_ids"].type.value_type == pa.uint16()
+            assert read["input_ids"].to_pylist() == tokenizer.encode_batch(TEXTS)
+            assert read["text"].to_pylist() == TEXTS
+
+
+def test_importing_the_module_does_not_import_ray():
+    code = "import cs336_basics.ray, sys; print('ray' in sys.modules, 'pyarrow' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "False False"

@@ -5,7 +5,7 @@
 # make coverage runs the tests and reports the lines and branches that they reach.
 # make portability runs the numerical tests with simulated CPUs and other compilers.
 # make llama-cpp compiles llama.cpp (ten minutes or more) and runs exported models in it.
-# make site builds the site of the documentation in build/docs/site.
+# make site builds the site of the documentation in build/docs/site; it needs npm.
 # make course-tests runs the course's own tests, from CS336_COURSE=DIR or fetched with git.
 # PYTHON selects the interpreter (make PYTHON=python3.12 test), VENV the environment's directory.
 
@@ -57,8 +57,16 @@ stages: $(VENV)/tools
 	-grep -v '^#' benchmarks/peers/peers.txt | xargs -n 1 $(BIN)/python -m pip install --quiet
 	$(BIN)/python -m benchmarks.stages.run $(STAGES)
 
-site: $(VENV)/tools
-	$(BIN)/python -m tools.build_site build/docs
+# Any web server can serve it: python -m http.server --directory build/docs/site
+site: $(VENV)/tools build/pyodide/pyodide.mjs
+	$(BIN)/python -m tools.build_site build/docs build/pyodide
+
+# The playground on the site runs in the browser with Pyodide, which is an npm package.
+PYODIDE = pyodide-314.0.7
+build/pyodide/pyodide.mjs:
+	mkdir -p build/pyodide
+	npm pack --silent --pack-destination build $(subst -,@,$(PYODIDE))
+	tar -xzmf build/$(PYODIDE).tgz --strip-components 1 -C build/pyodide
 
 lint: $(VENV)/tools
 	$(BIN)/ruff check

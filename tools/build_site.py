@@ -1,8 +1,9 @@
-"""Build the site of the documentation: `python -m tools.build_site DIRECTORY`.
+"""Build the site of the documentation: `python -m tools.build_site DIRECTORY PYODIDE`.
 
-DIRECTORY/pages receives the guides in docs/ and at the top of the repository, and a page for each
-source file and folder that a page links to. zensical builds DIRECTORY/site from them. The site
-loads nothing from other servers, and nothing is downloaded to build it.
+DIRECTORY/pages receives the guides in docs/ and at the top of the repository, a page for each
+source file and folder that a page links to, and the playground of `tools/build_playground.py`.
+zensical builds DIRECTORY/site from them. The site loads nothing from other servers, and nothing is
+downloaded to build it.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tools.build_playground import build_playground
+
 ROOT = Path(__file__).parents[1]
 CONFIG = ROOT / "tools" / "site" / "zensical.toml"
+PLAYGROUND = "cs336_basics/playground/page/index.html"
 GUIDES = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 LANGUAGES = {".py": "python", ".pyx": "cython", ".pxd": "cython", ".hpp": "cpp"}
 
@@ -24,14 +28,20 @@ FENCE_OR_LINK = re.compile(r"^( *`{3,}).*?^\1$|(?<=\]\()([^()\s#]+)", re.MULTILI
 SUMMARY = re.compile(r'(?:r?"""|// )(.+?)(?:"""|$)', re.MULTILINE)
 
 
-def build_site(directory: Path) -> Path:
+def build_site(directory: Path, pyodide: Path | None = None) -> Path:
     """Build the site and return its directory.
+
+    Args:
+        directory: Directory for the pages and the site.
+        pyodide: See `build_playground`. If None, the playground on the site does not run.
 
     Raises:
         CalledProcessError: If zensical fails or warns.
     """
     for name in ("pages", "site"):
         shutil.rmtree(directory / name, ignore_errors=True)
+    if pyodide is not None:
+        build_playground(directory / "pages" / "playground", pyodide)
     write_pages(directory / "pages")
     shutil.copy(CONFIG, directory)
     command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict"]
@@ -54,7 +64,7 @@ def write_pages(pages: Path) -> None:
             text, links = page_of(name)
             page.write_text(text, encoding="utf-8")
             waiting += links
-        else:
+        elif not page.exists():
             shutil.copy(source, page)
 
 
@@ -64,6 +74,8 @@ def place(name: str) -> str:
         return name
     if name.startswith("docs/"):
         return name.removeprefix("docs/")
+    if name == PLAYGROUND:
+        return "playground/index.html"
     if (ROOT / name).is_dir():
         return f"source/{name}/index.md"
     return f"source/{name}.md" if Path(name).suffix in LANGUAGES else f"source/{name}"
@@ -122,4 +134,5 @@ def href(name: str, target: str) -> str:
 
 
 if __name__ == "__main__":
-    print(f"built {build_site(Path(sys.argv[1]).absolute()) / 'index.html'}")
+    target, runtime = map(Path, sys.argv[1:])
+    print(f"built {build_site(target.absolute(), runtime) / 'index.html'}")

@@ -237,10 +237,11 @@ class BPE_Trainer:
         and `tie_break`, and call the recorder's methods `lap`, `advance` and `traced`.
         """
         loop: Any = copy.copy(self)  # a copy, because its steps are replaced
-        loop.counts = word_counts.counts.tolist()
+        counts = word_counts.as_dict()
+        loop.counts = list(counts.values())
         apply_options(loop)
         recorder.measure(loop)
-        words = [self.start.split(word) for word in word_counts.words()]
+        words = [self.start.split(word) for word in counts]
         recorder.lap("setting up words")
         merges: list[Pair] = loop.learn(words, num_merges)
         return merges

@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cs336_basics.bpe import DEFAULT_TRAINER, get_trainer
 from cs336_basics.data.datasets import sample_documents
 from cs336_basics.playground.learning import MOST_WATCHED, STAGES, race, watch
 from cs336_basics.playground.runs import Runs
-from cs336_basics.playground.server import Answers
 from cs336_basics.playground.texts import MOST_TEXT, MOST_WORD, Texts, load_tokenizer
 from cs336_basics.tokenizer import Tokenizer
+
+EXPECTED = (ValueError, TypeError, OSError, ImportError, OverflowError, RecursionError)
+"""Exceptions whose messages are shown on the page."""
+
+Asked = Mapping[str, Any]
+"""Object in the body of a request."""
+
+
+class Answers(NamedTuple):
+    """Functions that answer the requests of the page.
+
+    Attributes:
+        whole: Mapping of name -> function from the object in a request to an object, as JSON.
+        streamed: Mapping of name -> function from the object in a request to a generator of such
+            objects. The generator is closed when the page closes, so each step must be short.
+    """
+
+    whole: Mapping[str, Callable[[Asked], Any]]
+    streamed: Mapping[str, Callable[[Asked], Generator[Any, None, None]]]
 
 
 def make_answers(tokenizers: Sequence[str] = (), runs: Sequence[str] = ()) -> Answers:

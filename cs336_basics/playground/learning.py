@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
+import queue
 import threading
-from collections.abc import Generator, Mapping
+import time
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -29,7 +32,7 @@ MOST_WORDS = 60
 MOST_PAIRS = 20
 """Maximum number of pairs that the page shows."""
 
-_POLL = 0.05  # seconds between two points of a race
+_PAUSE = 0.05  # minimum seconds between two rows of a race
 _POINTS = 40  # maximum number of points at a time
 
 STAGES = [name for name, trainer in TRAINERS.items() if is_built(trainer)]
@@ -121,69 +124,92 @@ class RaceRequest(Checked):
 
 
 def race(asked: Mapping[str, Any]) -> Generator[dict[str, Any], None, None]:
-    """Yield points of each trainer while it learns, one trainer after the other.
+    """Yield the rows of `run_race`, which runs in its own thread until the generator is closed."""
+    rows: queue.SimpleQueue[dict[str, Any] | Exception | None] = queue.SimpleQueue()
+    closed = threading.Event()
+
+    def emit(row: dict[str, Any]) -> None:
+        if closed.is_set():
+            raise _Stopped
+        rows.put(row)
+
+    def run() -> None:
+        try:
+            run_race(asked, emit)
+        except _Stopped:
+            pass
+        except Exception as error:
+            rows.put(error)
+        rows.put(None)
+
+    threading.Thread(target=run).start()
+    try:
+        while (row := rows.get()) is not None:
+            if isinstance(row, Exception):
+                raise row
+            yield row
+    finally:
+        closed.set()
+
+
+def run_race(asked: Mapping[str, Any], emit: Callable[[dict[str, Any]], object]) -> None:
+    """Call `emit` with points of each trainer while it learns, one trainer after the other.
 
     The trainers take turns, so that they do not slow each other down. Each point gives the number
-    of merges so far, and the total seconds and work that they took. The last point of a trainer
-    also says whether it learned the same merges as the first trainer.
+    of merges so far, and the total seconds and work that they took. The last row of a trainer also
+    says whether it learned the same merges as the first trainer. An exception from `emit` ends the
+    race.
     """
     request = build(RaceRequest, asked)
     check_length(request.text, MOST_TEXT)
     counts = _counted(request.text or _sample())
     first: list[MergeTrace] = []
     for stage in STAGES:
-        runner = _Runner(stage, counts, request)
-        try:
-            while not runner.ended.wait(_POLL):
-                yield runner.row(is_last=False)
-            row = runner.row(is_last=True)
-        finally:
-            runner.stopped.set()
+        runner = _Runner(stage, request.seconds, emit)
+        trainer = get_trainer(stage)(trace=runner.trace, num_workers=1)
+        with contextlib.suppress(_OutOfTime):
+            trainer.train_from_counts(counts, 256 + request.merges)
+        row = runner.row(is_last=True)
         first = first or runner.traces
         row["same"] = all(a[1:3] == b[1:3] for a, b in zip(first, runner.traces, strict=False))
-        yield row
+        emit(row)
 
 
 class _Stopped(Exception):  # noqa: N818 -- not an error
+    """Raised to end a race that is no longer shown."""
+
+
+class _OutOfTime(Exception):  # noqa: N818 -- not an error
     """Raised by the trace callback to end a training run."""
 
 
 class _Runner:
-    """A training run in its own thread, which ends when it is stopped or its time is up."""
+    """Collects the trace of a training run, emits rows, and ends the run when its time is up."""
 
-    def __init__(self, stage: str, counts: Mapping[bytes, int], request: RaceRequest) -> None:
+    def __init__(
+        self, stage: str, seconds: float, emit: Callable[[dict[str, Any]], object]
+    ) -> None:
         self.stage = stage
         self.traces: list[MergeTrace] = []
-        self.stopped = threading.Event()
-        self.ended = threading.Event()
-        self._error: Exception | None = None
+        self._limit = seconds
+        self._emit = emit
+        self._emitted = time.perf_counter()
         self._seconds = 0.0
-        self._limit = request.seconds
         self._num_read = 0
         self._totals = {"seconds": 0.0, "positions": 0, "pairs_searched": 0, "heap_entries": 0}
-        trainer = get_trainer(stage)(trace=self._trace, num_workers=1)
-        threading.Thread(target=self._run, args=[trainer, counts, request.merges]).start()
 
-    def _run(self, trainer: Any, counts: Mapping[bytes, int], num_merges: int) -> None:
-        try:
-            trainer.train_from_counts(counts, 256 + num_merges)
-        except _Stopped:
-            pass
-        except Exception as error:
-            self._error = error
-        finally:
-            self.ended.set()
-
-    def _trace(self, trace: MergeTrace) -> None:
+    def trace(self, trace: MergeTrace) -> None:
+        """Add a merge."""
         self.traces.append(trace)
         self._seconds += trace.seconds
-        if self.stopped.is_set() or self._seconds > self._limit:
-            raise _Stopped
+        if self._seconds > self._limit:
+            raise _OutOfTime
+        if time.perf_counter() - self._emitted > _PAUSE:
+            self._emit(self.row(is_last=False))
+            self._emitted = time.perf_counter()
 
     def row(self, is_last: bool) -> dict[str, Any]:
         """Return the points since the last row."""
-        if self._error is not None:
-            raise self._error
         new = self.traces[self._num_read :]
         every = -(-len(new) // _POINTS) or 1
         points = []

@@ -13,9 +13,9 @@ import socket
 import sys
 import threading
 import webbrowser
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
@@ -26,6 +26,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cs336_basics._support.messages import short_reason
+from cs336_basics.playground.answers import EXPECTED, Answers, Asked
 
 ADDRESS = "127.0.0.1"
 MOST_BYTES = 1 << 20
@@ -43,23 +44,6 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-_EXPECTED = (ValueError, TypeError, OSError, ImportError, OverflowError, RecursionError)
-
-Asked = Mapping[str, Any]
-"""Object in the body of a request."""
-
-
-class Answers(NamedTuple):
-    """Functions that answer the requests of the page.
-
-    Attributes:
-        whole: Mapping of name -> function from the object in a request to an object, as JSON.
-        streamed: Mapping of name -> function from the object in a request to a generator of such
-            objects. The generator is closed when the page closes, so each step must be short.
-    """
-
-    whole: Mapping[str, Callable[[Asked], Any]]
-    streamed: Mapping[str, Callable[[Asked], Generator[Any, None, None]]]
 
 
 class RefusedError(Exception):
@@ -187,7 +171,7 @@ def _whole(work: Callable[[Asked], Any], limiter: CapacityLimiter) -> Endpoint:
             result = await to_thread.run_sync(lambda: _json(work(asked)), limiter=limiter)
         except RefusedError as error:
             return _error(error.status, str(error))
-        except _EXPECTED as error:
+        except EXPECTED as error:
             return _error(400, short_reason(error))
         return Response(result, media_type="application/json")
 
@@ -202,7 +186,7 @@ def _streamed(
             rows = await to_thread.run_sync(work, await _body(request))
         except RefusedError as error:
             return _error(error.status, str(error))
-        except _EXPECTED as error:
+        except EXPECTED as error:
             return _error(400, short_reason(error))
         return StreamingResponse(_lines(rows, streams), media_type="application/x-ndjson")
 
@@ -227,7 +211,7 @@ async def _lines(
     try:
         while (row := await to_thread.run_sync(step)) is not end:
             yield _json(row) + b"\n"
-    except _EXPECTED as error:
+    except EXPECTED as error:
         yield _json({"error": short_reason(error)}) + b"\n"
     finally:
         with in_step:

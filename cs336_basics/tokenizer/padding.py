@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import Any, NamedTuple, SupportsIndex
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 from cs336_basics._support.arguments import checked_integer
+from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.messages import short_repr
 from cs336_basics.tokenizer.encoders.encoder import offsets_of
 from cs336_basics.tokenizer.ids import (
@@ -20,9 +18,14 @@ from cs336_basics.tokenizer.ids import (
 )
 from cs336_basics.tokenizer.text_input import check_is_iterable
 
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np = LazyModule("numpy")
+
 SIDES = ("right", "left")
 
-_DTYPES = (np.dtype(np.int64), np.dtype(np.int32))
 
 MAX_ELEMENTS = 1 << 30
 """Maximum number of ids in an array returned by `pad`. Without this limit, a single long sequence
@@ -83,7 +86,7 @@ def pad(
     max_length: int | None = None,
     truncate_side: str = "right",
     multiple_of: int = 1,
-    dtype: npt.DTypeLike = np.int64,
+    dtype: npt.DTypeLike = "int64",
 ) -> PaddedBatch:
     """Return sequences of ids as one array, with a mask that separates ids from padding.
 
@@ -213,7 +216,7 @@ def _checked_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
         found = np.dtype(dtype)
     except TypeError:
         found = None
-    if found not in _DTYPES:
+    if found is None or found not in (np.dtype(np.int64), np.dtype(np.int32)):
         raise ValueError(f"dtype must be int64 or int32, got {short_repr(dtype)}")
     return found
 

@@ -12,14 +12,12 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, SupportsIndex
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import cs336_basics
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
 from cs336_basics._support.files import printable_path, write_json
+from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.pretokenization.reading.corpus import ENCODING_ERRORS, check_errors
@@ -47,6 +45,12 @@ from cs336_basics.tokenizer.vocabulary import (
     TokenizerParts,
     Vocabulary,
 )
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np = LazyModule("numpy")
 
 TRAINING_FILE = "training.json"
 
@@ -753,7 +757,7 @@ class Tokenizer:
         max_length: int | None = None,
         truncate_side: str = "right",
         multiple_of: int = 1,
-        dtype: npt.DTypeLike = np.int64,
+        dtype: npt.DTypeLike = "int64",
     ) -> PaddedBatch:
         """Return sequences of ids as one array of shape (batch, longest), with its mask.
 

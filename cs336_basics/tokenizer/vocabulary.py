@@ -5,12 +5,16 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
+from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.messages import short_repr
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np = LazyModule("numpy")
 
 try:
     from cs336_basics.tokenizer._vocabulary import index_merges
@@ -18,7 +22,7 @@ except ImportError:  # the extension is not built
     index_merges = None  # type: ignore[assignment]
 
 Pair = tuple[bytes, bytes]
-MergeIds = npt.NDArray[np.uint32]
+MergeIds: TypeAlias = "npt.NDArray[np.uint32]"
 
 ABSENT = -1
 """Placeholder for the id of a byte without a token."""
@@ -77,7 +81,7 @@ class Vocabulary:
         self.ignore_merges = ignore_merges
         self.merges = list(merges)
         token_ids = _index_tokens(self.tokens)
-        self.merge_ids = _index_merges(self.merges, token_ids)
+        self._indexed_merges = _index_merges(self.merges, token_ids)
         if set(map(type, self.merges)) - {tuple}:  # lists cannot be dict keys
             self.merges = [(left, right) for left, right in self.merges]
         self.special_ids: dict[str, int] = {}
@@ -123,14 +127,22 @@ class Vocabulary:
     @functools.cached_property
     def pair_ranks(self) -> dict[tuple[int, int], int]:
         """Mapping of (left id, right id) -> rank, in the order of the ranks."""
-        pairs = self.merge_ids[:, :2].T.tolist()
-        return {pair: rank for rank, pair in enumerate(zip(*pairs, strict=True))}
+        return {(left, right): rank for rank, (left, right, _) in enumerate(self._merge_rows())}
 
     @functools.cached_property
     def merged_ids(self) -> list[int]:
         """Id of the token that each merge makes, by rank."""
-        merged_ids: list[int] = self.merge_ids[:, 2].tolist()
-        return merged_ids
+        return [joined for _, _, joined in self._merge_rows()]
+
+    @functools.cached_property
+    def merge_ids(self) -> MergeIds:
+        """Ids of the left, right and joined tokens of each merge, shape (num_merges, 3)."""
+        return np.asarray(self._indexed_merges, np.uint32).reshape(-1, 3)
+
+    def _merge_rows(self) -> list[tuple[int, int, int]]:
+        """Return `merge_ids` as a list. Without the extensions, this does not need NumPy."""
+        indexed = self._indexed_merges
+        return indexed if isinstance(indexed, list) else indexed.tolist()
 
     @functools.cached_property
     def whole_words(self) -> dict[bytes, int]:
@@ -235,7 +247,9 @@ def _index_tokens(tokens: dict[int, bytes]) -> dict[bytes, int]:
     return token_ids
 
 
-def _index_merges(merges: list[Pair], token_ids: dict[bytes, int]) -> MergeIds:
+def _index_merges(
+    merges: list[Pair], token_ids: dict[bytes, int]
+) -> MergeIds | list[tuple[int, int, int]]:
     """Check every merge and return the ids of its left, right and joined tokens."""
     if index_merges is not None:
         ids = index_merges(merges, token_ids)  # None if a merge is invalid
@@ -249,8 +263,10 @@ def _has_repeated_pairs(ids: MergeIds) -> bool:
     return bool(np.any(pairs[1:] == pairs[:-1]))
 
 
-def _index_merges_in_python(merges: list[Pair], token_ids: dict[bytes, int]) -> MergeIds:
-    rows: list[tuple[int | None, ...]] = []
+def _index_merges_in_python(
+    merges: list[Pair], token_ids: dict[bytes, int]
+) -> list[tuple[int, int, int]]:
+    rows: list[tuple[int, int, int]] = []
     ranks: dict[tuple[int | None, ...], int] = {}
     for rank, merge in enumerate(merges):
         if (
@@ -263,7 +279,7 @@ def _index_merges_in_python(merges: list[Pair], token_ids: dict[bytes, int]) -> 
         left, right = merge
         joined = left + right
         row = token_ids.get(left), token_ids.get(right), token_ids.get(joined)
-        if None in row:
+        if row[0] is None or row[1] is None or row[2] is None:
             missing = next(token for token in (left, right, joined) if token not in token_ids)
             raise ValueError(
                 f"merge {rank} joins {short_repr(left)} and {short_repr(right)}, but the "
@@ -274,5 +290,5 @@ def _index_merges_in_python(merges: list[Pair], token_ids: dict[bytes, int]) -> 
                 f"merge {rank} of {short_repr(left)} and {short_repr(right)} repeats merge "
                 f"{first}; remove one"
             )
-        rows.append(row)
-    return np.array(rows, np.uint32).reshape(-1, 3)
+        rows.append((row[0], row[1], row[2]))
+    return rows

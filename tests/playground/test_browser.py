@@ -4,7 +4,6 @@ import functools
 import io
 import itertools
 import os
-import shutil
 import time
 import urllib.parse
 from pathlib import Path
@@ -24,15 +23,12 @@ from cs336_basics.playground.answers import make_answers  # noqa: E402
 from cs336_basics.playground.learning import STAGES  # noqa: E402
 from cs336_basics.tokenizer import Tokenizer, merge_steps, visible  # noqa: E402
 from cs336_basics.training.load_run import load_run  # noqa: E402
+from tests.browser import NEEDS_CHROMIUM, chromium, wait  # noqa: E402
 from tests.playground.test_server import running  # noqa: E402
 from tests.tokenizer.examples import small_tokenizer  # noqa: E402
 
-CHROMIUM = shutil.which("chromium")
-DRIVER = shutil.which("chromedriver")
 pytestmark = [
-    pytest.mark.skipif(
-        not (CHROMIUM and DRIVER), reason="needs the programs chromium and chromedriver"
-    ),
+    NEEDS_CHROMIUM,
     pytest.mark.filterwarnings("ignore:no pair was left:UserWarning"),
 ]
 SCREENSHOTS = os.environ.get("CS336_SCREENSHOTS")
@@ -55,19 +51,8 @@ def address(tmp_path_factory, run_path):
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    profile = tmp_path_factory.mktemp("profile")
-    for word in (
-        "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
-        f"--user-data-dir={profile}", "--window-size=1200,900",
-    ):  # fmt: skip
-        options.add_argument(word)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    driver.set_script_timeout(20)
-    yield driver
-    driver.quit()
+    with chromium(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
 
 
 def open_view(browser, address, view, **values):
@@ -84,15 +69,6 @@ def page(browser, address):
     yield functools.partial(open_view, browser, address)
     complaints = [row["message"] for row in browser.get_log("browser") if row["level"] == "SEVERE"]
     assert complaints == []
-
-
-def wait(condition, seconds=20):
-    """Wait until a condition is true, and return its value."""
-    end = time.time() + seconds
-    while not (value := condition()):
-        assert time.time() < end, f"the page did not reach the expected state in {seconds} s"
-        time.sleep(0.05)
-    return value
 
 
 def run(browser, script):

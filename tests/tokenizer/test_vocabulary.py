@@ -77,8 +77,8 @@ def test_compiled_and_python_merge_ids_are_equal(merges):
     found = vocabulary.index_merges(merges, TOKEN_IDS)
     expected = result_or_error(vocabulary._index_merges_in_python, merges, TOKEN_IDS)
     if found is not None and not vocabulary._has_repeated_pairs(found):
-        assert found.dtype == expected.dtype
-        np.testing.assert_array_equal(found, expected)
+        assert found.dtype == np.uint32
+        assert list(map(tuple, found.tolist())) == expected
     else:
         of_a_subclass = any(type(token) is np.bytes_ for merge in merges for token in merge)
         assert of_a_subclass or expected in (TypeError, ValueError)

@@ -1,4 +1,4 @@
-// What all views share: requests, tokens as elements, step controls, and the deep link.
+// What all views share: tokens as elements, step controls, and the deep link.
 
 export const $ = (selector, root = document) => root.querySelector(selector);
 
@@ -18,25 +18,7 @@ export function showError(message) {
   $("#error").hidden = !message;
 }
 
-async function post(name, body, signal) {
-  let response;
-  try {
-    response = await fetch(`api/${name}`, {
-      method: "POST", signal, body: JSON.stringify(body),
-      headers: { "Content-Type": "application/json" },
-    });
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Error("the playground no longer runs; start it again and open its new link");
-  }
-  if (!response.ok) {
-    const answer = await response.json().catch(() => ({}));
-    throw new Error(answer.error || `the request failed with status ${response.status}`);
-  }
-  return response;
-}
-
-/** Return a function that asks the server and drops its earlier request. Undefined if dropped. */
+/** Return a function that asks and drops its earlier request. Undefined if dropped. */
 export function asker() {
   let running = null;
   return async (work) => {
@@ -52,32 +34,6 @@ export function asker() {
       return undefined;
     }
   };
-}
-
-export async function ask(name, body, signal) {
-  return (await post(name, body, signal)).json();
-}
-
-/** Yield the objects of a streamed answer as they arrive. */
-export async function* stream(name, body, signal) {
-  const reader = (await post(name, body, signal)).body.getReader();
-  const decoder = new TextDecoder();
-  let rest = "";
-  try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      const lines = (rest + decoder.decode(value, { stream: true })).split("\n");
-      rest = lines.pop();
-      for (const line of lines) {
-        const row = JSON.parse(line);
-        if (row.error) throw new Error(row.error);
-        yield row;
-      }
-    }
-  } finally {
-    reader.cancel().catch(() => {});
-  }
 }
 
 /** Return the parts of a token as elements. A line feed also breaks the line if asked. */

@@ -1,7 +1,7 @@
 // The views of a training step by step and of the race of all stages.
 
-import { $, Steps, ask, asker, make, number, partElements, plain, showError, stream }
-  from "./common.js";
+import { ask, stream } from "./backend.js";
+import { $, Steps, asker, make, number, partElements, plain, showError } from "./common.js";
 import { drawChart, swatch } from "./chart.js";
 
 let server;

@@ -1,6 +1,7 @@
 // Starts the page: the tabs and the views.
 
-import { $, ask, currentView, make, restoreLink, saveLink, showError } from "./common.js";
+import { ask } from "./backend.js";
+import { $, currentView, make, restoreLink, saveLink, showError } from "./common.js";
 import * as learning from "./learning.js";
 import * as runs from "./runs.js";
 import * as text from "./text.js";
@@ -59,6 +60,7 @@ function fillSelects(server) {
 
 async function start() {
   const server = await ask("start", {});
+  $("main").hidden = false;
   for (const section of document.querySelectorAll("main > section")) {
     if (section.dataset.needs && !server[section.dataset.needs].length) section.remove();
   }

@@ -1,7 +1,8 @@
 // The views of a run's learning curves and samples, and of its model.
 
+import { ask, stream } from "./backend.js";
 import {
-  $, ask, asker, make, number, numBytes, partElements, plain, saveLink, showError, stream,
+  $, asker, make, number, numBytes, partElements, plain, saveLink, showError,
 } from "./common.js";
 import { drawChart, swatch } from "./chart.js";
 

@@ -1,7 +1,8 @@
 // The views of a text's tokens and of a word's merges.
 
+import { ask } from "./backend.js";
 import {
-  $, Steps, ask, asker, make, number, numBytes, partElements, plain, tokenElement,
+  $, Steps, asker, make, number, numBytes, partElements, plain, tokenElement,
 } from "./common.js";
 
 let server;

@@ -8,9 +8,12 @@ several machines without reading the text again.
 from __future__ import annotations
 
 import itertools
+import operator
 import os
+from array import array
 from collections import Counter
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Union
 
 from cs336_basics._support.lazy import LazyModule
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 else:  # not needed by counting and native training
     np = LazyModule("numpy")
 
-Buffer = Union["npt.NDArray[Any]", bytes, memoryview]
+Buffer = Union["npt.NDArray[Any]", "array[int]", bytes, memoryview]
 """One-dimensional buffer of uint8 or int64."""
 
 _INT64_MAX = 2**63 - 1
@@ -142,25 +145,26 @@ class WordCounts(Mapping[bytes, int]):
             return counts
         words: list[bytes] = []
         numbers: list[int] = []
+        count: Any
         for word, count in counts.items():
             if not isinstance(word, bytes):
                 raise TypeError(f"words must be bytes, got {short_repr(word)}")
-            if isinstance(count, bool) or not isinstance(count, (int, np.integer)):
+            if isinstance(count, bool) or not isinstance(count, Integral):
                 raise TypeError(
                     f"count of word {short_repr(word)} must be an int, got {short_repr(count)}"
                 )
-            if not 0 <= count <= _INT64_MAX:
-                raise (ValueError if count < 0 else OverflowError)(
+            number = int(count)
+            if not 0 <= number <= _INT64_MAX:
+                raise (ValueError if number < 0 else OverflowError)(
                     f"count of word {short_repr(word)} must be from 0 to 2^63 - 1, got "
                     f"{short_repr(count)}"
                 )
-            if count:
+            if number:
                 words.append(word)
-                numbers.append(int(count))
-        offsets = np.zeros(len(words) + 1, np.int64)
-        np.cumsum([len(word) for word in words], out=offsets[1:])
-        data = np.frombuffer(b"".join(words), np.uint8)
-        return cls(data, offsets, np.array(numbers, np.int64), pattern, special_tokens)
+                numbers.append(number)
+        offsets = array("q", itertools.accumulate(map(len, words), initial=0))
+        buffers = b"".join(words), offsets, array("q", numbers)
+        return cls.of_buffers(buffers, pattern, special_tokens)
 
     @classmethod
     def combined(cls, addends: Iterable[WordCounts]) -> WordCounts:
@@ -258,22 +262,19 @@ class WordCounts(Mapping[bytes, int]):
     @property
     def num_bytes(self) -> int:
         """Total number of bytes in all occurrences of all words. It may exceed 64 bits."""
-        lengths = np.diff(self.offsets)
-        # np.dot would start the linear algebra library's threads.
-        if float((lengths * self.counts.astype(float)).sum()) < 2**62:
-            return int((lengths * self.counts).sum())
-        # Python's integers do not overflow, but are slow.
-        return sum(map(int.__mul__, lengths.tolist(), self.counts.tolist()))
+        ends, counts = _integers(self.buffers[1]), _integers(self.buffers[2])
+        lengths = map(operator.sub, itertools.islice(ends, 1, None), ends)
+        return sum(map(operator.mul, lengths, counts))
 
     def words(self) -> list[bytes]:
         """Return all words in the order of the arrays."""
-        blob, ends = self.data.tobytes(), self.offsets.tolist()
+        blob, ends = bytes(self.buffers[0]), _integers(self.buffers[1])
         return [blob[start:end] for start, end in itertools.pairwise(ends)]
 
     def as_dict(self) -> dict[bytes, int]:
         """Return the counts as a dict. The dict is cached; do not change it."""
         if self._dict is None:
-            self._dict = dict(zip(self.words(), self.counts.tolist(), strict=True))
+            self._dict = dict(zip(self.words(), _integers(self.buffers[2]), strict=True))
         return self._dict
 
     def __getitem__(self, word: bytes) -> int:
@@ -357,6 +358,13 @@ class WordCounts(Mapping[bytes, int]):
                 f"{short_repr(sorted(self.special_tokens))}, not {short_repr(sorted(tokens))}; "
                 "pass the same special tokens, or count the words again"
             )
+
+
+def _integers(buffer: Any) -> array[int]:
+    """Return a buffer of int64 as a sequence of Python's integers, without NumPy."""
+    integers = array("q")
+    integers.frombytes(memoryview(buffer).tobytes())
+    return integers
 
 
 def _view(buffer: Buffer, dtype: type) -> npt.NDArray[Any]:

@@ -163,15 +163,25 @@ def pattern_name(pattern: str) -> str | None:
 def compile_pattern(expression: str) -> regex.Pattern[str]:
     """Compile a regular expression and cache the result.
 
+    If the `regex` module is not installed, a named pattern is compiled for `re`.
+
     Raises:
         ValueError: If compiling takes too much time or memory (see `check_limits`).
         regex.error: If `expression` is not a valid regular expression.
     """
     check_limits(expression)
     try:
+        compiled = regex.compile
+    except ModuleNotFoundError:
+        if expression not in PATTERNS.values():
+            raise
+        from cs336_basics.pretokenization.patterns.re_patterns import re_pattern
+
+        return re_pattern(expression)
+    try:
         # Work around a bug in `regex`: if an alternative is `(?i:...)`, the search for the first
         # character of a match misses some characters. For example, `(?i:ab)|[^k1]` does not find K.
         # An alternative that never matches disables this search and costs nothing.
-        return regex.compile("(?!)|" + expression)
+        return compiled("(?!)|" + expression)
     except (RecursionError, OverflowError, MemoryError) as error:
         raise ValueError(f"it is too complex: {short_reason(error)}") from None

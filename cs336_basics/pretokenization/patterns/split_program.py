@@ -19,10 +19,9 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
+from cs336_basics._support.lazy import LazyModule
 from cs336_basics.pretokenization.patterns.char_sets import NUM_CODE_POINTS, CharSet, named_set
 from cs336_basics.pretokenization.patterns.named_patterns import (
     GPT2,
@@ -39,6 +38,12 @@ from cs336_basics.pretokenization.patterns.pattern_syntax import (
     UnsupportedPatternError,
     parse,
 )
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np = LazyModule("numpy")
 
 BLOCK_SIZE = 64
 """Number of code points per block. Within a block, the UTF-8 differs only in the last byte."""

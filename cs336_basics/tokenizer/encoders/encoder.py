@@ -18,9 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, SupportsIndex
 
-import numpy as np
-import numpy.typing as npt
-
+from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.warnings import warn
 from cs336_basics.pretokenization import pretokenize, split_special_tokens
@@ -31,6 +29,12 @@ from cs336_basics.pretokenization.reading.text_changes import dropped_message
 from cs336_basics.pretokenization.splitter import search_words
 from cs336_basics.tokenizer.ids import TokenArray, plain_ids, token_dtype
 from cs336_basics.tokenizer.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np = LazyModule("numpy")
 
 if TYPE_CHECKING:
     from cs336_basics.tokenizer.encoders._encoder import FileEncoding

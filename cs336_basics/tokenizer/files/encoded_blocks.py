@@ -15,11 +15,9 @@ import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
+from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.pretokenization.counting.count_texts import replaced_surrogates, to_utf8
 from cs336_basics.pretokenization.counting.parallel import map_ordered
@@ -34,6 +32,12 @@ from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, absent_byte_error
 from cs336_basics.tokenizer.files.token_writer import EncodedBlock
 from cs336_basics.tokenizer.ids import TokenArray
 from cs336_basics.tokenizer.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np = LazyModule("numpy")
 
 DEFAULT_CHUNK_SIZE = 1 << 19
 """Bytes of text to encode at a time, enough to hide the cost of passing them to a worker."""

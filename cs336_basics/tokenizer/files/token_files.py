@@ -19,19 +19,24 @@ import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from cs336_basics._support.arguments import checked_integer
+from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.reading import open_regular, parse_json, read_array_header
 from cs336_basics.tokenizer.ids import TokenArray
 
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np = LazyModule("numpy")
+
 FOOTER = struct.Struct("<QQ16s")
 MAGIC = b"cs336 token file"
-STARTS_DTYPE = np.dtype("<i8")
+STARTS_DTYPE = "<i8"
+STARTS_BYTES = 8
 
 _STARTS_AT_A_TIME = 1 << 20
 
@@ -155,7 +160,7 @@ def load_document_starts(path: str | os.PathLike[str]) -> npt.NDArray[np.int64]:
 
 def starts_offset(array_end: int) -> int:
     """Return the offset of the document starts: `array_end` rounded up to a multiple of 8 bytes."""
-    return -(-array_end // STARTS_DTYPE.itemsize) * STARTS_DTYPE.itemsize
+    return -(-array_end // STARTS_BYTES) * STARTS_BYTES
 
 
 def _map(file: BinaryIO, path: Path) -> TokenFile:
@@ -172,9 +177,9 @@ def _map(file: BinaryIO, path: Path) -> TokenFile:
     dtype, length = read_array_header(file, path, array_end, ("uint16", "uint32"))
     array_offset, offset = file.tell(), starts_offset(array_end)
     starts_size = size - FOOTER.size - metadata_size - offset
-    if starts_size < 0 or starts_size % STARTS_DTYPE.itemsize:
+    if starts_size < 0 or starts_size % STARTS_BYTES:
         raise _damaged(path, f"unexpected size of {size:,} bytes")
-    num_starts = starts_size // STARTS_DTYPE.itemsize
+    num_starts = starts_size // STARTS_BYTES
     file.seek(offset + starts_size)
     metadata = _parse_metadata(file.read(metadata_size), path)
     if metadata.get("num_documents", 0) != num_starts:

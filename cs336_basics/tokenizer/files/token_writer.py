@@ -10,17 +10,27 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import cs336_basics
 from cs336_basics._support.files import atomic_writer
+from cs336_basics._support.lazy import LazyModule
 from cs336_basics.pretokenization.reading.text_changes import TextChanges
-from cs336_basics.tokenizer.files.token_files import FOOTER, MAGIC, STARTS_DTYPE, starts_offset
+from cs336_basics.tokenizer.files.token_files import (
+    FOOTER,
+    MAGIC,
+    STARTS_BYTES,
+    STARTS_DTYPE,
+    starts_offset,
+)
 from cs336_basics.tokenizer.ids import TokenArray, token_dtype
 from cs336_basics.tokenizer.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np = LazyModule("numpy")
 
 WRITE_BACK_SIZE = 2 << 20
 """Number of bytes to write before asking the system to start flushing them to disk."""
@@ -28,7 +38,7 @@ WRITE_BACK_SIZE = 2 << 20
 _STARTS_IN_MEMORY = 1 << 20
 """Maximum number of bytes of document starts in memory. More are kept in a temporary file."""
 
-Positions = npt.NDArray[np.int64]
+Positions: TypeAlias = "npt.NDArray[np.int64]"
 
 
 @dataclass(frozen=True)
@@ -140,7 +150,7 @@ class TokenWriter:
         array_end = self._file.tell()
         self._file.write(bytes(starts_offset(array_end) - array_end))
         if self._starts is not None:
-            metadata["num_documents"] = self._starts.tell() // STARTS_DTYPE.itemsize
+            metadata["num_documents"] = self._starts.tell() // STARTS_BYTES
             self._starts.seek(0)
             shutil.copyfileobj(self._starts, self._file)
         content = json.dumps(metadata, ensure_ascii=False).encode()

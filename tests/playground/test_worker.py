@@ -1,0 +1,77 @@
+"""Answers without a server, compared with the functions that give them."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from cs336_basics.playground.answers import make_answers
+from cs336_basics.playground.learning import STAGES, watch
+from cs336_basics.playground.worker import answer
+
+pytestmark = pytest.mark.filterwarnings("ignore:no pair was left:UserWarning")
+
+
+@pytest.fixture(scope="module")
+def answers():
+    return make_answers()
+
+
+def ask(answers, name, body, rows=None):
+    return json.loads(answer(answers, name, json.dumps(body), lambda row: rows.append(row)))
+
+
+def test_answers_are_those_of_the_functions(answers):
+    assert ask(answers, "start", {})["stages"] == STAGES
+    asked = {"text": "low lower"}
+    assert ask(answers, "tokens", asked) == answers.whole["tokens"](asked)
+    assert ask(answers, "watch", asked) == json.loads(json.dumps(watch(asked)))
+
+
+def test_wrong_requests_are_errors(answers):
+    assert "text is required" in ask(answers, "tokens", {})["error"]
+    assert "surrogate" in ask(answers, "tokens", {"text": "\ud800"})["error"]
+    assert "merges must" in ask(answers, "race", {"merges": 0})["error"]
+
+
+def test_the_race_runs_in_this_thread_and_emits_its_rows(answers):
+    rows = []
+    assert ask(answers, "race", {"merges": 20, "seconds": 30}, rows) == {}
+    ended = [json.loads(row) for row in rows if json.loads(row)["ended"]]
+    assert [row["stage"] for row in ended] == STAGES
+    assert all(row["same"] and row["points"][-1]["merges"] == 20 for row in ended)
+
+
+WITHOUT_PACKAGES = """
+import sys
+
+class NotInstalled:
+    def find_spec(self, name, path=None, target=None):
+        found = name.split(".")
+        packages = ("numpy", "regex", "tqdm", "yaml", "loky", "requests", "starlette", "torch")
+        compiled = ("_scanner", "_counting", "_encoder", "_decoder", "_vocabulary", "_byte_strings",
+                    "v4_memoryview", "v5_native")
+        if found[0] in packages or (found[0] == "cs336_basics" and found[-1] in compiled):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, NotInstalled())
+from cs336_basics.playground.answers import make_answers
+from cs336_basics.playground.worker import answer
+answers = make_answers()
+for name, body in (
+    ("start", "{}"), ("tokens", '{"text": "a naïve 猫 12"}'), ("merges", '{"text": " little"}'),
+    ("watch", '{"text": "low lower"}'), ("race", '{"merges": 5, "text": "low lower newest"}'),
+):
+    print(answer(answers, name, body, lambda row: None))
+"""
+
+
+def test_the_answers_need_no_other_package():
+    command = [sys.executable, "-W", "ignore", "-c", WITHOUT_PACKAGES]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = [json.loads(line) for line in run.stdout.splitlines()]
+    assert found[0]["stages"] == ["naive", "incremental", "heap"]
+    assert [answer for answer in found if "error" in answer] == []
+    assert found[1]["num_characters"] == 12
+    assert len(found) == 5

@@ -1,0 +1,85 @@
+// Asks Python in this browser: a web worker runs the library with Pyodide.
+
+import { $, make } from "./common.js";
+
+let worker = null;
+let running = null; // the request that the worker answers
+const waiting = [];
+const notice = make("p", { role: "status" },
+  "Python and the library are loading, which takes some seconds.");
+
+function next() {
+  if (running || !waiting.length) return;
+  if (!worker) start();
+  running = waiting.shift();
+  worker.postMessage([running.name, running.body]);
+}
+
+function start() {
+  $("header").after(notice);
+  worker = new Worker(new URL("worker.js", import.meta.url), { type: "module" });
+  worker.onmessage = ({ data: [kind, text] }) => {
+    notice.remove();
+    const value = JSON.parse(text);
+    if (kind === "row") return running.take(value);
+    const done = running;
+    running = null;
+    if (value.error) done.reject(new Error(value.error));
+    else done.resolve(value);
+    next();
+  };
+  worker.onerror = (event) => {
+    const done = running;
+    stop();
+    done?.reject(new Error(`Python cannot be loaded: ${event.message ?? "a file is missing"}`));
+  };
+}
+
+function stop() {
+  notice.remove();
+  worker.terminate();
+  worker = running = null;
+}
+
+function send(name, body, signal, take) {
+  return new Promise((resolve, reject) => {
+    signal?.throwIfAborted();
+    const request = { name, body: JSON.stringify(body), take, resolve, reject };
+    signal?.addEventListener("abort", () => {
+      reject(signal.reason);
+      if (waiting.includes(request)) waiting.splice(waiting.indexOf(request), 1);
+      // Python cannot be interrupted. A short answer is not worth a new start.
+      else if (request === running && take) {
+        stop();
+        next();
+      }
+    });
+    waiting.push(request);
+    next();
+  });
+}
+
+/** Return the answer to a request. */
+export function ask(name, body, signal) {
+  return send(name, body, signal);
+}
+
+/** Yield the objects of a streamed answer as they arrive. */
+export async function* stream(name, body, signal) {
+  const rows = [];
+  let wake;
+  let ended = false;
+  const end = send(name, body, signal, (row) => {
+    rows.push(row);
+    wake?.();
+  }).finally(() => {
+    ended = true;
+    wake?.();
+  });
+  end.catch(() => {}); // reported below
+  while (!ended || rows.length) {
+    if (rows.length) yield rows.shift();
+    else await new Promise((resolve) => { wake = resolve; });
+  }
+  await end;
+}

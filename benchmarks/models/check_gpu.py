@@ -21,7 +21,8 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.models.lm_training import SHAPES, measure, report
+from benchmarks.models.llama import SHAPES
+from benchmarks.models.lm_training import measure, report
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import config_to_yaml
@@ -78,8 +79,7 @@ def main():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=["tinystories", "124m"])
     parser.add_argument("--batch-size", type=int, help="default: 512 for tinystories, 64 for 124m")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=20, help="number of steps per round")
+    parser.add_argument("--rounds", type=int, default=20, help="steps of each implementation")
     options = parser.parse_args()
     if options.device.startswith("cuda") and not torch.cuda.is_available():
         print("skipped: torch found no GPU on this machine")
@@ -91,16 +91,16 @@ def main():
         check_memory(shape, min(batch_size, 64), device)
         while True:
             try:
-                speeds, fast = measure(
+                seconds, fast = measure(
                     shape, batch_size, device, choose_fast_path(TrainConfig(), device)[0].precision,
-                    options.rounds, options.steps, ["readable", "fast"],
+                    options.rounds, ["readable", "fast"],
                 )  # fmt: skip
                 break
             except torch.OutOfMemoryError:
                 torch.cuda.empty_cache()
                 print(f"{shape}: a batch of {batch_size} does not fit; trying half the size")
                 batch_size //= 2
-        report(shape, batch_size, device, speeds, fast)
+        report(shape, batch_size, device, seconds, {}, fast)
 
 
 def check_resumption(device):

@@ -1,7 +1,7 @@
 """Measure tokens per second of training: readable path, fast path and transformers' Llama.
 
     pip install -r benchmarks/peers/peers.txt
-    python -m benchmarks.models.lm_training                      # TinyStories shape, on the CPU
+    python -m benchmarks.models.lm_training                      # TinyStories, GPT-2 small, the CPU
     python -m benchmarks.models.lm_training --precision float32  # one precision only
     python -m benchmarks.models.lm_training --device cuda --batch-size 64 --shape gpt2
 
@@ -21,6 +21,7 @@ implementations keep freed memory, as `python -m cs336_basics.train` does.
 import argparse
 import dataclasses
 import functools
+import itertools
 import json
 import os
 import statistics
@@ -32,8 +33,8 @@ import numpy as np
 import torch
 
 from benchmarks.machine import in_new_process, peak_memory_of_this_process
-from cs336_basics.formats.huggingface.llama import llama_config, llama_state
-from cs336_basics.model import ModelConfig, TransformerLM
+from benchmarks.models.llama import SHAPES, llama_of
+from cs336_basics.model import TransformerLM
 from cs336_basics.training.allocator import keep_freed_memory
 from cs336_basics.training.clipping import clip_gradients, clip_gradients_foreach
 from cs336_basics.training.config import TrainConfig
@@ -48,18 +49,8 @@ from cs336_basics.training.devices import (
 from cs336_basics.training.fast_path import choose_fast_path
 from cs336_basics.training.loss import LanguageModelLoss
 from cs336_basics.training.optimizers import AdamW
+from cs336_basics.training.products import use_onednn
 
-GPT2 = ModelConfig(
-    vocab_size=50_257, context_length=1024, d_model=768, num_layers=12, num_heads=12, d_ff=2048
-)
-SHAPES = {
-    "tinystories": ModelConfig(),
-    "gpt2": GPT2,
-    "124m": dataclasses.replace(GPT2, tied_embeddings=True),  # the size of GPT-2 small
-    "tiny": ModelConfig(
-        vocab_size=500, context_length=32, d_model=32, num_layers=2, num_heads=2, d_ff=64
-    ),
-}
 KINDS = ("readable", "fast", "transformers", "transformers-fused")
 
 
@@ -75,7 +66,11 @@ class Ours:
         self.config = config
         torch.manual_seed(0)
         self.model = TransformerLM(config.model).to(device)
-        self.loss_of = LanguageModelLoss(self.model, config.loss_chunks, config.precision)
+        if config.products == "onednn":
+            use_onednn(self.model)
+        self.loss_of = LanguageModelLoss(
+            self.model, config.loss_chunks, config.precision, config.products
+        )
         if config.compile:
             self.loss_of = torch.compile(self.loss_of, dynamic=False)
         self.clip = clip_gradients if precision is None else clip_gradients_foreach
@@ -98,15 +93,8 @@ class Peer:
     """A training step of transformers' LlamaForCausalLM with the same weights."""
 
     def __init__(self, shape, device, bfloat16, fused=None):
-        from transformers import LlamaConfig, LlamaForCausalLM
-
-        c = SHAPES[shape]
-        config = LlamaConfig(**llama_config(c), attn_implementation="sdpa")
         torch.manual_seed(0)
-        ours = TransformerLM(c)
-        self.model = LlamaForCausalLM(config)
-        self.model.load_state_dict(llama_state(c, ours.state_dict()))
-        self.model.to(device).train()
+        self.model = llama_of(TransformerLM(SHAPES[shape])).to(device).train()
         self.device, self.bfloat16 = device, bfloat16
         self.compiled = torch.compile(self.model)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=fused)
@@ -188,8 +176,10 @@ def peak_memory(kind, shape, batch_size, device, precision):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--shape", choices=SHAPES, default="tinystories")
-    parser.add_argument("--batch-size", type=int, default=8)
+    parser.add_argument(
+        "--shape", action="append", choices=SHAPES, help="default: tinystories and gpt2"
+    )
+    parser.add_argument("--batch-size", type=int, help="default: 1 for GPT-2 small, otherwise 8")
     parser.add_argument("--device", default="cpu")
     parser.add_argument(
         "--precision",
@@ -204,38 +194,36 @@ def main():
     device = choose_device(options.device)
     if device.type == "cpu":
         keep_freed_memory()
+    shapes = options.shape or ["tinystories", "gpt2"]
     if options.peak_memory:
-        (precision,) = options.precision
-        peak = peak_memory(
-            options.peak_memory, options.shape, options.batch_size, device, precision
-        )
+        (precision,), (shape,) = options.precision, shapes
+        peak = peak_memory(options.peak_memory, shape, options.batch_size, device, precision)
         print(json.dumps(peak))
         return
     if "transformers" in options.without:
         options.without.append("transformers-fused")
     kinds = [k for k in KINDS if k not in options.without]
-    if SHAPES[options.shape].tied_embeddings and "transformers" in kinds:
+    if any(SHAPES[shape].tied_embeddings for shape in shapes) and "transformers" in kinds:
         parser.error("Llama does not scale tied embeddings; add --without transformers")
     precisions = options.precision
     if precisions is None:
         precisions = ["float32", "bfloat16"] if has_bfloat16(device) else ["float32"]
-    for precision in precisions:
+    for shape, precision in itertools.product(shapes, precisions):
+        batch_size = options.batch_size or (1 if SHAPES[shape].context_length > 256 else 8)
         torch.compiler.reset()
-        seconds, fast = measure(
-            options.shape, options.batch_size, device, precision, options.rounds, kinds
-        )
+        seconds, fast = measure(shape, batch_size, device, precision, options.rounds, kinds)
         peaks = {
             kind: in_new_process(
-                __file__, "--peak-memory", kind, "--precision", precision, "--shape",
-                options.shape, "--batch-size", options.batch_size, "--device", options.device,
+                __file__, "--peak-memory", kind, "--precision", precision, "--shape", shape,
+                "--batch-size", batch_size, "--device", options.device,
             )
             for kind in kinds
         }  # fmt: skip
-        report(options.shape, options.batch_size, device, seconds, peaks, fast)
+        report(shape, batch_size, device, seconds, peaks, fast)
 
 
 def report(shape, batch_size, device, seconds, peaks, fast):
-    """Print the results of `measure`, with model FLOP utilization if the peak is known."""
+    """Print the results of `measure`, the peak memory and, if known, the FLOP utilization."""
     print(f"{shape}, batch {batch_size}, {fast.config.precision}, on {device_name(device)}")
     for line in fast.choices:
         print(f"  {line}")
@@ -253,11 +241,12 @@ def report(shape, batch_size, device, seconds, peaks, fast):
         precision = "float32" if kind == "readable" else fast.config.precision
         peak = peak_flops(device_name(device), precision)
         speed = tokens / statistics.median(values)
+        memory = f"{peaks[kind] / 1e6:,.0f}" if kind in peaks else ""
         mfu = "" if peak is None else f"{speed * flops / peak:.1%}"
         print(
             f"{kind:<20}{1e3 * statistics.median(values):>10,.0f}{speed:>11,.0f}"
             f"{statistics.median(ratios):>8.2f}x{quartile:>9.2f}x{min(ratios):>8.2f}x"
-            f"{peaks[kind] / 1e6:>10,.0f}{mfu:>8}"
+            f"{memory:>10}{mfu:>8}"
         )
 
 

@@ -44,6 +44,6 @@ def with_row_products(model: TransformerLM) -> TransformerLM:
         result.lm_head = Linear(1, 1)
         result.lm_head.weight = result.token_embeddings.weight
     for module in result.modules():
-        if type(module) is Linear:
+        if isinstance(module, Linear):  # also one of a training run, with other products
             module.__class__ = RowLinear
     return result

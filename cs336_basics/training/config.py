@@ -114,6 +114,10 @@ class TrainConfig(Checked):
     precision: Literal["float32", "bfloat16"] = option(
         "dtype of matrix products; weights and optimizer stay in float32", "float32"
     )
+    products: Literal["torch", "onednn"] = option(
+        "library that multiplies float32 matrices on a CPU: torch's choice (MKL on x86) or oneDNN",
+        "torch",
+    )
     compile: bool = option("compile the model with torch.compile", False)
     loss_chunks: Count = option("chunks of logits; more of them save memory", 1)
     fused_optimizer: bool = option("use torch's fused AdamW instead of the readable AdamW", False)
@@ -121,8 +125,8 @@ class TrainConfig(Checked):
         "recompute each block in the backward pass to save memory, at the cost of time", False
     )
     fast: Literal["off", "auto"] = option(
-        "auto: choose precision, compile, loss_chunks, fused_optimizer and model.attention "
-        "for this machine, unless you set them",
+        "auto: choose precision, products, compile, loss_chunks, fused_optimizer and "
+        "model.attention for this machine, unless you set them",
         "off",
     )
     parallel: Literal["ddp", "fsdp"] = option(
@@ -167,6 +171,11 @@ class TrainConfig(Checked):
         if self.batch_size % self.accumulation:
             raise ValueError(
                 f"accumulation must divide batch_size ({self.batch_size}), got {self.accumulation}"
+            )
+        if self.products == "onednn" and self.precision != "float32":
+            raise ValueError(
+                f"products must be torch with precision {self.precision}, got onednn; torch "
+                "multiplies 16-bit matrices with oneDNN anyway"
             )
         if not set(self.loggers) <= set(LOGGERS) or len(set(self.loggers)) < len(self.loggers):
             raise ValueError(

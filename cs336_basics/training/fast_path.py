@@ -22,6 +22,7 @@ from torch import Tensor
 from cs336_basics.model import TransformerLM
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.devices import can_compile, device_name, has_bfloat16, training_flops
+from cs336_basics.training.products import compare_products, has_onednn
 
 # torch.compile takes about a minute, which pays off for runs with at least this many FLOPs.
 _WORTH_COMPILING = {"cpu": 1e14, "cuda": 1e16}
@@ -40,6 +41,12 @@ _ROWS_IN_A_CHUNK = 2048
 # activations.
 _WORTH_ROUNDING = 1.2
 
+# oneDNN must speed up the products of the linear layers by this factor. They take about four fifths
+# of a step, so a smaller gain is hardly visible.
+_WORTH_ONEDNN = 1.04
+_MOST_ERROR = 10.0  # of a product by oneDNN, as a multiple of the error of torch's product
+_WORTH_TIMING = 1e13  # FLOPs of a run that repay a second of timing
+
 Decision = tuple[Any, str]
 """A chosen value and the reason."""
 
@@ -53,8 +60,9 @@ def choose_fast_path(
 ) -> tuple[TrainConfig, list[str]]:
     """Return the configuration with the fastest implementation for this machine.
 
-    The values of precision, compile, loss_chunks, fused_optimizer and model.attention are chosen,
-    except for keys in `given`. `fast` becomes "off". The results are the same up to rounding.
+    The values of precision, products, compile, loss_chunks, fused_optimizer and model.attention are
+    chosen, except for keys in `given`. `fast` becomes "off". The results are the same up to
+    rounding.
 
     Args:
         config: Configuration of the run.
@@ -72,6 +80,7 @@ def choose_fast_path(
     scores_fit = _scores_fit(config)  # for the whole batch, because processes share the memory
     rules: dict[str, Callable[[TrainConfig, torch.device], Decision]] = {
         "precision": _precision,
+        "products": _products,
         "compile": _compile,
         "loss_chunks": _loss_chunks,
         "fused_optimizer": _fused_optimizer,
@@ -91,7 +100,9 @@ def choose_fast_path(
     return dataclasses.replace(chosen, batch_size=config.batch_size), lines
 
 
-def _precision(_: TrainConfig, device: torch.device) -> Decision:
+def _precision(config: TrainConfig, device: torch.device) -> Decision:
+    if config.products == "onednn":
+        return "float32", "oneDNN was requested for products in float32"
     if not has_bfloat16(device):
         return "float32", f"{device_name(device)} would emulate bfloat16"
     if device.type != "cpu":
@@ -101,6 +112,22 @@ def _precision(_: TrainConfig, device: torch.device) -> Decision:
     precision = "bfloat16" if _WORTH_ROUNDING * rounded < exact else "float32"
     times = f"{exact * 1e3:.1f} ms in float32, {rounded * 1e3:.1f} ms in bfloat16"
     return precision, f"measured for a matrix product: {times}"
+
+
+def _products(config: TrainConfig, device: torch.device) -> Decision:
+    if device.type != "cpu" or config.precision != "float32":
+        return "torch", "only float32 products on a CPU have a choice"
+    if not has_onednn():
+        return "torch", "torch has no oneDNN here"
+    if training_flops(config) < _WORTH_TIMING:
+        return "torch", "the run is too short to time others"
+    rows = config.batch_size // config.accumulation * config.model.context_length
+    times, error = compare_products(config.model, rows)
+    if error > _MOST_ERROR:
+        return "torch", f"the error of oneDNN's products is {error:.3g} times as large"
+    gains = times["torch"] > _WORTH_ONEDNN * times["onednn"]
+    shown = ", ".join(f"{name} {seconds * 1e3:.0f} ms" for name, seconds in times.items())
+    return "onednn" if gains else "torch", f"measured for the linear layers: {shown}"
 
 
 def _compile(config: TrainConfig, device: torch.device) -> Decision:

@@ -16,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 from cs336_basics.model import TransformerLM
 from cs336_basics.model.layers import at_least_float32
+from cs336_basics.training.products import PRODUCTS
 
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
@@ -53,6 +54,7 @@ def chunked_cross_entropy(
     *,
     soft_cap: float | None = None,
     dtype: torch.dtype | None = None,
+    products: str = "torch",
 ) -> Tensor:
     """Return cross_entropy(hidden_states @ head.T, targets), computed in chunks of rows.
 
@@ -70,6 +72,7 @@ def chunked_cross_entropy(
         soft_cap: If given, the logits become soft_cap * tanh(logits / soft_cap).
         dtype: Dtype of the matrix products; sums are in float32 or float64. Defaults to the dtype
             of `hidden_states`.
+        products: Key of PRODUCTS, the functions that multiply.
 
     Returns:
         The mean in nats, as a float32 or float64 scalar tensor.
@@ -87,6 +90,7 @@ def chunked_cross_entropy(
         min(num_chunks, targets.numel()),
         soft_cap,
         dtype or hidden_states.dtype,
+        products,
         torch.is_grad_enabled(),
     )
     return loss
@@ -104,8 +108,10 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         num_chunks: int,
         soft_cap: float | None,
         dtype: torch.dtype,
+        products: str,
         grad_enabled: bool,  # the caller's setting, which is always off inside `forward`
     ) -> Tensor:
+        multiply, weight_gradient = PRODUCTS[products]
         rows = targets.shape[0]
         wants_gradients = grad_enabled and any(ctx.needs_input_grad[:2])
         weight = head.to(dtype)  # (vocab, d_model)
@@ -115,7 +121,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         for x, target in zip(
             hidden_states.to(dtype).chunk(num_chunks), targets.chunk(num_chunks), strict=True
         ):
-            logits = at_least_float32(x @ weight.T)  # (chunk, vocab)
+            logits = at_least_float32(multiply(x, weight.T))  # (chunk, vocab)
             if soft_cap is not None:
                 slope = torch.tanh(logits / soft_cap)
                 logits = soft_cap * slope
@@ -137,8 +143,8 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             if soft_cap is not None:
                 gradient *= 1 - slope.square_()
             gradient = gradient.to(dtype)
-            hidden_gradients.append(gradient @ weight)  # (chunk, d_model)
-            product = at_least_float32(gradient.T @ x)  # (vocab, d_model)
+            hidden_gradients.append(multiply(gradient, weight))  # (chunk, d_model)
+            product = at_least_float32(weight_gradient(gradient, x))  # (vocab, d_model)
             head_gradient = product if head_gradient is None else head_gradient.add_(product)
         if head_gradient is not None:
             ctx.save_for_backward(
@@ -154,7 +160,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         return (
             (hidden_gradient * scale).to(hidden_gradient.dtype),
             (head_gradient * scale).to(ctx.head_dtype),
-            *[None] * 5,
+            *[None] * 6,
         )
 
 
@@ -166,14 +172,20 @@ class LanguageModelLoss(Module):
         num_chunks: Number of chunks of logits. With 1, the readable `cross_entropy` is used.
         precision: "float32", or "bfloat16" for matrix products under autocast. Weights and sums
             stay in float32.
+        products: Key of PRODUCTS, for a head computed in chunks.
     """
 
     def __init__(
-        self, model: TransformerLM, num_chunks: int = 1, precision: str = "float32"
+        self,
+        model: TransformerLM,
+        num_chunks: int = 1,
+        precision: str = "float32",
+        products: str = "torch",
     ) -> None:
         super().__init__()
         self.model = model
         self.num_chunks = num_chunks
+        self.products = products
         self.dtype = torch.bfloat16 if precision == "bfloat16" else None
 
     def forward(self, inputs: Tensor, targets: Tensor) -> Tensor:
@@ -193,6 +205,7 @@ class LanguageModelLoss(Module):
             self.num_chunks,
             soft_cap=self.model.config.logit_soft_cap,
             dtype=self.dtype,
+            products=self.products,
         )
 
 

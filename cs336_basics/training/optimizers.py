@@ -318,13 +318,14 @@ def orthogonalize(matrices: Tensor, steps: int = 5) -> Tensor:
     a, b, c = 3.4445, -4.7750, 2.0315
     tall = matrices.shape[-2] > matrices.shape[-1]
     x = matrices.mT if tall else matrices  # makes the products below smaller
+    x = x.reshape(-1, *x.shape[-2:])
     # The largest singular value must not exceed 1. The Frobenius norm is an upper bound.
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
     for _ in range(steps):
         gram = x @ x.mT
-        x = a * x + (b * gram + c * gram @ gram) @ x
-    result: Tensor = x.mT if tall else x
-    return result
+        # a x + (b gram + c gram^2) x
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return (x.mT if tall else x).reshape(matrices.shape)
 
 
 def build_optimizer(

@@ -31,6 +31,7 @@ from cs336_basics.training.devices import check_precision, choose_device
 from cs336_basics.training.distributed import World, check_batch_size
 from cs336_basics.training.load_run import check_model_size
 from cs336_basics.training.loggers import check_loggers, open_loggers
+from cs336_basics.training.products import check_products
 from cs336_basics.training.trainer import Trainer
 
 Report = Callable[[str], None]
@@ -60,6 +61,7 @@ def check_start(config: TrainConfig, world: World | None = None) -> Sources:
         check_length(f"data.{key}", source, config.model.context_length)
     check_batch_size(config, world or World())
     check_precision(config.precision, choose_device(config.device))
+    check_products(config.products, choose_device(config.device))
     check_loggers(config.loggers)
     return sources
 

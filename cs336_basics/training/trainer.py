@@ -39,6 +39,7 @@ from cs336_basics.training.learning_curves import plot_run
 from cs336_basics.training.loggers import Logger
 from cs336_basics.training.loss import LanguageModelLoss, checkpoint_activations
 from cs336_basics.training.optimizers import build_optimizer
+from cs336_basics.training.products import use_onednn
 from cs336_basics.training.schedule import scheduled_learning_rate
 from cs336_basics.training.session import (
     Clock,
@@ -156,6 +157,8 @@ class Trainer:
         torch.manual_seed(config.seed)
         # Drawing weights on the CPU gives the same weights on every device.
         self.model = TransformerLM(config.model).to(self.device)
+        if config.products == "onednn":
+            use_onednn(self.model)
         if config.checkpoint_activations:
             checkpoint_activations(self.model)
         sharded = world.size > 1 and config.parallel == "fsdp"
@@ -169,7 +172,7 @@ class Trainer:
             fused=config.fused_optimizer,
         )
         self.loss_module: Module = LanguageModelLoss(
-            self.model, config.loss_chunks, config.precision
+            self.model, config.loss_chunks, config.precision, config.products
         )
         if world.size > 1 and config.parallel == "ddp":
             self.loss_module = replicate(self.loss_module, self.device)

@@ -168,7 +168,7 @@ def test_out_of_memory_in_one_of_several_processes_shows_its_batch_size(tmp_path
 def test_the_choices_of_the_fast_path_are_printed_and_saved(tiny, capsys):
     assert main(["--config", tiny, "--run-dir", "run", "--fast", "auto"]) == 0
     out = capsys.readouterr().out
-    for name in ("precision", "compile", "loss_chunks", "fused_optimizer"):
+    for name in ("precision", "products", "compile", "loss_chunks", "fused_optimizer"):
         assert f"fast: {name} " in out
     config = yaml.safe_load(Path("run/config.yaml").read_text())
     assert config["fast"] == "off"

@@ -24,6 +24,7 @@ REJECTED = [
     (TrainConfig, "batch_size", 2**63),
     (TrainConfig, "accumulation", 3),
     (TrainConfig, "precision", "bf16"),
+    (TrainConfig, "products", "mkl"),
     (TrainConfig, "parallel", "zero"),
     (TrainConfig, "fast", "on"),
     (TrainConfig, "compile", "maybe"),
@@ -101,6 +102,12 @@ def test_values_at_the_limits_are_allowed(make, values):
 def test_nesterov_needs_momentum():
     with pytest.raises(ValueError, match=r"optimizer\.nesterov"):
         OptimizerConfig(nesterov=True, momentum=0)
+
+
+def test_onednn_is_a_choice_for_float32():
+    TrainConfig(products="onednn")
+    with pytest.raises(ValueError, match="products must be torch with precision bfloat16"):
+        TrainConfig(products="onednn", precision="bfloat16")
 
 
 def test_values_are_converted_to_types_that_yaml_can_store():

@@ -16,7 +16,7 @@ from cs336_basics.training.fast_path import choose_fast_path, time_blocks
 CPU = torch.device("cpu")
 LONG = TrainConfig(fast="auto", model=ModelConfig(), batch_size=64, max_steps=20_000)
 SHORT = dataclasses.replace(LONG, max_steps=2)
-CHOSEN = {"precision", "compile", "loss_chunks", "fused_optimizer", "fast", "model"}
+CHOSEN = {"precision", "products", "compile", "loss_chunks", "fused_optimizer", "fast", "model"}
 
 
 class Machine:
@@ -25,11 +25,15 @@ class Machine:
     def __init__(self, monkeypatch):
         self.products = {torch.float32: 0.004, torch.bfloat16: 0.002}
         self.blocks = {"sdpa": 0.2, "blocked": 0.1}
+        self.linear = {"torch": 0.5, "onednn": 0.4}
+        self.error = 1.1
         self.timed = []
         monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: True)
         monkeypatch.setattr(fast_path, "product_seconds", lambda _, dtype: self.products[dtype])
         monkeypatch.setattr(fast_path, "can_compile", lambda device: True)
         monkeypatch.setattr(fast_path, "time_blocks", self.time_blocks)
+        monkeypatch.setattr(fast_path, "has_onednn", lambda: True)
+        monkeypatch.setattr(fast_path, "compare_products", lambda *_: (self.linear, self.error))
 
     def time_blocks(self, config, device):
         self.timed.append(config)
@@ -100,7 +104,34 @@ def test_slow_bfloat16_is_not_chosen(machine, rounded):
     assert any(f"4.0 ms in float32, {rounded * 1e3:.1f} ms in bfloat16" in line for line in lines)
 
 
+def test_timing_chooses_the_products_of_a_run_in_float32(machine):
+    assert choose_fast_path(LONG, CPU)[0].products == "torch"  # bfloat16
+    machine.products[torch.bfloat16] = 0.004
+    chosen, lines = choose_fast_path(LONG, CPU)
+    assert (chosen.precision, chosen.products) == ("float32", "onednn")
+    assert any("torch 500 ms, onednn 400 ms" in line for line in lines)
+    assert choose_fast_path(SHORT, CPU)[0].products == "torch"
+    assert choose_fast_path(LONG, CPU, ["products"])[0].products == "torch"
+    machine.linear["onednn"] = 0.49
+    assert choose_fast_path(LONG, CPU)[0].products == "torch"
+
+
+def test_products_of_rounded_factors_are_not_chosen(machine):
+    machine.products[torch.bfloat16] = 0.004
+    machine.error = 3000.0
+    chosen, lines = choose_fast_path(LONG, CPU)
+    assert chosen.products == "torch"
+    assert any("the error of oneDNN's products is 3e+03 times as large" in line for line in lines)
+
+
+def test_requested_products_decide_the_precision(machine):
+    config = dataclasses.replace(LONG, products="onednn")
+    chosen, _ = choose_fast_path(config, CPU, ["products"])
+    assert (chosen.precision, chosen.products) == ("float32", "onednn")
+
+
 def test_rules_choose_only_features_of_the_machine(monkeypatch):
+    monkeypatch.setattr(fast_path, "has_onednn", lambda: False)
     monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: False)
     monkeypatch.setenv("CXX", "no-such-compiler")
     monkeypatch.setenv("PATH", "")
@@ -108,6 +139,7 @@ def test_rules_choose_only_features_of_the_machine(monkeypatch):
     chosen, lines = choose_fast_path(LONG, CPU)
     assert (chosen.precision, chosen.compile, chosen.model.attention) == ("float32", False, "sdpa")
     assert any("no C++ compiler" in line for line in lines)
+    assert "products torch: torch has no oneDNN here" in lines
 
 
 @pytest.mark.parametrize("kind", ["muon", "sgd"])

@@ -20,6 +20,7 @@ from cs336_basics.data.data_config import DataConfig
 from cs336_basics.data.prepare import check_sources
 from cs336_basics.model import ModelConfig
 from cs336_basics.training.config import OptimizerConfig, TrainConfig
+from cs336_basics.training.products import has_onednn
 from cs336_basics.training.start import (
     Resumption,
     check_start,
@@ -374,6 +375,10 @@ def test_a_final_checkpoint_without_metrics_is_evaluated(tmp_path):
         {"loss_chunks": 3, "fused_optimizer": True, "accumulation": 2},
         {"optimizer": OptimizerConfig(kind="sgd", momentum=0.9, nesterov=True)},
         {"optimizer": OptimizerConfig(kind="muon")},
+        pytest.param(
+            {"products": "onednn", "loss_chunks": 3},
+            marks=pytest.mark.skipif(not has_onednn(), reason="needs oneDNN in torch"),
+        ),
     ],
 )
 def test_every_implementation_resumes_exactly(tmp_path, values):

@@ -1,0 +1,205 @@
+"""Float32 matrix products on a CPU by oneDNN instead of the library that torch calls.
+
+On x86, torch multiplies float32 matrices with MKL. Depending on the CPU and the shapes, oneDNN is
+faster or slower (benchmarks/NOTES.md). Both compute in float32 but add in different orders, so the
+results differ by rounding errors.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from cs336_basics.model import Linear, ModelConfig, TransformerLM
+
+_WIDE = 2048  # features out; the order changes between 1,344 and 10,000
+_SECONDS = 1.0  # for timing products
+_MOST_ROWS = 1024  # in a timed product; more rows do not change the order
+_CHECKED_ROWS = 64  # compared with float64
+
+
+def has_onednn() -> bool:
+    """Return whether torch has oneDNN's product on this machine."""
+    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+def check_products(products: str, device: torch.device) -> None:
+    """Check that this machine has the library that multiplies.
+
+    Raises:
+        ValueError: If `products` is "onednn" and the device is not a CPU or torch has no oneDNN.
+    """
+    if products == "onednn" and (device.type != "cpu" or not has_onednn()):
+        where = f"on {device.type}" if device.type != "cpu" else "without oneDNN in torch"
+        raise ValueError(f"products must be torch {where}, got {products}")
+
+
+@torch.library.custom_op("cs336_basics::onednn_product", mutates_args=())
+def onednn_product(a: Tensor, b: Tensor) -> Tensor:
+    """Return a @ b, (m, n), for float32 matrices a, (m, k), and b, (k, n), on a CPU.
+
+    `torch.compile` calls this operator without looking into it, and so does not copy a transposed
+    `b` first.
+    """
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(a, b.T, None, "none", [], "")
+    return product
+
+
+@onednn_product.register_fake
+def _(a: Tensor, b: Tensor) -> Tensor:
+    return a.new_empty(a.shape[0], b.shape[1])
+
+
+def onednn_weight_gradient(gradient: Tensor, x: Tensor) -> Tensor:
+    """Return gradient.T @ x, (n, k), for matrices gradient, (m, n), and x, (m, k).
+
+    For a wide gradient, oneDNN computes the transposed matrix; for others, torch is faster.
+    """
+    if gradient.shape[1] < _WIDE:
+        return gradient.T @ x
+    product: Tensor = onednn_product(x.T, gradient)
+    return product.T
+
+
+def _save_factors(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    a, b = ctx.saved_tensors
+    return onednn_product(gradient, b.T), onednn_weight_gradient(gradient, a).T
+
+
+onednn_product.register_autograd(_gradients, setup_context=_save_factors)
+
+
+class Products(NamedTuple):
+    """The products of a linear layer and its gradients, for matrices."""
+
+    multiply: Callable[[Tensor, Tensor], Tensor]
+    """Returns a @ b."""
+    weight_gradient: Callable[[Tensor, Tensor], Tensor]
+    """Returns gradient.T @ x."""
+
+
+PRODUCTS = {
+    "torch": Products(torch.matmul, lambda gradient, x: gradient.T @ x),
+    "onednn": Products(onednn_product, onednn_weight_gradient),
+}
+"""Products by the name used in `TrainConfig.products`."""
+
+
+class OneDNNLinear(Linear):
+    """A Linear for float32 on a CPU that multiplies with oneDNN."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map x from (..., in_features) to (..., out_features)."""
+        rows = x.reshape(-1, x.shape[-1])
+        product: Tensor = onednn_product(rows, self.weight.T)
+        return product.reshape(*x.shape[:-1], -1)
+
+
+def use_onednn(model: TransformerLM) -> None:
+    """Make the linear layers of a model multiply with oneDNN. The state dict does not change."""
+    for module in model.modules():
+        if type(module) is Linear:
+            module.__class__ = OneDNNLinear
+
+
+# Choosing
+
+
+class _Pass:
+    """A forward and backward pass through a linear layer with random values.
+
+    Args:
+        kind: Class of the layer.
+        shape: Number of features in and out.
+        rows: Number of tokens.
+    """
+
+    def __init__(self, kind: type[Linear], shape: tuple[int, int], rows: int) -> None:
+        generator = torch.Generator().manual_seed(0)
+        self.layer = kind(*shape)
+        with torch.no_grad():
+            self.layer.weight.normal_(generator=generator)
+        self.x = torch.randn(rows, shape[0], generator=generator).requires_grad_()
+        self.gradient = torch.randn(rows, shape[1], generator=generator)
+
+    def run(self) -> tuple[Tensor, ...]:
+        """Return the output and the gradients of the input and the weight."""
+        output: Tensor = self.layer(self.x)
+        return output, *torch.autograd.grad(output, [self.x, self.layer.weight], self.gradient)
+
+    def seconds(self) -> float:
+        """Return the time of one pass."""
+        start = time.perf_counter()
+        self.run()
+        return time.perf_counter() - start
+
+    def errors(self) -> list[float]:
+        """Return the relative error of the first rows of each result, compared with float64."""
+        rows = slice(_CHECKED_ROWS)
+        x, weight = self.x.detach().double(), self.layer.weight.detach().double()
+        gradient = self.gradient.double()
+        exact = (x[rows] @ weight.T, gradient[rows] @ weight, gradient[:, rows].T @ x)
+        return [
+            float((result.detach()[rows] - expected).norm() / expected.norm())
+            for result, expected in zip(self.run(), exact, strict=True)
+        ]
+
+
+def compare_products(model: ModelConfig, rows: int) -> tuple[dict[str, float], float]:
+    """Time the products of a step with torch and with oneDNN, and compare their errors.
+
+    The forward and backward pass of each linear layer is timed with at most 1,024 rows, for about a
+    second in all. The libraries take turns, so other load on the machine affects both, and the
+    fastest pass of each shape counts.
+
+    Args:
+        model: Configuration of the model.
+        rows: Number of tokens in a micro-batch.
+
+    Returns:
+        Seconds by key of PRODUCTS, and the largest ratio of oneDNN's error to torch's. About 1 is
+        expected; products of rounded factors would give thousands.
+    """
+    counts = _linear_shapes(model)
+    kinds = {"torch": Linear, "onednn": OneDNNLinear}
+    passes = {
+        (name, shape): _Pass(kind, shape, min(rows, _MOST_ROWS))
+        for shape in counts
+        for name, kind in kinds.items()
+    }
+    ratio = max(
+        ours / theirs
+        for shape in counts
+        for ours, theirs in zip(
+            passes["onednn", shape].errors(), passes["torch", shape].errors(), strict=True
+        )
+    )
+    best = dict.fromkeys(passes, math.inf)
+    end = time.perf_counter() + _SECONDS
+    while time.perf_counter() < end:
+        for key, timed in passes.items():
+            best[key] = min(best[key], timed.seconds())
+    times = {
+        name: sum(count * best[name, shape] for shape, count in counts.items()) for name in kinds
+    }
+    return times, ratio
+
+
+def _linear_shapes(model: ModelConfig) -> Counter[tuple[int, int]]:
+    """Return how often a model has each shape of linear layers, (in_features, out_features)."""
+    width, inner, layers = model.d_model, model.d_ff, model.num_layers
+    shapes = Counter({(width, model.vocab_size): 1})
+    shapes[width, width] += 4 * layers
+    shapes[width, inner] += (2 if model.ffn == "swiglu" else 1) * layers
+    shapes[inner, width] += layers
+    return shapes

@@ -26,7 +26,8 @@ _CHECKED_ROWS = 64  # compared with float64
 
 def has_onednn() -> bool:
     """Return whether torch has oneDNN's product on this machine."""
-    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    has_library: bool = torch._C._has_mkldnn
+    return has_library and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 def check_products(products: str, device: torch.device) -> None:

@@ -1,7 +1,7 @@
 """Measure tokens per second of generation: this library and transformers' `generate`.
 
     pip install -r benchmarks/peers/peers.txt
-    python -m benchmarks.models.lm_generation                  # TinyStories and GPT-2 small, on the CPU
+    python -m benchmarks.models.lm_generation  # TinyStories and GPT-2 small, on the CPU
     python -m benchmarks.models.lm_generation --shape tinystories --batch-size 8
 
 Both start from the same weights in float32 and continue the same prompts greedily, so they must

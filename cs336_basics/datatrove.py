@@ -194,7 +194,8 @@ class TokenizeDocuments(DocumentTokenizer):  # type: ignore[misc]
         output_folder: Folder for the token files: a path, a URL or a DataFolder.
         tokenizer: Tokenizer directory or tokenizer.json, as for `Tokenizer.from_pretrained`. It is
             read when the step runs, so an earlier pipeline may write it.
-        eos_token: Special token to append to every document, or None.
+        eos_token: Special token to append to every document. Defaults to none, as for
+            `DocumentTokenizer`.
         num_workers: Number of threads. Defaults to 1, because executors run several tasks at a
             time.
         options: Further options of `DocumentTokenizer`, such as `shuffle_documents` and `seed`.
@@ -211,7 +212,7 @@ class TokenizeDocuments(DocumentTokenizer):  # type: ignore[misc]
         output_folder: DataFolderLike,
         tokenizer: str | os.PathLike[str],
         *,
-        eos_token: str | None = END_OF_TEXT,
+        eos_token: str | None = None,
         num_workers: int = 1,
         **options: Any,
     ) -> None:

@@ -187,7 +187,7 @@ def test_empty_documents_and_large_vocabularies_are_encoded_alike(tmp_path):
 
 def test_an_end_token_must_be_a_special_token(tmp_path):
     small_tokenizer(()).save(tmp_path / "tokenizer")
-    step = TokenizeDocuments(str(tmp_path / "out"), tmp_path / "tokenizer")
+    step = TokenizeDocuments(str(tmp_path / "out"), tmp_path / "tokenizer", eos_token=END)
     with pytest.raises(ValueError, match="is not a special token"):
         step.run(iter([Document(text="a", id="0")]))
 

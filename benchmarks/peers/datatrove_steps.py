@@ -42,7 +42,7 @@ def compare(documents, tokenizer_json, num_threads):
     from cs336_basics.datatrove import TokenizeDocuments
 
     os.environ["TOKENIZERS_PARALLELISM"] = str(num_threads > 1).lower()
-    options = {"seed": 1, "save_final_metadata": False}
+    options = {"seed": 1, "eos_token": EOT, "save_final_metadata": False}
     steps = {
         "DocumentTokenizer": lambda folder: DocumentTokenizer(
             folder, tokenizer_name_or_path=tokenizer_json, **options

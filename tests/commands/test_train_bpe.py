@@ -245,3 +245,10 @@ def test_continued_training_keeps_the_pattern(text_file, tmp_path, capsys):
     assert "remove --pattern" in capsys.readouterr().err
     assert main([*then, "--output", str(tmp_path / "b")]) == 0
     assert Tokenizer.from_directory(tmp_path / "b").pattern == "cl100k"
+
+
+def test_partial_counts_require_ray(text_file, tmp_path, capsys):
+    options = [*arguments(text_file, tmp_path / "out"), "--partial-counts", str(tmp_path / "p")]
+    assert main(options) == 2
+    assert "--partial-counts requires --ray" in capsys.readouterr().err
+    assert not (tmp_path / "p").exists()

@@ -24,7 +24,8 @@ from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.devices import can_compile, device_name, has_bfloat16, training_flops
 from cs336_basics.training.products import compare_products, has_onednn
 
-# torch.compile takes about a minute, which pays off for runs with at least this many FLOPs.
+# Compiling and timing take about a minute, which runs with at least this many FLOPs repay
+# (benchmarks/NOTES.md).
 _WORTH_COMPILING = {"cpu": 1e14, "cuda": 1e16}
 
 _KERNELS: tuple[Literal["sdpa", "blocked"], ...] = ("sdpa", "blocked")

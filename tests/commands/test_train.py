@@ -172,7 +172,7 @@ def test_the_choices_of_the_fast_path_are_printed_and_saved(tiny, capsys):
         assert f"fast: {name} " in out
     config = yaml.safe_load(Path("run/config.yaml").read_text())
     assert config["fast"] == "off"
-    assert config["fused_optimizer"] is True
+    assert config["products"] == "torch"
     assert main(["--resume", "run", "--max-steps", "13", "--schedule", "extend"]) == 0
     assert "fast: " not in capsys.readouterr().out
     assert yaml.safe_load(Path("run/config.yaml").read_text()) == {**config, "max_steps": 13}

@@ -98,7 +98,8 @@ class CountWords(PipelineStep):  # type: ignore[misc]  # datatrove has no types
 class MergeWordCounts(PipelineStep):  # type: ignore[misc]
     """Add word counts, so that fewer files contain the same sum. Each task adds a part of them.
 
-    `TrainTokenizer` adds counts too. For thousands of files, add them with several tasks first.
+    `TrainTokenizer` can also add the counts itself. If there are thousands of files, merge them in
+    several tasks first.
 
     Args:
         input_folder: Folder with the counts of all tasks of `CountWords`.

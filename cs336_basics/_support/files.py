@@ -102,7 +102,7 @@ def new_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def new_directory_name(path: str | os.PathLike[str]) -> Path:
-    """Return the real path of a directory that is to be written.
+    """Return the real path of a directory to be created.
 
     Raises:
         FileExistsError, NotADirectoryError: See `new_directory`.

@@ -51,7 +51,7 @@ def explain(words: Iterable[bytes], num_merges: int = 2, stage: str | None = Non
 
 
 def draw(stage: str, word_counts: Mapping[bytes, int], num_merges: int) -> str:
-    """Return the drawing of a trainer after some merges; see `explain`.
+    """Return a drawing of the trainer's state after some merges; see `explain`.
 
     Args:
         stage: A name in TRAINERS.

@@ -262,7 +262,7 @@ def _tensors(gguf: ModuleType, model: TransformerLM, type: str) -> dict[str, tup
     """Return a mapping from llama.cpp's name of each weight to its data and type in the file.
 
     Raises:
-        ValueError: If a value is not finite, or would overflow in the type.
+        ValueError: If a value is not finite, or would overflow the target type.
     """
     state = llama_state(model.config, model.state_dict(), halves=model.config.qk_norm)
     found = {}

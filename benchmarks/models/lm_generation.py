@@ -29,7 +29,7 @@ KINDS = {"cs336_basics": None, "static cache": "static", "dynamic cache": "dynam
 
 
 def generators(shape, device):
-    """Return a dict of functions by kind. Each takes prompts and a number of tokens, and returns ids."""
+    """Return a dict of functions by kind: each takes prompts and a length, and returns ids."""
     torch.manual_seed(0)
     model = TransformerLM(SHAPES[shape])
     llama = llama_of(model).to(device).eval()

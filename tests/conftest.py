@@ -135,3 +135,22 @@ def no_fsync():
 def fsync(monkeypatch):
     """Use the real fsync in this test."""
     monkeypatch.setattr(os, "fsync", _FSYNC)
+
+
+@pytest.fixture(scope="module")
+def local_ray():
+    """Start Ray with two CPUs on this machine, connect to it, and return the module."""
+    ray = pytest.importorskip("ray")
+    from tests.ray_nodes import python_path
+
+    ray.init(
+        address="local",
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        runtime_env={"env_vars": {"PYTHONPATH": python_path()}},
+    )
+    try:
+        yield ray
+    finally:
+        ray.shutdown()

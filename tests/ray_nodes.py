@@ -28,24 +28,6 @@ def python_path():
 
 
 @contextlib.contextmanager
-def local_ray(num_cpus=2):
-    """Start Ray on this machine, connect to it, and yield the module."""
-    ray = pytest.importorskip("ray")
-    environment = {"env_vars": {"PYTHONPATH": python_path()}}
-    ray.init(
-        address="local",
-        num_cpus=num_cpus,
-        include_dashboard=False,
-        log_to_driver=False,
-        runtime_env=environment,
-    )
-    try:
-        yield ray
-    finally:
-        ray.shutdown()
-
-
-@contextlib.contextmanager
 def cluster_of(num_nodes, monkeypatch):
     """Start a cluster with a head node without CPUs and nodes with one CPU each, and yield it."""
     pytest.importorskip("ray")

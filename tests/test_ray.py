@@ -1,5 +1,6 @@
 """Encode: a stage of Ray Data, called directly and on a local cluster."""
 
+import importlib.util
 import pickle
 import subprocess
 import sys
@@ -7,7 +8,6 @@ import sys
 import pytest
 
 from cs336_basics.ray import Encode
-from tests.ray_nodes import local_ray
 from tests.tokenizer.examples import END, FRAGMENTS, TRAINING_TEXT, small_tokenizer
 
 pa = pytest.importorskip("pyarrow")
@@ -64,20 +64,21 @@ def test_a_pickled_stage_loads_its_tokenizer_once():
     assert unpickled_once.cache_info().currsize == 1
 
 
-def test_a_ray_dataset_is_encoded(tmp_path):
-    pytest.importorskip("pandas", reason="Ray Data needs pandas: pip install 'ray[data]'")
+@pytest.mark.skipif(
+    importlib.util.find_spec("pandas") is None, reason="Ray Data needs pandas: pip install pandas"
+)
+def test_a_ray_dataset_is_encoded(local_ray, tmp_path):
     tokenizer = small_tokenizer()
     rows = [{"text": text, "id": index} for index, text in enumerate(TEXTS)]
-    with local_ray() as ray:
-        for batch_format in ("numpy", "pyarrow"):
-            dataset = ray.data.from_items(rows, override_num_blocks=3)
-            encoded = dataset.map_batches(Encode(tokenizer), batch_format=batch_format)
-            encoded.write_parquet(str(tmp_path / batch_format))
-            # Other readers find lists.
-            read = parquet.read_table(tmp_path / batch_format).sort_by("id")
-            assert read["input_ids"].type.value_type == pa.uint16()
-            assert read["input_ids"].to_pylist() == tokenizer.encode_batch(TEXTS)
-            assert read["text"].to_pylist() == TEXTS
+    for batch_format in ("numpy", "pyarrow"):
+        dataset = local_ray.data.from_items(rows, override_num_blocks=3)
+        encoded = dataset.map_batches(Encode(tokenizer), batch_format=batch_format)
+        encoded.write_parquet(str(tmp_path / batch_format))
+        # Other readers find lists.
+        read = parquet.read_table(tmp_path / batch_format).sort_by("id")
+        assert read["input_ids"].type.value_type == pa.uint16()
+        assert read["input_ids"].to_pylist() == tokenizer.encode_batch(TEXTS)
+        assert read["text"].to_pylist() == TEXTS
 
 
 def test_importing_the_module_does_not_import_ray():

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cs336_basics._support.messages import short_repr
+from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.warnings import warn
 from cs336_basics.pretokenization.reading.encodings import guess_encoding
 from cs336_basics.pretokenization.reading.storage import is_url, open_path
@@ -103,9 +103,18 @@ class TextChanges:
                 name: Replaced(**{**found, "sample": found["sample"].encode("latin-1")})
                 for name, found in content["replaced"].items()
             }
-            return cls(content["num_bytes"], content["num_dropped"], replaced)
-        except (AttributeError, KeyError, TypeError) as error:
-            raise ValueError(f"not a record of changes to a text: {error!r}") from None
+            changes = cls(content["num_bytes"], content["num_dropped"], replaced)
+            numbers = [changes.num_bytes, changes.num_dropped]
+            for name, found in replaced.items():
+                numbers += [found.sequences, found.num_bytes]
+                if type(found.first) not in (int, str):
+                    raise TypeError(f"{name}: first must be an int or a str, got {found.first!r}")
+            for number in numbers:
+                if type(number) is not int or number < 0:
+                    raise TypeError(f"a number must be a non-negative int, got {number!r}")
+            return changes
+        except (AttributeError, KeyError, TypeError, UnicodeEncodeError) as error:
+            raise ValueError(f"not a record of changes to a text: {short_reason(error)}") from None
 
     def warn(self, pattern: str, done: str) -> None:
         """Warn if the text was changed. `done` names the operation, such as "counted"."""

@@ -145,15 +145,14 @@ def encode_files_ray(
         for shard in shards
         if (found := _finished(shard, tokenizer.hash(), unfinished)) is not None
     }
+    left = [shard for shard in shards if shard.destination not in kept]
     total = _Total()
     job = _Job(pickle.dumps(tokenizer), tokenizer.source, task)
     with byte_bar(progress, corpus.num_bytes, f"encoding {title_of(corpus.files)}") as bar:
         for shard in shards:
             if shard.destination in kept:
-                found = kept[shard.destination]
-                total.add(found, TextChanges.from_json(found["changes"]))
+                total.add(*kept[shard.destination])
                 bar.update(shard.num_bytes)
-        left = [shard for shard in shards if shard.destination not in kept]
         for shard, (metadata, changes) in _encode(job, left, address, num_workers):
             total.add(metadata, changes)
             bar.update(shard.num_bytes)
@@ -225,11 +224,13 @@ def _check_names(directory: Path, shards: list[_Shard]) -> None:
             )
 
 
-def _finished(shard: _Shard, tokenizer_hash: str, directory: Path) -> dict[str, Any] | None:
-    """Return the metadata of a token file from an earlier run, or None to encode the text.
+def _finished(
+    shard: _Shard, tokenizer_hash: str, directory: Path
+) -> tuple[dict[str, Any], TextChanges] | None:
+    """Return the result of an earlier run, or None to encode the text.
 
     Raises:
-        ValueError: If the token file is of another text, or was made with other options.
+        ValueError: If the token file comes from another text, or was made with other options.
     """
     try:
         found = open_token_file(shard.destination).metadata
@@ -249,7 +250,10 @@ def _finished(shard: _Shard, tokenizer_hash: str, directory: Path) -> dict[str, 
             f"{shard.destination}: made with another {', '.join(other)}; encode the same text with "
             f"the same options, or remove {directory} to encode everything again"
         )
-    return found
+    try:
+        return found, TextChanges.from_json(found.get("changes"))
+    except ValueError:  # a damaged record
+        return None
 
 
 def _encode(

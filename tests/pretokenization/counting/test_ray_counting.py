@@ -13,17 +13,11 @@ import pytest
 from cs336_basics.__main__ import main
 from cs336_basics.pretokenization import Corpus, Splitter, count_text, count_words
 from cs336_basics.pretokenization.counting.ray_counting import _count_chunk, count_words_ray
-from tests.ray_nodes import a_worker_killed, cluster_of, local_ray, wait_until
+from tests.ray_nodes import a_worker_killed, cluster_of, wait_until
 
 EOT = "<|endoftext|>"
 SPLITTER = Splitter(special_tokens=[EOT])
 TEXT = (f"It's the dogs' bone, isn't it? 好的 é 12,345.67\n{EOT}\n" * 400).encode()
-
-
-@pytest.fixture(scope="module", name="local_ray")
-def local_ray_for_this_file():
-    with local_ray() as ray:
-        yield ray
 
 
 @pytest.fixture

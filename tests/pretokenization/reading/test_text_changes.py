@@ -235,10 +235,20 @@ def test_changes_survive_json():
     assert TextChanges.from_json(TextChanges().as_json()) == TextChanges()
 
 
+def replaced_record(**values):
+    """Return a record of changes with one file, with other values."""
+    found = {"sequences": 1, "num_bytes": 1, "first": 0, "sample": "", **values}
+    return {"num_bytes": 1, "num_dropped": 0, "replaced": {"a": found}}
+
+
 @pytest.mark.parametrize(
     "content",
     [None, [], {}, {"replaced": []}, {"num_bytes": 1, "num_dropped": 0, "replaced": {"a": {}}},
-     {"num_bytes": 1, "num_dropped": 0, "replaced": {"a": {"sample": "", "x": 1}}}],
+     {"num_bytes": 1, "num_dropped": 0, "replaced": {"a": {"sample": "", "x": 1}}},
+     {"num_bytes": "1", "num_dropped": 0, "replaced": {}},
+     {"num_bytes": 1, "num_dropped": -1, "replaced": {}},
+     replaced_record(sequences=1.5), replaced_record(num_bytes=None), replaced_record(first=[]),
+     replaced_record(sample="\u732b")],
 )  # fmt: skip
 def test_other_json_is_rejected(content):
     with pytest.raises(ValueError, match="not a record of changes"):

@@ -14,22 +14,17 @@ import numpy as np
 import pytest
 
 from cs336_basics.pretokenization import Corpus
+from cs336_basics.pretokenization.reading.text_changes import TextChanges
 from cs336_basics.tokenizer import encode_file, load_document_starts
 from cs336_basics.tokenizer.files import ray_encoding
 from cs336_basics.tokenizer.files.joined_tokens import load_token_files, open_token_files
 from cs336_basics.tokenizer.files.ray_encoding import encode_files_ray
-from tests.ray_nodes import a_worker_killed, cluster_of, local_ray, wait_until
+from tests.ray_nodes import a_worker_killed, cluster_of, wait_until
 from tests.tokenizer.examples import END, TRAINING_TEXT, small_tokenizer
 from tests.tokenizer.files.corpus_files import TEXT, metadata_of, write_inputs
 
 # A pattern that cannot be compiled, so encoding is slow and leaves time to kill.
 SLOW = r"\w+\b|[^\w\s]+|\s+"
-
-
-@pytest.fixture(scope="module", name="local_ray")
-def local_ray_for_this_file():
-    with local_ray() as ray:
-        yield ray
 
 
 @pytest.fixture
@@ -131,6 +126,18 @@ def test_finished_token_files_are_kept(tasks_here, texts, tmp_path):
     assert (out / "00003.npy").read_bytes() == content
     assert names(out) == [f"0000{number}.npy" for number in range(5)]
     assert not unfinished.exists()
+
+
+def test_token_files_without_a_record_of_changes_are_made_again(
+    tasks_here, texts, tmp_path, monkeypatch
+):
+    with monkeypatch.context() as patch:
+        patch.setattr(TextChanges, "as_json", lambda changes: {"num_bytes": "many"})
+        expected = encode_files_ray(small_tokenizer(), texts, tmp_path / "out")
+    os.rename(tmp_path / "out", tmp_path / "out.unfinished")
+    tasks_here.clear()
+    assert encode_files_ray(small_tokenizer(), texts, tmp_path / "out") == expected
+    assert len(tasks_here) == 5
 
 
 def test_kept_token_files_warn_like_new_ones(tasks_here, tmp_path):
@@ -327,23 +334,22 @@ def test_a_lost_cluster_is_an_error_within_10_s_and_costs_only_the_rest(job, mon
 
 
 @pytest.mark.slow
-def test_the_object_store_and_the_disk_contain_only_what_is_documented(tmp_path):
+def test_the_object_store_and_the_disk_contain_only_what_is_documented(local_ray, tmp_path):
     texts = slow_texts(tmp_path / "texts", 6, 300_000)
-    with local_ray() as ray:
-        most = 0
-        before = ray.cluster_resources()["object_store_memory"]
-        with pytest.MonkeyPatch.context() as patch:
-            run_tasks = ray_encoding.run_tasks
+    most = 0
+    before = local_ray.cluster_resources()["object_store_memory"]
+    with pytest.MonkeyPatch.context() as patch:
+        run_tasks = ray_encoding.run_tasks
 
-            def measured(*arguments):
-                nonlocal most
-                for result in run_tasks(*arguments):
-                    left = ray.available_resources()["object_store_memory"]
-                    most = max(most, before - left)
-                    yield result
+        def measured(*arguments):
+            nonlocal most
+            for result in run_tasks(*arguments):
+                left = local_ray.available_resources()["object_store_memory"]
+                most = max(most, before - left)
+                yield result
 
-            patch.setattr(ray_encoding, "run_tasks", measured)
-            encode_files_ray(small_tokenizer(), texts, tmp_path / "out")
+        patch.setattr(ray_encoding, "run_tasks", measured)
+        encode_files_ray(small_tokenizer(), texts, tmp_path / "out")
     assert most < 1 << 20
     record = json.dumps(metadata_of(tmp_path / "out" / "00000.npy"))
     assert len(record) < 2000

@@ -109,18 +109,23 @@ def _count(
     count_task = ray.remote(max_retries=RETRIES, num_returns=2)(_count_chunk)
     add_task = ray.remote(max_retries=RETRIES)(_add)
 
-    def start(chunk: Chunk) -> tuple[ObjectRef[Any], ObjectRef[Any]]:
+    def start(
+        numbered: tuple[int, Chunk],
+    ) -> tuple[ObjectRef[Any], tuple[int, ObjectRef[Any]]]:
+        number, chunk = numbered
         counts, size = count_task.remote(chunk, splitter, folder)
-        return size, counts
+        return size, (number, counts)
 
-    changes = TextChanges()
+    changes: dict[int, TextChanges] = {}
     # sums[k] contains sums of 8^k chunks. Eight sums of one level become one sum of the next level.
     sums: dict[int, list[ObjectRef[Any]]] = {0: []}
     num_bytes = sum(chunk.num_bytes for chunk in chunks)
     with byte_bar(progress, num_bytes, "counting words over Ray") as bar:
-        for counts, (num_counted, found) in run_tasks(ray, chunks, start, num_workers):
+        for (number, counts), (num_counted, found) in run_tasks(
+            ray, enumerate(chunks), start, num_workers
+        ):
             bar.update(num_counted)
-            changes.add(found)
+            changes[number] = found
             sums[0].append(counts)
             _add_up(sums, add_task)
     rest = [counts for level in sums.values() for counts in level]
@@ -128,7 +133,10 @@ def _count(
         rest = [add_task.remote(*rest[:_FAN_IN]), *rest[_FAN_IN:]]
     # As the only task, it is watched like the others.
     total: WordCounts = next(run_tasks(ray, rest, lambda task: (task, None), 1))[1]
-    changes.warn(splitter.pattern, "counted")
+    all_changes = TextChanges()
+    for number in range(len(chunks)):  # in the order of the corpus, as on one machine
+        all_changes.add(changes[number])
+    all_changes.warn(splitter.pattern, "counted")
     return total
 
 

@@ -140,22 +140,22 @@ def encode_files_ray(
     unfinished.mkdir(parents=True, exist_ok=True)
     shards = _shards(corpus, unfinished, task)
     _check_names(unfinished, shards)
-    kept = {
+    results: dict[Path, tuple[dict[str, Any] | None, TextChanges]] = {
         shard.destination: found
         for shard in shards
         if (found := _finished(shard, tokenizer.hash(), unfinished)) is not None
     }
-    left = [shard for shard in shards if shard.destination not in kept]
-    total = _Total()
+    num_kept = len(results)
+    left = [shard for shard in shards if shard.destination not in results]
     job = _Job(pickle.dumps(tokenizer), tokenizer.source, task)
     with byte_bar(progress, corpus.num_bytes, f"encoding {title_of(corpus.files)}") as bar:
-        for shard in shards:
-            if shard.destination in kept:
-                total.add(*kept[shard.destination])
-                bar.update(shard.num_bytes)
-        for shard, (metadata, changes) in _encode(job, left, address, num_workers):
-            total.add(metadata, changes)
+        bar.update(sum(shard.num_bytes for shard in shards if shard.destination in results))
+        for shard, result in _encode(job, left, address, num_workers):
+            results[shard.destination] = result
             bar.update(shard.num_bytes)
+    total = _Total()
+    for shard in shards:  # in the order of the corpus, whatever the order in which tasks ended
+        total.add(*results[shard.destination])
     if not total.num_tokens:
         remove(unfinished)
         raise no_tokens([shard.source for shard in shards], total.changes.num_bytes)
@@ -171,7 +171,7 @@ def encode_files_ray(
         "num_bytes": total.changes.num_bytes,
         "bytes_per_token": total.changes.num_bytes / total.num_tokens,
         "num_files": total.num_files,
-        "num_kept": len(kept),
+        "num_kept": num_kept,
     }
     return information | ({"num_documents": total.num_documents} if document_starts else {})
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
 import signal
 import sys
+from pathlib import Path
 
 import torch
 
@@ -16,6 +19,7 @@ from cs336_basics.commands._inputs import say_directories
 from cs336_basics.commands._training_options import CommandLine
 from cs336_basics.data.prepare import Sources
 from cs336_basics.training.allocator import keep_freed_memory
+from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.devices import choose_device
 from cs336_basics.training.distributed import World, join_world, leave_world
 from cs336_basics.training.fast_path import choose_fast_path
@@ -120,7 +124,7 @@ def train_in(command: CommandLine, run: RunDirectory, sources: Sources, world: W
             raise
         raise explained from error
     if world.is_first:
-        _print_summary(result, run)
+        _print_summary(result, run, command.config)
     return 0
 
 
@@ -172,7 +176,7 @@ def _explain(
     return None
 
 
-def _print_summary(result: TrainResult, run: RunDirectory) -> None:
+def _print_summary(result: TrainResult, run: RunDirectory, config: TrainConfig) -> None:
     """Print a generated text, the final metrics, and the paths of the files."""
     if result.sample is not None:
         say(f"\nText from the trained model:\n\n{result.sample}")
@@ -200,4 +204,29 @@ def _print_summary(result: TrainResult, run: RunDirectory) -> None:
     say("")
     for name, value in rows:
         say(f"{name:<22}{value}")
-    say(f"\nMore text:            {INVOCATION} generate --run {shlex.quote(str(run.path))}")
+    _suggest_commands(run, config)
+
+
+def _suggest_commands(run: RunDirectory, config: TrainConfig) -> None:
+    """Print commands to try after a run."""
+    path = shlex.quote(str(run.path))
+    commands = [
+        ("another text", f"generate --run {path}"),
+        ("look at the model", f"playground --run {path}"),
+        ("a page about the run", f"report --run {path} --output report.html"),
+    ]
+    if config.data.dataset == "sample":
+        commands.append(("your own text", "train --data.train-path my.txt"))
+    say("\nWhat to try next:\n")
+    for name, arguments in commands:
+        say(f"{name:<22}{_interpreter()} -m cs336_basics {arguments}")
+
+
+def _interpreter() -> str:
+    """Return the shell command for this Python. Its environment need not be active."""
+    name = os.path.basename(sys.executable)
+    if shutil.which(name) == sys.executable:
+        return name
+    program = Path(sys.executable)
+    here = Path.cwd()
+    return shlex.quote(str(program.relative_to(here) if program.is_relative_to(here) else program))

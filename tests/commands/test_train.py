@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -61,6 +62,26 @@ def test_the_samples_directory_is_printed_only_if_it_exists(tiny, capsys):
         out = capsys.readouterr().out
         listed = f"samples               run{tokens}/samples\n" in out
         assert listed == RunDirectory(f"run{tokens}").samples.is_dir() == (tokens == "5")
+
+
+def test_the_suggested_commands_run_without_an_active_environment(tiny, capsys, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    Path("my.txt").write_text("Once upon a time there was a cat. " * 200)
+    words = ["--config", tiny, "--max-steps", "1", "--sample-tokens", "0", "--run-dir", "run"]
+    assert main(words) == 0
+    lines = capsys.readouterr().out.split("What to try next:\n\n")[1].splitlines()
+    for line in lines:
+        interpreter, _, _, name, *options = shlex.split(line[22:])
+        assert os.path.samefile(interpreter, sys.executable)
+        if name != "playground":  # which serves until Ctrl-C
+            small = ["--config", tiny, "--max-steps", "1"] if name == "train" else []
+            assert command(name)([*options, *small]) == 0
+    assert [line.split(" -m ")[1].split()[1] for line in lines] == [
+        "generate",
+        "playground",
+        "report",
+        "train",
+    ]
 
 
 def test_the_default_run_directory_has_the_name_and_the_date(tiny):

@@ -1,4 +1,4 @@
-"""All trainers learn the same vocabulary and merges from any input, including ties."""
+"""All trainers learn the same vocabulary and merges from any input, even if counts are tied."""
 
 import inspect
 import os
@@ -66,8 +66,8 @@ def test_train_bpe_has_the_options_of_the_trainers():
 
 # --- merges --------------------------------------------------------------------------------------
 
-# Few letters, short words and small counts lead to ties and runs. `binary` generates all bytes. A
-# mixture of large and small counts makes `native` lower its threshold during the loop.
+# With few letters, short words and small counts, ties and runs are frequent. `binary` generates
+# all bytes. A mixture of large and small counts makes `native` lower its threshold during the loop.
 word_counts = st.dictionaries(
     st.one_of(
         st.lists(st.sampled_from([b"a", b"b", b"\xff"]), max_size=14).map(b"".join),
@@ -142,9 +142,9 @@ def test_the_example_of_the_course(name, num_merges, tmp_path):
 @pytest.mark.parametrize(
     ("counts", "best"),
     [
-        # The course's example: ("BA", "A") wins although its left token is not the longest.
+        # The course's example: ("BA", "A") wins, although its left token is not the longest.
         ({b"AB": 1, b"AC": 1, b"BZZ": 1, b"BAA": 1}, (b"Z", b"Z")),
-        # A prefix is smaller than the longer token. Bytes are compared as unsigned numbers.
+        # A proper prefix of a token is smaller than the token. Bytes are compared as unsigned.
         ({b"ab": 1, b"\xffa": 1}, (b"\xff", b"a")),
         ({b"\x7fa": 1, b"\x80a": 1}, (b"\x80", b"a")),
         ({b"ab": 2, b"\xffa": 1}, (b"a", b"b")),
@@ -176,7 +176,7 @@ def test_counts_may_exceed_32_bits(name, factor):
 
 
 def check_all_agree(path, num_merges):
-    """Check that all trainers learn the same merges from a file (`naive`: the first 40 merges)."""
+    """Check that all trainers learn the same merges from a file (`naive`, only the first 40)."""
     results = {
         name: train_bpe(path, 257 + (40 if name == "naive" else num_merges), [EOT], trainer=name)[1]
         for name in TRAINERS
@@ -263,7 +263,7 @@ def test_a_special_token_is_not_made_twice(name):
     trainer = TRAINERS[name]()
     with pytest.raises(ValueError, match=r"'<\|e\|>'"):
         trainer.train_from_counts({b"<|e|>": 9}, 261, ["<|e|>"])
-    # The same words are accepted if no merge makes the special token.
+    # The same words are accepted if no merge produces the special token.
     assert len(trainer.train_from_counts({b"<|e|>": 9}, 260, ["<|e|>"])[1]) == 3
 
 

@@ -1,4 +1,4 @@
-"""The drawings show every trainer's words and pair counts."""
+"""The drawings show each trainer's words and pair counts."""
 
 import re
 from collections import Counter, defaultdict
@@ -18,7 +18,7 @@ PAIR = re.compile(r"^\((\w+), (\w+)\) +(\d+)(?: +(.+))?$", re.MULTILINE)
 
 
 def after_merges(words, num_merges):
-    """Return the words after some merges (as lists of symbols) and their pair counts."""
+    """Return the words (as lists of symbols) and the pair counts after `num_merges` merges."""
     split = [([bytes([byte]) for byte in word], count) for word, count in words.items()]
     for pair in specified_merges(words, num_merges):
         merge_everywhere(split, *pair)
@@ -30,7 +30,10 @@ def after_merges(words, num_merges):
 
 
 def drawn_counts(name, drawing):
-    """Return the pair counts in a drawing. If it shows a heap, return the current counts."""
+    """Return the pair counts shown in a drawing.
+
+    For the heap trainer, use the current counts, not those stored in the heap, which may be stale.
+    """
     counts = {}
     for left, right, count, rest in PAIR.findall(drawing.partition("\nheap ")[0]):
         now = int(rest.split()[0]) if name == "heap" else int(count)
@@ -56,7 +59,7 @@ def test_a_drawing_has_every_pair_with_its_count(name, words, num_merges):
 
 
 def places(words, num_merges):
-    """Return a dict from pairs to the (word index, byte offset) of their occurrences."""
+    """Return a dict that maps each pair to the (word index, byte offset) of every occurrence."""
     found = defaultdict(list)
     start = 0
     for index, symbols in enumerate(after_merges(words, num_merges)[0]):
@@ -78,7 +81,7 @@ def test_a_drawing_has_every_occurrence_of_a_pair(words, num_merges):
     assert drawn["incremental"] == {pair: list(map(str, at)) for pair, at in indices.items()}
     offsets = {pair: [str(offset) for _, offset in at] for pair, at in found.items()}
     assert drawn["memoryview"] == offsets
-    for pair, postings in drawn["native"].items():  # its words are in a different order
+    for pair, postings in drawn["native"].items():  # `native` sorts its words differently
         assert sum(not posting.endswith("*") for posting in postings) == len(found[pair])
 
 

@@ -83,7 +83,8 @@ def huggingface_merges(texts, num_merges, *, special_tokens=(EOT,), **options):
     max_token_length=st.none() | st.integers(2, 8),
 )
 def test_equals_tokenizers_on_tie_heavy_text(text, min_frequency, max_token_length):
-    # With a limit of n, tokens have at most n - 1 characters, but two bytes can always be merged.
+    # With a limit of n, tokens in `tokenizers` have at most n - 1 characters, but two bytes can
+    # always be merged.
     its_limit = None if max_token_length is None else max_token_length + 1
     expected = huggingface_merges(
         [text], 60, min_frequency=min_frequency, max_token_length=its_limit
@@ -130,7 +131,7 @@ def test_equals_tokenizers_on_the_sample(tmp_path, num_special):
     ids=repr,
 )
 def test_equals_tokenizers_on_natural_and_hostile_text(ours, theirs):
-    # The trainers disagree on letters added in recent Unicode versions. This text has none.
+    # The libraries disagree on letters added in recent Unicode versions. This text contains none.
     documents = long_text(2, 60_000).split(EOT)
     expected = huggingface_merges(documents, 1500, **theirs)
     for name in FAST:
@@ -154,7 +155,7 @@ MEGABYTES = {
 
 @cache
 def many_languages():
-    """Return the documents in 40 MB of text, and their word counts."""
+    """Return 40 MB of text in many languages, as a list of documents, and its word counts."""
     texts = []
     for name, megabytes in MEGABYTES.items():
         with open(CORPORA / f"{name}.txt", "rb") as file:
@@ -166,7 +167,7 @@ def many_languages():
 @pytest.mark.slow
 @pytest.mark.skipif(
     not all((CORPORA / f"{name}.txt").exists() for name in MEGABYTES),
-    reason=f"CS336_DATA does not name a folder with {', '.join(MEGABYTES)}",
+    reason=f"CS336_DATA does not name a directory with {', '.join(MEGABYTES)}",
 )
 @pytest.mark.parametrize(
     ("ours", "theirs"),
@@ -174,7 +175,8 @@ def many_languages():
         ({}, {}),
         ({"min_frequency": 500}, {"min_frequency": 500}),
         ({"max_token_length": 5}, {"max_token_length": 6}),
-        # Without an initial alphabet, `tokenizers` uses the bytes in the text, in the same order.
+        # Without an initial alphabet, `tokenizers` uses the bytes that occur in the text, in the
+        # same order.
         ({}, {"initial_alphabet": []}),
     ],
     ids=repr,

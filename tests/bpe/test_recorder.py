@@ -1,4 +1,4 @@
-"""Recorder: the phases, progress and traces of every trainer."""
+"""Recorder: every trainer's phases, progress and trace."""
 
 import contextlib
 import time
@@ -26,7 +26,7 @@ def traced(name, word_counts, num_merges, **options):
 
 
 def counted_from_scratch(word_counts, merges):
-    """For each merge, return the pair's count and its occurrences in the distinct words."""
+    """For each merge, return the pair's count and its number of occurrences in distinct words."""
     words = [([bytes([byte]) for byte in word], count) for word, count in word_counts.items()]
     found = []
     for left, right in merges:
@@ -63,7 +63,7 @@ class Slow(BPE_Trainer):
 
 
 def test_each_step_is_timed(monkeypatch):
-    # The clock advances by one at each reading, so each step takes one second.
+    # The clock advances by one second each time it is read, so each step takes one second.
     monkeypatch.setattr("time.perf_counter", iter(range(10**6)).__next__)
     trace = []
     trainer = Slow(trace=trace.append)

@@ -1,4 +1,4 @@
-"""In every trainer, continuing a vocabulary gives the same result as a single training run."""
+"""For every trainer, continuing a vocabulary gives the same result as a single training run."""
 
 import random
 import warnings
@@ -22,7 +22,7 @@ BYTES = {byte: bytes([byte]) for byte in range(256)}
 
 
 def vocabulary_of(*merges):
-    """Return the vocabulary that the given merges make, and the merges."""
+    """Return the vocabulary that results from the given merges, and the merges as a list."""
     return {**BYTES, **{256 + i: a + b for i, (a, b) in enumerate(merges)}}, list(merges)
 
 
@@ -59,8 +59,8 @@ def test_continued_training_on_another_text_equals_naive(name, counts):
 def imported_vocabulary():
     """Return a vocabulary like those imported from other libraries.
 
-    Its ids have gaps, its bytes are in a different order, two merges make the same token, one merge
-    comes before the merge that makes its left token, and one token is not made by any merge.
+    Its ids have gaps, its bytes are in a different order, two merges produce the same token, one
+    merge precedes the merge that produces its left token, and no merge produces the token b"ddd".
     """
     vocab = dict(enumerate(reversed(BYTES.values())))
     vocab.update({300: b"ab", 301: b"bc", 302: b"abc", 310: b"abcd", 400: b"<|end|>", 401: b"ddd"})
@@ -76,7 +76,7 @@ def test_imported_vocabularies_are_continued(name, tie_break):
     words = Counter("".join(rng.choices("abcd", k=rng.randint(1, 9))).encode() for _ in range(200))
     words[b"ddd"] = 500
     options = {"tie_break": tie_break, "continue_from": (vocab, merges)}
-    # The new merges are (d, d) and (dd, d). The token made by (dd, d) already has the id 401.
+    # The new merges are (d, d) and (dd, d). The result of (dd, d) already has the id 401.
     with (
         pytest.warns(UserWarning, match="b'ddd', so their text is split"),
         pytest.warns(UserWarning, match="1 new merges .* b'ddd'"),
@@ -128,7 +128,7 @@ def test_all_trainers_continue_edited_vocabularies_alike(seed, tie_break):
 
 @every_trainer
 def test_a_merge_that_could_not_be_applied_keeps_its_rank(name):
-    # "bc" is merged first, so `abc` is never made, and the last merge is never applied.
+    # (b, c) is merged first, so (ab, c) and (abc, d) are never applied.
     vocab, start = vocabulary_of((b"b", b"c"), (b"a", b"b"), (b"ab", b"c"), (b"abc", b"d"))
     trainer = TRAINERS[name](continue_from=(vocab, start))
     with pytest.warns(UserWarning, match="2 new merges .* b'abc'"):

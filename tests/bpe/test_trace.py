@@ -1,4 +1,4 @@
-"""trace_file writes one row per merge, and its file is complete or absent."""
+"""trace_file writes one row per merge, and the file is either complete or absent."""
 
 import ast
 import csv

@@ -1,4 +1,4 @@
-"""v1: the three steps of the trainer. `test_base.py` compares its merges."""
+"""v1: the trainer's three steps. `test_base.py` compares its merges with the other trainers'."""
 
 from cs336_basics.bpe.v1_naive import NaiveTrainer
 

@@ -1,4 +1,4 @@
-"""v2: after every merge, the counts and the index match a recount."""
+"""v2: after every merge, the counts and the index equal those computed from scratch."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""v3: for every pair, the heap always contains an entry whose count is not too low."""
+"""v3: every pair always has a heap entry whose count is at least the current count."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -35,7 +35,7 @@ def test_words_of_2_gib_or_more_are_rejected():
     from cs336_basics.bpe.v4_memoryview import MergeLoop
 
     class Long:
-        data = np.broadcast_to(np.uint8(97), 2**31)  # takes no memory
+        data = np.broadcast_to(np.uint8(97), 2**31)  # uses almost no memory
 
     with pytest.raises(OverflowError, match="2,147,483,648"):
         MergeLoop(Long, TRAINERS["memoryview"]())

@@ -39,13 +39,13 @@ def zipf_counts(seed, num_words, letters, longest, exponent=1.2, scale=1.0):
 @pytest.mark.parametrize("exponent", [0.0, 0.7, 1.2, 3.0])
 @pytest.mark.parametrize("scale", [1.0, 1e9])
 def test_falling_thresholds_equal_memoryview(exponent, scale):
-    # The threshold falls to one, because training continues until no pair is left.
+    # The threshold falls to 1, because training continues until no pair is left.
     counts = zipf_counts(7, 1500, "etaoinsh", 12, exponent, scale)
     assert merges_of("native", counts, 10**9) == merges_of("memoryview", counts, 10**9)
 
 
 def test_few_merges_of_many_words_equal_memoryview():
-    # With few merges, the threshold is high, and most pairs are never stored.
+    # With few merges, the threshold stays high, so most pairs are never stored.
     counts = zipf_counts(8, 20_000, "etaoinshrdlu", 10)
     assert merges_of("native", counts, 30) == merges_of("memoryview", counts, 30)
 
@@ -109,7 +109,7 @@ def test_hostile_input_equals_memoryview_at_length(shape):
 @pytest.mark.parametrize("longest", [0, 700_000])
 def test_the_number_of_threads_changes_no_merge(longest):
     counts = {b"%x" % (i * 2_654_435_761 % 2**40): (i % 5) ** 6 for i in range(150_000)}
-    if longest:  # a single word occupies one thread
+    if longest:  # one thread processes a very long word
         counts[random.Random(5).randbytes(longest).translate(LETTERS)] = 3
     traces = {}
     for num_workers in (1, 2, 3, 64):
@@ -134,7 +134,7 @@ def test_progress_and_interrupts_between_steps(step_seconds, monkeypatch):
     letters = random.Random(3).randbytes(30_000).translate(LETTERS)
     counts = WordCounts.from_mapping({letters: 1})
     assert len(trainer.learn_merges(counts, 500, recorder)) == sum(steps) == 500
-    # With 0 seconds, the loop returns after every merge and whenever it has indexed the pairs.
+    # If step_seconds is 0, the loop returns after every merge and every time it indexes the pairs.
     if step_seconds == 0:
         assert set(steps) == {0, 1}
 
@@ -151,7 +151,7 @@ def test_an_exception_in_a_signal_handler_ends_the_merge_loop(seconds):
     def interrupt(signum, frame):
         raise KeyboardInterrupt
 
-    # Setting up ten words of 3 MB each takes longer than the first timer.
+    # Setting up ten words of up to 3 MB takes longer than the shorter of the two timers.
     word = random.Random(4).randbytes(3_000_000).translate(LETTERS)
     counts = WordCounts.from_mapping({word[i:]: 1 for i in range(10)})
     before = signal.signal(signal.SIGALRM, interrupt)

@@ -1,4 +1,4 @@
-"""The trace contains the work of each merge."""
+"""The trace records the amount of work for each merge."""
 
 import random
 
@@ -26,9 +26,9 @@ def words():
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        # All 4 words are read, with 3 + 5 + 4 + 4 symbols and 12 pairs, 10 of them distinct.
+        # All 4 words are read. They have 3 + 5 + 4 + 4 symbols and 12 pairs, 10 of them distinct.
         ("naive", Work(2, 4, 16, 10, 12, 0)),
-        # 2 words with 8 symbols are read; 6 pairs are removed and 4 are added.
+        # 2 words with 8 symbols are read. 6 pairs are removed, and 4 are added.
         ("incremental", Work(2, 2, 8, 10, 10, 0)),
         ("heap", Work(2, 2, 8, 0, 10, 3 + 2)),
     ],
@@ -39,8 +39,9 @@ def test_the_work_of_a_merge_of_the_example(name, expected):
 
 @pytest.mark.parametrize("name", ["heap", "memoryview"])
 def test_the_heap_pops_stale_entries_and_pushes_new_pairs(name):
-    # (s, t) is on top and makes (e, st), which makes (w, est) and (d, est). Then the stale
-    # entries (e, s) and (w, e) are popped before (o, w), which makes (l, ow) and (ow, e).
+    # First, (s, t) is popped and (e, st) pushed. Then (e, st) is popped, and (w, est) and (d, est)
+    # are pushed. Finally, the stale entries (e, s) and (w, e) are popped before (o, w), and (l, ow)
+    # and (ow, e) are pushed.
     entries = [work.heap_entries for work in work_of(name, WORKED_EXAMPLE, 3)]
     assert entries[1:] == [1 + 2, 3 + 2]
 

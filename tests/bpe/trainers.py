@@ -24,7 +24,7 @@ every_trainer = pytest.mark.parametrize("name", TRAINERS)
 
 
 def train(name, word_counts, num_merges, special_tokens=(), **options):
-    """Return the vocabulary and merges that a trainer learns, and ignore its warnings."""
+    """Train without showing warnings. Return the vocabulary and the merges."""
     trainer = TRAINERS[name](**options)
     size = trainer.start.num_ids + num_merges
     size += sum(token.encode() not in trainer.start.tokens.values() for token in special_tokens)
@@ -34,7 +34,7 @@ def train(name, word_counts, num_merges, special_tokens=(), **options):
 
 
 def byte_characters():
-    """Return the characters that represent the bytes in GPT-2, computed from the definition."""
+    """Return the characters that represent bytes in GPT-2, computed from their definition."""
     characters, beyond = {}, 256
     for byte in range(256):
         if ord("!") <= byte <= ord("~") or ord("¡") <= byte <= ord("¬") or byte >= ord("®"):
@@ -54,9 +54,9 @@ def specified_merges(
     tie_break="lexicographic",
     before=(),
 ):
-    """Return the merges that BPE specifies, computed independently of all trainers.
+    """Return the merges that BPE's definition requires, computed independently of the trainers.
 
-    `before` contains the merges of a continued vocabulary.
+    `before` contains the existing merges if a vocabulary is continued.
     """
     characters = byte_characters()
     ids = {bytes([b]): i for i, b in enumerate(sorted(range(256), key=characters.get))}
@@ -85,7 +85,7 @@ def specified_merges(
 
 
 def merge_everywhere(words, left, right):
-    """Merge a pair in lists of symbols, in place. Return the number of merged occurrences."""
+    """Merge a pair in each list of symbols, in place. Return the number of merged occurrences."""
     number = 0
     for symbols, _ in words:
         i = 0

@@ -1,4 +1,4 @@
-"""The compiled scanner splits like the reference at every SIMD level that this CPU supports."""
+"""The compiled scanner splits text like the reference at every SIMD level of this CPU."""
 
 import os
 import random
@@ -61,7 +61,7 @@ def check(text):
 def random_text(rng):
     samples = rng.sample(SAMPLES, rng.randint(1, 6)) if rng.random() < 0.7 else SAMPLES
     text = "".join(rng.choices(samples, k=rng.choice([2, 5, 20, 60, 150])))
-    # Also vary the offset of the windows.
+    # A prefix shifts the text relative to the scanner's windows.
     return "x" * rng.randint(0, 70) + text if rng.random() < 0.3 else text
 
 
@@ -104,7 +104,7 @@ CONTEXTS = ("{}", "a{}a", " {} ", "1{}1", "!{}!", "'{}", "\n{}\n ", "  {}{}ab")
 @pytest.mark.skipif(OTHER_UNICODE, reason="the installed regex has a different Unicode version")
 @pytest.mark.parametrize("context", CONTEXTS)
 def test_scalar_values_are_split_in_every_context_as_regex_does(context):
-    # All characters in common scripts, and every 41st of the others. The slow test checks them all.
+    # Characters in common scripts, and every 41st of the others. The slow test checks all of them.
     codes = [*range(0x600), *range(0x2000, 0x2070), *range(0x3000, 0x3100)]
     codes += SCALAR_VALUES[0x600::41]
     check("".join(context.replace("{}", chr(code)) for code in codes))
@@ -178,7 +178,7 @@ def test_natural_and_hostile_texts_are_split_as_regex_does():
 CORPORA = sorted(Path(os.environ.get("CS336_DATA", "/nonexistent")).glob("*.txt"))
 
 
-@pytest.mark.skipif(not CORPORA, reason="CS336_DATA is not a folder with corpora (*.txt)")
+@pytest.mark.skipif(not CORPORA, reason="CS336_DATA does not name a directory with *.txt files")
 def test_the_starts_of_corpora_are_split_as_regex_does():
     for path in CORPORA:
         with open(path, "rb") as file:
@@ -186,7 +186,7 @@ def test_the_starts_of_corpora_are_split_as_regex_does():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not CORPORA, reason="CS336_DATA is not a folder with corpora (*.txt)")
+@pytest.mark.skipif(not CORPORA, reason="CS336_DATA does not name a directory with *.txt files")
 @pytest.mark.parametrize("path", CORPORA, ids=lambda path: path.stem)
 def test_whole_corpora_are_split_as_regex_does(path):
     check(path.read_bytes().decode("utf-8", "replace"))

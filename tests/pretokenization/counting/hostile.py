@@ -1,4 +1,4 @@
-"""A difficult text, and the counts that the reference splitter gives for it."""
+"""A difficult text, and its word counts according to the reference splitter."""
 
 from collections import Counter
 
@@ -24,7 +24,7 @@ HOSTILE = (
 
 
 def expected_counts(data, special_tokens=(EOT,), pattern="gpt2"):
-    """Count the pre-tokens of a text without dividing it into chunks."""
+    """Count the pre-tokens in a text without dividing it into chunks."""
     counts = Counter()
     for text, is_special in splitter.split_special_tokens(
         data.decode("utf-8", "replace"), special_tokens

@@ -136,7 +136,7 @@ def test_long_words_and_many_words_are_counted(tmp_path):
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_words_that_change_slots_in_the_table_are_counted(tmp_path, seed):
-    """A word that becomes frequent late moves to the first slots, which store frequent words."""
+    """A word that becomes frequent late moves to the first slots, which hold frequent words."""
     rng = random.Random(seed)
     names = [
         " " + "".join(letters) for letters in itertools.product("abcdefghijklmnopqrstu", repeat=3)
@@ -185,7 +185,7 @@ def test_missing_and_shortened_files_raise(tmp_path):
         _counting.count_files([tmp_path / "gone.txt"], [10], [], "gpt2", 2, "replace", 700)
     with pytest.raises(IsADirectoryError):
         _counting.count_files([tmp_path], [10], [], "gpt2", 1, "replace", 700)
-    # Bytes after the given size are not counted.
+    # Bytes beyond the given size are not counted.
     counts = _counting.count_files([path], [10], [], "gpt2", 1, "replace", 700)
     assert WordCounts.of_buffers(counts) == {b"word": 1, b" word": 1, b" ": 1}
 
@@ -212,7 +212,7 @@ def test_shared_table_gives_the_same_counts(tmp_path, num_workers, most_own_word
     paths = []
     for number in range(3):
         path = tmp_path / f"{number}.txt"
-        # The short words are in all files; each long word is in only one file.
+        # Each short word occurs in all files, and each long word in only one.
         letters = ["".join(pair) for pair in itertools.product("abcdefghijklmn", repeat=2)]
         words = [f" word{pair}" for pair in letters]
         words += [f" {'long' * 9}{'xyz'[number]}{pair}" for pair in letters]
@@ -267,7 +267,7 @@ def test_progress_is_reported_and_its_errors_end_the_threads(hostile_file, long_
         count_with(fail, long_task)
 
 
-# `getrusage` would include the memory of the process that forked this one.
+# `getrusage` would also count the memory of the process that forked this one.
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc/self/status")
 def test_memory_does_not_grow_with_the_size_of_the_file(tmp_path):
     script = textwrap.dedent("""

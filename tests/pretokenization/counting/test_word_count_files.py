@@ -1,4 +1,4 @@
-"""Loading rejects damaged word count files, and uses memory in proportion to their size."""
+"""Damaged word count files are rejected, and loading needs memory proportional to a file's size."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEADER = {
 
 
 def write_counts(path, header=None, save=np.savez, **changes):
-    """Write a word count file with two words, changed as given."""
+    """Write a word count file containing two words, with the given changes applied."""
     content = (
         header if isinstance(header, bytes) else json.dumps({**HEADER, **(header or {})}).encode()
     )

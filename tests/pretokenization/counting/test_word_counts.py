@@ -1,4 +1,4 @@
-"""WordCounts: a mapping stored in arrays that can be added, scaled, saved and loaded."""
+"""WordCounts: a mapping that is stored in arrays and can be added, scaled, saved and loaded."""
 
 import pickle
 import sys
@@ -114,7 +114,7 @@ def test_saved_word_counts_are_loaded_unchanged(tmp_path):
         loaded = WordCounts.load(path)
         assert loaded == content
         assert loaded.pattern == "cl100k"
-    with np.load(path, allow_pickle=False) as archive:  # as documented
+    with np.load(path, allow_pickle=False) as archive:  # the documented way to read the file
         assert sorted(archive) == ["counts", "data", "header", "offsets"]
         assert archive["counts"].dtype == np.dtype("<i8")
 

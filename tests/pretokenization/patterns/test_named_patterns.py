@@ -1,4 +1,4 @@
-"""The named patterns split text as published, and invalid patterns raise errors."""
+"""The named patterns split text like the published ones, and invalid patterns raise errors."""
 
 import itertools
 

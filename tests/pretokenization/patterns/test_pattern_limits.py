@@ -64,7 +64,7 @@ def test_hostile_patterns_are_rejected_quickly(pattern, problem):
         # Many repetitions that are not nested.
         r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}"
         r"|(?:\d{1,3}\.){3}\d{1,3}|\d{3}-\d{4}|.",
-        # The o200k pattern in tiktoken 0.14, without possessive quantifiers.
+        # The o200k pattern of tiktoken 0.14, without possessive quantifiers.
         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+"
         r"|\s+(?!\S)|\s+",
@@ -106,7 +106,7 @@ def random_pattern(rng, length=200):
 
 
 def compile_in_child(pattern):
-    """Return the seconds and bytes of memory that a new process needs to compile a pattern."""
+    """Compile a pattern in a new process. Return the seconds of CPU time and bytes of memory."""
     receive, send = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -124,7 +124,7 @@ def compile_in_child(pattern):
 
 
 def peak_bytes():
-    import resource  # not on Windows
+    import resource  # not available on Windows
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 

@@ -148,7 +148,7 @@ def test_both_sides_of_a_safe_cut_are_split_like_the_complete_text(expression):
                 assert program.safe_cuts[
                     program.column_of(left[-1]), program.column_of(right[0])
                 ] or (expression in (PATTERNS["gpt2"], PATTERNS["cl100k"]))
-    assert num_cuts > 100 or expression == r"(?s)..|."  # this pattern has none
+    assert num_cuts > 100 or expression == r"(?s)..|."  # this pattern has no safe cuts
 
 
 @pytest.mark.parametrize(
@@ -262,8 +262,8 @@ def test_a_program_is_complete_if_it_matches_all_text():
 @pytest.mark.parametrize(
     ("expression", "text"),
     [
-        ("a*b|a", "a" * 400_000),  # searches for b from every a
-        ("(?:aaa)*b|(?:aa)*c|a", "a" * 400_000),  # likewise, and the states never coincide
+        ("a*b|a", "a" * 400_000),  # every a starts a search for b
+        ("(?:aaa)*b|(?:aa)*c|a", "a" * 400_000),  # similar, but the states never coincide
         (PATTERNS["llama3"], (" " * 300 + "\n") * 10 + " " * 300_000 + "x"),
         (PATTERNS["gpt2-digits3-right"], "7" * 400_000),
         (r"\p{L}*1|\d", "é" * 200_000),  # nothing matches
@@ -280,11 +280,11 @@ def test_matching_takes_linear_time(expression, text):
             best = min(best, time.process_time() - start)
         return best
 
-    # A quadratic matcher would take 64 times as long for eight times the text.
+    # If the text is eight times as long, a quadratic matcher takes 64 times as long.
     assert seconds(len(text)) < 30 * max(seconds(len(text) // 8), 1e-3)
 
 
-# No set in o200k separates Lu from Lt, or Lm from Lo.
+# No set in the o200k pattern separates Lu from Lt or Lm from Lo.
 O200K_SETS = (r"[\p{Lu}\p{Lt}]", r"\p{Ll}", r"[\p{Lm}\p{Lo}]", r"\p{M}", r"\p{N}", r"\s")
 
 

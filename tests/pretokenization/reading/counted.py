@@ -1,4 +1,4 @@
-"""Test documents, and functions that count them with a reference and with `count_chunk`."""
+"""Test documents, and functions that count their words with a reference and `count_chunk`."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Splitting each chunk or block separately gives the same pre-tokens as splitting all text."""
+"""Splitting chunks or blocks separately gives the same pre-tokens as splitting the whole text."""
 
 import io
 import itertools

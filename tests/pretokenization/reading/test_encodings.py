@@ -1,4 +1,4 @@
-"""Detecting other encodings by byte order marks, by NUL bytes and by guessing."""
+"""Detecting other encodings from byte order marks and NUL bytes, and by guessing."""
 
 import bz2
 import gzip
@@ -109,5 +109,5 @@ def test_the_encoding_of_a_text_is_among_the_guesses(text, encoding, times):
 def test_damaged_utf_8_and_binary_data_have_no_guess():
     assert guess_encoding(KOREAN.encode() + b"\xff" + KOREAN.encode()) is None
     assert guess_encoding(random.Random(1).randbytes(4000)) == "it does not look like text"
-    for data in (b"", b"ab\xff", "café".encode("cp1252")):  # too few bytes for a guess
+    for data in (b"", b"ab\xff", "café".encode("cp1252")):  # too few bytes to guess from
         assert guess_encoding(data) is None

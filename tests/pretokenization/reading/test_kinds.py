@@ -1,4 +1,4 @@
-"""Detecting the kind of a file by its name and content."""
+"""Detecting a file's kind from its name and content."""
 
 import csv
 import io
@@ -30,7 +30,7 @@ def as_csv(rows, **how):
 
 
 def picture():
-    """Return a PNG image that shows noise."""
+    """Return a PNG image of noise."""
     noise = b"".join(
         b"\0" + bytes((x * y * 2654435761 >> 7) & 255 for x in range(300)) for y in range(99)
     )

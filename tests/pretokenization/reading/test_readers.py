@@ -1,4 +1,4 @@
-"""Reading compressed text, JSON lines and files of several kinds."""
+"""Reading compressed text, JSON Lines and files of several kinds."""
 
 import functools
 import gzip
@@ -51,7 +51,7 @@ def test_json_lines_are_counted(tmp_path, ending):
 def test_json_lines_are_divided_between_lines(tmp_path, chunk_size):
     path = tmp_path / "rows.jsonl"
     documents = DOCUMENTS[:30]
-    # The data has a blank line, CRLF, a byte order mark, and no final line end.
+    # The data has a byte order mark, CRLF and LF line ends, a blank line, and no final line end.
     data = "\ufeff" + json_lines(documents).replace("\n", "\r\n", 3).replace("\n", "\n\n", 1)
     path.write_bytes(data.rstrip().encode())
     assert count([path], field="text", chunk_size=chunk_size) == expected(documents)
@@ -59,7 +59,7 @@ def test_json_lines_are_divided_between_lines(tmp_path, chunk_size):
 
 def test_escaped_surrogates_differ_from_invalid_bytes(tmp_path):
     path = tmp_path / "rows.jsonl"
-    text = rb"\udcc3\udca9 \\udcff \ud83d\ude42 \ud800"  # escapes
+    text = rb"\udcc3\udca9 \\udcff \ud83d\ude42 \ud800"  # escape sequences
     path.write_bytes(b'{"x": "\xff", "text": "' + text + b' \xfe"}\n')
     with pytest.warns(UserWarning, match="not all UTF-8"):
         found = count_words(Corpus(path, field="text"), num_workers=1)
@@ -145,7 +145,7 @@ def test_ctrl_c_ends_the_worker_processes(tmp_path, ending):
     ) as process:
         assert process.stdout.readline() == "started\n"
         time.sleep(1.5)
-        os.killpg(process.pid, signal.SIGINT)  # also to the workers, as a terminal does
+        os.killpg(process.pid, signal.SIGINT)  # reaches the workers too, as from a terminal
         # This call returns only after the workers have ended, because they share the pipes.
         output, errors = process.communicate(timeout=60)
     assert "KeyboardInterrupt" in errors

@@ -1,4 +1,4 @@
-"""Dicts, datasets, Arrow tables and Arrow streams in memory give the same texts."""
+"""Reading dicts, datasets, Arrow tables and Arrow streams in memory gives the same texts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def table(texts=TEXTS, kind=None):
 
 
 def every_form(texts=TEXTS):
-    """Return a dict from the name of each supported form to the rows in that form."""
+    """Return a dict that maps the name of each supported form to the rows in that form."""
     arrow = table(texts)
     chunked = pyarrow.concat_tables([arrow.slice(0, 7), arrow.slice(7)])
     return {

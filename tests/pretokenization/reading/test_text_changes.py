@@ -1,4 +1,4 @@
-"""All backends report once how much of the text was changed."""
+"""Each backend reports exactly once how much of the text was changed."""
 
 import gzip
 import json
@@ -33,7 +33,7 @@ def messages_of(function, *arguments, **options):
 def test_replaced_sequences_are_those_of_decode(parts):
     data = b"".join(parts)
     found = replaced_in(data, start=7)
-    # Python calls an error handler once for each replaced sequence.
+    # Python's decoder raises one error for each sequence that it would replace.
     calls = []
     rest, offset = data, 0
     while True:
@@ -236,7 +236,7 @@ def test_changes_survive_json():
 
 
 def replaced_record(**values):
-    """Return a record of changes with one file, with other values."""
+    """Return a record of changes to one file, in which the given values replace the defaults."""
     found = {"sequences": 1, "num_bytes": 1, "first": 0, "sample": "", **values}
     return {"num_bytes": 1, "num_dropped": 0, "replaced": {"a": found}}
 

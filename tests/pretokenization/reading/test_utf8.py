@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cs336_basics.pretokenization.reading import utf8
 
-# Text and invalid UTF-8: stray bytes, incomplete and overlong sequences, surrogates, and numbers
+# Text and invalid UTF-8: stray bytes, incomplete and overlong sequences, surrogates, and values
 # that are too large for a code point.
 PIECES = [
     b"a", b" the", "é".encode(), "中".encode(), "🎉".encode(), "\ufffd".encode(), b"\0",

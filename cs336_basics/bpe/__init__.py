@@ -69,7 +69,7 @@ TRAINERS: dict[str, type[BPE_Trainer]] = _Trainers(
 DEFAULT_TRAINER = next(
     name for name in ("native", "memoryview", "heap") if is_built(TRAINERS[name])
 )
-"""Name of the fastest version that is built. `"heap"` needs no build."""
+"""Name of the fastest version that is built. `"heap"` is always available."""
 
 
 def get_trainer(name: str) -> type[BPE_Trainer]:
@@ -107,8 +107,8 @@ def train_bpe(
 ) -> tuple[dict[int, bytes], list[Pair]]:
     """Train a byte-level BPE vocabulary on one or more files.
 
-    To train on texts in memory, use `BPE_Trainer.train_from_iterator`. To train on counted words,
-    use `BPE_Trainer.train_from_counts`.
+    To train on texts in memory, use `BPE_Trainer.train_from_iterator`. To train on word counts, use
+    `BPE_Trainer.train_from_counts`.
 
     Args:
         input_path: File, glob such as `"data/*.txt"`, list of files and globs, or Corpus, which

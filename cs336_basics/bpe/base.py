@@ -3,7 +3,7 @@
 Byte-pair encoding (Sennrich et al. 2016; on bytes: Radford et al. 2019) starts with each word as a
 sequence of single bytes. Each step finds the most frequent pair of adjacent tokens and merges it
 into a new token wherever it occurs. CS336 breaks ties between equally frequent pairs by merging the
-pair whose `(bytes, bytes)` is largest.
+pair whose `(bytes, bytes)` tuple is largest.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ class BPE_Trainer:
 
     Args:
         pattern: Split pattern: a name in PATTERNS or a regular expression.
-        counting: Backend for counting words in files. Defaults to the choice of `count_words`.
+        counting: Backend for counting words in files. By default, `count_words` chooses one.
         num_workers: Number of threads or processes for counting words and, in the native version,
-            for setting them up. Defaults to all cores.
+            setting them up. Defaults to all cores.
         progress: Whether to show progress bars on a terminal.
-        min_frequency: Minimum count of a pair. Training stops if no pair reaches it.
+        min_frequency: Minimum count of a pair. Training stops when no pair reaches it.
         max_token_length: Maximum length of a new token in bytes. Defaults to no limit. Hugging
             Face's limit of n allows tokens of up to max(2, n - 1) bytes.
         tie_break: Order of equally frequent pairs. `"lexicographic"` merges the largest
             `(bytes, bytes)` first, as in CS336. `"huggingface"` follows `tokenizers`.
-        trace: Callback invoked with a MergeTrace for each merge, in order, once the next merge is
-            found or training ends; see `trace_file`. The timings exclude the time
-            of the callback.
+        trace: Callback invoked with a MergeTrace for each merge, in order; see `trace_file`. Each
+            call is made once the next merge has been found or training ends. The timings exclude
+            the time spent in the callback.
         continue_from: `(vocab, merges)` of a trained or imported vocabulary to continue. Its merges
             are applied to the words first. Use the same split pattern. If the tie rule is also the
-            same, continuing on the same text equals a single training run.
+            same, continuing on the same text gives the same result as a single training run.
 
     Raises:
         ValueError, TypeError: If an option has an invalid value; see also `StartingVocabulary`.
@@ -69,7 +69,7 @@ class BPE_Trainer:
     """Key of the class in TRAINERS."""
 
     pairs: Callable[[Symbols], Iterable[Pair]] = staticmethod(pairwise)
-    """Function that returns the adjacent pairs of a word that may be merged."""
+    """Function that returns the mergeable pairs of adjacent symbols in a word."""
 
     counts: list[int]
     """Number of occurrences of each word."""
@@ -168,15 +168,15 @@ class BPE_Trainer:
     def train_from_counts(
         self, word_counts: Mapping[bytes, int], vocab_size: int, special_tokens: Iterable[str] = ()
     ) -> tuple[dict[int, bytes], list[Pair]]:
-        """Train on counted words; see `train`.
+        """Train on word counts; see `train`.
 
         Args:
             word_counts: Mapping from pre-tokens (bytes) to counts.
 
         Raises:
             ValueError: If a count is negative, the counted bytes exceed 2^63 - 1, a WordCounts was
-                made with a different pattern or different special tokens, or the merges make a
-                special token that is part of a word; see also `train`.
+                created with a different pattern or different special tokens, or the merges produce
+                a special token that is part of a word; see also `train`.
             TypeError, OverflowError: See `WordCounts.from_mapping`.
         """
         if not isinstance(word_counts, Mapping):
@@ -197,7 +197,7 @@ class BPE_Trainer:
     def check_request(
         self, vocab_size: int, special_tokens: Iterable[str]
     ) -> tuple[list[str], int]:
-        """Check the arguments; return the special tokens and the number of merges to learn."""
+        """Check the arguments. Return the special tokens and the number of merges to learn."""
         tokens = check_special_tokens(special_tokens)
         return tokens, self.start.num_merges(vocab_size, tokens)
 
@@ -222,8 +222,8 @@ class BPE_Trainer:
             names = ("pattern", "min_frequency", "max_token_length")
             options = ", ".join(f"{name}={short_repr(getattr(self, name))}" for name in names)
             warn(
-                f"no pair was left after {len(merges):,} of {num_merges:,} merges of "
-                f"{len(word_counts):,} distinct words ({options}), so the vocabulary has "
+                f"no pair was left after {len(merges):,} of {num_merges:,} merges "
+                f"({len(word_counts):,} distinct words, {options}), so the vocabulary has "
                 f"{max(vocab) + 1:,} tokens instead of {vocab_size:,}; use more text"
             )
         return vocab, all_merges
@@ -234,7 +234,7 @@ class BPE_Trainer:
         """Return `num_merges` merges, or fewer if no pair is left.
 
         A compiled version overrides this method. It must apply `min_frequency`, `max_token_length`
-        and `tie_break`, and call the recorder's methods `lap`, `advance` and `traced`.
+        and `tie_break`, and call the recorder's `lap`, `advance` and `traced` methods.
         """
         loop: Any = copy.copy(self)  # a copy, because its steps are replaced
         counts = word_counts.as_dict()
@@ -247,5 +247,5 @@ class BPE_Trainer:
         return merges
 
     def tie(self, pair: Pair) -> Any:
-        """Return a pair's sort key. The largest key wins among equally frequent pairs."""
+        """Return a pair's sort key. Among equally frequent pairs, the largest key wins."""
         return pair

@@ -1,4 +1,4 @@
-"""Text drawings that show the state of each trainer before a merge, for a few words.
+"""Text drawings of each trainer's state before a merge, for a few words.
 
 `python -m cs336_basics explain` prints these drawings. docs/stages.md shows them for the course's
 example.
@@ -31,7 +31,7 @@ def explain(words: Iterable[bytes], num_merges: int = 2, stage: str | None = Non
 
     Args:
         words: Words of a text, including repetitions.
-        num_merges: Number of merges before the drawing. Fewer are made if no pair is left.
+        num_merges: Number of merges before the drawing. There are fewer if no pair is left.
         stage: A name in TRAINERS. Defaults to all trainers that are built.
 
     Raises:
@@ -86,7 +86,7 @@ class _Moment(NamedTuple):
 
 
 def _moment(stage: str, word_counts: Mapping[bytes, int], num_merges: int) -> _Moment:
-    """Return the state of a Python trainer after `num_merges` merges, with the next pair."""
+    """Return a Python trainer's state after `num_merges` merges, and the pair to merge next."""
     num_bytes = sum(map(len, word_counts))
     if not num_bytes:
         raise ValueError("words must not be empty; try 'low lower widest'")
@@ -246,7 +246,7 @@ def _maximum(moment: _Moment) -> str:
 def _symbol(symbol: bytes) -> str:
     r"""Return a symbol as text. Unprintable characters become escapes such as \x07 or \u200b.
 
-    The symbols "." and "-" are quoted, because they have a meaning in the drawings.
+    The symbols "." and "-" are quoted, because they have a special meaning in the drawings.
     """
     text = symbol.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
     text = "".join(c if c.isprintable() else _escaped(ord(c)) for c in text)
@@ -264,7 +264,7 @@ def _pair(pair: Pair) -> str:
 
 
 def _width(text: str) -> int:
-    """Return the number of terminal columns that a text takes up."""
+    """Return the number of terminal columns that the text occupies."""
     return len(text) + sum(east_asian_width(character) in "WF" for character in text)
 
 

@@ -1,4 +1,4 @@
-"""The options min_frequency, max_token_length and tie_break of the Python trainers.
+"""The Python trainers' min_frequency, max_token_length and tie_break options.
 
 The trainers contain only the algorithm, and these functions wrap its steps. Compiled trainers
 implement the options in their merge loops.
@@ -17,7 +17,7 @@ TIE_BREAKS = ("lexicographic", "huggingface")
 
 
 def apply_options(loop: Any) -> None:
-    """Wrap a trainer's steps to apply its options. Pass a new copy for each training run."""
+    """Wrap a trainer's steps to apply its options. `loop` must be a copy made for a single run."""
     if loop.max_token_length is not None:
         loop.pairs = functools.partial(_short_pairs, loop.max_token_length)
     if loop.min_frequency > 1:
@@ -29,7 +29,7 @@ def apply_options(loop: Any) -> None:
 
 
 def _short_pairs(limit: int, symbols: Symbols) -> Iterator[Pair]:
-    """Return the adjacent pairs of a word that merge into a token of at most `limit` bytes."""
+    """Return the adjacent pairs in a word that merge into a token of at most `limit` bytes."""
     return (pair for pair in pairwise(symbols) if len(pair[0]) + len(pair[1]) <= limit)
 
 

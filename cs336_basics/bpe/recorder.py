@@ -1,7 +1,7 @@
 """Recorder: the clock, the progress bar and the trace of a training run.
 
 It wraps the three steps of a Python trainer: `count_pairs`, `find_best` and `merge`. Compiled
-trainers measure their steps themselves and report the seconds to the recorder.
+trainers time their own steps and report the durations to the recorder.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PHASES = (
     "building the vocabulary",
     "total",
 )
-"""Keys of `BPE_Trainer.timings`. All phases are in wall-clock seconds and add up to the total."""
+"""Keys of `BPE_Trainer.timings`. All times are wall-clock seconds; the others sum to the total."""
 
 _NOTHING: Mapping[str, float] = MappingProxyType({})
 
@@ -55,7 +55,7 @@ class Recorder:
         self._skipped = 0.0
 
     def lap(self, phase: str, measured: Mapping[str, float] = _NOTHING) -> None:
-        """Add the seconds since the last reading of the clock to a phase.
+        """Add the time since the last clock reading to a phase.
 
         Args:
             phase: A name in PHASES.
@@ -69,20 +69,20 @@ class Recorder:
             self.timings[phase] -= seconds
 
     def skip(self) -> None:
-        """Exclude the seconds since the last reading of the clock from all phases."""
+        """Exclude the time since the last clock reading from all phases."""
         now = time.perf_counter()
         self._skipped += now - self._last
         self._last = now
 
     @contextlib.contextmanager
     def progress_bar(self, show: bool, num_merges: int) -> Iterator[None]:
-        """Show a progress bar while a block learns merges."""
+        """Show a progress bar while the body of the `with` statement learns merges."""
         with progress_bar(show, total=num_merges, unit=" merges", desc="learning merges") as bar:
             self.advance = bar.update
             yield
 
     def measure(self, loop: Any) -> None:
-        """Wrap the steps of a copy of a trainer, for a single training run, to measure them."""
+        """Wrap a trainer's steps so that they are timed. `loop` must be a copy made for one run."""
         loop.count_pairs = self._timed("counting pairs", loop.count_pairs)
         loop.find_best = self._timed("finding the maximum", loop.find_best)
         loop.merge = self._advancing(self._timed("updating", loop.merge))

@@ -41,7 +41,7 @@ def merge_pair(symbols: Symbols, pair: Pair) -> Symbols:
 
 
 def merge_by_rank(symbols: Symbols, ranks: Mapping[Pair, int]) -> Symbols:
-    """Repeatedly merge the leftmost pair with the lowest rank, until no pair has a rank."""
+    """Repeatedly merge the pair with the lowest rank, leftmost first, until no pair has a rank."""
     steps = list(steps_by_rank(symbols, ranks))
     return steps[-1][2] if steps else symbols
 
@@ -49,7 +49,7 @@ def merge_by_rank(symbols: Symbols, ranks: Mapping[Pair, int]) -> Symbols:
 def steps_by_rank(
     symbols: Symbols, ranks: Mapping[Pair, int]
 ) -> Iterator[tuple[int, int, Symbols]]:
-    """Yield the rank and the index of the merged pair, and the symbols after each merge."""
+    """For each merge, yield the pair's rank and index, and the symbols after the merge."""
     while known := [(ranks[pair], i) for i, pair in enumerate(pairwise(symbols)) if pair in ranks]:
         rank, i = min(known)
         symbols = (*symbols[:i], symbols[i] + symbols[i + 1], *symbols[i + 2 :])

@@ -1,11 +1,11 @@
 """StartingVocabulary: the vocabulary before training, either the bytes or an existing vocabulary.
 
-To continue a vocabulary, its merges are applied to the words of the new text, as its tokenizer
-would. The merge loop then counts the pairs of the resulting symbols. If you continue on the same
-text, the two training runs together learn the same merges as a single run, because the second one
-starts with the counts at which the first one stopped. If the merges were edited, the result may
-differ, for example if two merges make the same token or a merge comes before the merges that make
-its parts.
+To continue a vocabulary, the trainer first applies its merges to the words of the new text, as a
+tokenizer would. The merge loop then counts the pairs of the resulting symbols. If you continue on
+the same text, the two training runs together learn the same merges as a single run, because the
+second one starts with the counts at which the first one stopped. If the merges were edited, the
+result may differ, for example if two merges produce the same token or a merge comes before the
+merges that produce its parts.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class StartingVocabulary:
 
     Args:
         continued: `(vocab, merges)`. The vocabulary maps ids to tokens and must contain all 256
-            single bytes. Ids may be in any order and have gaps. Merges are pairs of tokens, ordered
-            by rank. Defaults to the 256 bytes without merges.
+            single bytes. Ids may be in any order and may have gaps. Merges are pairs of tokens,
+            ordered by rank. Defaults to the 256 bytes without merges.
 
     Attributes:
         tokens: Mapping from ids to tokens.
@@ -48,7 +48,7 @@ class StartingVocabulary:
         TypeError: If `continued` is not a tuple of this form, an id is not an int, or a token is
             not bytes.
         ValueError: If an id is negative, a token is empty or repeated, a byte is missing, a merge
-            is repeated, or one of its tokens or its result is not in the vocabulary.
+            is repeated, or a part or the result of a merge is not in the vocabulary.
     """
 
     def __init__(self, continued: tuple[Mapping[int, bytes], Iterable[Pair]] | None = None) -> None:
@@ -87,14 +87,14 @@ class StartingVocabulary:
         return np.frombuffer(b"".join(self.symbols), np.uint8), offsets
 
     def warn_of_unmade_tokens(self, special_tokens: Iterable[str]) -> None:
-        """Warn about tokens that are neither special nor made by a merge."""
+        """Warn about tokens that are neither special nor produced by a merge."""
         made = {*self.symbols, *map(str.encode, special_tokens)}
         unmade = [token for token in self.tokens.values() if token not in made]
         if unmade:
             warn(
-                f"{len(unmade):,} tokens in the continued vocabulary are not made by any merge, "
-                f"such as {short_repr(unmade[0])}, so their text is split like any other text; if "
-                "they are special tokens, add them to special_tokens"
+                f"{len(unmade):,} tokens in the continued vocabulary are not produced by any "
+                f"merge, such as {short_repr(unmade[0])}, so their text is split like any other "
+                "text; if they are special tokens, add them to special_tokens"
             )
 
     def num_merges(self, vocab_size: int, special_tokens: Iterable[str]) -> int:
@@ -129,14 +129,14 @@ class StartingVocabulary:
 
         New special tokens get the next ids, followed by the tokens of the new merges. The new
         tokens are distinct: a merge is applied wherever its pair occurs, so equal bytes between two
-        token boundaries are always split in the same way, and two pairs never make the same bytes.
-        An existing merge that could not be applied before keeps its rank.
+        token boundaries are always split in the same way, and two pairs never produce the same
+        bytes. An existing merge that could not be applied before keeps its rank.
 
         Raises:
-            ValueError: If a merge makes a special token.
+            ValueError: If a merge produces a special token.
 
         Warns:
-            UserWarning: If a new merge makes an existing token from different parts than the
+            UserWarning: If a new merge produces an existing token from different parts than the
                 existing merges do. The token keeps its id.
         """
         special = {token.encode(): token for token in special_tokens}
@@ -145,14 +145,15 @@ class StartingVocabulary:
         for token in filter(special.__contains__, made):
             # This happens only if the special tokens were not cut out of the counted text.
             raise ValueError(
-                f"the merges make the special token {special[token]!r}, which is part of a word; "
-                "count the words with the same special_tokens"
+                f"the merges produce the special token {special[token]!r}, which is part of a "
+                "word; count the words with the same special_tokens"
             )
         again = list(filter(known.__contains__, made))
         if again:
             warn(
-                f"{len(again):,} new merges make tokens that the vocabulary already contains, such "
-                f"as {short_repr(again[0])}; they keep their ids, so there are fewer new tokens"
+                f"{len(again):,} new merges produce tokens that the vocabulary already contains, "
+                f"such as {short_repr(again[0])}; they keep their ids, so there are fewer new "
+                "tokens"
             )
         if self._ranks:
             merges = [merge for merge in merges if merge not in self._ranks]

@@ -1,8 +1,9 @@
 """Traces: the time and the work of each merge in a training run.
 
 A trainer calls `BPE_Trainer.trace` with a MergeTrace for each merge. `trace_file` writes them to a
-file. All trainers write the same columns, so you can compare them. Columns that do not apply to a
-trainer are 0: `naive` has no heap, and `native` does not know which word a position belongs to.
+file. All trainers write the same columns, so their traces can be compared. Columns that do not
+apply to a trainer are 0: `naive` has no heap, and `native` does not know which word a position
+belongs to.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ class Work(NamedTuple):
     words: int = 0
     """Words read. Always 0 in `native`."""
     positions: int = 0
-    """Symbols in these words. In `memoryview` and `native`, entries read from the list of the
-    pair's occurrences, including stale entries in `native`."""
+    """Symbols in these words. In `memoryview` and `native`, entries read from the pair's list of
+    occurrences, including stale entries in `native`."""
     pairs_searched: int = 0
     """Pairs compared to find the maximum. Always 0 in trainers with a heap."""
     pairs_updated: int = 0
@@ -35,8 +36,8 @@ class MergeTrace(NamedTuple):
     """One merge in a training run.
 
     Seconds are split by phase, as in `BPE_Trainer.timings`. The first merge includes the time to
-    set up and count; the last merge includes the time to build the vocabulary. `naive` counts pairs
-    for every merge, and `native` counts them again when it lowers its threshold.
+    set up words and count pairs; the last merge includes the time to build the vocabulary. `naive`
+    counts pairs for every merge, and `native` counts them again when it lowers its threshold.
     """
 
     merge: int
@@ -54,7 +55,7 @@ class MergeTrace(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """Total seconds of all phases."""
+        """Total time of all phases, in seconds."""
         return sum(self[4:9])
 
 
@@ -70,7 +71,7 @@ def trace_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iter
 
     The first line contains the names in COLUMNS. The tokens `left` and `right` are Python literals
     such as `b' the'`, which you can read with `ast.literal_eval`. The complete file appears when
-    the block ends without an exception.
+    the `with` block ends without an exception.
 
     Args:
         path: CSV file.

@@ -23,5 +23,5 @@ def unbuilt_trainer(name: str) -> type[BPE_Trainer]:
 
 
 def is_built(trainer: type[BPE_Trainer]) -> bool:
-    """Return whether a class in TRAINERS works without an extension or its extension is built."""
+    """Return whether a class in TRAINERS needs no extension, or its extension is built."""
     return not issubclass(trainer, UnbuiltTrainer)

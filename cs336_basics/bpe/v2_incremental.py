@@ -16,7 +16,7 @@ from cs336_basics.bpe.reference import Pair, Symbols, merge_pair
 
 
 class IncrementalTrainer(BPE_Trainer):
-    """Updates pair counts and an index from pairs to words."""
+    """Maintains pair counts and an index from pairs to words."""
 
     name = "incremental"
 

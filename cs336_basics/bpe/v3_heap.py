@@ -20,7 +20,7 @@ from cs336_basics.bpe.v2_incremental import IncrementalTrainer
 
 
 class HeapTrainer(IncrementalTrainer):
-    """The loop, counts and index of v2, and a lazy max-heap of the counts."""
+    """v2's loop, counts and index, with a lazy max-heap of the counts."""
 
     name = "heap"
 
@@ -52,7 +52,7 @@ class HeapTrainer(IncrementalTrainer):
 
 
 class Entry:
-    """A heap entry. `heapq` pops the smallest, so the largest (count, tie) must compare lowest."""
+    """A heap entry. `heapq` pops the smallest, so the largest (count, tie) must sort first."""
 
     __slots__ = ("count", "pair", "tie")
 

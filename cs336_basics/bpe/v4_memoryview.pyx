@@ -3,19 +3,18 @@
 Unlike in v3, no symbol is a Python object. One array contains the token ids of all words. Each
 position is in two linked lists: one links it to its neighbours in the word, the other to the next
 and previous positions of the same pair. A merge then takes constant time per occurrence, regardless
-of the length of the word, and needs no search:
+of the word's length, and needs no search:
 
     position   0    1    2    3    4    5         (the words "low" and "lot")
     token      l    o    w    l    o    t
     next       1    2    -    4    5    -         the right neighbour in the word
     same_next  3    -    -    -    -    -         (l, o) occurs at 0 and at 3
 
-The positions in the list of a pair ascend, because a merge visits them from left to right and
-appends to the lists of the new pairs. Runs such as "aaaa" are therefore merged from the left, as
-BPE requires. A hash table maps (left id, right id) to a dense pair id. The lazy heap is the same as
-in v3.
+The positions in a pair's list ascend, because a merge visits them from left to right and appends to
+the lists of the new pairs. Runs such as "aaaa" are therefore merged from the left, as BPE requires.
+A hash table maps (left id, right id) to a dense pair id. The lazy heap is the same as in v3.
 
-Cost per merge: O(occurrences of the pair). Main drawbacks: the positions of a pair are spread over
+Cost per merge: O(occurrences of the pair). Main drawbacks: a pair's positions are scattered across
 memory, so a large corpus causes cache misses, and one core does all the work.
 """
 
@@ -96,13 +95,13 @@ cdef class MergeLoop:
 
     Args:
         word_counts: A WordCounts.
-        trainer: BPE_Trainer that has the options and the continued vocabulary.
+        trainer: BPE_Trainer that provides the options and the continued vocabulary.
 
     Attributes:
         seconds_counting: Seconds spent counting pairs.
-        seconds_finding, seconds_updating: Seconds spent in each phase of the last call of `run`.
+        seconds_finding, seconds_updating: Seconds spent in each phase of the last call to `run`.
         trace: (count, seconds spent finding, seconds spent updating, Work) for each merge, if the
-            trainer has a trace.
+            trainer has a `trace` callback.
 
     Raises:
         OverflowError: If the words have 2^31 bytes or more in total.
@@ -188,7 +187,7 @@ cdef class MergeLoop:
             self.tokens.get().add(&token[0], token.shape[0])
 
     def run(self, Py_ssize_t num_merges):
-        """Learn up to `num_merges` more merges, or fewer if no pair is left.
+        """Learn `num_merges` more merges, or fewer if no pair is left.
 
         Returns:
             List of (left id, right id). Ids 0-255 are the bytes, followed by the tokens of the
@@ -284,7 +283,7 @@ cdef class MergeLoop:
         cdef position_t position, second, before, after
         cdef int32_t word = NONE
         cdef Py_ssize_t num_occurrences = 0, num_words = 0, num_beside = 0
-        # Removing a position advances the head of the list. In "aaa", one merge removes both.
+        # Removing a position advances the list's head. In "aaa", one merge removes both positions.
         while self.pair_head[pair] != NONE:
             position = self.pair_head[pair]
             second = self.next_position[position]
@@ -382,7 +381,7 @@ cdef class MergeLoop:
         return NONE
 
     cdef int push_pairs_from(self, pair_t first) except -1 nogil:
-        """Push all frequent pairs with ids from `first` on."""
+        """Push all frequent pairs whose ids are at least `first`."""
         cdef pair_t pair
         for pair in range(first, self.num_pairs):
             if self.pair_count[pair] >= self.min_count:
@@ -439,7 +438,7 @@ cdef class MergeLoop:
 
 
 def _grown(view, size):
-    """Return a copy of an array with `size` items. The additional items are uninitialized."""
+    """Return a copy of an array, enlarged to `size` items. The new items are uninitialized."""
     old = np.asarray(view)
     new = np.empty(size, old.dtype)
     new[: old.shape[0]] = old
@@ -447,7 +446,7 @@ def _grown(view, size):
 
 
 def split_words(word_counts, start):
-    """Return the symbols of all words before the first new merge, and the number in each word.
+    """Return the symbols of all words before the first new merge, and their number in each word.
 
     This is a compiled version of `StartingVocabulary.split`. The symbols are indices into
     `start.symbols`.

@@ -90,7 +90,7 @@ class NativeTrainer(BPE_Trainer):
 
     Attributes:
         omit: Optimizations to switch off: "threshold", "sorted words" or "prefetch". The merges do
-            not change. Benchmarks use this attribute to measure the gain of each optimization.
+            not change. Benchmarks use this attribute to measure the gain from each optimization.
         step_seconds: Seconds between updates of the progress bar and checks for Ctrl-C.
     """
 

@@ -9,7 +9,7 @@ from cs336_basics.bpe.trace import Work
 
 
 class WorkCounter:
-    """Counts the work of a trainer, based on its words, pair counts and index.
+    """Counts a trainer's work from its words, pair counts and index.
 
     Args:
         loop: Copy of a trainer, used for one training run.
@@ -27,7 +27,7 @@ class WorkCounter:
         return self._lookups
 
     def of_merge(self, words: list[Symbols], best: Pair, pair_counts: dict[Pair, int]) -> Work:
-        """Return the work of finding this pair and merging it."""
+        """Return the work done to find a pair and merge it."""
         pair_words = getattr(self._loop, "pair_words", None)
         if pair_words is not None:
             words = [words[index] for index in pair_words[best]]

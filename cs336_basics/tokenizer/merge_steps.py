@@ -43,7 +43,7 @@ class MergedWord(NamedTuple):
 
 
 def merge_steps(tokenizer: Tokenizer, text: str) -> list[MergedWord]:
-    """Return the pre-tokens and special tokens of a short text, each with all its merges.
+    """Return the pre-tokens and special tokens in a short text, each with all its merges.
 
     Args:
         tokenizer: Tokenizer whose merges are applied.

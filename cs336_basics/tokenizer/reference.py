@@ -1,11 +1,11 @@
-"""The `reference` backend: byte-pair encoding as in the papers, slow but correct by definition.
+"""The `reference` backend: byte-pair encoding as described in the papers, slow but authoritative.
 
 Tests compare every faster backend with it. The algorithm comes from Sennrich, Haddow and Birch
-2016, "Neural Machine Translation of Rare Words with Subword Units", and works on bytes as in
-GPT-2 (Radford et al. 2019): merge the adjacent pair that was learned first, the leftmost one if it
-occurs several times, and repeat. Hugging Face's tokenizers, tiktoken and llama.cpp do the same.
+2016, "Neural Machine Translation of Rare Words with Subword Units", and works on bytes as in GPT-2
+(Radford et al. 2019): merge the adjacent pair that was learned first, at its leftmost position if
+it occurs several times, and repeat. Hugging Face's tokenizers, tiktoken and llama.cpp do the same.
 GPT-2's own encoder merges all occurrences of a pair before it looks for the next pair. The result
-is the same if every merge follows the merges that make its two tokens, as in every trained
+is the same if every merge follows the merges that produce its two tokens, as in every trained
 vocabulary.
 """
 
@@ -35,7 +35,7 @@ def encode_text(
         vocab: Mapping of id -> token, including the special tokens.
         merges: Pairs in the order in which they were learned. The index of a pair is its rank.
         special_tokens: Texts that become one id each. If they overlap, the longest wins.
-        pattern: Split pattern: a name in PATTERNS or a regular expression.
+        pattern: Split pattern, either a name in PATTERNS or a regular expression.
         ignore_merges: Whether to encode a pre-token that is itself a token as that token, without
             merging.
 
@@ -73,7 +73,7 @@ def merge_pretoken_in_order(pretoken: bytes, merges: Iterable[Pair]) -> list[byt
     """Return the tokens of a pre-token after applying every merge once, in the order learned.
 
     The running time grows with the number of merges. `merge_pretoken` gives the same result if
-    every merge follows the merges that make its two tokens, as in every trained vocabulary. In a
+    every merge follows the merges that produce its two tokens, as in every trained vocabulary. In a
     vocabulary edited by hand, a pair may appear only after its merge has had its turn.
     """
     tokens = split_bytes(pretoken)

@@ -18,7 +18,7 @@ def check_is_iterable(name: str, value: object, of: str) -> None:
 
 
 def text_column(row: Mapping[str, Any]) -> Any:
-    """Return the column `text` of a row or a batch of rows.
+    """Return the `text` column of a row or a batch of rows.
 
     Raises:
         ValueError: If there is no such column.
@@ -58,7 +58,7 @@ def explained(
             f"{start + error.start:,}; surrogates cannot be encoded as UTF-8"
         )
     data = text if isinstance(text, bytes) else text.encode()
-    before = data[: error.offset].decode(errors="ignore")  # without an incomplete character
+    before = data[: error.offset].decode(errors="ignore")  # drops an incomplete last character
     character = data[len(before.encode()) :][:4].decode(errors="ignore")[0]
     return ValueError(
         f"the vocabulary has no token for the byte {error.byte:#04x} of {character!r} at character "

@@ -1,4 +1,4 @@
-"""The tokens of a text, to look at: with their bytes, and which ones start a pre-token."""
+"""The tokens of a text for display, with their bytes and the starts of pre-tokens."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ class TextTokens(list[TextToken]):
 
 
 def tokens_of(tokenizer: Tokenizer, text: str) -> TextTokens:
-    """Return the tokens of a text, to look at in a notebook.
+    """Return the tokens of a text, for display in a notebook.
 
-    White space is shown as in `visible`, a bar marks the start of a pre-token, special tokens are
-    purple, and the id and the bytes appear when you point at a token.
+    White space is shown as by `visible`, a bar marks the start of a pre-token, special tokens are
+    purple, and pointing at a token shows its id and bytes.
 
     Raises:
         TypeError: If `tokenizer` is not a Tokenizer or `text` is not a str.

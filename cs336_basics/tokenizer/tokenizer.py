@@ -62,18 +62,18 @@ class Tokenizer:
     """Byte-pair encoding with a vocabulary, its merges and special tokens.
 
     Args:
-        vocab: Mapping of id -> token. Ids may come in any order and have gaps. The vocabulary does
+        vocab: Mapping of id -> token. Ids may be in any order and have gaps. The vocabulary does
             not have to contain every byte; `encode` raises ValueError for a missing byte.
         merges: Pairs of tokens in the order in which they were learned. The index of a pair is its
-            rank. Two different pairs may make the same token.
+            rank. Two different pairs may produce the same token.
         special_tokens: Texts that become one id each and are never split. If they overlap, the
             longest wins. Tokens that are not in the vocabulary get ids after its highest id.
-        pattern: Split pattern: a name in PATTERNS or a regular expression. The named patterns match
-            all text. With your own expression, text that does not match is dropped, as by
-            `finditer`, and decoding does not restore it. The first time, a warning reports the
-            share of bytes dropped.
+        pattern: Split pattern, either a name in PATTERNS or a regular expression. The named
+            patterns match all text. With your own expression, text that does not match is dropped,
+            as with `finditer`, and decoding does not restore it. The first time this happens, a
+            warning reports the share of bytes dropped.
         cache_size: Bytes of memory for cached words, shared by all threads; 0 disables the cache.
-            When the cache is full, it is emptied, so that it always contains recent words.
+            When the cache is full, it is emptied, so it always contains recent words.
         backend: `"reference"`, `"python"` or `"native"`. All return the same ids. Defaults to
             `"native"` if the extensions are built and the highest id is below 2^32 - 1, else to
             `"python"`.
@@ -139,9 +139,9 @@ class Tokenizer:
         self._hash: str | None = None
         self.source: str | None = None
 
-    # An encoder has caches and pointers, so copied and unpickled tokenizers make new encoders.
-    # Equal tokenizers have equal pickles in every process, because the library `datasets` names
-    # cached results by the hash of a pickle.
+    # An encoder has caches and pointers, so copied and unpickled tokenizers create new encoders.
+    # Equal tokenizers have equal pickles in every process, because the `datasets` library names
+    # cached results by a pickle's hash.
 
     def __getstate__(self) -> dict[str, Any]:
         made = {"vocab", "merges", "ignore_merges", "splitter", "special_tokens", "encoder"}
@@ -275,7 +275,7 @@ class Tokenizer:
         cache_size: int = DEFAULT_CACHE_SIZE,
         backend: str | None = None,
     ) -> Tokenizer:
-        """Read a tiktoken rank file, an export for tiktoken, or a tiktoken encoding by its name.
+        """Read a tiktoken rank file or an export for tiktoken, or load a tiktoken encoding by name.
 
         Raises:
             FileNotFoundError, ValueError, ImportError, OSError: See `load_tiktoken`.
@@ -297,7 +297,7 @@ class Tokenizer:
     ) -> Tokenizer:
         """Read GPT-2's pair of files, given their directory or their paths.
 
-        Unlike `from_files`, this method treats tokens that no merge makes as special tokens.
+        Unlike `from_files`, this method treats tokens that no merge produces as special tokens.
 
         Raises:
             FileNotFoundError, ValueError: See `load_gpt2`.
@@ -331,7 +331,7 @@ class Tokenizer:
         DIRECTORY/training.json, records the tokenizer's origin for information only.
 
         Args:
-            directory: Directory to write to; created if it is missing.
+            directory: Directory to write to. It is created if it does not exist.
             training: Information about the training to record in training.json.
         """
         from cs336_basics.formats.huggingface.tokenizer_json import save_tokenizer_json
@@ -369,8 +369,8 @@ class Tokenizer:
         embedding row for each new id. `hash` changes; `save` and pickles include the new tokens.
 
         Other threads may encode and decode during the call; they see either none or all of the new
-        tokens. Two threads must not add tokens at the same time, because one addition would be
-        lost.
+        tokens. Two threads must not add tokens at the same time, because one thread's tokens would
+        be lost.
 
         Args:
             special_tokens: List of str. Special tokens that the tokenizer already has keep their
@@ -473,25 +473,25 @@ class Tokenizer:
 
         Args:
             text: One text or several. Several texts are encoded in threads. No special tokens are
-                added. A mapping stands for the text in its column `text`, so that
-                `dataset.map(tokenizer, batched=True)` of Hugging Face's `datasets` works; for
+                added. If a mapping is passed, its `text` column is encoded, so
+                `dataset.map(tokenizer, batched=True)` works with Hugging Face's `datasets`; for
                 another column, also pass `input_columns` to `map`.
             padding: True or `"longest"` pads to the longest list; `"max_length"` pads to
                 `max_length` ids. Defaults to no padding.
             truncation: Whether to keep only the first `max_length` ids of a text.
-            max_length: Number of ids to truncate or pad to, for `truncation` and
+            max_length: Number of ids to truncate or pad to, with `truncation` or
                 `padding="max_length"`.
-            pad_id: Id of the padding; see `pad`. Defaults to `<|endoftext|>`, or to 0 if there is
-                no such token.
+            pad_id: Padding id; see `pad`. Defaults to `<|endoftext|>`, or to 0 if there is no such
+                token.
 
         Returns:
-            `input_ids`, lists of ids, and `attention_mask`, lists with 1 for an id and 0 for
-            padding. For a single text, each value is a single list.
+            A dict with `input_ids`, lists of ids, and `attention_mask`, lists with 1 for each id
+            and 0 for padding. For a single text, each value is a single list.
 
         Raises:
             TypeError, ValueError: See `encode` and `pad`. Also raised if `padding` is unknown,
-                `max_length` is missing or unused, or a text is longer than `max_length` without
-                truncation, or a mapping has no column `text`.
+                `max_length` is missing or unused, a text is longer than `max_length` without
+                truncation, or a mapping has no `text` column.
         """
         if isinstance(text, Mapping):
             text = text_column(text)
@@ -559,9 +559,9 @@ class Tokenizer:
 
         Raises:
             TypeError: If `text` is neither str nor bytes.
-            ValueError: See `encode`. Also raised if bytes are not UTF-8 (`"strict"`; the message
-                includes their offset), or if they start with the byte order mark of UTF-16 or
-                UTF-32.
+            ValueError: See `encode`. Also raised if bytes are not UTF-8 (with `"strict"`; the
+                message includes their offset), or if they start with the byte order mark of UTF-16
+                or UTF-32.
 
         Warns:
             UserWarning: If invalid UTF-8 was replaced with U+FFFD.
@@ -625,8 +625,8 @@ class Tokenizer:
             texts, num_workers, allowed_special, disallowed_special: See `encode_batch`.
 
         Returns:
-            A pair: the ids, of shape (num_tokens,) and the dtype of `encode_array`, and the
-            offsets, of shape (num_texts + 1,), int64. The ids of text i are
+            A pair: the ids, of shape (num_tokens,) and the same dtype as in `encode_array`, and the
+            offsets, of shape (num_texts + 1,) and dtype int64. The ids of text i are
             ids[offsets[i]:offsets[i + 1]].
 
         Raises:
@@ -700,8 +700,8 @@ class Tokenizer:
 
         Raises:
             TypeError: If an id is not an integer.
-            ValueError: If an id is unknown or bytes are not UTF-8, depending on `errors`; or if
-                `errors` is unknown.
+            ValueError: If an id is unknown or the bytes are not UTF-8, depending on `errors`; or if
+                the value of `errors` is unknown.
         """
         if errors is None:  # the usual case: save a function call
             return self.encoder.decode(ids)

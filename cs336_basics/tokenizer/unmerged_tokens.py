@@ -1,4 +1,4 @@
-"""Tokens that a tokenizer's merges cannot make and that only `ignore_merges` produces."""
+"""Tokens that only `ignore_merges`, and not a tokenizer's merges, can produce."""
 
 from __future__ import annotations
 
@@ -43,6 +43,6 @@ def check_merges_suffice(tokenizer: Tokenizer, who: str) -> None:
     tokens = unmerged_tokens(tokenizer)
     if tokens:
         raise ValueError(
-            f"the tokenizer sets ignore_merges and has {len(tokens):,} tokens that its merges do "
-            f"not produce, such as {short_repr(tokens[0])}; {who} would encode them differently"
+            f"the tokenizer sets ignore_merges and has {len(tokens):,} tokens that its merges "
+            f"cannot produce, such as {short_repr(tokens[0])}; {who} would encode them differently"
         )

@@ -29,7 +29,7 @@ ABSENT = -1
 
 MAX_ID = (1 << 32) - 1
 """The highest valid id. Arrays of ids cannot store larger values. In addition, Python does not
-randomize the hashes of integers, so a file with unlimited ids could use ids whose hashes all
+randomize the hashes of integers, so without this limit a file could use ids whose hashes all
 collide."""
 TOKENIZER_FILE = "tokenizer.json"
 """File name of a saved tokenizer."""
@@ -117,7 +117,7 @@ class Vocabulary:
         digest.update(b"".join(tokens))
         return digest.hexdigest()
 
-    # The native encoder does not need the following mappings, so they are made on first use.
+    # The native encoder does not need the following mappings, so they are built on first use.
 
     @functools.cached_property
     def token_ids(self) -> dict[bytes, int]:
@@ -131,7 +131,7 @@ class Vocabulary:
 
     @functools.cached_property
     def merged_ids(self) -> list[int]:
-        """Id of the token that each merge makes, by rank."""
+        """Id of the token that each merge produces, by rank."""
         return [joined for _, _, joined in self._merge_rows()]
 
     @functools.cached_property

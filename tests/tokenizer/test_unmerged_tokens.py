@@ -340,7 +340,7 @@ def test_any_ranks_give_the_ids_of_tiktoken(tokens, text):
 
 def test_a_format_without_ignore_merges_rejects_unmerged_words(tmp_path):
     with pytest.raises(
-        ValueError, match=r"tokens that its merges do not produce, such as b' strange'"
+        ValueError, match=r"tokens that its merges cannot produce, such as b' strange'"
     ):
         export_tokenizer(whole_word_tokenizer(), "gpt2", tmp_path / "out")
     assert not (tmp_path / "out").exists()

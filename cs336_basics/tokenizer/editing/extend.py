@@ -1,6 +1,6 @@
 """extend: add special tokens and whole words to a vocabulary without changing existing ids.
 
-Like every other token, a word is made by merges. If the word is now encoded as t1, t2, ..., tk,
+Like every other token, a word is produced by merges. If the word is now encoded as t1, t2, ..., tk,
 `extend` appends the merge (t1, t2), encodes the word again, and repeats this until the word is a
 single token. The intermediate tokens, such as t1 t2, need ids too, so a word of k tokens adds up to
 k - 1 ids. (Other libraries cut added words out of the text before they split it. Each word then
@@ -35,9 +35,9 @@ def extend(
 ) -> Tokenizer:
     """Return a copy of a tokenizer with additional words and special tokens.
 
-    New special tokens get the next ids, in the order given, followed by the tokens of the words.
-    Existing tokens keep their ids. Include the leading space of a word: pass `" protein"` for a
-    word within a sentence. To add only special tokens, in place, use
+    New special tokens get the next ids, in the order given, and the words' tokens get the ids after
+    them. Existing tokens keep their ids. Include the leading space of a word: pass `" protein"` for
+    a word within a sentence. To add only special tokens, in place, use
     `Tokenizer.add_special_tokens`.
 
     A model needs an embedding for each new id; see `token_parts` and `model.resize_embeddings`.
@@ -118,7 +118,7 @@ def token_parts(old: Tokenizer, new: Tokenizer) -> dict[int, list[int]]:
 
 
 def _new_merges(word: bytes, ranks: dict[Pair, int]) -> list[Pair]:
-    """Return the merges that make a word a single token, and add them to `ranks`."""
+    """Return the merges that turn a word into a single token, and add them to `ranks`."""
     # Imported here because this module loads the trainers, which a tokenizer does not need.
     from cs336_basics.bpe.reference import merge_by_rank, split_bytes
 

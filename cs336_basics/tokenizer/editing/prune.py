@@ -1,9 +1,9 @@
 """prune: make a vocabulary smaller while keeping every remaining token reachable.
 
 Tokens are removed one by one. Each step removes the least frequent leaf of the merge tree: a token
-that no remaining merge uses as a part. So the remaining merges can still make every remaining
-token. Single bytes and special tokens stay. Words that contained a removed token are encoded again
-with the remaining merges, so that all counts are exact at every step.
+that no remaining merge uses as a part. The remaining merges can therefore still produce every
+remaining token. Single bytes and special tokens stay. Words that contained a removed token are
+encoded again with the remaining merges, so all counts are exact at every step.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ def prune(
     Args:
         tokenizer: Tokenizer to prune. It is not changed.
         vocab_size: Number of tokens to keep, including bytes and special tokens.
-        counts: Word counts, as a `WordCounts` or a dict of word -> count, or text to count: a
-            Corpus, a file, a glob, or a list of files and globs. All distinct words must fit in
-            memory.
+        counts: Word counts, as a `WordCounts` or a dict of word -> count, or text whose words are
+            counted: a Corpus, a file, a glob, or a list of files and globs. All distinct words must
+            fit in memory.
         num_workers: Number of workers for counting words. Defaults to all cores.
 
     Returns:
@@ -98,7 +98,7 @@ class MergeTree:
 
     Attributes:
         tokens: Remaining ids.
-        merges: Mapping of id -> pairs of ids that make the token, in the order of their ranks.
+        merges: Mapping of id -> pairs of ids that produce the token, in the order of their ranks.
         ranks: Mapping of (left id, right id) -> rank, for the remaining merges.
         num_uses: Mapping of id -> number of remaining merges that use the token as a part.
     """
@@ -134,12 +134,12 @@ class MergeTree:
         )
 
     def age(self, token_id: int) -> int:
-        """Return the rank of the first merge that makes a token, or a huge number if none does."""
+        """Return the rank of the first merge that produces a token, or a huge number if none."""
         pairs = self.merges.get(token_id)
         return self.ranks[pairs[0]] if pairs else 1 << 62
 
     def remove(self, token_id: int) -> list[IdPair]:
-        """Remove a leaf and return the pairs that made it."""
+        """Remove a leaf and return the pairs that produced it."""
         self.tokens.remove(token_id)
         self._vocabulary.whole_words.pop(self._vocabulary.tokens[token_id], None)
         pairs = self.merges.pop(token_id, [])

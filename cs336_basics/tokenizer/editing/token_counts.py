@@ -100,7 +100,7 @@ def count_token_file(tokenizer: Tokenizer, path: str | os.PathLike[str]) -> Toke
     """Return the number of occurrences of each id in a token file, reading it in chunks.
 
     Args:
-        tokenizer: Tokenizer that made the file.
+        tokenizer: Tokenizer that the file was encoded with.
         path: FILE.npy, written by `encode_file`.
 
     Returns:

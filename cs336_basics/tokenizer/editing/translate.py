@@ -41,10 +41,10 @@ def translate_token_file(
 ) -> dict[str, Any]:
     """Convert a token file to the ids of another vocabulary, in constant memory and atomically.
 
-    A token that is not in the new vocabulary is replaced by the tokens that the new merges make
-    from its bytes. The new file decodes to the same text. The ids may differ from a new encoding of
-    the text, because parts of different tokens are not merged and merges that only `new` has are
-    not applied. Document starts move with the tokens.
+    A token that is not in the new vocabulary is replaced with the tokens that the new merges
+    produce from its bytes. The new file decodes to the same text. The ids may differ from those of
+    the text encoded anew, because parts of different tokens are not merged and merges that only
+    `new` has are not applied. Document starts move with the tokens.
 
     Args:
         source: FILE.npy, encoded with `old`.
@@ -59,8 +59,8 @@ def translate_token_file(
         TypeError: If `old` or `new` is not a Tokenizer.
         FileNotFoundError: If the source does not exist.
         FileExistsError: If the destination exists and `overwrite` is false.
-        ValueError: If the source is malformed or was made by a tokenizer other than `old`; if a
-            byte or special token in the file is missing from `new`; if the highest id in `old` is
+        ValueError: If the source is malformed or was encoded with a tokenizer other than `old`; if
+            a byte or special token in the file is missing from `new`; if the highest id in `old` is
             far above its number of tokens; or if the destination does not end in .npy.
         OSError: If the destination cannot be written, for example because the disk is full.
     """

@@ -74,8 +74,8 @@ cdef size_t MAX_UNINTERRUPTED = 1 << 24
 # Shorter texts are encoded without releasing the GIL, because releasing it would take longer.
 cdef size_t MIN_WITHOUT_GIL = 4096
 
-# Up to this vocabulary size, the ids are kept as Python objects, so that making a list of ids only
-# increments reference counts.
+# Up to this vocabulary size, the ids are kept as Python objects, so that building a list of ids
+# only increments reference counts.
 cdef size_t MAX_KEPT_IDS = 1 << 20
 
 
@@ -278,7 +278,7 @@ cdef class Encoder:
         try:
             job.reset(new BatchEncoder(pointers, self.id_size, views, special.special))
             job.get().start()
-            # This thread makes the lists for a group while other threads encode the next groups.
+            # This thread builds the lists for a group while other threads encode the next groups.
             for group in range(job.get().num_groups()):
                 wait_group(job.get(), group, texts)
                 data = job.get().ids(group)
@@ -606,9 +606,9 @@ cdef list list_of(const id_t* ids, size_t count, list objects):
     return result
 
 
-# The lists of a batch are hidden from the garbage collector until all of them are made. Otherwise,
-# the collector would traverse the new lists each time a few hundred have been made, which takes as
-# long as making them. Lists of ids cannot be part of a cycle before the caller receives them.
+# The lists of a batch are hidden from the garbage collector until all of them are built. Otherwise,
+# the collector would traverse the new lists each time a few hundred have been built, which takes as
+# long as building them. Lists of ids cannot be part of a cycle before the caller receives them.
 
 cdef list untracked(list ids):
     PyObject_GC_UnTrack(<void*>ids)

@@ -107,7 +107,7 @@ class Encoder(ABC):
         return ids
 
     def num_dropped(self, num_bytes: int, ids: Iterable[SupportsIndex]) -> int:
-        """Return the number of bytes in a text that its ids do not cover."""
+        """Return the number of bytes of a text that its ids do not cover."""
         return num_bytes - len(self.decode_bytes(ids)) if self.may_drop else 0
 
     def warn_of_dropped(self, num_bytes: int, ids: Iterable[SupportsIndex]) -> None:
@@ -163,7 +163,7 @@ class Encoder(ABC):
     def encode_batch_array(
         self, texts: list[str], special: frozenset[str], num_workers: int
     ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
-        """Return the concatenated ids of several texts, and the offset of each text in them.
+        """Return the concatenated ids of several texts, and the offset where each text's ids start.
 
         Returns:
             Ids of shape (num_tokens,) and dtype `token_dtype`; offsets of shape (num_texts + 1,).

@@ -27,7 +27,7 @@ EXACT = "bytes"
 """The value of `errors` for this encoding."""
 
 BATCH_SIZE = 4096
-"""Number of texts to encode in one call. Binary data contains a short text every few bytes."""
+"""Number of texts to encode in one call. In binary data, a short text begins every few bytes."""
 
 LARGE = 1 << 18
 """Texts of at least this many bytes are encoded separately, in threads."""
@@ -73,9 +73,9 @@ def encode_exactly(
 def _encode_batch(
     encoder: Encoder, batch: list[tuple[bytes, bytes]], special: frozenset[str], start: int
 ) -> TokenArray:
-    """Return the ids of texts and of the invalid bytes that follow each text.
+    """Return the ids of texts, each followed by the ids of the invalid bytes after it.
 
-    `start` is the offset of the first text, used in errors.
+    `start` is the offset of the first text, used in error messages.
     """
     texts = [text for text, _ in batch]
     try:

@@ -76,7 +76,7 @@ class NativeWordEncoder(Encoder):
 class NativeEncoder(NativeWordEncoder, FileEncoder):
     """Compiled splitting, merging and decoding for split patterns with a scanner.
 
-    It encodes in several threads, without the GIL.
+    It encodes in several threads, without holding the GIL.
     """
 
     def __init__(self, vocabulary: Vocabulary, pattern: str, cache_size: int) -> None:
@@ -142,7 +142,7 @@ class NativeEncoder(NativeWordEncoder, FileEncoder):
 
 
 class _SpecialSets(dict[frozenset[str], _encoder.SpecialSet]):
-    """Mapping from sets of special tokens to compiled sets, which are made on first use."""
+    """Mapping from sets of special tokens to compiled sets, which are created on first use."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__()

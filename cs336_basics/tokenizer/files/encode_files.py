@@ -71,7 +71,7 @@ def encode_file(
         or uint32 if the vocabulary has ids of 65,536 or more), num_tokens, num_bytes (of the
         uncompressed text), bytes_per_token, source (a path or a list of paths) and library_version;
         with `document_starts`, also num_documents and document_separator (a special token or None);
-        with `end_of_document`, also that token.
+        with `end_of_document`, also end_of_document (that token).
 
     Raises:
         FileNotFoundError: If the source does not exist.

@@ -1,7 +1,7 @@
 """The pipeline from a corpus to the ids of its text, block by block, in constant memory.
 
 A `FileEncoder`, which releases the GIL, reads plain text in its own threads. Other text (compressed
-text, JSON lines, Parquet) is read here and encoded in threads, batch by batch. With any other
+text, JSON Lines, Parquet) is read here and encoded in threads, batch by batch. With any other
 encoder, worker processes encode the batches. The ids are the same in all cases.
 """
 
@@ -51,7 +51,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class EncodingTask:
-    """Settings for encoding text to a token file. Unused special tokens have the id None."""
+    """Settings for encoding text to a token file. The id of an unused special token is None."""
 
     errors: str
     splitter: Splitter
@@ -232,7 +232,7 @@ def read_batches(corpus: Corpus, task: EncodingTask, bytes_read: int) -> Iterato
 
 
 def encode_text_batch(encoder: Encoder, batch: TextBatch, task: EncodingTask) -> EncodedBlock:
-    """Return the ids of a batch and the ends of the documents that end within it."""
+    """Return the ids of a batch, and the positions where documents end within it."""
     changes = TextChanges()
     texts = [_checked_text(block, task.errors, changes) for block in batch.blocks]
     if task.errors == EXACT and not all(map(is_valid_utf8, texts)):

@@ -86,7 +86,7 @@ class JoinedTokens:
 def open_token_files(
     paths: TokenPaths, *, vocab_size: int | None = None, tokenizer_hash: str | None = None
 ) -> list[TokenFile]:
-    """Open token files that were made by the same tokenizer.
+    """Open token files that were encoded with the same tokenizer.
 
     Args:
         paths: A token file, a glob, or a list of files and globs. There must be at least one file.
@@ -94,7 +94,7 @@ def open_token_files(
 
     Raises:
         FileNotFoundError, ValueError, TypeError: See `expand_paths` and `load_token_file`.
-        ValueError: If two files were made by different tokenizers.
+        ValueError: If two files were encoded with different tokenizers.
     """
     files = [
         open_token_file(path, vocab_size=vocab_size, tokenizer_hash=tokenizer_hash)
@@ -105,8 +105,8 @@ def open_token_files(
     for file in files:
         if file.metadata["tokenizer_hash"] != files[0].metadata["tokenizer_hash"]:
             raise ValueError(
-                f"{file.path}: made by a different tokenizer than {files[0].path}; encode both "
-                "texts with the same tokenizer"
+                f"{file.path}: encoded with a different tokenizer than {files[0].path}; encode "
+                "both texts with the same tokenizer"
             )
     return files
 

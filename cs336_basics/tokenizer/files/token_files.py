@@ -8,7 +8,7 @@ FILE.npy contains these parts in this order:
     footer           32 bytes: end of the array, size of the metadata, magic number
 
 `np.load(FILE, mmap_mode="r")` maps the ids and ignores the other parts. The metadata is checked
-when the file is opened, because a model would learn noise from another tokenizer's ids.
+when the file is opened, because a model would learn only noise from another tokenizer's ids.
 
 `encode_files.py` encodes text to token files; `token_writer.py` writes them.
 """
@@ -104,8 +104,8 @@ def open_token_file(
         source = found.metadata.get("tokenizer")
         which = f", loaded from {short_repr(source)}" if isinstance(source, str) else ""
         raise ValueError(
-            f"{path}: made by another tokenizer{which}; use that tokenizer, or encode the text "
-            "again with this one"
+            f"{path}: encoded with another tokenizer{which}; use that tokenizer, or encode the "
+            "text again with this one"
         )
     if vocab_size is not None and size > vocab_size:
         raise ValueError(
@@ -126,8 +126,8 @@ def load_token_file(
     Args:
         path: FILE.npy, written by `encode_file`.
         vocab_size: Vocabulary size of the model. Every id must be below it. Defaults to no check.
-        tokenizer_hash: Expected hash of the tokenizer that made the file, from `Tokenizer.hash()`.
-            Defaults to no check.
+        tokenizer_hash: Expected hash of the file's tokenizer, from `Tokenizer.hash()`. Defaults to
+            no check.
 
     Returns:
         Ids of shape (num_tokens,), dtype uint16 or uint32.
@@ -135,7 +135,7 @@ def load_token_file(
     Raises:
         TypeError: If `vocab_size` is not an int, or `tokenizer_hash` is not a str.
         FileNotFoundError: If the file does not exist.
-        ValueError: If the file is not a token file, is damaged, or was made with a different
+        ValueError: If the file is not a token file, is damaged, or was encoded with a different
             tokenizer or a larger vocabulary.
     """
     return open_token_file(path, vocab_size=vocab_size, tokenizer_hash=tokenizer_hash).tokens
@@ -211,6 +211,6 @@ def _damaged(path: Path, reason: str) -> ValueError:
 
 def _make_it(path: Path) -> str:
     return (
-        "make a token file with `python -m cs336_basics encode --tokenizer DIR --input FILE "
+        "create a token file with `python -m cs336_basics encode --tokenizer DIR --input FILE "
         f"--output {path}`"
     )

@@ -175,7 +175,7 @@ class TokenWriter:
 
     def _start_write_back(self, num_bytes: int) -> None:
         """Start writing to disk while more text is encoded, so that the final fsync is short."""
-        # On Linux, this advice makes the kernel start writing dirty pages to disk. Other systems
+        # On Linux, this advice tells the kernel to start writing dirty pages to disk. Other systems
         # ignore it or do something similar.
         self._unsent += num_bytes
         if self._unsent >= WRITE_BACK_SIZE and hasattr(os, "posix_fadvise"):

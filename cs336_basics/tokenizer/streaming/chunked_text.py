@@ -1,4 +1,4 @@
-"""Encoding a text in chunks, with only a few chunks in memory."""
+"""Encoding text in chunks, with only a few chunks in memory."""
 
 from __future__ import annotations
 

@@ -63,9 +63,9 @@ class IncrementalEncoder:
         Raises:
             TypeError: If `text` is neither str nor bytes; the encoder keeps its state.
             ValueError: If `text` contains a lone surrogate; the encoder keeps its state. Also
-                raised if bytes are not UTF-8 (`"strict"`) or have no token, or if the text contains
-                a disallowed special token; the message includes the position in the whole text, and
-                the encoder is reset.
+                raised if bytes are not UTF-8 (with `"strict"`) or have no token, or if the text
+                contains a disallowed special token; the message includes the position in the whole
+                text, and the encoder is reset.
         """
         if isinstance(text, str):
             try:
@@ -85,7 +85,7 @@ class IncrementalEncoder:
             ValueError: See `feed`.
 
         Warns:
-            UserWarning: If invalid UTF-8 was replaced with U+FFFD (`"replace"`).
+            UserWarning: If invalid UTF-8 was replaced with U+FFFD (with `"replace"`).
         """
         ids = self._encode(self._buffer.rest())
         changes = self._changes

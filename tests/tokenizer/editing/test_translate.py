@@ -117,7 +117,7 @@ def test_a_failed_write_leaves_the_old_files(tokenizer, pruned, source, out, mon
 
 def test_files_of_other_tokenizers_are_rejected(tokenizer, pruned, source, out):
     encode_file(tokenizer, source, out / "old.npy")
-    with pytest.raises(ValueError, match="made by another tokenizer"):
+    with pytest.raises(ValueError, match="encoded with another tokenizer"):
         translate_token_file(out / "old.npy", out / "new.npy", pruned, tokenizer)
     without_end = small_tokenizer(())
     with pytest.raises(ValueError, match="it is a special token"):

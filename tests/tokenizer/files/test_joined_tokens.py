@@ -78,7 +78,8 @@ def test_files_are_joined_in_the_order_given(files):
 
 
 def test_files_of_different_tokenizers_are_rejected(files):
-    with pytest.raises(ValueError, match=r"c\.npy: made by a different tokenizer than .*a\.npy"):
+    message = r"c\.npy: encoded with a different tokenizer than .*a\.npy"
+    with pytest.raises(ValueError, match=message):
         load_token_files(files)
     with pytest.raises(ValueError, match="paths must contain"):
         load_token_files([])

@@ -11,10 +11,10 @@ from benchmarks.report import pages, terminal
 DEFAULT_BYTES = 12_000_000
 DEFAULT_SECONDS = 10.0
 LEGEND = """\
-Time: median from the file to the result, with words counted as when the stage was new. Shares of
-the time: reading and counting words (read), setting up words (set up), counting pairs (count),
-finding the maximum (find), updating (update), building the vocabulary (build). ≈: extrapolated from
-the first --max-seconds of a run. --benchmark-verbose shows pytest-benchmark's own table."""
+Time: median from the file to the result, with words counted natively. Shares of the time: reading
+and counting words (read), setting up words (set up), counting pairs (count), finding the maximum
+(find), updating (update), building the vocabulary (build). ≈: extrapolated from the first
+--max-seconds of a run. --benchmark-verbose shows pytest-benchmark's own table."""
 
 
 def pytest_addoption(parser):
@@ -29,8 +29,8 @@ def pytest_addoption(parser):
         "--corpus",
         type=Path,
         metavar="FILE",
-        help="measure this text instead of TinyStories and OpenWebText; <|endoftext|> ends its "
-        "documents",
+        help="measure this text instead of TinyStories and OpenWebText; its documents end with "
+        "<|endoftext|>",
     )
     group.addoption(
         "--max-seconds",

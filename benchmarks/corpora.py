@@ -1,7 +1,7 @@
 """Find the texts to measure: TinyStories, OpenWebText, or the embedded sample.
 
 The directory is `CS336_DATA`, or `data/` if the variable is not set. It may contain the course's
-files, or extracts of them under shorter names. Each corpus is shown with its size, because speeds
+files, or extracts from them under shorter names. Each corpus is shown with its size, because speeds
 depend on it.
 """
 
@@ -59,7 +59,7 @@ def data_directory():
 
 
 def find_corpora(max_bytes, path=None):
-    """Return the corpora that exist, each cut to at most `max_bytes` (0 means all).
+    """Return the corpora that exist, each cut to at most `max_bytes` bytes (0 means no limit).
 
     If no corpus exists, return the embedded sample. With `path`, return only that file.
     """
@@ -80,7 +80,7 @@ def common_corpora(path=None):
 
 
 def corpus_paths():
-    """Return corpus name -> path, for the corpora that exist."""
+    """Return a dict from corpus name to path, for the corpora that exist."""
     found = {}
     for name, files in FILES.items():
         paths = [data_directory() / file for file in files if (data_directory() / file).exists()]
@@ -92,7 +92,7 @@ def corpus_paths():
 
 
 def sample_file(num_bytes):
-    """Write the embedded sample to a file unless the file exists, and return its path."""
+    """Write the embedded sample to a file, unless the file exists, and return the file's path."""
     CACHE.mkdir(exist_ok=True)
     path = CACHE / f"sample-{num_bytes}.txt"
     if not path.exists():
@@ -101,7 +101,7 @@ def sample_file(num_bytes):
 
 
 def head_of(path, max_bytes):
-    """Return a file with the first documents of `path`, at most `max_bytes` in total."""
+    """Return the path of a file with the first documents of `path`, at most `max_bytes` bytes."""
     if not max_bytes or path.stat().st_size <= max_bytes:
         return path
     CACHE.mkdir(exist_ok=True)

@@ -53,7 +53,7 @@ def cpu_model():
 def peak_memory_of_this_process():
     """Return the peak resident memory in bytes."""
     try:
-        # VmHWM, not ru_maxrss: on Linux, ru_maxrss starts at the memory of the parent process.
+        # VmHWM, not ru_maxrss: on Linux, a new process inherits its parent's ru_maxrss.
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024

@@ -1,6 +1,6 @@
 """Write docs/api.md, which lists every public name with its signature: `python -m tools.api_page`.
 
-A name is public if it is in the `__all__` of the package or one of its folders. Run this command
+A name is public if it is in the `__all__` of the package or of one of its folders. Run this command
 after you change a signature or the first line of a docstring. A test checks that the page is up to
 date.
 """
@@ -22,8 +22,9 @@ WIDTH = 100
 HEAD = """\
 # The public interface
 
-Every public name with its signature and the first line of its docstring; `help(NAME)` shows the
-rest. Names that are not here may change without notice. `tools/api_page.py` writes this page.
+This page lists every public name with its signature and the first line of its docstring;
+`help(NAME)` shows the rest. Names that are not listed here may change without notice.
+`tools/api_page.py` writes this page.
 """
 
 
@@ -86,7 +87,7 @@ def methods_of(cls: type, shown: set[int]) -> Iterator[tuple[str, object]]:
     for name in dir(cls):
         member = inspect.getattr_static(cls, name)
         is_property = isinstance(member, property)
-        # torch wraps the `step` of an optimizer when the class is first used.
+        # torch wraps an optimizer's `step` when the class is first used.
         function = inspect.unwrap(member.fget if is_property else getattr(cls, name, None))
         where = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
         if name.startswith("_") or not where.startswith(cs336_basics.__name__):

@@ -1,7 +1,7 @@
 """Build the playground that runs in the reader's browser, for `tools/build_site.py`.
 
-The page is the one of the command `playground`. Its requests go to a web worker that runs the
-library with Pyodide instead of a server.
+The page is the same as that of the `playground` command, but its requests go to a web worker, which
+runs the library with Pyodide, instead of to a server.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RUNTIME = (
     "pyodide-lock.json",
     "python_stdlib.zip",
 )
-"""Files of the npm package that the browser loads."""
+"""Files from the `pyodide` npm package that the browser loads."""
 
 
 def build_playground(directory: Path, pyodide: Path) -> None:
@@ -34,8 +34,8 @@ def build_playground(directory: Path, pyodide: Path) -> None:
         pyodide: Directory with the files in RUNTIME; `make site` fetches them.
 
     Raises:
-        FileNotFoundError: If a file of the runtime is missing.
-        CalledProcessError: If pip cannot build the wheel of the library.
+        FileNotFoundError: If a runtime file is missing.
+        CalledProcessError: If pip cannot build the library's wheel.
     """
     shutil.copytree(PAGE, directory)
     for name in ("backend.js", "worker.js"):
@@ -47,7 +47,7 @@ def build_playground(directory: Path, pyodide: Path) -> None:
 
 
 def build_wheel(path: Path) -> None:
-    """Write the wheel of the library without its extensions."""
+    """Build the library's wheel, without the extensions."""
     with tempfile.TemporaryDirectory() as copy:  # the build leaves files in its directory
         for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
             shutil.copy(ROOT / name, copy)

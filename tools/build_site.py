@@ -1,9 +1,9 @@
-"""Build the site of the documentation: `python -m tools.build_site DIRECTORY PYODIDE`.
+"""Build the documentation site: `python -m tools.build_site DIRECTORY PYODIDE`.
 
 DIRECTORY/pages receives the guides in docs/ and at the top of the repository, a page for each
-source file and folder that a page links to, and the playground of `tools/build_playground.py`.
-zensical builds DIRECTORY/site from them. The site loads nothing from other servers, and nothing is
-downloaded to build it.
+source file and folder that a page links to, and the playground built by
+`tools/build_playground.py`. zensical builds DIRECTORY/site from them. The site loads nothing from
+other servers, and nothing is downloaded to build it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PLAYGROUND = "cs336_basics/playground/page/index.html"
 GUIDES = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 LANGUAGES = {".py": "python", ".pyx": "cython", ".pxd": "cython", ".hpp": "cpp"}
 
-# Fenced blocks, and links with the target as the group.
+# Matches fenced blocks, and links, whose target is group 2.
 FENCE_OR_LINK = re.compile(r"^( *`{3,}).*?^\1$|(?<=\]\()([^()\s#]+)", re.MULTILINE | re.DOTALL)
 SUMMARY = re.compile(r'(?:r?"""|// )(.+?)(?:"""|$)', re.MULTILINE)
 
@@ -69,7 +69,7 @@ def write_pages(pages: Path) -> None:
 
 
 def place(name: str) -> str:
-    """Return the path of the page about a file or folder of the repository, below `pages`."""
+    """Return the path, relative to `pages`, of the page about a file or folder."""
     if name in GUIDES:
         return name
     if name.startswith("docs/"):
@@ -82,7 +82,7 @@ def place(name: str) -> str:
 
 
 def page_of(name: str) -> tuple[str, list[str]]:
-    """Return the page about a file or folder, and the names that it links to."""
+    """Return the page about a file or folder, and the names of the files that it links to."""
     source = ROOT / name
     if source.suffix == ".md":
         return relinked(name, source.read_text(encoding="utf-8"))
@@ -100,14 +100,14 @@ def page_of(name: str) -> tuple[str, list[str]]:
 
 
 def is_shown(path: Path) -> bool:
-    """Return whether a file is source code or a folder contains some."""
+    """Return whether a path is a source file, or a folder that contains one."""
     if path.is_dir():
         return any(map(is_shown, path.iterdir()))
     return path.suffix in LANGUAGES and path.stat().st_size > 0
 
 
 def summary(path: Path) -> str:
-    """Return the first line of the docstring or comment of a file or folder."""
+    """Return the first line of a file's or folder's docstring or comment."""
     if path.is_dir():
         path = path / "__init__.py"
     found = SUMMARY.search(path.read_text(encoding="utf-8")) if path.is_file() else None
@@ -115,12 +115,12 @@ def summary(path: Path) -> str:
 
 
 def relinked(name: str, text: str) -> tuple[str, list[str]]:
-    """Return a Markdown text with the links of the site, and the names that it links to."""
+    """Return Markdown text with its links rewritten for the site, and the names of the targets."""
     links = []
 
     def replaced(match: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(name), match[2] or ""))
-        if match[2] is None or not (ROOT / target).exists():  # a fenced block, or an address
+        if match[2] is None or not (ROOT / target).exists():  # a fenced block or an external link
             return match[0]
         links.append(target)
         return href(name, target)

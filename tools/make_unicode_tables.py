@@ -25,7 +25,7 @@ REGEX_VERSION = "2026.11.15"
 """The `regex` release that generated the tables in the repository."""
 
 UNICODE_VERSION = "18.0"
-"""The Unicode version of that release."""
+"""The Unicode version that this `regex` release implements."""
 
 PACKAGE = Path(cs336_basics.__file__).parent
 OUTPUT = PACKAGE / "native" / "unicode" / "unicode_tables.hpp"
@@ -116,22 +116,22 @@ namespace cs336 {{
 
 
 def character_classes() -> np.ndarray:
-    """Return the class of every code point in the installed `regex`, as 0x110000 uint8."""
+    """Return the class of every code point in the installed `regex`, as a uint8 array."""
     return _numbered(_CLASS_PATTERNS)
 
 
 def character_cases() -> np.ndarray:
-    """Return the case of every code point in the installed `regex`, as 0x110000 uint8."""
+    """Return the case of every code point in the installed `regex`, as a uint8 array."""
     return _numbered(_CASE_PATTERNS)
 
 
 def character_symbols() -> np.ndarray:
-    """Return 1 for every symbol and punctuation mark in the installed `regex`, else 0."""
+    """Return 1 for every symbol and punctuation mark in the installed `regex`, 0 for the rest."""
     return _numbered(_SYMBOL_PATTERNS)
 
 
 def _numbered(patterns: dict[int, str]) -> np.ndarray:
-    """Return the number of the pattern that matches each code point, or 0."""
+    """Return, for each code point, the number of the pattern that matches it, or 0."""
     text = "".join("\0" if code in _SURROGATES else chr(code) for code in range(_NUM_CODE_POINTS))
     numbers = np.zeros(_NUM_CODE_POINTS, np.uint8)
     for number, pattern in patterns.items():
@@ -141,7 +141,7 @@ def _numbered(patterns: dict[int, str]) -> np.ndarray:
 
 
 def property_sets() -> dict[str, list[int]]:
-    """Return set name -> bounds, for the sets in unicode_sets.txt, from the installed `regex`.
+    """Return a dict from set name to bounds for unicode_sets.txt, using the installed `regex`.
 
     Surrogates belong only to `Cs`, because encodable text has no surrogates.
     """
@@ -191,7 +191,7 @@ def render_cases(cases: np.ndarray) -> str:
     """Return the text of unicode_cases.hpp for these cases.
 
     Raises:
-        ValueError: If the late code points with a case are not one range of marks.
+        ValueError: If the cased code points from U+20000 on are not a single range of marks.
     """
     # The last marks, the variation selectors, would make the table seven times as long.
     late = _LATE + np.flatnonzero(cases[_LATE:])

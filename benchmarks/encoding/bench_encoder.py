@@ -6,9 +6,9 @@
 4. `compiled, no cache`: scans and merges in C++ (`encoder.hpp`)
 5. `compiled`: adds a word cache in C++
 
-tiktoken and tokenizers are measured for comparison. All encoders use one vocabulary, trained on the
-corpus, and must return the same ids as the reference before they are timed. `peers/encoding.py`
-measures whole processes, threads and files.
+tiktoken and tokenizers are measured for comparison. All encoders use the same vocabulary, trained
+on the corpus, and must return the same ids as the reference before they are timed.
+`peers/encoding.py` measures whole processes, threads and files.
 """
 
 import tempfile

@@ -1,8 +1,8 @@
 """Run all checks that need a GPU: `python -m benchmarks.models.check_gpu`.
 
-1. Exact resumption: with `--deterministic`, a run that was stopped, killed and resumed writes the
-   same bytes as an uninterrupted run, on the readable and on the compiled path.
-2. Memory: the prediction of `estimate` is within 10 % of the peak of a run.
+1. Exact resumption: with `--deterministic`, a run that is stopped, killed and resumed writes the
+   same bytes as an uninterrupted run, on both the readable and the compiled path.
+2. Memory: the prediction of `estimate` is within 10 % of a run's peak memory.
 3. Speed: tokens/s and model FLOP utilization of the readable and the fast path, for the TinyStories
    shape and for a model with 124 M parameters. The batch size is halved until the batch fits.
 
@@ -130,7 +130,7 @@ def options_of(device):
 
 
 def stop(command, run, step, number):
-    """Start a command and send it a signal once the checkpoint of a step exists."""
+    """Start a command, and send it a signal once a checkpoint at `step` or later exists."""
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         while process.poll() is None and max(run.steps_saved(), default=0) < step:
             time.sleep(0.01)
@@ -144,7 +144,7 @@ def contents(path):
 
 
 def check_memory(shape, batch_size, device):
-    """Compare the prediction of `estimate` with the peak of a run."""
+    """Compare the prediction of `estimate` with a run's peak memory."""
     config = TrainConfig(
         model=SHAPES[shape],
         batch_size=batch_size,

@@ -1,4 +1,4 @@
-"""The shapes of the measured models, and transformers' Llama with the weights of a model."""
+"""The shapes of the measured models, and a transformers Llama with our model's weights."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ GPT2 = ModelConfig(
 )
 SHAPES = {
     "tinystories": ModelConfig(),
-    "gpt2": GPT2,  # layers of GPT-2 small, with a head of its own
+    "gpt2": GPT2,  # GPT-2 small's layers, with an untied output head
     "124m": dataclasses.replace(GPT2, tied_embeddings=True),  # the size of GPT-2 small
     "tiny": ModelConfig(
         vocab_size=500, context_length=32, d_model=32, num_layers=2, num_heads=2, d_ff=64

@@ -1,13 +1,13 @@
-"""Measure tokens per second of generation: this library and transformers' `generate`.
+"""Measure generation in tokens per second: this library and transformers' `generate`.
 
     pip install -r benchmarks/peers/peers.txt
     python -m benchmarks.models.lm_generation  # TinyStories and GPT-2 small, on the CPU
     python -m benchmarks.models.lm_generation --shape tinystories --batch-size 8
 
 Both start from the same weights in float32 and continue the same prompts greedily, so they must
-generate the same tokens before anything is timed. The peer is LlamaForCausalLM with a static cache,
-and again with its default cache, which grows. They take turns, so that other load on the machine
-affects all of them. Times include reading the prompt.
+generate the same tokens before anything is timed. The peer is LlamaForCausalLM, measured with a
+static cache and with its default cache, which grows. The implementations take turns, so that other
+load on the machine affects all of them. Times include processing the prompt.
 """
 
 import argparse
@@ -29,7 +29,7 @@ KINDS = {"cs336_basics": None, "static cache": "static", "dynamic cache": "dynam
 
 
 def generators(shape, device):
-    """Return a dict of functions by kind: each takes prompts and a length, and returns ids."""
+    """Return a dict from kind to function, which takes prompts and a length and returns ids."""
     torch.manual_seed(0)
     model = TransformerLM(SHAPES[shape])
     llama = llama_of(model).to(device).eval()
@@ -57,7 +57,7 @@ def generators(shape, device):
 
 
 def measure(shape, batch_size, new_tokens, device, rounds):
-    """Check the ids, and return kind -> tokens per second in each round."""
+    """Check the ids, and return a dict from kind to the tokens per second in each round."""
     run = generators(shape, device)
     prompts = torch.randint(SHAPES[shape].vocab_size, (batch_size, PROMPT_TOKENS))
     first = {kind: generated(prompts, EQUAL_TOKENS) for kind, generated in run.items()}
@@ -83,7 +83,7 @@ def report(shape, batch_size, new_tokens, device, speeds):
     print("Speedup of cs336_basics: median, lower quartile and minimum")
     print(f"{'':<20}{'tokens/s':>11}{'median':>9}{'quartile':>10}{'minimum':>9}")
     for kind, values in speeds.items():
-        # Compare consecutive texts, because the load on the machine changes.
+        # Compare runs of the same round, because the load on the machine changes.
         ratios = [own / other for own, other in zip(speeds["cs336_basics"], values, strict=True)]
         quartile = statistics.quantiles(ratios, n=4)[0] if len(ratios) > 1 else ratios[0]
         print(
@@ -96,7 +96,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shape", action="append", choices=["tinystories", "gpt2", "tiny"])
     parser.add_argument("--batch-size", action="append", type=int, help="default: 1 and 32")
-    parser.add_argument("--new-tokens", type=int, help="default: up to 224, as the context allows")
+    parser.add_argument("--new-tokens", type=int, help="default: 224, or as many as fit")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Measure tokens per second of training: readable path, fast path and transformers' Llama.
+"""Measure training in tokens per second: readable path, fast path and transformers' Llama.
 
     pip install -r benchmarks/peers/peers.txt
     python -m benchmarks.models.lm_training                      # TinyStories, GPT-2 small, the CPU
@@ -7,15 +7,15 @@
 
 The script measures float32 and, where the device has instructions for it, bfloat16. All
 implementations start from the same weights, read the same batches and clip their gradients. Before
-anything is timed, the fast path and transformers must return the loss of the readable path. The
-implementations take turns step by step, so that other load on the machine affects all of them, and
-ratios compare consecutive steps. The peak memory of each implementation is measured in a separate
-process.
+anything is timed, the fast path and transformers must return the same loss as the readable path.
+The implementations take turns step by step, so that other load on the machine affects all of them,
+and ratios compare consecutive steps. The peak memory of each implementation is measured in a
+separate process.
 
-The fast path is the choice of `--fast auto` for a long run. The peer is LlamaForCausalLM, compiled,
-with scaled dot-product attention, in the same precision (bfloat16 by autocast). It runs with
-torch's default AdamW and again with the fused AdamW, which the fast path also uses. On a CPU, all
-implementations keep freed memory, as `python -m cs336_basics.train` does.
+The fast path is the one that `--fast auto` chooses for a long run. The peer is LlamaForCausalLM,
+compiled, with scaled dot-product attention, in the same precision (bfloat16 through autocast). It
+runs with torch's default AdamW and again with the fused AdamW, which the fast path also uses. On a
+CPU, all implementations keep freed memory, as `python -m cs336_basics.train` does.
 """
 
 import argparse
@@ -55,7 +55,7 @@ KINDS = ("readable", "fast", "transformers", "transformers-fused")
 
 
 class Ours:
-    """A training step of this library, on the readable path or the choice of `--fast auto`."""
+    """A training step of this library, on the readable path or the one `--fast auto` chooses."""
 
     def __init__(self, shape, batch_size, device, precision=None):
         model = TrainConfig(model=SHAPES[shape]).model
@@ -112,7 +112,7 @@ class Peer:
 
 
 def implementations(shape, batch_size, device, precision):
-    """Return kind -> function that makes an implementation of this kind."""
+    """Return a dict from kind to a function that creates an implementation of that kind."""
     bfloat16 = precision == "bfloat16"
     return {
         "readable": lambda: Ours(shape, batch_size, device),
@@ -134,7 +134,7 @@ def random_batch(shape, batch_size, device, step):
 
 
 def measure(shape, batch_size, device, precision, rounds, kinds):
-    """Check the losses, and return kind -> seconds of each step, and the fast `Ours`."""
+    """Check the losses. Return a dict from kind to step times in seconds, and the fast `Ours`."""
     make = implementations(shape, batch_size, device, precision)
     runs = {kind: make[kind]() for kind in kinds}
     fast = runs["fast"]

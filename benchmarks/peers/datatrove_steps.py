@@ -3,7 +3,7 @@
     python -m benchmarks.peers.datatrove_steps text.txt --vocab-size 32000 --megabytes 100
 
 The documents are in memory, so that only the steps are timed: encoding and writing token files.
-The files must be equal. Both steps run in turn, with one thread and with all cores.
+The resulting files must be equal. The steps take turns, with one thread and with all cores.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def timed(make_step, documents, folder):
 
 
 def compare(documents, tokenizer_json, num_threads):
-    """Return the seconds of both steps in each round, after checking that the files are equal."""
+    """Check that the files are equal, and return each step's times in seconds, one per round."""
     from datatrove.pipeline.tokens import DocumentTokenizer
 
     from cs336_basics.datatrove import TokenizeDocuments

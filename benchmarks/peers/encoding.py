@@ -1,4 +1,4 @@
-"""Compare encoding with other libraries, on the same text with the same number of threads.
+"""Compare encoding in this and other libraries: the same text, the same number of threads.
 
     pip install -r benchmarks/peers/peers.txt
     python -m benchmarks.peers.encoding TOKENIZER FILE [FILE ...] --threads 1 2 --rounds 5
@@ -17,7 +17,7 @@ machine affects all of them.
 - `lists`, `arrays`: from texts of `--characters` characters to a list or an array per text. For
   `tokenizers`, the time includes converting the results of `encode_batch`.
 
-Ids are compared by their hash. Slow encoders encode only the first `--slow-bytes` bytes.
+Ids are compared by their hashes. Slow encoders encode only the first `--slow-bytes` bytes.
 """
 
 import argparse
@@ -39,8 +39,8 @@ PASSES = 5
 MODES = ("memory", "file", "lists", "arrays")
 
 
-# Each function takes a directory and a number of threads and returns mode -> maker. A maker takes
-# the bytes of a text, or a list of texts, and returns the function to time.
+# Each function takes a directory and a number of threads and returns a dict from mode to a second
+# function, which takes the bytes of a text, or a list of texts, and returns the function to time.
 
 
 def ours(directory, threads):

@@ -1,12 +1,12 @@
-"""Compare BPE training with other libraries, on the same file with the same number of threads.
+"""Compare BPE training in this and other libraries: the same file, the same number of threads.
 
     pip install -r benchmarks/peers/peers.txt
     python -m benchmarks.peers.training FILE [FILE ...] --vocab-size 32000 --threads 2 --rounds 5
 
-Every run is a new process, `training_run.py`. The tables show the time of the call, the time from
-the start of the process to the result of the call (including imports), and the peak memory. The
-trainers take turns, so that other load on the machine affects all of them. Documents in the files
-end with `<|endoftext|>`.
+Every run is a new process, `training_run.py`. The tables show the duration of the training call,
+the time from the start of the process until the call returns (including imports), and the peak
+memory. The trainers take turns, so that other load on the machine affects all of them. Documents in
+the files end with `<|endoftext|>`.
 
 ffbpe with `tie_break="largest_content"` learns the same merges as this library. The others break
 ties differently (gigabpe, gigatoken and tokenizers by ids), so the table shows the share of tokens
@@ -30,9 +30,10 @@ SHORT_TEXT = "the cat sat on the mat and the hat of the cat\n" * 9
 
 
 def run(name, path, vocab_size, threads, scratch):
-    """Run once in a new process, and return {"seconds", "whole", "peak"}, or {"error"}.
+    """Run a trainer once in a new process, and write the merged tokens to `scratch/name`.
 
-    Writes the merged tokens to the file `name` in the directory `scratch`.
+    Return a dict with the keys "seconds", "whole" and "peak" (see `training_run.py`), or only
+    "error" if the run fails.
     """
     script = Path(__file__).with_name("training_run.py")
     words = (name, path, vocab_size, threads, PATTERNS["gpt2"], Path(scratch) / name)

@@ -2,10 +2,11 @@
 
     python training_run.py START LIBRARY FILE VOCAB_SIZE THREADS PATTERN OUTPUT
 
-START is the `time.time()` right before the process was started. The output is JSON: `seconds` from
-the call to the library's result; `whole`, from START to this result, including imports; `peak`, in
-bytes. The merged tokens are written to OUTPUT in hexadecimal, one per line; converting the result
-to tokens is not timed. Only the library is imported before the measurement.
+START is the value of `time.time()` just before the process was started. The output is JSON with
+three keys: `seconds`, the time from calling the library until it returns; `whole`, the time from
+START until it returns, including imports; and `peak`, the peak memory in bytes. The merged tokens
+are written to OUTPUT in hexadecimal, one per line; converting the result to tokens is not timed.
+Only the library is imported before the measurement.
 """
 
 import json

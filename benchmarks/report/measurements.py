@@ -9,13 +9,13 @@ vocab_size, stage). Recording a measurement replaces the measurement with the sa
 | `corpus`, `bytes` | the text, such as `owt`, and its size |
 | `vocab_size` | size of the vocabulary; None for counting |
 | `stage` | `heap`, `native, 1 thread, avx2`, `tokenizers` ... |
-| `seconds` | list of the seconds of each round, in order |
-| `work`, `unit` | work of one round: a number of `MB` (10^6 bytes of text) or `merges` |
-| `phases` | phase of `BPE_Trainer.timings` -> list of the seconds of each round |
+| `seconds` | list of the durations of the rounds in seconds, in order |
+| `work`, `unit` | work done in one round: a number of `MB` (10^6 bytes of text) or `merges` |
+| `phases` | phase of `BPE_Trainer.timings` -> list of its durations in seconds, one per round |
 | `peak_memory` | in bytes, of a process that does nothing else; None if not measured |
 | `words` | number of distinct words in the text |
-| `measured` | None for a completed run, otherwise the work after which the run was stopped; then |
-| | `seconds` and `phases` are extrapolated (`extrapolation.py`), and tables mark them with `≈` |
+| `measured` | None for a completed run, otherwise the work done before the run was stopped; |
+| | `seconds` and `phases` are then extrapolated (`extrapolation.py`), marked with `≈` in tables |
 | `checkpoints` | `[merges, {phase: seconds so far}, {unit: work so far}]` of one run, in order |
 | `is_peer` | True for another library, whose bar is grey in plots |
 | `note` | a remark for the reader, such as how results were compared; may be empty |
@@ -41,8 +41,8 @@ FILE = RESULTS / "measurements.json"
 
 COMPARISONS = (
     "merging",  # the merge loop alone: counted words in, merges out; unit merges
-    "end-to-end",  # the file in, the vocabulary out, counted as when the stage was new; unit MB
-    "shipped",  # the same, counted natively, as every trainer does by default; and other libraries
+    "end-to-end",  # the file in, the vocabulary out, with words counted as originally; unit MB
+    "shipped",  # the same, with words counted natively, the default; also other libraries
     "counting",  # the file in, counted words out; unit MB
     "encoding",  # text in, ids out; unit MB
     "decoding",  # ids in, text out; unit MB
@@ -117,7 +117,7 @@ def read(path=FILE):
 
 
 def record(measurements, command, path=FILE):
-    """Write measurements to the file, and keep measurements with other keys.
+    """Write measurements to the file, and keep the existing ones with other keys.
 
     An extrapolated row does not replace a row from a longer measurement on the same machine.
     """
@@ -146,7 +146,7 @@ def attach(benchmark, *measurements):
 
 
 def write(measurements, path=FILE):
-    """Rewrite the file with one line per row, six-digit numbers and no default values."""
+    """Rewrite the file with one line per row, six significant digits and no default values."""
     lines = [
         json.dumps(
             {key: rounded(value) for key, value in asdict(row).items() if value != DEFAULTS[key]},

@@ -4,9 +4,9 @@
     python -m benchmarks.report.pages benchmarks/results/latest.json
 
 The results are stored as rows in benchmarks/results/measurements.json, where they replace rows with
-the same task and stage. All tables are written to benchmarks/results/tables.md, and some also to
-the marked blocks in the PAGES. Each comparison has a plot in benchmarks/results. Without an
-argument, tables and plots are rewritten from the recorded rows.
+the same task and stage. All tables are written to benchmarks/results/tables.md, and some of them
+also to the marked blocks in PAGES. The plots are in benchmarks/results. Without an argument, tables
+and plots are rewritten from the recorded rows.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Draw measurements as SVG files that contain text as text, and no dates or random ids.
+"""Draw measurements as SVG files in which text stays text, without dates or random ids.
 
 Panels are stacked and text is large to suit narrow screens. The background is white to suit dark
 pages.
@@ -52,8 +52,7 @@ def plot_all(rows, directory=RESULTS):
 
 
 def save(plt, figure, path):
-    """Write a figure without its invisible parts: excess digits, comments, names and
-    indentation."""
+    """Write a figure without its invisible parts: excess digits, comments, ids and indentation."""
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
     text = re.sub(r"(?<=[\s\"(])(-?\d+\.\d\d)\d+", r"\1", path.read_text(encoding="utf-8"))
@@ -104,14 +103,14 @@ def value_of(row, in_seconds):
 
 
 def light(colour):
-    """Return a colour halfway to white. (Viewers draw transparent bars differently.)"""
+    """Return a colour mixed half with white. (Viewers differ in how they draw transparency.)"""
     from matplotlib.colors import to_rgb
 
     return tuple(0.5 + part / 2 for part in to_rgb(colour))
 
 
 def bar(axes, y, row, value, in_seconds):
-    """Draw the bar of a row, hatched if extrapolated, and write its value next to it."""
+    """Draw a row's bar, hatched if the value is extrapolated, and write the value next to it."""
     colour = "0.7" if row.is_peer else COLOURS.get(row.stage, "C0")
     text = time_text(value) if in_seconds else three_digits(value)
     axes.barh(
@@ -136,7 +135,7 @@ def finish_bars(axes):
 
 
 def growth(rows, path):
-    """Draw time against corpus size and against merges, for each corpus."""
+    """For each corpus, plot time against corpus size and against the number of merges."""
     rows = of_comparison(rows, "merging")
     corpora = [c for c in dict.fromkeys(t[0] for t in tasks(rows)) if has_growth(rows, c)]
     if not corpora:
@@ -176,7 +175,7 @@ def curve(axes, points, stage, label):
 
 
 def spaced(values, ratio):
-    """Return ascending values, each at least `ratio` times the previous one."""
+    """Return values in ascending order, each at least `ratio` times the previous one."""
     kept = []
     for value in sorted(values):
         if not kept or value >= ratio * kept[-1]:
@@ -190,7 +189,7 @@ def finish(axes, xlabel, xticks=None):
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel(xlabel)
-    axes.set_ylabel("seconds of the merge loop")
+    axes.set_ylabel("merge loop, in seconds")
     if xticks:
         axes.set_xticks(xticks, [three_digits(x) for x in xticks])
     axes.xaxis.set_minor_locator(NullLocator())

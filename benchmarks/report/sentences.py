@@ -39,7 +39,7 @@ def gains(comparison, stage, than, corpora=CORPORA, vocab_sizes=(None,)):
 
 
 def shares(stage, phase):
-    """Return the share of a phase in the merge loop, for each text and vocabulary."""
+    """Return a phase's share of the merge loop, for each text and vocabulary."""
     found = []
     for corpus in CORPORA:
         for size in SIZES:
@@ -50,13 +50,13 @@ def shares(stage, phase):
 
 
 def about(number, values, tolerance=0.1):
-    """Return whether a number is within 10 % of one of the values."""
+    """Return whether a number is within `tolerance`, a fraction, of one of the values."""
     number = float(str(number).replace(",", ""))
     return any(abs(number - value) <= tolerance * value for value in values)
 
 
 def between(low, high, values):
-    """Return whether two rounded numbers are the lowest and the highest value."""
+    """Return whether two rounded numbers are close to the lowest and the highest value."""
     return about(low, [min(values)], 0.25) and about(high, [max(values)], 0.25)
 
 

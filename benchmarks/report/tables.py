@@ -1,4 +1,4 @@
-"""Make Markdown tables from measurements, and fill blocks in documents with them.
+"""Create Markdown tables from measurements, and fill blocks in documents with them.
 
 A block looks like this:
 
@@ -6,8 +6,8 @@ A block looks like this:
     ...
     <!-- /table -->
 
-Its name is a key of TABLES, or `stage: NAME` for a trainer. Every ratio in a table is a ratio of
-rates for the same work (`measurements.faster`). `≈` marks extrapolated figures.
+The block's name is a key of TABLES, or `stage: NAME` for a trainer. Every ratio in a table is a
+ratio of rates for the same work (`measurements.faster`). `≈` marks extrapolated figures.
 """
 
 import re
@@ -56,7 +56,7 @@ SERIES = {
         ("C++ with a heap", "206 - 258 s"),
     ),
 }
-"""Times that the public series reports for the whole corpora, on 64 cores."""
+"""Times on 64 cores that the public series behind the stages reports for the whole corpora."""
 PYTHON_STAGES = ("naive", "incremental", "heap")
 NOTHING = ["*Not measured yet; run `make stages`.*"]
 BLOCK = re.compile(r"(<!-- table: ([^>]+?) -->\n).*?(<!-- /table -->)", re.DOTALL)
@@ -66,7 +66,7 @@ def fill(document, rows):
     """Return a document with its blocks filled.
 
     Raises:
-        ValueError: If the name of a block is unknown.
+        ValueError: If a block's name is unknown.
     """
 
     def filled(match):
@@ -90,7 +90,7 @@ def lines_of(name, rows):
 
 
 def time_text(seconds):
-    """Return seconds with three digits, in a suitable unit."""
+    """Return a time with three digits, in a suitable unit."""
     for limit, factor, unit in (
         (1e-3, 1e6, "µs"), (1, 1e3, "ms"), (120, 1, "s"), (7_200, 1 / 60, "min"),
         (172_800, 1 / 3_600, "h"), (float("inf"), 1 / 86_400, "days"),
@@ -125,7 +125,7 @@ def median_text(row):
 
 
 def shares_texts(row, phases):
-    """Return the share of each phase in the total time."""
+    """Return each phase's share of the total time."""
     medians = {phase: statistics.median(seconds) for phase, seconds in row.phases.items()}
     total = sum(medians.values())
     return [f"{medians[phase] / total:.0%}" if phase in medians else "" for phase in phases]
@@ -178,7 +178,7 @@ def of_comparison(rows, comparison):
 
 
 def tasks(rows):
-    """Return the tasks (corpus, bytes, vocab_size) of rows, TinyStories first."""
+    """Return the tasks (corpus, bytes, vocab_size) of the rows, TinyStories first."""
     order = list(TEXTS)
     found = {(row.corpus, row.bytes, row.vocab_size) for row in rows}
     return sorted(
@@ -198,14 +198,14 @@ def at(rows, task):
 
 
 def whole_tasks(rows):
-    """Return the tasks of the largest texts with the vocabulary sizes WHOLE_SIZES."""
+    """Return the tasks on the largest text of each corpus, with the sizes in WHOLE_SIZES."""
     candidates = [t for t in tasks(rows) if t[2] in WHOLE_SIZES]
     most = {corpus: max(t[1] for t in candidates if t[0] == corpus) for corpus, _, _ in candidates}
     return [t for t in candidates if t[1] == most[t[0]]]
 
 
 def common_tasks(rows):
-    """Return the task that every stage completes, for each corpus."""
+    """Return, for each corpus, the task that every stage completes."""
     candidates = [t for t in tasks(rows) if t[2] == COMMON_VOCAB_SIZE]
     return [
         min((t for t in candidates if t[0] == corpus), key=lambda t: abs(t[1] - wanted))
@@ -308,7 +308,7 @@ def printed_phases(rows):
 
 
 def end_to_end(rows):
-    """Return times from file to vocabulary, counted as when the stage was new and as shipped."""
+    """Return times from file to vocabulary, with words counted as originally and as shipped."""
     counted, shipped = of_comparison(rows, "end-to-end"), of_comparison(rows, "shipped")
     wanted = whole_tasks(shipped)
     lines = []
@@ -328,7 +328,7 @@ def end_to_end(rows):
 
 
 def summary(rows):
-    """Return a table of training and encoding, with other libraries, on the first and last task."""
+    """Return a table of training and encoding on the first and last tasks, with other libraries."""
     columns = []
     for comparison, wanted in (("shipped", whole_tasks), ("encoding", largest_tasks)):
         found = of_comparison(rows, comparison)
@@ -352,7 +352,7 @@ def summary(rows):
 
 
 def short_text(row):
-    """Return the time of training, or the rate of encoding."""
+    """Return the training time, or the encoding rate."""
     if row is None:
         return ""
     if row.unit == "MB" and row.comparison == "encoding":
@@ -368,7 +368,7 @@ def largest_tasks(rows):
 
 
 def growth(rows):
-    """Return a table with the exponents of each stage's time, and its memory."""
+    """Return a table with the exponents of each stage's time, and the stage's peak memory."""
     found = of_comparison(rows, "merging")
     body = []
     for corpus in dict.fromkeys(t[0] for t in tasks(found)):
@@ -423,9 +423,9 @@ def exponent_text(name, points):
 
 
 def checked_extrapolations(rows):
-    """Predict completed runs from their start.
+    """Predict the times of completed runs from their first merges.
 
-    Yields (row, share, checkpoint, seconds): the last checkpoint within this share of the merges,
+    Yield (row, share, checkpoint, seconds): the last checkpoint within this share of the merges,
     and the time of the run, extrapolated from that checkpoint.
     """
     longest = {}
@@ -459,7 +459,7 @@ def extrapolated(rows):
 
 
 def full_size(rows):
-    """Return the times of the public series on 64 cores, and of the stages on this machine."""
+    """Return the public series' times on 64 cores, and the stages' times on this machine."""
     lines = []
     rows = of_comparison(rows, "full-size")
     for task in tasks(rows):
@@ -476,7 +476,7 @@ def full_size(rows):
 
 
 def stage_table(rows, stage):
-    """Return a table of a stage: its cost per merge, the shares of its phases, and its gain."""
+    """Return a stage's table: its cost per merge, its phases' shares of the time, and its gain."""
     if stage not in STAGES:
         raise ValueError(f"stage must be one of {', '.join(STAGES)}, got {stage!r}")
     found = of_comparison(rows, "merging")

@@ -33,10 +33,10 @@ def section(title):
 
 
 def training(found, merging):
-    """Return the lines for a task: times, rates, gains, phases, memory. Other libraries are last.
+    """Return a task's lines: times, rates, gains, phases and memory. Other libraries come last.
 
     Args:
-        found: Stage -> row from file to vocabulary, counted natively.
+        found: Stage -> row from file to vocabulary, with words counted natively.
         merging: Stage -> row of the merge loop.
     """
     first = next(iter(found.values()))
@@ -57,7 +57,7 @@ def training(found, merging):
 
 
 def rates(found):
-    """Return the lines for a task: times, rates and gains. Other libraries are last."""
+    """Return a task's lines: times, rates and gains. Other libraries come last."""
     first = next(iter(found.values()))
     body = []
     for stage, row in found.items():

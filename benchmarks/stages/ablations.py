@@ -7,7 +7,7 @@
 From `heap` to `memoryview` and on to `native`, several things change at once. Each variant here
 changes one thing. The variants alternate, and each round runs in a new process. Only the merge loop
 is timed, and times are kept only if all variants learn the same merges. The rows go to
-measurements.json; `report/pages.py` makes the table `ablations` from them.
+measurements.json, from which `report/pages.py` creates the `ablations` table.
 """
 
 import argparse
@@ -33,10 +33,10 @@ VARIANTS = {
 }  # fmt: skip
 
 LONG_WORD = 200_000
-"""Size in bytes of the text with one long word."""
+"""Size of the text with one long word, in bytes."""
 
 ON_LONG_WORD = ("memoryview", "native")
-"""Variants that are measured on one long word. Python code would scan the word for every merge."""
+"""Variants that are measured on one long word. Python code would scan the word for each merge."""
 
 
 def main():

@@ -29,7 +29,7 @@ _now = 0.0
 
 
 def measured_clock():
-    """Return the time of a clock that `replay` advances by the seconds of other processes."""
+    """Return the time of a clock that `replay` advances by times measured in other processes."""
     return _now
 
 
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.benchmark(timer=measured_clock)
 
 
 def replay(benchmark, seconds):
-    """Report the seconds of completed rounds to pytest-benchmark."""
+    """Report the durations of completed rounds, in seconds, to pytest-benchmark."""
     left = iter(seconds)
 
     def advance():
@@ -49,7 +49,7 @@ def replay(benchmark, seconds):
 
 @cache
 def answers_of(stage, path, targets, max_seconds):
-    """Run a stage up to the last target, a number of merges, and return the checked answers."""
+    """Run a stage for as many merges as the last target, and return the checked answers."""
     request = training_rows.request(stage, path, targets, max_seconds=max_seconds)
     rounds = ROUNDS if stage in trainer_run.UNSTOPPABLE else 1
     answers = [trainer_run.run(request) for _ in range(rounds)]
@@ -58,7 +58,7 @@ def answers_of(stage, path, targets, max_seconds):
 
 
 def measure(benchmark, stage, corpus, vocab_size, vocab_sizes, max_seconds=1e9):
-    # A run in Python has a checkpoint at each size, a compiled loop only at its end.
+    # A run in Python has a checkpoint at each size; a compiled loop has one only at its end.
     sizes = [vocab_size] if stage in trainer_run.UNSTOPPABLE else vocab_sizes
     targets = tuple(size - training_rows.FIRST_MERGE for size in sizes)
     answers = answers_of(stage, corpus.path, targets, max_seconds)

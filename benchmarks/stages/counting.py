@@ -1,7 +1,7 @@
-"""The stages of counting. All return the same counts.
+"""The counting stages. All return the same counts.
 
-Each stage is a function of a path that returns the counts: a backend of `count_words`, with one or
-several workers, or at one SIMD level.
+Each stage is a function that takes a path and returns the counts. It uses one backend of
+`count_words`, with one or several workers or at one SIMD level.
 """
 
 from functools import partial
@@ -39,7 +39,7 @@ STAGES = {
     **{f"native, 1 thread, {level}": partial(at_simd_level, level) for level in simd_levels()},
     "native, threads": partial(by_backend, "native", CORES),
 }
-"""Name -> function of a path, from the simplest to the fastest."""
+"""Stage name -> function of a path, from the simplest to the fastest."""
 
 SLOW = ("regex", "regex, processes", "serial", "processes")
 """Stages in Python, which count only the first part of a large text."""

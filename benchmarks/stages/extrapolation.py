@@ -74,7 +74,7 @@ def work_profile(word_counts, wanted):
 
 
 def checkpoint_merges(targets):
-    """Return the numbers of merges after which a run records its time, ascending."""
+    """Return the numbers of merges after which a run records its time, in ascending order."""
     most = max(targets)
     steps = int(np.log2(most) * CHECKPOINTS_PER_DOUBLING) + 1
     spaced = np.rint(2 ** (np.arange(steps) / CHECKPOINTS_PER_DOUBLING)).astype(int)
@@ -82,7 +82,7 @@ def checkpoint_merges(targets):
 
 
 def work_at(profile, num_merges):
-    """Return the work in each unit up to a number of merges, interpolated in a profile."""
+    """Return the work in each unit up to a number of merges, interpolated from a profile."""
     merges = [0, *(number for number, _ in profile)]
     return {
         unit: float(np.interp(num_merges, merges, [0, *(work[unit] for _, work in profile)]))
@@ -91,7 +91,7 @@ def work_at(profile, num_merges):
 
 
 def extrapolated(stage, checkpoints, work):
-    """Return the seconds of each phase of a complete run, extrapolated from its start.
+    """Return the time of each phase of a complete run in seconds, extrapolated from its start.
 
     Args:
         stage: A key of WORK.

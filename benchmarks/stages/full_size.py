@@ -1,10 +1,10 @@
-"""Measure or extrapolate the time of training on texts as large as whole corpora.
+"""Measure or extrapolate the training time for texts as large as whole corpora.
 
 `generated_text.py` writes the texts. On the text that resembles TinyStories, every stage is
 measured for at most `max_seconds`. The text that resembles OpenWebText has too many distinct words
 for the stages in Python. On this text, only `native` and the merge loop of `memoryview` are
-measured. For the other stages, the time of the merge loop on the sample of OpenWebText is scaled by
-the number of distinct words, raised to the power in the table `growth`. The measured times of
+measured. For the other stages, the time of the merge loop on the OpenWebText sample is scaled by
+the number of distinct words, raised to the power in the `growth` table. The measured times of
 `memoryview` and `native` show the error of this fit.
 
 Counting in Python is measured on the first part of the text and extrapolated at that rate.
@@ -32,7 +32,9 @@ ROUNDS = 3  # for `native`, whose first run on a new file takes up to 1.5 times 
 
 
 def measure(path, corpus, max_seconds):
-    """Return the answers of each stage in MEASURED, by stage, and "rates".
+    """Return a dict from stage to its answers, for the stages in MEASURED.
+
+    The dict also has the keys "rates" (stage -> bytes counted per second) and "profile".
 
     Raises:
         AssertionError: If two stages learn different merges.
@@ -62,7 +64,7 @@ def rows(measured, corpus, num_bytes, merging):
     Args:
         measured: Result of `measure`.
         num_bytes: Size of the text.
-        merging: Rows of the comparison `merging`, to extrapolate from.
+        merging: Rows of the `merging` comparison, to extrapolate from.
     """
     found = []
     num_words = measured["native"][0]["words"]
@@ -108,7 +110,10 @@ def rows(measured, corpus, num_bytes, merging):
 
 
 def loop_seconds(measured, stage, corpus):
-    """Return the seconds of each round of a merge loop, and the merge where it stopped, or None."""
+    """Return the times of a merge loop's rounds in seconds, and where it stopped, if it did.
+
+    The second value is the number of merges after which the loop was stopped, or None.
+    """
     target = VOCAB_SIZES[corpus] - training_rows.FIRST_MERGE
     seconds, stopped = [], None
     for answer in measured[stage]:
@@ -122,7 +127,7 @@ def loop_seconds(measured, stage, corpus):
 
 
 def merge_loop_fit(merging, stage, corpus, num_words):
-    """Return the predicted seconds of a merge loop, or None if too little was measured."""
+    """Return the predicted time of a merge loop in seconds, or None if too little was measured."""
     own = [row for row in merging if (row.corpus, row.stage) == (corpus, stage)]
     largest = [row for row in own if row.vocab_size == VOCAB_SIZES[corpus]]
     _, by_words, _ = tables.growth_series(own, corpus, stage)

@@ -1,4 +1,4 @@
-"""Write a text with the size and the word distribution of a corpus, without downloading it.
+"""Write text with the size and word distribution of a corpus, without downloading the corpus.
 
     python -m benchmarks.stages.generated_text owt_sized.txt
     python -m benchmarks.stages.generated_text tinystories_sized.txt --like tinystories
@@ -60,7 +60,7 @@ class Profile:
     counts: Callable
     joined: float  # share of the words that consist of two words, such as names or addresses
     capitals: float
-    shouting: float  # share of the words in all capitals
+    shouting: float  # share of the words that are all capitals
     numbers: float
     bare: float  # share of the words without a space before them
 
@@ -91,14 +91,14 @@ def drawn_words(profile, seed=0):
         hashes, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
         rows = rows[first]
         times = np.bincount(inverse, times).astype(np.int64)
-    # Words drawn more often are more frequent.
+    # The more often a word was drawn, the higher its count.
     rows = rows[np.argsort(-times, kind="stable")[:num_words]]
     return rows, np.maximum(1, profile.counts(num_words)).astype(np.int64)
 
 
 @cache
 def next_letters():
-    """Return a table: [previous letter, letter, random byte] -> next letter, or 0 at the edge."""
+    """Return a table: [previous letter, letter, random byte] -> next letter, or 0 to end a word."""
     seen = np.zeros((27, 27, 27)) + 0.02
     documents = sample_documents(seed=0)
     for _, document in zip(range(300), documents, strict=False):
@@ -151,7 +151,7 @@ def hash_rows(rows):
 
 
 def word_table(profile, seed):
-    """Return the words as written, the document separator last, and the cumulative counts."""
+    """Return the words as written, with the document separator last, and cumulative counts."""
     words, counts = drawn_words(profile, seed)
     rows = np.zeros((len(words) + 1, LONGEST + 2), np.uint8)
     # Words without a leading space start a line, so that they do not join the previous word.

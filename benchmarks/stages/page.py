@@ -1,4 +1,4 @@
-"""Fill the PAGES with source code and the worked example.
+"""Fill the blocks in PAGES with source code and the worked example.
 
     python -m benchmarks.stages.page
 
@@ -48,7 +48,7 @@ def source(file, name):
     """Return the dedented lines of a function or class, and the language.
 
     Raises:
-        ValueError: If the file has no such function.
+        ValueError: If the file has no such function or class.
     """
     lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
     language = {".py": "python", ".pyx": "cython", ".hpp": "cpp"}[Path(file).suffix]
@@ -58,7 +58,7 @@ def source(file, name):
         begins = re.compile(rf"{keyword}\b{part}[(:][^;]*$")
         start = next((i for i in range(start, end) if begins.match(lines[i])), None)
         if start is None:
-            raise ValueError(f"{file}: no function {name!r}; correct the block in the page")
+            raise ValueError(f"{file}: no function {name!r}; correct the block on the page")
         end = end_of(lines, start)
     return textwrap.dedent("\n".join(lines[start:end]).rstrip()), language
 

@@ -46,13 +46,13 @@ DEFAULT_CORPUS_BYTES = 2_300_000_000
 VOCAB_SIZES = (COMMON_VOCAB_SIZE, 10_000, 32_000)
 GROWTH_STEPS = 5  # sizes, each half of the previous one
 COMPILED_VOCAB_SIZES = (1_000, 2_000, 4_000, 10_000, 16_000, 32_000)
-# On a larger text, the compiled stages run for one round, and the stages in Python count only the
-# first LARGE_BYTES bytes.
+# On a text larger than LARGE_BYTES bytes, the compiled stages run for one round, and the stages in
+# Python count only the first LARGE_BYTES bytes.
 LARGE_BYTES = 100_000_000
 PROGRAMS = ("stages.ablations", "stages.traces", "stages.page")
 
-# Used to predict the time of a run: seconds per merge and per byte of distinct words on an Intel
-# Xeon, and the seconds for everything except the trainers.
+# Used to predict how long the command will take: seconds per merge and per byte of distinct words
+# on an Intel Xeon, and the seconds for everything except the trainers.
 COST = {"naive": 2e-7, "incremental": 2e-8, "heap": 1e-9, "memoryview": 5e-11, "native": 2e-11}
 FULL_SECONDS_PER_BYTE = 5e-8  # writing a text as large as a whole corpus, and training on it
 OTHER_SECONDS = 900  # counting, encoding, other libraries, ablations, traces
@@ -119,7 +119,7 @@ def parse_arguments():
     parser.add_argument(
         "--corpus-bytes", type=int, default=DEFAULT_CORPUS_BYTES, metavar="N",
         help="use at most this many bytes of a corpus, 0 = all (default: %(default)s, the size of "
-        "TinyStories; the trainers in Python need about 4 GB of memory for as much web text)",
+        "TinyStories; the trainers in Python need about 4 GB of memory for that much web text)",
     )  # fmt: skip
     parser.add_argument(
         "--full-bytes", type=int, metavar="N",
@@ -128,7 +128,8 @@ def parse_arguments():
     )  # fmt: skip
     parser.add_argument(
         "--full-directory", type=Path, default=Path(tempfile.gettempdir()),
-        help="where the generated texts are written and deleted (default: %(default)s)",
+        help="directory for the generated texts, which are deleted afterwards (default: "
+        "%(default)s)",
     )  # fmt: skip
     return parser.parse_args()
 
@@ -153,7 +154,7 @@ def merges_to(*vocab_sizes):
 
 
 def growth_paths(corpus):
-    """Return the corpus cut to several sizes, including the size of common_corpora."""
+    """Return paths of the corpus cut to several sizes, including its size in common_corpora."""
     common = COMMON_BYTES[corpus.name]
     sizes = {common * 2**step for step in range(GROWTH_STEPS)}
     sizes |= {common // 2**step for step in range(GROWTH_STEPS)}
@@ -206,7 +207,7 @@ def sizes_of_full_texts(options, corpora):
         if free < 2 * size:
             say(
                 f"{options.full_directory} has only {free / 1e9:.0f} GB free; skipped the text "
-                f"like {corpus.name} (pass --full-directory to use another disk)"
+                f"that resembles {corpus.name} (pass --full-directory to use another disk)"
             )
         elif size:
             sizes[corpus.name] = size
@@ -356,7 +357,7 @@ def run_programs(finished):
 
 
 def run_full_size(sizes, finished, options):
-    """Measure the texts as large as whole corpora, and return the keys of their rows."""
+    """Measure training on texts as large as whole corpora, and return the keys of the rows."""
     keys = set()
     for corpus, size in sizes.items():
         name = f"text like {corpus}, {size:,} bytes"
@@ -373,7 +374,7 @@ def run_full_size(sizes, finished, options):
 
 
 def keep_only(recorded):
-    """Drop rows recorded by earlier runs from the comparisons that this run measured."""
+    """In the comparisons that this run measured, drop the rows recorded by earlier runs."""
     measured = {key[0] for key in recorded}
     measurements.write([
         row for row in measurements.read()

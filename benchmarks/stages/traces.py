@@ -51,7 +51,7 @@ def draw(traces, corpus):
         2, 1, figsize=(6.4, 8.4), sharex=True, layout="constrained"
     )
     for name, trace in traces.items():
-        # The first and the last time also cover the work before and after the merges.
+        # The first and the last time also include the work before and after the merges.
         for axes, values, first in (
             (upper, [merge.work.positions for merge in trace], 1),
             (lower, [merge.seconds * 1e6 for merge in trace[1:-1]], 2),
@@ -64,7 +64,7 @@ def draw(traces, corpus):
                 label=name,
                 linewidth=2,
             )
-    for axes, label in ((upper, "symbols read by a merge"), (lower, "microseconds of a merge")):
+    for axes, label in ((upper, "symbols read per merge"), (lower, "microseconds per merge")):
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_ylabel(label)
@@ -76,7 +76,7 @@ def draw(traces, corpus):
 
 
 def binned(values, first):
-    """Return the position and the median of each bin. Bin sizes grow by a constant factor.
+    """Return the positions and the medians of the bins. Bin sizes grow by a constant factor.
 
     Args:
         values: One value for each merge.

@@ -4,11 +4,12 @@ The parent starts `python trainer_run.py` with a request and receives an answer,
 
     request: stage, path, targets (numbers of merges in ascending order; without any, the run only
              counts words), count (whether the counting is timed), work (the profile of the text),
-             max_seconds, omit (parts of the native loop), merges (the file to write the merges to)
+             max_seconds, omit (parts of the native loop to leave out), merges (the file to write
+             the merges to)
     answer:  counting, shipped, checkpoints, learned, words, peak_memory
 
 The words are counted twice: `counting` is the time of the method that was used when the stage was
-new (`COUNTING`), and `shipped` is the time of native counting, the default of every trainer. The
+new (`COUNTING`), and `shipped` is the time of native counting, the default for every trainer. The
 merge loop then starts from the counts and stops after the last target or after `max_seconds` (see
 `extrapolation.py`).
 """
@@ -39,10 +40,10 @@ COUNTING = {
     "memoryview": "processes",
     "native": "native, threads",
 }
-"""Trainer stage -> the counting stage of the same period."""
+"""Trainer stage -> the counting stage from the same period."""
 
 SHIPPED = "native, threads"
-"""The default counting stage of every trainer."""
+"""The default counting stage for every trainer."""
 
 UNSTOPPABLE = ("memoryview", "native")
 """Stages whose compiled merge loop cannot be stopped."""
@@ -75,7 +76,7 @@ class Watch:
             raise Stop
 
     def end(self):
-        """Record the end of a run that was not stopped, including the time of its vocabulary."""
+        """Record the end of a run that was not stopped, with the time to build the vocabulary."""
         if self.checkpoints and self.checkpoints[-1][0] == len(self.learned):
             self.checkpoints.pop()
         self.add_checkpoint()
@@ -103,9 +104,9 @@ def watched(stage, watch):
 
 
 def learn(stage, word_counts, targets, work, max_seconds=1e9, omit=()):
-    """Run a merge loop, and return its checkpoints and the merges.
+    """Run a merge loop, and return its checkpoints and its merges.
 
-    The last checkpoint is the end of the run. A compiled loop has no other checkpoint.
+    The last checkpoint is at the end of the run. A compiled loop has no other checkpoint.
     """
     vocab_size = 257 + targets[-1]
     if stage in UNSTOPPABLE:
@@ -138,7 +139,7 @@ def warm_up(stage):
 
 
 def counted(name, path):
-    """Return the word counts of a file and the seconds of counting."""
+    """Return the word counts of a file and the time to count them, in seconds."""
     start = time.perf_counter()
     word_counts = WordCounts.from_mapping(STAGES[name](path))
     return word_counts, time.perf_counter() - start

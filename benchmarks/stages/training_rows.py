@@ -1,4 +1,4 @@
-"""Make rows for `merging`, `end-to-end` and `shipped` from the answers of `trainer_run.py`.
+"""Create rows for `merging`, `end-to-end` and `shipped` from the answers of `trainer_run.py`.
 
 A time is kept only if another trainer learns the same merges.
 """
@@ -48,7 +48,7 @@ def expected_merges(path):
 
 
 def check(stage, path, answers):
-    """Check that the answers have the same merges as other trainers.
+    """Check that the answers contain the same merges that other trainers learn.
 
     Raises:
         AssertionError: If the merges differ.
@@ -69,8 +69,8 @@ def rows(stage, corpus, path, answers, target, counted=()):
     Args:
         corpus: Name of the text.
         answers: One checked answer per round.
-        target: Number of merges. It may exceed the number of merges in the text.
-        counted: Answers with the seconds of counting, if `answers` does not have them.
+        target: Number of merges. It may exceed the number of merges that the text yields.
+        counted: Answers with the counting times, if `answers` does not have them.
     """
     work = len(expected_merges(path)[:target])
     num_bytes = path.stat().st_size
@@ -113,7 +113,7 @@ def rows(stage, corpus, path, answers, target, counted=()):
 
 
 def phases_at(stage, path, checkpoints, num_merges):
-    """Return the seconds of each phase up to a number of merges, possibly extrapolated."""
+    """Return each phase's time in seconds up to a number of merges, extrapolated if necessary."""
     for merges, phases, _ in checkpoints:
         if merges == num_merges:
             return phases

@@ -27,7 +27,7 @@ def encoding(stage, seconds, megabytes, **options):
 
 
 def cell(lines, stage):
-    """Return the cells in the row of a stage."""
+    """Return the cells of a stage's row."""
     return next(line for line in lines if line.startswith(f"| {stage} |")).split(" | ")
 
 

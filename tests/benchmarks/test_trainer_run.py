@@ -1,4 +1,4 @@
-"""Runs of a stage: records, stops and extrapolation."""
+"""Runs of a stage: recording, stopping and extrapolation."""
 
 import pytest
 
@@ -56,7 +56,8 @@ def test_a_slow_run_stops_and_is_extrapolated(path):
 def test_the_work_of_each_merge_is_counted():
     first, last = work_profile({b"low": 5, b"lot": 2, b"a": 9}, [1, 2])
     assert 0 < first[1].pop("entries") < last[1].pop("entries")
-    # The words are "l o w" and "l o t" before the first merge, "lo w" and "lo t" before the second.
+    # The words are "l o w" and "l o t" before the first merge, and "lo w" and "lo t" before the
+    # second.
     assert first == [1, {"symbols": 6, "words": 8, "pairs": 3, "touched": 6}]
     assert last == [2, {"symbols": 10, "words": 14, "pairs": 5, "touched": 8}]
 

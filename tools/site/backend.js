@@ -1,4 +1,4 @@
-// Asks Python in this browser: a web worker runs the library with Pyodide.
+// Sends requests to Python in the browser: a web worker runs the library with Pyodide.
 
 import { $, make } from "./common.js";
 
@@ -6,7 +6,7 @@ let worker = null;
 let running = null; // the request that the worker answers
 const waiting = [];
 const notice = make("p", { role: "status" },
-  "Python and the library are loading, which takes some seconds.");
+  "Python and the library are loading. This takes a few seconds.");
 
 function next() {
   if (running || !waiting.length) return;
@@ -48,7 +48,7 @@ function send(name, body, signal, take) {
     signal?.addEventListener("abort", () => {
       reject(signal.reason);
       if (waiting.includes(request)) waiting.splice(waiting.indexOf(request), 1);
-      // Python cannot be interrupted. A short answer is not worth a new start.
+      // Python cannot be interrupted, and a short answer is not worth restarting it.
       else if (request === running && take) {
         stop();
         next();

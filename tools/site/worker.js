@@ -1,5 +1,5 @@
 // Runs the library with Pyodide. A message [name, body] is answered with ["row", text] for each row
-// of a streamed answer, and then with ["answer", text]. All texts are JSON.
+// of a streamed answer, and then with ["answer", text]. Each text is JSON.
 
 import { loadPyodide } from "./pyodide/pyodide.mjs";
 

@@ -15,7 +15,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status.
 
     Args:
-        arguments: The command and its options. Defaults to the arguments of the process.
+        arguments: The command and its options. Defaults to `sys.argv[1:]`.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["help"]:
@@ -65,7 +65,7 @@ def list_of_commands() -> str:
         [
             f"usage: {INVOCATION} COMMAND [options]",
             "",
-            "Raw text in, a trained language model out. The commands, in the order of use:",
+            "Raw text in, a trained language model out. The commands, in order of use:",
             "",
             *(f"  {name:<{width}}  {summary}" for name, summary in COMMANDS.items()),
             "",

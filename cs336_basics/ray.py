@@ -1,7 +1,7 @@
 """Count words and encode text on a Ray cluster.
 
-`count_words_ray` and `encode_files_ray` process the files of a corpus. `Encode` is a stage of Ray
-Data, for texts that are rows of a dataset. docs/several-processes.md has examples.
+`count_words_ray` and `encode_files_ray` process the files of a corpus. `Encode` is a function for
+Ray Data that processes texts in the rows of a dataset. docs/several-processes.md has examples.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Argument checks that many functions share."""
+"""Argument checks shared by many functions."""
 
 from __future__ import annotations
 

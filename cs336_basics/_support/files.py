@@ -3,8 +3,8 @@
 Even after a crash, the file has either its old content or the complete new content. The temporary
 name is `.NAME.PID-RANDOM.tmp` in the same directory. The next writer of NAME removes the temporary
 files of processes that are no longer running. If two machines or containers write the same name in
-a shared directory at the same time, one may remove the other's temporary file, and the other write
-then fails.
+a shared directory at the same time, one may remove the other's temporary file, and the other's
+write then fails.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ process."""
 
 @contextlib.contextmanager
 def atomic_writer(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[Any]]:
-    """Open a temporary file that becomes `path` when the block ends without an exception.
+    """Open a temporary file that becomes `path` when the `with` block ends without an exception.
 
     Args:
         path: Final name. A missing parent directory is created. If `path` is a link, its target is
@@ -62,11 +62,11 @@ def atomic_path(path: str | os.PathLike[str], size: int | None = None) -> Iterat
     """Yield the path of an empty temporary file that becomes `path`; see `atomic_writer`.
 
     Use this function for libraries that open or replace the file themselves. Close the file before
-    the block ends.
+    the `with` block ends.
 
     Args:
         path: Final name.
-        size: Final size in bytes, if known, for the error message when the disk is full.
+        size: Final size in bytes, if known, for the error message if the disk is full.
     """
     target = replaced_file(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -77,7 +77,7 @@ def atomic_path(path: str | os.PathLike[str], size: int | None = None) -> Iterat
             mode = temporary.stat().st_mode & 0o777
         yield temporary
         sync(temporary)
-        if temporary.stat().st_mode & 0o777 != mode:  # safetensors makes files private
+        if temporary.stat().st_mode & 0o777 != mode:  # safetensors creates private files
             os.chmod(temporary, mode)
         os.replace(temporary, target)
         sync(target.parent)
@@ -85,7 +85,7 @@ def atomic_path(path: str | os.PathLike[str], size: int | None = None) -> Iterat
 
 @contextlib.contextmanager
 def new_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary directory that becomes `path` when the block ends without an exception.
+    """Yield a temporary directory that becomes `path` if the `with` block raises no exception.
 
     Raises:
         FileExistsError: If `path` is the current directory, or exists and is not empty.
@@ -155,7 +155,7 @@ def check_is_regular(path: str | os.PathLike[str], mode: int) -> None:
 
 
 def replaced_file(path: str | os.PathLike[str]) -> Path:
-    """Return the file that a write to `path` replaces: `path` or the target of a link."""
+    """Return the file that a write to `path` replaces: `path` itself or, for a link, its target."""
     _check_is_in_directory(path)
     # Renaming a file over /dev/stdout would lose the data written to standard output.
     parent = os.path.realpath(os.path.dirname(os.path.abspath(path)))
@@ -207,10 +207,10 @@ def _temporary_name(target: Path, size: int | None = None) -> Iterator[Path]:
 def full_disk_names(
     target: Path, size: int | None = None, free: Callable[[], None] | None = None
 ) -> Iterator[None]:
-    """Add the file name and the required space to a "disk full" error from this block.
+    """Add the file name and the required space to a "disk full" error from the `with` block.
 
     Args:
-        target: File that the block writes.
+        target: File that the `with` block writes.
         size: Final size in bytes, if known.
         free: Function that removes the partial file, so that its bytes count as free space.
     """
@@ -220,7 +220,7 @@ def full_disk_names(
         number, reason = error.errno, error.strerror or ""
         if re.fullmatch(r"\d+ requested and \d+ written", str(error)):  # NumPy omits the reason
             number, reason = errno.ENOSPC, os.strerror(errno.ENOSPC)
-        # An error with a file name comes from open(), which needs no free bytes.
+        # An error with a file name comes from open(), which needs no free space.
         if error.filename is not None or number not in NO_SPACE:
             raise
         with contextlib.suppress(OSError):
@@ -306,7 +306,7 @@ def printable_path(path: str | os.PathLike[str]) -> str:
 
 
 def sha256_file(path: str | os.PathLike[str]) -> str:
-    """Return the SHA-256 of a file as 64 hexadecimal digits."""
+    """Return the SHA-256 digest of a file as 64 hexadecimal digits."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while block := file.read(_BLOCK):

@@ -1,4 +1,4 @@
-"""Tables as HTML, which notebooks show instead of `repr`."""
+"""HTML tables, which notebooks display instead of the `repr`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 def html_table(
     caption: str, header: Sequence[str], rows: Iterable[tuple[str, Sequence[int | str]]]
 ) -> str:
-    """Return a table whose rows are pairs of a name and its values.
+    """Return an HTML table. Each row is a pair of a name and its values.
 
     All text is escaped. Integers are shown with thousands separators.
     """

@@ -13,7 +13,7 @@ from typing import Any
 
 
 class LazyModule:
-    """A module that is imported on the first access to one of its names.
+    """A module that is imported when one of its names is first accessed.
 
     Type checkers need an ordinary import under `if TYPE_CHECKING`.
     """

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 
 @contextlib.contextmanager
 def holding(describe: Callable[[], str]) -> Iterator[None]:
-    """Add a description of the data in memory to a MemoryError from this block.
+    """Add a description of the data in memory to a MemoryError from the `with` block.
 
-    If blocks are nested, the description of the innermost block is used.
+    If blocks are nested, the innermost block's description is used.
 
     Args:
         describe: Function that returns the description, such as "5 words". It is called only if a

@@ -1,7 +1,7 @@
 """Run tasks on a Ray cluster, a limited number at a time. Ray is imported on first use.
 
 Ray starts a task again if its worker or machine dies. If the head node or all CPUs are gone, Ray
-would wait, or end this process; here, this is an error after LONGEST_SILENCE seconds.
+itself would wait or end this process. This module raises an error after LONGEST_SILENCE seconds.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ RETRIES = 3
 """Number of times that Ray starts a task again if its worker or machine dies."""
 
 LONGEST_SILENCE = 3.0
-"""Seconds without an answer of the head node, or without any CPU, that are tolerated.
+"""Seconds to wait for an answer from the head node, or for a CPU, before raising an error.
 
-Disconnecting from a lost head node takes five seconds more.
+Disconnecting from a lost head node takes another five seconds.
 """
 
 _POLL = 0.5
@@ -31,7 +31,7 @@ Kept = TypeVar("Kept")
 
 @contextlib.contextmanager
 def ray_cluster(address: str | None) -> Iterator[Any]:
-    """Connect to a Ray cluster, and yield the module `ray`. Afterwards, disconnect.
+    """Connect to a Ray cluster, and yield the `ray` module. Afterwards, disconnect.
 
     Args:
         address: `"auto"` joins the cluster on this machine, `"local"` starts one here, and
@@ -64,16 +64,16 @@ def run_tasks(
     start: Callable[[Item], tuple[Any, Kept]],
     num_workers: int | None,
 ) -> Iterator[tuple[Kept, Any]]:
-    """Start a task for each item, and yield what was kept and the result as each task ends.
+    """Start a task for each item. As each task ends, yield its kept value and its result.
 
-    After an error, running tasks are left to end. Cancelling a task that is about to end would make
-    Ray abort this process (ray-project/ray#54798).
+    After an error, running tasks are left to finish. Cancelling a task that is about to end would
+    make Ray abort this process (ray-project/ray#54798).
 
     Args:
         ray: The module, connected to a cluster.
         items: Arguments of `start`, read as tasks are started.
-        start: Function that starts a task and returns its ObjectRef, and a value to keep until the
-            task ends.
+        start: Function that starts a task. It returns the task's ObjectRef and a value to keep
+            until the task ends.
         num_workers: Number of tasks to run at a time. Defaults to the number of CPUs in the
             cluster.
 
@@ -137,7 +137,7 @@ class _Watch:
             self._last_seen = now
         elif now - self._last_seen >= LONGEST_SILENCE:
             raise RuntimeError(
-                "no machine of the Ray cluster has a CPU any more; start machines with "
+                "no machine in the Ray cluster has a CPU any more; start machines with "
                 "`ray start --address ...`, then run the command again"
             )
 

@@ -51,7 +51,7 @@ def read_start(path: str | os.PathLike[str], num_bytes: int) -> str:
 
 
 def decoded(content: bytes, path: str | os.PathLike[str]) -> str:
-    """Decode a file's content and remove a byte order mark.
+    """Decode a file's content and remove any byte order mark.
 
     Raises:
         ValueError: If the content is not UTF-8. The message gives the byte offset.

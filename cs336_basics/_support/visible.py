@@ -1,4 +1,4 @@
-"""Printable forms of tokens, with white space, invisible and partial characters marked."""
+"""Printable forms of tokens, with white space, invisible characters and stray bytes marked."""
 
 from __future__ import annotations
 

@@ -9,13 +9,13 @@ import pytest
 CHROMIUM = shutil.which("chromium")
 DRIVER = shutil.which("chromedriver")
 NEEDS_CHROMIUM = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER), reason="needs the programs chromium and chromedriver"
+    not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver"
 )
 
 
 @contextlib.contextmanager
 def chromium(profile):
-    """Yield a browser that finds no other machine, with its files in a directory."""
+    """Yield a browser that cannot reach other machines and keeps its files in `profile`."""
     webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
@@ -35,7 +35,7 @@ def chromium(profile):
 
 
 def wait(condition, seconds=20):
-    """Wait until a condition is true, and return its value."""
+    """Wait until `condition()` is true, and return its result."""
     end = time.time() + seconds
     while not (value := condition()):
         assert time.time() < end, f"the page did not reach the expected state in {seconds} s"

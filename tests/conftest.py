@@ -101,7 +101,7 @@ def seed(request):
 
 @pytest.fixture
 def float64():
-    """Make float64 torch's default dtype, so that two correct computations of a value agree.
+    """Set torch's default dtype to float64, so that two correct computations of a value agree.
 
     Kernels for different CPUs add numbers in different orders. In float32, the order affects the
     sixth or seventh digit, and more digits after a cancellation. In float64, the effect is far

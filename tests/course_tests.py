@@ -42,7 +42,7 @@ def fetch(directory: Path) -> Path:
 
 
 class MissingFiles:
-    """Skips tests whose files are missing from the checkout, and adds up the times per file."""
+    """Skips tests whose files are missing from the checkout, and adds up each file's test times."""
 
     def __init__(self) -> None:
         self.seconds: Counter[str] = Counter()
@@ -73,7 +73,7 @@ def main() -> int:
         given = os.environ.get("CS336_COURSE")
         course = Path(given) if given else fetch(Path(checkout))
         if not (course / "tests").is_dir():
-            sys.exit(f"{course}: the directory tests is missing")
+            sys.exit(f"{course}: the tests directory is missing")
         ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
         shutil.copytree(course / "tests", Path(directory) / "tests", ignore=ignored)
         shutil.copy2(ROOT / "tests" / "adapters.py", Path(directory) / "tests")

@@ -1,4 +1,4 @@
-"""Make a chosen system call fail or kill the process, to test which files a writer leaves."""
+"""Make a system call fail or kill the process, to test which files a writer leaves behind."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from cs336_basics.model import RotaryPositionalEmbedding
 
 @contextlib.contextmanager
 def default_dtype(name: str) -> Iterator[None]:
-    """Make a dtype torch's default, including for models, optimizers and entire training runs."""
+    """Set torch's default dtype, which models, optimizers and entire training runs then use."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(getattr(torch, name))
     try:
@@ -40,7 +40,7 @@ def assert_close_sums(
 ) -> None:
     """Assert that two computed sums of `terms` products agree except for rounding errors.
 
-    `scale` is the sum of the products' absolute values, as one number or per element. Each side may
+    `scale` is the sum of the products' absolute values, for all or for each element. Each side may
     be off by gamma_terms * scale, so the difference may be twice as large. `expected` may have a
     higher precision; the bound uses the dtype of `actual`.
     """
@@ -67,7 +67,7 @@ def assert_close_rounded(actual: Tensor, expected: Tensor, *, roundings: int) ->
     difference = (actual.double() - expected.double()).norm()
     limit = rounding_bound(roundings, actual.dtype) * expected.double().norm()
     assert difference <= limit, (
-        f"off by {difference:.3g}, {roundings} roundings explain {limit:.3g}"
+        f"off by {difference:.3g}; {roundings} roundings explain only {limit:.3g}"
     )
 
 

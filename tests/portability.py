@@ -61,7 +61,7 @@ class Run(NamedTuple):
 
 
 def run_tests(run: Run) -> subprocess.CompletedProcess[str]:
-    """Run pytest in a new process, without xdist, so that the variables set the threads."""
+    """Run pytest in a new process, without xdist, so that the variables determine the threads."""
     options = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "--tb=short"]
     return subprocess.run(
         [sys.executable, "-m", "pytest", *options, *run.arguments],

@@ -1,4 +1,4 @@
-"""Ray clusters for the tests, on this machine."""
+"""Ray clusters on this machine, for the tests."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def wait_until(condition, seconds=60):
 
 @contextlib.contextmanager
 def a_worker_killed(function):
-    """Kill a worker process that runs a task with this function while the block runs."""
+    """Kill a worker process that runs `function` while the body of the `with` statement runs."""
     with ThreadPoolExecutor(1) as pool:
         killed = pool.submit(wait_until, lambda: _kill_worker(function))
         yield

@@ -51,7 +51,7 @@ FILES = {
 
 
 def table(name):
-    """Return a table from the page that maps the first cell of each row to the other cells."""
+    """Return a table on the page as a dict from the first cell of each row to the other cells."""
     _, found, rest = PAGE.partition(f"<!-- table: {name} -->\n")
     assert found, f"docs/answers.md has no table {name!r}"
     lines = rest.partition("\n\n")[0].splitlines()
@@ -62,7 +62,7 @@ def table(name):
 def corpus(name):
     directory = os.environ.get("CS336_DATA")
     if not directory:
-        pytest.skip("set CS336_DATA to a directory with the extracts of the corpora")
+        pytest.skip("set CS336_DATA to a directory with the extracts from the corpora")
     path = Path(directory) / name
     if not path.is_file():
         pytest.skip(f"{name} is not in CS336_DATA")
@@ -270,5 +270,5 @@ def test_the_sgd_losses_on_the_page_are_right():
     assert table("sgd") == {
         str(steps): [shown(rate, steps) for rate in losses] for steps in (1, 2, 3, 4, 10)
     }
-    # The first step multiplies a weight by 1 - 0.02 * 1000 = -19; 20 / sqrt(100) is 2.
+    # The first step multiplies each weight by 1 - 0.02 * 1000 = -19.
     assert shown(1000.0, 1) == str(19**2)

@@ -1,4 +1,4 @@
-"""Test that a write that fails or is killed at any call leaves the old or the new artifact."""
+"""Test that a writer that fails or is killed at any call leaves the old or the new artifact."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Counts:
 
 
 class RunFiles:
-    """The metrics of a run."""
+    """A run's metrics."""
 
     def write(self, path, version):
         from cs336_basics.checkpoints.run_dir import RunDirectory
@@ -113,7 +113,7 @@ class RunFiles:
 
 
 class Checkpoint:
-    """A checkpoint of a run."""
+    """A run's checkpoint."""
 
     def run(self):
         import torch

@@ -38,7 +38,7 @@ def random_texts(count=200):
 
 @pytest.fixture
 def texts(tmp_path):
-    """Return texts, which are also documents in five files of the folder `inputs`."""
+    """Return texts, which are also the documents in five files in the `inputs` folder."""
     found = random_texts()
     (tmp_path / "inputs").mkdir()
     for number in range(5):

@@ -1,8 +1,8 @@
-"""Test the contents of the sdist and the wheel, and that an installation works.
+"""Test what the sdist and the wheel contain, and that an installation works.
 
 pip installs the wheel, which is built from the sdist, in a new environment. The environment
 contains only links to the current interpreter's copies of the declared requirements, so nothing is
-downloaded. The slow tests test the compiled wheel.
+downloaded. The slow tests use the compiled wheel.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def test_torch_is_an_extra_that_tests_and_benchmarks_include(pure_wheel):
 
 
 def distributions_for(requirements):
-    """Return the installed distributions of requirements and their dependencies, by name.
+    """Return the installed distributions for requirements and their dependencies, by name.
 
     Skip the test if a distribution is not installed.
     """
@@ -207,7 +207,7 @@ def distributions_for(requirements):
 
 
 def environment(directory, wheel, requirements):
-    """Create a virtual environment with a wheel and its requirements, and return its Python."""
+    """Create an environment with a wheel and its requirements, and return its Python's path."""
     if importlib.util.find_spec("pip") is None:
         pytest.skip("needs pip")
     venv.create(directory / "venv", symlinks=os.name != "nt")
@@ -231,7 +231,7 @@ def environment(directory, wheel, requirements):
 
 
 def check_without_torch(python, directory):
-    """Check that torch is not installed and that commands that need it say so."""
+    """Check that torch is not installed, and that a command's error says that it needs torch."""
     assert run([python, "-c", "import torch"], directory).returncode != 0
     done = run([python, "-m", "cs336_basics", "train"], directory)
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr

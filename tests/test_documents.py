@@ -2,7 +2,7 @@
 
 The blocks of a page run in order, in a new directory that contains only the page's stand-ins.
 `tests/documents/blocks.py` describes the comments that exclude blocks from running. For each
-excluded block, a test checks the options and is then skipped; `pytest -ra` lists the reason.
+excluded block, a test checks the options and is then skipped; `pytest -ra` lists the reasons.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def execute(tmp_path, monkeypatch, stand_ins):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))  # for new processes
-    # Drawing loss.png would take most of the time of a tiny run.
+    # Drawing loss.png would take most of a tiny run's time.
     monkeypatch.setattr("cs336_basics.training.trainer.plot_run", lambda run: None)
     torch = sys.modules.get("torch")
     threads = torch.get_num_threads() if torch else None

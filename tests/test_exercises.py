@@ -30,7 +30,7 @@ SOLUTIONS = {
 
 
 class Forgetful(WordCache):
-    """A cache that keeps only the first words."""
+    """A cache that keeps only the first 50 words."""
 
     def __missing__(self, word):
         ids = self._encode_word(word)

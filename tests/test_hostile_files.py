@@ -34,7 +34,7 @@ from tests.tokenizer.examples import END, small_tokenizer  # noqa: E402
 
 MAX_SECONDS = 5
 MAX_BYTES = 30_000_000
-"""Maximum memory of Python objects. The files have at most about 10 KB."""
+"""Maximum memory of Python objects, in bytes. The files are at most about 10 KB each."""
 
 SPECIAL_NUMBERS = [b"NaN", b"Infinity", b"-1", b"1e999", b"9" * 400, b"1" + b"0" * 5000, b"true"]
 SPECIAL_VALUES = [b"null", b'""', b"[]", b"{}", b'"\\ud800"', b'"' + b"x" * 5000 + b'"', b"[" * 500]
@@ -157,7 +157,7 @@ def replace_value(content, chooser):
 
 
 def load_damaged(files, chooser):
-    """Damage a random file, load it and check any error. Return whether there was one."""
+    """Damage a random file, load it and check the error, if any. Return whether there was one."""
     path, load = chooser.choice(list(files.loaders.items()))
     whole = path.read_bytes()
     damaged = mutated(whole, chooser)

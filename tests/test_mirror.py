@@ -5,8 +5,8 @@ from pathlib import Path
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 
-# Maps modules without their own test file to the file that covers them, because a separate file
-# would repeat its tests. Do not add modules unnecessarily.
+# Maps modules without a test file of their own to the file that covers them. A separate file would
+# repeat its tests. Do not add modules unnecessarily.
 TESTED_ELSEWHERE = {
     "__main__.py": "commands/test_commands.py",
     "train.py": "commands/test_train.py",
@@ -28,7 +28,7 @@ TESTED_ELSEWHERE = {
     "tokenizer/files/encoded_blocks.py": "tokenizer/files/test_encode_files.py",
     "tokenizer/ids.py": "tokenizer/test_padding.py",
 }
-# These test files cover several modules, and so do the files directly in tests/. The files in
+# These test files cover several modules, as do the files directly in tests/. The files in
 # tests/native test C++ code.
 ABOUT_MORE = {
     "commands/test_commands.py",

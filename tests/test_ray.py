@@ -1,4 +1,4 @@
-"""Encode: a stage of Ray Data, called directly and on a local cluster."""
+"""`Encode`, a Ray Data stage, called directly and on a local cluster."""
 
 import importlib.util
 import pickle
@@ -74,7 +74,7 @@ def test_a_ray_dataset_is_encoded(local_ray, tmp_path):
         dataset = local_ray.data.from_items(rows, override_num_blocks=3)
         encoded = dataset.map_batches(Encode(tokenizer), batch_format=batch_format)
         encoded.write_parquet(str(tmp_path / batch_format))
-        # Other readers find lists.
+        # Other Parquet readers see lists.
         read = parquet.read_table(tmp_path / batch_format).sort_by("id")
         assert read["input_ids"].type.value_type == pa.uint16()
         assert read["input_ids"].to_pylist() == tokenizer.encode_batch(TEXTS)

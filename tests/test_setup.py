@@ -72,7 +72,7 @@ def test_the_setuptools_of_a_new_environment_reads_the_project(project, tmp_path
     venv.create(tmp_path, with_pip=True)
     folder = "Scripts" if os.name == "nt" else "bin"
     python = next(path for path in (tmp_path / folder).iterdir() if path.stem == "python")
-    # Python 3.11 and older include setuptools 65; newer versions include none.
+    # Python 3.11 and older include setuptools 65; newer versions do not include setuptools.
     has_setuptools = run(project, "-c", "import setuptools", python=python).returncode == 0
     words = ("setup.py", "--quiet", "egg_info", "--egg-base", str(tmp_path))
     done = run(project, *words, python=python, CS336_SKIP_EXTENSIONS="1")

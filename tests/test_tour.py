@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch", reason="needs the extra torch")
-plt = pytest.importorskip("matplotlib.pyplot", reason="needs the extra torch")
+pytest.importorskip("torch", reason="needs the torch extra")
+plt = pytest.importorskip("matplotlib.pyplot", reason="needs the torch extra")
 
 TOUR = Path(__file__).parents[1] / "docs" / "tour.ipynb"
 NOTEBOOK = json.loads(TOUR.read_text(encoding="utf-8"))
@@ -20,7 +20,7 @@ SOURCES = {cell["id"]: "".join(cell["source"]) for cell in CELLS}
 
 
 def run_cells(sources):
-    """Run cells in one namespace, and return it and the value that each cell shows."""
+    """Run cells in one namespace. Return the namespace, and a dict of the values that they show."""
     names, shown = {"__name__": "tour"}, {}
     for name, source in sources.items():
         tree = ast.parse(source)

@@ -120,7 +120,7 @@ def test_a_full_disk_is_an_os_error_and_leaves_nothing(saved):
     run, path = saved
     before = path.read_bytes()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, limits[1]))  # maximum bytes in a file
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, limits[1]))  # maximum file size in bytes
     try:
         with pytest.raises(OSError, match=r"too large: '.*step_3\.safetensors'$"):
             write_checkpoint(path, *run, 4)
@@ -130,7 +130,7 @@ def test_a_full_disk_is_an_os_error_and_leaves_nothing(saved):
     assert path.read_bytes() == before
 
 
-# Damage and hostile files
+# Damaged and hostile files
 
 
 def is_refused(path):
@@ -140,7 +140,7 @@ def is_refused(path):
     try:
         assert read_checkpoint(path, *run) == 3
     except ValueError as error:
-        assert "\n" not in str(error)  # noqa: PT017 -- it may not be raised
+        assert "\n" not in str(error)  # noqa: PT017 -- the error is optional
         assert path.name in str(error)  # noqa: PT017
         assert len(str(error)) < 500 + len(str(path))  # noqa: PT017
         assert_close(state_of(run), before, atol=0, rtol=0)

@@ -60,7 +60,7 @@ write_checkpoint(sys.argv[1], model, torch.optim.SGD(model.parameters()), 5)
 
 
 def start(path):
-    """Make the files that a run leaves if its preparation fails."""
+    """Create the files that a run leaves behind if its preparation fails."""
     run = RunDirectory(path)
     run.create()
     run.lock()

@@ -51,7 +51,7 @@ def test_weights_are_restored_without_an_optimizer(tmp_path, save, load):
 @pytest.mark.parametrize("loaded_compiled", [False, True])
 def test_compiled_models_have_plain_names(tmp_path, save, load, saved_compiled, loaded_compiled):
     def maybe_compiled(run, compiled):
-        # Both calls of `torch.compile` add `_orig_mod.` to names. Nothing is compiled before the
+        # Both calls to `torch.compile` add `_orig_mod.` to names. Nothing is compiled before the
         # model is first called.
         model, optimizer = run
         if compiled:

@@ -81,7 +81,7 @@ def test_settings_of_parameter_groups_are_restored(tmp_path):
     assert other[1].param_groups[0]["betas"] == (0.1, 0.2)
 
 
-# Damage and hostile files
+# Damaged and hostile files
 
 
 def test_a_crash_while_writing_leaves_the_old_checkpoint(saved, monkeypatch):
@@ -110,7 +110,7 @@ def test_a_file_truncated_anywhere_is_refused(saved):
 
 
 def flips_are_refused_or_harmless(run, whole, flips):
-    """A checkpoint with flipped bits is rejected with a one-line error or has identical values."""
+    """Check that each flip causes a one-line error or changes no value. Return the error count."""
     refused = 0
     for offset, bit in flips:
         changed = bytearray(whole)
@@ -119,7 +119,7 @@ def flips_are_refused_or_harmless(run, whole, flips):
         try:
             assert load_checkpoint(io.BytesIO(bytes(changed)), *other) == 3
         except ValueError as error:
-            assert "\n" not in str(error)  # noqa: PT017 -- it may not be raised
+            assert "\n" not in str(error)  # noqa: PT017 -- the error is optional
             assert len(str(error)) < 500  # noqa: PT017
             refused += 1
         else:

@@ -12,7 +12,7 @@ from tests.tokenizer.examples import small_tokenizer
 
 @pytest.fixture(scope="package", autouse=True)
 def no_plots():
-    """Do not draw loss.png, which takes most of the time of a tiny run."""
+    """Do not draw loss.png, which would take most of a tiny run's time."""
     try:
         from cs336_basics.training import trainer
     except ImportError:  # torch is missing
@@ -25,7 +25,7 @@ def no_plots():
 
 @pytest.fixture
 def tiny(tmp_path, monkeypatch):
-    """Write the configuration of a one-second run to a new directory, and return its name."""
+    """Write a one-second run's configuration to a new directory, and return the file's name."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tiny.yaml").write_text(TINY)
     return "tiny.yaml"
@@ -33,7 +33,7 @@ def tiny(tmp_path, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def threads():
-    """Restore torch's number of threads, which commands set."""
+    """Restore torch's number of threads, which commands change."""
     torch = sys.modules.get("torch")
     before = torch.get_num_threads() if torch else None
     yield

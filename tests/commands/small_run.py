@@ -1,4 +1,4 @@
-"""A training run that takes a second, for the tests of the commands."""
+"""A training run that takes a second, for tests of the commands."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def test_the_cache_does_not_change_the_text(run, capsys):
 
 
 def answers(monkeypatch, *lines):
-    """Make `input` return each of the given lines in turn, or raise it if it is an exception."""
+    """Make `input` return the given lines in turn. Lines that are exceptions are raised."""
     left = iter(lines)
 
     def ask(_prompt):

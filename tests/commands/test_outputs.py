@@ -1,4 +1,4 @@
-"""The output of a command replaces neither its inputs nor its other outputs."""
+"""A command's outputs replace neither its inputs nor each other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.tokenizer.examples import small_tokenizer
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    """Write an input file, a symbolic and a hard link to it, another file, and a tokenizer."""
+    """Write an input file, a symbolic link and a hard link to it, another file, and a tokenizer."""
     monkeypatch.chdir(tmp_path)
     Path("text.txt").write_text("the cat sat " * 50)
     Path("link.txt").symlink_to("text.txt")

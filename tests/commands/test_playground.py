@@ -25,7 +25,7 @@ def test_without_the_extra_the_error_names_it(monkeypatch, capsys):
 
 
 def test_a_missing_tokenizer_and_a_wrong_port_are_one_line_errors(capsys, tmp_path):
-    pytest.importorskip("uvicorn", reason="needs the extra playground")
+    pytest.importorskip("uvicorn", reason="needs the playground extra")
     missing = str(tmp_path / "missing")
     for words in (["--tokenizer", missing], ["--port", "65536"], ["--port", "x"]):
         assert main(["playground", "--no-browser", *words]) == 2
@@ -34,7 +34,7 @@ def test_a_missing_tokenizer_and_a_wrong_port_are_one_line_errors(capsys, tmp_pa
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
 def test_it_prints_its_address_answers_and_ends_with_ctrl_c(tmp_path):
-    pytest.importorskip("uvicorn", reason="needs the extra playground")
+    pytest.importorskip("uvicorn", reason="needs the playground extra")
     small_tokenizer().save(tmp_path / "my")
     command = [sys.executable, "-m", "cs336_basics", "playground", "--no-browser"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

@@ -161,7 +161,7 @@ def test_saved_counts_require_the_same_pattern_and_special_tokens(text_file, tmp
     assert main([*only, "--pattern", "cl100k", "--special-token", EOT]) == 0
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has file names of any bytes")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux allows any bytes in file names")
 def test_a_file_name_with_invalid_utf_8_is_accepted(text_file, tmp_path):
     name = os.fsdecode(bytes(tmp_path) + b"/caf\xe9.txt")
     Path(name).write_bytes(text_file.read_bytes())

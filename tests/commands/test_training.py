@@ -1,7 +1,7 @@
 """Training runs that are killed, interrupted by signals or damaged, and then resumed.
 
-Runs to be killed are separate processes. Other runs use the test process, because
-importing torch in a new process takes seconds.
+Runs that are killed are separate processes. The other runs use the test process, because importing
+torch in a new process takes seconds.
 """
 
 from __future__ import annotations
@@ -93,13 +93,13 @@ def run_to_the_end(*words):
 def run_with_kills(path, seed, kills):
     """Start a run, kill and resume it at random moments, and finally let it finish.
 
-    The first kill is during data preparation, and the others during training. Every second kill
-    happens while a checkpoint is written.
+    The first kill occurs during data preparation and the others during training. Every second kill
+    occurs while a checkpoint is being written.
     """
     moments = random.Random(seed)
     (path / "config.yaml").write_text(KILL_CONFIG)
     run = path / "run"
-    # Number of metrics rows in a run: the first step, logged steps and evaluations.
+    # Number of rows in a run's metrics: the first step, logged steps and evaluations.
     rows = 1 + KILL_STEPS // 2 + KILL_STEPS // 30
     words = ["--config", str(path / "config.yaml")]
     for number, at in enumerate([0, *sorted(moments.randrange(1, rows) for _ in range(kills - 1))]):
@@ -225,7 +225,7 @@ class TestResume:
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """Return a function that mounts a file system with the given options in the directory."""
+    """Return a function that mounts a file system with the given options on `disk`."""
     disk = tmp_path / "disk"
     disk.mkdir()
 

@@ -5,7 +5,7 @@ A block is executed, unless the line before it is one of these comments:
     <!-- not run: REASON -->    the block is only checked: Python compiles, options exist
     <!-- slow: REASON -->       `pytest -m slow` runs the block; otherwise it is only checked
     <!-- source: ... -->, <!-- example: ... -->
-                                benchmarks/stages/page.py writes and compares the block
+                                benchmarks/stages/page.py writes the block
 
 This comment may be anywhere on a page:
 
@@ -43,7 +43,7 @@ class Block(NamedTuple):
     """shell, python, doctest, filled, or one of DATA."""
     code: str
     marking: str = ""
-    """Word of the comment before the block, such as "slow"."""
+    """Keyword of the comment before the block, such as "slow"."""
     reason: str = ""
 
     @property
@@ -66,7 +66,7 @@ class Page(NamedTuple):
 
     @property
     def inline_code(self):
-        """The code spans of the prose, as pairs (line, code)."""
+        """The code spans in the prose, as (line, code) pairs."""
         prose = blanked(self.text, [(b.line, b.code) for b in self.blocks])
         for match in INLINE.finditer(prose):
             yield prose.count("\n", 0, match.start()) + 1, " ".join(match[1].split())

@@ -1,4 +1,4 @@
-"""Split, check and run the shell commands of the pages.
+"""Split, check and run the shell commands on the pages.
 
 `python -m cs336_basics COMMAND ...` runs in this process. The options in SMALLER are appended to
 the command and override the options before them. A shell runs all other commands.
@@ -46,7 +46,7 @@ def commands_of(code):
 
 
 def split(line):
-    """Return the assignments before a command, and its words.
+    """Return the assignments before a command, and the command's words.
 
     Raises:
         ValueError: If a quotation mark is not closed.
@@ -60,7 +60,7 @@ def split(line):
 
 
 def expand(line, variables):
-    """Replace $NAME with its value. Leave unknown names to the shell."""
+    """Replace $NAME with the value of NAME. Leave unknown names to the shell."""
     return re.sub(r"\$(\w+)", lambda found: variables.get(found[1], found[0]), line)
 
 

@@ -76,7 +76,7 @@ class StandIns:
         path = self._directory / "run"
         if not path.exists():
             status = main(["train", *TRAINING, *MODEL, "--run-dir", str(path)])
-            assert status == 0, "the stand-in for a run could not be trained"
+            assert status == 0, "the stand-in run could not be trained"
         return path
 
 

@@ -1,4 +1,4 @@
-"""Experiments at test scale run, are reported, and continue after an interruption."""
+"""Experiments at test scale are run, reported, and continued after an interruption."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def no_pictures(monkeypatch):
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """The output of a command that completed on one thread."""
+    """The output directory of a command that completed on one thread."""
     out = tmp_path_factory.mktemp("experiments") / "out"
     assert main(["--scale", "test", "--out", str(out), "--num-workers", "1"]) == 0
     return out
@@ -122,7 +122,7 @@ def test_a_killed_command_continues_to_the_same_report(finished, tmp_path):
     root = str(Path(__file__).resolve().parents[2])
     environment = {**os.environ, "PYTHONPATH": root, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
-    # Kill it in the middle of the second missing run.
+    # Kill the command in the middle of the second missing run.
     deadline = time.monotonic() + 60
     while len(list(out.glob("runs/*/metrics.jsonl"))) < before + 2 and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -226,4 +226,4 @@ def test_a_run_can_diverge_in_an_evaluation(tmp_path):
         run_one(run, config)
         message = json.loads((run / "diverged.json").read_text())["message"]
         assert "the validation loss is nan" in message
-        (run / "diverged.json").unlink()  # as if the command had been killed before writing it
+        (run / "diverged.json").unlink()  # as if a kill had prevented the command from writing it

@@ -1,4 +1,4 @@
-"""Products of a single row, compared with the readable implementation."""
+"""Products of a single row and a matrix, compared with the readable implementation."""
 
 from __future__ import annotations
 

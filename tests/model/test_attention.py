@@ -102,7 +102,7 @@ def test_attention_broadcasts_one_mask_over_batches():
 
 
 def complex_rope(x, positions, theta):
-    """Compute RoPE as in the paper: each pair, as a complex number, times e^(i m theta_k)."""
+    """Compute RoPE as in the paper: multiply each pair, a complex number, by e^(i m theta_k)."""
     d_k = x.shape[-1]
     frequencies = theta ** (-2 * torch.arange(d_k // 2, dtype=torch.float64) / d_k)
     turns = torch.exp(1j * positions[..., None].double() * frequencies)
@@ -111,7 +111,7 @@ def complex_rope(x, positions, theta):
 
 
 def assert_rotated(actual, x, positions, theta):
-    """Compare a rotation with float32 tables to complex multiplication.
+    """Compare a rotation that uses float32 tables with complex multiplication.
 
     The angles in the tables are position * frequency, and the frequency is a float32 power. The
     exponent, at most ln(theta) < 10, and the power itself cause about 12 roundings in the angle,
@@ -263,7 +263,7 @@ def test_multihead_passes_positions_to_rope():
     default = layer(x)
     assert_close(layer(x, torch.arange(6)), default)
     assert_close(layer(x, torch.arange(6)[None]), default)
-    # Shifting all positions keeps their distances. Scaling positions changes them.
+    # Shifting all positions keeps their distances. Scaling the positions changes the distances.
     assert_close(layer(x, torch.arange(6) + 40), default)
     stretched = torch.stack([torch.arange(6), torch.arange(6) * 2, torch.arange(6) * 3])
     out = layer(x, stretched)

@@ -1,4 +1,4 @@
-"""The key-value cache: passing a text in several calls gives the same logits as in one call."""
+"""The key-value cache: a text passed in several calls has the same logits as in one call."""
 
 from __future__ import annotations
 

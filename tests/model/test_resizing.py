@@ -1,4 +1,4 @@
-"""Resizing the vocabulary of a model."""
+"""Resizing a model's vocabulary."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The language model: names, causality and comparison with an independent implementation."""
+"""The language model: names, causality, and agreement with an independent implementation."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def variant_name(config):
 
 
 every_variant = pytest.mark.parametrize("config", VARIANTS, ids=variant_name)
-# Variants that cover every value of every option. Longer tests mark all other variants slow.
+# Variants that cover every value of every option. Longer tests mark all other variants as slow.
 QUICK = [
     dataclasses.replace(SMALL, **SWITCHES),
     dataclasses.replace(SMALL, norm="post", position="none", ffn="silu"),

@@ -9,7 +9,7 @@ from tests.commands.small_run import TINY
 @pytest.fixture(scope="package")
 def run_path(tmp_path_factory):
     """Return the directory of a small run."""
-    pytest.importorskip("torch", reason="needs the extra torch")
+    pytest.importorskip("torch", reason="needs the torch extra")
     directory = tmp_path_factory.mktemp("run")
     (directory / "tiny.yaml").write_text(TINY)
     words = ["--config", str(directory / "tiny.yaml"), "--run-dir", str(directory / "run")]

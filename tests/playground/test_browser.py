@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("starlette", reason="needs the extra playground")
-pytest.importorskip("uvicorn", reason="needs the extra playground")
-torch = pytest.importorskip("torch", reason="needs the extra torch")
+pytest.importorskip("starlette", reason="needs the playground extra")
+pytest.importorskip("uvicorn", reason="needs the playground extra")
+torch = pytest.importorskip("torch", reason="needs the torch extra")
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
 
 from selenium.webdriver.common.by import By  # noqa: E402

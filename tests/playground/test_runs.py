@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs the extra torch")
+torch = pytest.importorskip("torch", reason="needs the torch extra")
 
 from cs336_basics.generation import Sampling  # noqa: E402
 from cs336_basics.model.inspection import attention_weights  # noqa: E402

@@ -14,8 +14,8 @@ import urllib.request
 
 import pytest
 
-pytest.importorskip("starlette", reason="needs the extra playground")
-pytest.importorskip("uvicorn", reason="needs the extra playground")
+pytest.importorskip("starlette", reason="needs the playground extra")
+pytest.importorskip("uvicorn", reason="needs the playground extra")
 testclient = pytest.importorskip("starlette.testclient", reason="starlette's client needs httpx")
 
 from cs336_basics.playground.answers import make_answers  # noqa: E402

@@ -113,7 +113,7 @@ def test_unreachable_tokens_and_parts_of_characters_are_found(tmp_path):
 
 
 def test_a_token_that_only_occurs_between_others_is_reachable(tmp_path):
-    # Two blanks are one pre-token only if more white space follows.
+    # With the first pattern, two blanks are one pre-token, but only if an "a" follows.
     vocab = {**BYTES, 256: b"  "}
     tokenizer = Tokenizer(vocab, [(b" ", b" ")], pattern=r"  (?=a)|.")
     assert unreachable_tokens(opened(tokenizer, tmp_path))[0][-1] == b"\xff"

@@ -7,7 +7,7 @@ from tools import api_page
 
 
 @pytest.mark.skipif(
-    not all(map(is_built, TRAINERS.values())), reason="the compiled signatures are not built"
+    not all(map(is_built, TRAINERS.values())), reason="the extensions are not built"
 )
 def test_the_page_is_that_of_the_code():
     page = api_page.PAGE.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The playground in the browser, where Pyodide runs the library: the same answers as in Python."""
+"""The playground in the browser, where Pyodide runs the library, gives the answers of Python."""
 
 import functools
 import http.server
@@ -24,7 +24,7 @@ pytestmark = [
     NEEDS_CHROMIUM,
     pytest.mark.skipif(
         not (PYODIDE / "pyodide.mjs").is_file(),
-        reason="needs the files of Pyodide in build/pyodide; `make site` fetches them",
+        reason="needs Pyodide's files in build/pyodide; `make site` fetches them",
     ),
 ]
 
@@ -47,7 +47,7 @@ def address(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser(address, tmp_path_factory):
-    """Return a browser with the page, in which Python is loaded."""
+    """Yield a browser that shows the page and has loaded Python."""
     with chromium(tmp_path_factory.mktemp("profile")) as driver:
         driver.get(address)
         wait(lambda: tokens(driver), START)
@@ -73,7 +73,7 @@ def text(browser, identifier):
 
 
 def show(browser, view, **values):
-    """Open a view and set its controls, without loading the page again."""
+    """Open a view and set its controls, without reloading the page."""
     run(browser, f"location.hash = '#{urllib.parse.urlencode({'view': view, **values})}'")
 
 

@@ -1,4 +1,4 @@
-"""The site of the documentation: its links, its navigation, and that it loads nothing else."""
+"""The documentation site: its links, its navigation, and the absence of outside assets."""
 
 import html.parser
 import re
@@ -15,12 +15,12 @@ TAKES_ADDRESS = ("href", "src", "srcset", "data", "action")
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    pytest.importorskip("zensical", reason="needs the extra site")
+    pytest.importorskip("zensical", reason="needs the site extra")
     return build_site.build_site(tmp_path_factory.mktemp("docs"))
 
 
 class Page(html.parser.HTMLParser):
-    """The addresses and anchors of an HTML file."""
+    """The addresses and anchors in an HTML file."""
 
     def __init__(self, path):
         super().__init__()

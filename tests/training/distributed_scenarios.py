@@ -1,4 +1,4 @@
-"""The training runs for test_distributed.py, each in two processes and its own directory.
+"""The training runs for test_distributed.py, each in two processes and in its own directory.
 
 torchrun --nproc-per-node 2 -m tests.training.distributed_scenarios DIRECTORY NAME ...
 """

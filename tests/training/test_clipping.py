@@ -14,7 +14,7 @@ from tests.numerics import rounding_bound
 
 pytestmark = pytest.mark.numerical
 
-NUM_GRADIENTS = 52  # elements of all gradients from `parameters_with_gradients`
+NUM_GRADIENTS = 52  # number of elements in all gradients from `parameters_with_gradients`
 
 
 def parameters_with_gradients(scale=1.0, dtype=torch.float32, seed=0):

@@ -43,7 +43,7 @@ def test_each_panel_has_the_curves_over_its_own_axis(runs, monkeypatch):
 
 @pytest.fixture
 def legends(monkeypatch):
-    """The texts in the legend of each plot."""
+    """The labels in each plot's legend."""
     from matplotlib.figure import Figure
 
     found = []

@@ -1,4 +1,4 @@
-"""Loading the model and tokenizer of a run, and generating text with them."""
+"""Loading a run's model and tokenizer, and generating text with them."""
 
 from __future__ import annotations
 

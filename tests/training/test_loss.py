@@ -174,7 +174,7 @@ def test_chunks_in_float32_are_within_their_rounding_bound():
     terms = 8 * 64 + 5000 + 256
     rows, weight = hidden.double().flatten(0, 1), head.double()
     share = torch.softmax(rows @ weight.T, -1)
-    share[torch.arange(256), targets.flatten().long()] += 1  # an upper bound of |softmax - onehot|
+    share[torch.arange(256), targets.flatten().long()] += 1  # an upper bound on |softmax - onehot|
     share *= 3 / 256
     scales = [10.0, (share @ weight.abs()).reshape(hidden.shape), share.T @ rows.abs()]
     for ours, theirs, scale in zip(chunked, exact, scales, strict=True):

@@ -1,4 +1,4 @@
-"""Products by oneDNN: results, gradients, complete runs, and the comparison that chooses them."""
+"""oneDNN products: results, gradients, complete runs, and the comparison that chooses them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Helpers that start, crash and compare runs with few steps."""
+"""Helpers that start, crash and compare runs of a few steps."""
 
 from __future__ import annotations
 

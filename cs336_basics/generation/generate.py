@@ -160,10 +160,8 @@ class _Texts:
         """Draw the next token of each text."""
         if not self.ids:
             return []
-        return [
-            self.sampling.draw(logits, ids, generator, allowed=self.allowed)
-            for logits, ids, generator in zip(self.next_logits(), self.ids, generators, strict=True)
-        ]
+        logits = self.next_logits()
+        return self.sampling.draw_rows(logits, self.ids, generators, allowed=self.allowed)
 
     def append(self, token_ids: Sequence[int]) -> None:
         """Add one token to each text."""

@@ -1,4 +1,4 @@
-"""Fixtures: backends, and files for the tests of token files."""
+"""Fixtures: backends, and files for testing token files."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def any_backend(request):
 
 @pytest.fixture(scope="module")
 def make(any_backend):
-    """Return a constructor of Tokenizer for each backend."""
+    """Return the constructor of Tokenizer with one of the backends."""
     return functools.partial(Tokenizer, backend=any_backend)
 
 
 @pytest.fixture(scope="module")
 def make_small(any_backend):
-    """Return `small_tokenizer` for each backend."""
+    """Return `small_tokenizer` with one of the backends."""
     return functools.partial(small_tokenizer, backend=any_backend)

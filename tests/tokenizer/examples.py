@@ -27,8 +27,8 @@ _REAL_TEXTS = [
     "multi_emoji", "multi_misc", "blogs", "enwiki", "c4_sample", "fairytales",
 ]  # fmt: skip
 
-# Names of real texts in CS336_DATA, without .txt. If these files are missing, the tests that use
-# them are skipped; other tests cover the same behavior with synthetic texts.
+# The names, without .txt, of real texts in CS336_DATA. If these files are missing, the tests that
+# use them are skipped. Other tests cover the same behavior with synthetic texts.
 CORPORA = [name for name in _REAL_TEXTS if DATA and Path(DATA, f"{name}.txt").is_file()] or [
     pytest.param("none", marks=pytest.mark.skip(reason="needs real texts (*.txt) in CS336_DATA"))
 ]
@@ -65,16 +65,16 @@ tricky_texts = st.lists(st.sampled_from(FRAGMENTS), max_size=30).map("".join)
 
 @functools.cache
 def trained(pattern: str = "gpt2") -> tuple[dict[int, bytes], list[tuple[bytes, bytes]]]:
-    """Return a vocabulary trained on TRAINING_TEXT, in which any two bytes of TELLTALES merge.
+    """Return a vocabulary trained on TRAINING_TEXT in which any two bytes of TELLTALES merge.
 
-    Trained vocabularies have few merges of white space and punctuation, so a wrong split between
-    them would not change the ids. The additional merges reveal wrong splits.
+    Trained vocabularies have few merges of white space and punctuation, so splitting these in the
+    wrong place would not change the ids. The additional merges reveal wrong splits.
     """
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "text.txt")
         path.write_text(TRAINING_TEXT, encoding="utf-8", newline="")
         with warnings.catch_warnings():
-            # Patterns without a scanner are slow and raise a warning.
+            # Patterns that the scanner does not support are slow and cause a warning.
             warnings.simplefilter("ignore")
             vocab, merges = train_bpe(path, 340, [], trainer="heap", num_workers=1, pattern=pattern)
     tokens = set(vocab.values())
@@ -88,12 +88,12 @@ def trained(pattern: str = "gpt2") -> tuple[dict[int, bytes], list[tuple[bytes, 
 def small_tokenizer(
     special_tokens: tuple[str, ...] = (END,), pattern: str = "gpt2", **options: Any
 ) -> Tokenizer:
-    """Return a tokenizer with the vocabulary that `trained` returns."""
+    """Return a tokenizer with the vocabulary from `trained`."""
     return Tokenizer(*trained(pattern), list(special_tokens), pattern=pattern, **options)
 
 
 def reference_ids(tokenizer: Tokenizer, text: str) -> list[int]:
-    """Return the ids of a text from the reference functions, which do not use an encoder."""
+    """Return a text's ids, computed by the reference functions, which do not use an encoder."""
     return encode_text(
         text, tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens, tokenizer.pattern
     )
@@ -111,8 +111,8 @@ def skip_unless_available(backend: str) -> str:
 def edited_merges(seed: int) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]]]:
     """Return a vocabulary of the letters a, b and c, with random merges and ids.
 
-    Unlike in a trained vocabulary, a merge may precede the merges that make its tokens, and several
-    merges may make the same token.
+    Unlike in a trained vocabulary, a merge may precede the merges that produce its tokens, and
+    several merges may produce the same token.
     """
     chooser = random.Random(seed)
     tokens = [b"a", b"b", b"c"]
@@ -129,7 +129,7 @@ def edited_merges(seed: int) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]
 
 
 def data_file(name: str) -> Path:
-    """Return the path of a file in CS336_DATA, or skip the test if the file is missing."""
+    """Return the path to a file in CS336_DATA, or skip the test if the file is missing."""
     if not DATA:
         pytest.skip(f"needs {name}: set CS336_DATA to its directory")
     path = Path(DATA, name)

@@ -1,4 +1,4 @@
-"""Batches: the same ids for any number of threads, and errors that include the text's index."""
+"""Batches have the same ids for any number of threads, and errors include the text's index."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from cs336_basics.tokenizer import Tokenizer
 from tests.tokenizer.examples import TRAINING_TEXT, small_tokenizer
 
-# Texts with many or few ids relative to their length.
+# Texts that have many ids, or few, for their length.
 DENSE, SPARSE = "\x01" * 5_000, "the the " * 625
 
 
@@ -73,7 +73,7 @@ def test_signals_are_handled_between_the_texts_of_a_batch(offset):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    # Signals that arrive between two checks are handled as one.
+    # Signals that arrive between two checks are handled only once.
     assert len(seen) > 5
 
 

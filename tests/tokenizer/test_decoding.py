@@ -1,4 +1,4 @@
-"""Decoding sequences, single ids and invalid ids."""
+"""Decoding sequences and single ids, and rejecting invalid ids."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def test_a_call_returns_the_same_as_transformers(tmp_path, options):
 
 
 def test_a_dict_of_columns_is_rejected():
-    # Iterating over it would give column names.
+    # Iterating over the dict would yield the column names.
     with pytest.raises(TypeError, match="column"):
         small_tokenizer().encode_batch({"text": ["a"]})
 
@@ -118,7 +118,7 @@ def test_the_mask_marks_the_ids_of_each_sequence(
 
 
 def encoded(sequences, dtype=np.uint32):
-    """Return sequences in the form returned by `encode_batch_array`."""
+    """Return sequences in the form that `encode_batch_array` returns."""
     offsets = np.cumsum([0, *map(len, sequences)])
     return EncodedBatch(np.array([i for ids in sequences for i in ids], dtype), offsets)
 

@@ -1,4 +1,4 @@
-"""The reference on small examples, and our encoders compared with other libraries."""
+"""The reference is checked on small examples, and our encoders against other libraries."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_example_of_the_course_is_encoded():
 
 
 def test_the_lowest_rank_merges_first():
-    # The word "lower" with merges as in Sennrich et al.: (w, e) before (l, o), then (lo, we).
+    # The word "lower", with merges as in Sennrich et al.: (w, e), then (l, o), then (lo, we).
     ranks = {(b"w", b"e"): 0, (b"l", b"o"): 1, (b"lo", b"we"): 2}
     assert merge_pretoken(b"lower", ranks) == [b"lowe", b"r"]
     assert merge_pretoken(b"lower", {(b"o", b"w"): 0, **{p: r + 1 for p, r in ranks.items()}}) == [
@@ -54,7 +54,7 @@ def test_the_lowest_rank_merges_first():
 
 
 def test_a_new_pair_of_lower_rank_merges_before_the_next_occurrence():
-    # In `x ab a b`, the pair (ab, a) has rank 0. GPT-2's encoder merges each (a, b) first.
+    # In `x ab a b`, the pair (ab, a) has rank 0. GPT-2's encoder would first merge each (a, b).
     ranks = {(b"ab", b"a"): 0, (b"a", b"b"): 1}
     assert merge_pretoken(b"xabab", ranks) == [b"x", b"aba", b"b"]
     assert merge_pretoken(b"aaa", {(b"a", b"a"): 0}) == [b"aa", b"a"]
@@ -73,7 +73,7 @@ def test_merges_in_order_give_the_same_tokens_in_a_trained_vocabulary():
         expected = merge_pretoken(word.encode(), ranks)
         assert merge_pretoken_in_order(word.encode(), merges) == expected
         assert set(expected) <= set(vocab.values())
-    # In an edited vocabulary, the merge (ab, c) may come before (a, b), which makes its left token.
+    # In an edited vocabulary, (ab, c) may precede (a, b), the merge that produces its left token.
     edited = [(b"ab", b"c"), (b"a", b"b")]
     assert merge_pretoken_in_order(b"abc", edited) == [b"ab", b"c"]
     assert merge_pretoken(b"abc", {pair: rank for rank, pair in enumerate(edited)}) == [b"abc"]
@@ -87,7 +87,7 @@ ALL_CHARACTERS = "".join(chr(code) for code in range(0x110000) if not 0xD800 <= 
 
 
 def matched_by_tiktoken(pattern: str) -> set[str]:
-    # With single bytes as tokens, the ids are the UTF-8 bytes of all matches. Other text is
+    # If the tokens are single bytes, the ids are the UTF-8 bytes of all matches. Other text is
     # dropped.
     ranks = {bytes([byte]): byte for byte in range(256)}
     encoding = tiktoken.Encoding("", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
@@ -111,7 +111,7 @@ def classed_differently() -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Peers:
-    """The same vocabulary in each of our backends, in tiktoken and in tokenizers."""
+    """One vocabulary in each of our backends, in tiktoken and in tokenizers."""
 
     ours: dict[str, Tokenizer]
     tiktoken: Any
@@ -160,7 +160,7 @@ def training_text() -> str:
 
 @pytest.fixture(scope="module", params=["gpt2", "cl100k"])
 def peers(request, tmp_path_factory):
-    """Return a vocabulary trained by us with a split pattern, in all libraries."""
+    """Return a vocabulary, trained by this library with a split pattern, in all libraries."""
     directory = tmp_path_factory.mktemp(request.param)
     text = directory / "text.txt"
     text.write_text(training_text(), encoding="utf-8", newline="")
@@ -170,7 +170,7 @@ def peers(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def gpt2_peers():
-    """Return GPT-2's vocabulary in all libraries; the project does not include its files."""
+    """Return GPT-2's vocabulary, whose files this project does not include, in all libraries."""
     vocab = load_vocab(data_file("gpt2_vocab.json"))
     merges = load_merges(data_file("gpt2_merges.txt"))
     return make_peers(vocab, merges, "gpt2")
@@ -193,7 +193,7 @@ def test_only_characters_of_late_unicode_versions_are_classed_differently():
     assert len(classed_differently()) < 30_000
 
 
-# Any characters, but more often those that matter to the pattern.
+# Texts of any characters, in which those that matter to the pattern are more frequent.
 agreed = st.characters(exclude_categories=["Cs"]).filter(lambda c: c not in classed_differently())
 
 random_texts = st.lists(
@@ -284,7 +284,7 @@ def test_real_text_gets_the_ids_of_tiktoken(gpt2_peers, name):
     ours = gpt2_peers.ours["native"]
     ids = ours.encode_array(text, num_workers=2)
     expected = gpt2_peers.tiktoken.encode_to_numpy(text, allowed_special="all")
-    # The arrays are too large for pytest to show in an assertion.
+    # The arrays are too large for pytest to show in a failed assertion.
     assert (len(ids), bool((ids == expected).all())) == (len(expected), True)
     assert ours.decode_bytes(ids) == text.encode()
 

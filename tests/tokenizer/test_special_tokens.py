@@ -1,4 +1,4 @@
-"""Special tokens that a call allows, rejects or reads as text."""
+"""Each call can allow special tokens, reject them or read them as text."""
 
 from __future__ import annotations
 

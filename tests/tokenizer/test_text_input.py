@@ -1,4 +1,4 @@
-"""Invalid texts: invalid UTF-8, lone surrogates, and arguments of the wrong type."""
+"""Invalid texts: invalid UTF-8, lone surrogates and arguments of the wrong type."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_row_or_a_batch_of_rows_stands_for_its_text():
         tokenizer({"text": ["a", None]})
 
 
-# Prints the fingerprint of the result.
+# This program prints the fingerprint of the result.
 MAPPED = """
 import sys
 import datasets
@@ -119,7 +119,7 @@ def test_hugging_face_datasets_are_mapped_and_cached(tmp_path):
         files.append(found)
     assert len(outputs) == 1
     assert len(files[0]) == 1
-    assert files == [files[0]] * 3  # the second and third process read the first one's result
+    assert files == [files[0]] * 3  # the second and third processes read the first one's result
 
 
 def test_hugging_face_datasets_are_mapped_in_several_processes(tmp_path):

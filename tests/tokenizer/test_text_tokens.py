@@ -1,4 +1,4 @@
-"""The tokens of a text, and their HTML for notebooks, compared with the tokenizer."""
+"""A text's tokens, and their HTML in notebooks, agree with the tokenizer."""
 
 import itertools
 import re

@@ -1,4 +1,4 @@
-"""Tokenizer with every backend: ids, special tokens, invalid arguments, the cache, copies."""
+"""Tokenizer with every backend: ids, special tokens, invalid arguments, the cache and copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ignore_merges: a pre-token that is itself a token becomes that token, without merging."""
+"""ignore_merges: a pre-token that is a token is encoded as that token, without merging."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ except ImportError:  # extensions are not built
 
 BACKENDS = ["reference", "python", *(["native"] if SIMD_LEVELS else [])]
 
-# Words that no merge makes, parts of longer words, long words, and a token that is not a pre-token.
+# Words that no merge produces, parts of longer words, long words, and a token that is not a
+# pre-token.
 WHOLE = [
     " strange", "strange", "tran", "th", ".:.:", "1234", "猫鼠", "鼠は", "が", "a" * 40, "\n\n\n",
     " " * 17, "é", "を食べた", " the theatre",
@@ -56,7 +57,7 @@ WHOLE = [
 
 
 def with_words(tokenizer, words, **options):
-    """Return a tokenizer with additional whole words."""
+    """Return a tokenizer whose vocabulary also contains the given words."""
     vocab, merges, special_tokens, pattern, _ = tokenizer.parts()
     known = set(vocab.values())
     new = [word for word in dict.fromkeys(words) if word not in known]
@@ -72,12 +73,12 @@ def whole_word_tokenizer(pattern="gpt2", **options):
 
 
 def defined(tokenizer, text):
-    """Return the ids according to the definition of ignore_merges."""
+    """Return the ids that the definition of ignore_merges requires."""
     return encode_text(text, *tokenizer.parts())
 
 
 def texts(seed, number):
-    """Return texts that contain the whole words, alone and within longer words."""
+    """Yield texts that contain the words in WHOLE, alone and within longer words."""
     chooser = random.Random(seed)
     for _ in range(number):
         yield "".join(
@@ -151,7 +152,7 @@ def test_an_absent_byte_is_located_after_a_whole_word_that_contains_it():
 
 
 def test_special_tokens_are_not_whole_words():
-    # As ordinary text, "ab" is merged like any other word.
+    # "ab" is a special token. As ordinary text, it is merged like any other word.
     for backend in BACKENDS:
         tokenizer = Tokenizer(
             {**BYTES, 256: b"ab"}, [], ["ab"], ignore_merges=True, backend=backend

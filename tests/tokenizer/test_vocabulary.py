@@ -1,4 +1,4 @@
-"""Vocabulary: its longest tokens and the checks of its merges."""
+"""Vocabulary: the longest tokens, and checks of the merges."""
 
 from __future__ import annotations
 

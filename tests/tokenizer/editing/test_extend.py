@@ -1,4 +1,4 @@
-"""extend: new words are encoded as single tokens, and other texts keep their ids."""
+"""extend: each new word is encoded as a single token, and other texts keep their ids."""
 
 import itertools
 
@@ -61,7 +61,7 @@ def test_other_texts_change_only_where_new_merges_apply(text, words):
     new = extend(old, words)
     text += "".join(words)
     assert new.encode(text) == reference_ids(new, text)
-    # Apply the new merges, by rank, to the old ids of each pre-token.
+    # Apply the new merges, by rank, to the old tokens of each pre-token.
     ranks = {pair: rank for rank, pair in enumerate(new.merges)}
     expected = []
     for segment, is_special in split_special_tokens(text, [END]):

@@ -55,7 +55,7 @@ def test_text_is_encoded_by_the_remaining_merges(tokenizer, text, size):
 
 
 def rarest_leaf(tokenizer, words):
-    """Count all words again, and return the token to remove next."""
+    """Count the tokens of all words again, and return the token to remove next."""
     ids = {token: i for i, token in tokenizer.vocab.items()}
     ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
     counts = Counter()
@@ -180,5 +180,5 @@ def test_a_long_word_is_encoded_again_in_seconds():
     words = {b"a" * 100_000: 1, b"aa": 5}
     start = time.perf_counter()
     pruned, _ = prune(tokenizer, 5, words)
-    assert time.perf_counter() - start < 60  # one second on an idle machine
+    assert time.perf_counter() - start < 60  # takes one second on an idle machine
     assert list(pruned.vocab.values()) == tokens[:5]

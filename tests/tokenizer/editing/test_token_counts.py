@@ -21,7 +21,7 @@ def test_counts_equal_the_token_file_for_every_kind_of_file(tmp_path, out, backe
     tokenizer = small_tokenizer(backend=backend)
     num_workers = (
         1 if backend == "python" else 2
-    )  # its workers are processes, which another test covers
+    )  # the Python backend's workers are processes, which another test covers
     for path, texts in write_inputs(tmp_path / "in"):
         if not any(texts):
             continue

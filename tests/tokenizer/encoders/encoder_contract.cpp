@@ -1,5 +1,5 @@
-// Guarantees of the encoder that cannot be observed from Python. test_encoder.py builds this file
-// with the address sanitizer.
+// Checks the encoder's guarantees that cannot be observed from Python. test_encoder.py builds this
+// file with the address sanitizer.
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -24,7 +24,7 @@
 #include "encoding/text_cutter.hpp"
 #include "unicode/text_view.hpp"
 
-// The number of threads that can still be started; -1 means no additional limit.
+// The number of threads that can still be started; -1 means that this test sets no limit.
 static int threads_left = -1;
 
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
@@ -73,7 +73,7 @@ void single_bytes_have_the_ids_of_their_tokens() {
     const Failure failure = encode_bytes_to(*worker, {bytes + 2, 2}, ids.data());
     check(failure.kind == Failure::ABSENT_BYTE && failure.code == 0xFE,
           "a byte without a token is a failure");
-    check(failure.offset == 1, "the failure has the offset of the byte");
+    check(failure.offset == 1, "the failure has the byte's offset");
     worker->cancelled = true;
     bool threw = false;
     try {
@@ -81,11 +81,11 @@ void single_bytes_have_the_ids_of_their_tokens() {
     } catch (const Cancelled&) {
         threw = true;
     }
-    check(threw, "bytes are not encoded by a worker that is cancelled");
+    check(threw, "a cancelled worker does not encode bytes");
 }
 
 void a_long_word_without_room_does_not_clear_the_cache() {
-    // The table takes the whole budget.
+    // The table uses the whole budget.
     const auto budget = std::make_shared<CacheBudget>(size_t{1} << 17);
     WordCache<uint16_t> cache(budget);
     const std::string near = "near", far = "a word of more than 15 bytes";
@@ -103,8 +103,8 @@ void a_long_word_without_room_does_not_clear_the_cache() {
     check(!budget->take(1), "the budget is not exceeded");
 }
 
-// Encode three texts of 70,000 bytes, one per group, to an array with space for `room` ids, while
-// threads are running.
+// Encode three texts of 70,000 bytes, one per group, into an array that has room for `room` ids
+// while the threads are running.
 void encode_with_room(size_t room, bool without_threads) {
     const auto encoder = encoder_of_bytes(1 << 20);
     const auto first = encoder->make_worker(0), second = encoder->make_worker(0);
@@ -126,7 +126,7 @@ void encode_with_room(size_t room, bool without_threads) {
     check(batch.estimate(batch.num_groups() - 1) == ids.size(),
           "after the last group, the estimate is exact");
     for (size_t i = room / text.size() * text.size(); i < ids.size(); ++i) {
-        check(ids[i] == 0, "a text for which there is no room is not written");
+        check(ids[i] == 0, "a text is not written if there is no room for it");
     }
     batch.gather(reinterpret_cast<uint8_t*>(ids.data()));
     threads_left = -1;
@@ -157,14 +157,14 @@ void hostile_words_are_cached_as_others() {
         const uint8_t* bytes = reinterpret_cast<const uint8_t*>(words[i].data());
         const uint16_t id = uint16_t(i);
         const WordKey key = cache.key(bytes, words[i].size(), bytes + words[i].size());
-        check(key.hash == 0, "the words have one hash");
+        check(key.hash == 0, "the words have the same hash");
         cache.insert(key, bytes, &id, 1);
     }
     for (size_t i = 0; i < words.size(); ++i) {
         const uint8_t* bytes = reinterpret_cast<const uint8_t*>(words[i].data());
         const WordKey key = cache.key(bytes, words[i].size(), bytes + words[i].size());
         const auto* entry = cache.find(key, bytes);
-        check(entry && *WordCache<uint16_t>::ids(*entry, key) == i, "words of one hash are found");
+        check(entry && *WordCache<uint16_t>::ids(*entry, key) == i, "words with equal hashes are found");
     }
 }
 
@@ -192,12 +192,12 @@ void merges_wait_for_the_tokens_that_they_join() {
     std::vector<uint32_t> merges = {LENGTH - 1, LENGTH, LENGTH + 1};
     for (uint32_t id = LENGTH - 1; id > 0; --id) merges.insert(merges.end(), {id - 1, 0, id});
     const MergeTable<uint16_t> table(byte_ids, merges.data(), merges.size() / 3);
-    check(segments_of(table.joins(), "aaaaab").size() == 1, "merges that can happen join bytes");
+    check(segments_of(table.joins(), "aaaaab").size() == 1, "applicable merges join bytes");
     check(segments_of(table.joins(), "baab").size() == 3, "other bytes are not joined");
 }
 
 void segments_merge_as_their_word() {
-    // Random tokens made of characters of one to four bytes, with merges in any order.
+    // Random tokens, composed of characters of one to four bytes, with merges in any order.
     const std::vector<std::string> characters = {"a", "b", "\xc3\xa9", "\xe4\xb8\xad",
                                                  "\xe4\xb8\xbb", "\xf0\x9f\x98\x80"};
     std::mt19937 random(11);
@@ -217,7 +217,7 @@ void segments_merge_as_their_word() {
             learned.push_back({left, right, uint32_t(tokens.size())});
             tokens.push_back(token);
         };
-        for (const std::string& character : characters) {  // most bytes of most characters
+        for (const std::string& character : characters) {  // merge most bytes of most characters
             for (size_t i = 1; i < character.size() && random() % 8; ++i) {
                 const auto find = [&](const std::string& token) {
                     return uint32_t(std::find(tokens.begin(), tokens.end(), token) -
@@ -253,9 +253,9 @@ void segments_merge_as_their_word() {
             std::vector<uint16_t> whole(word.size() + OUTPUT_SLACK), cut = whole, cached = whole;
             whole.resize(merger.merge_segment(bytes, word.size(), whole.data()) - whole.data());
             cut.resize(merger.merge(bytes, word.size(), cut.data()) - cut.data());
-            check(cut == whole, "segments merge as their word");
+            check(cut == whole, "segments merge like their word");
             cached.resize(worker->encode_word(bytes, word.size(), cached.data()));
-            check(cached == whole, "cached segments merge as their word");
+            check(cached == whole, "cached segments merge like their word");
             num_segments += segments_of(table.joins(), word).size();
             ++num_words;
         }
@@ -263,7 +263,7 @@ void segments_merge_as_their_word() {
     check(num_segments > 2 * num_words, "words are cut");
 }
 
-// Return the UTF-8 of a code point, computed from the definition.
+// Append the UTF-8 encoding of a code point, computed from its definition.
 void append_utf8(std::vector<uint8_t>& utf8, uint32_t c) {
     const int length = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
     if (length == 1) {

@@ -1,4 +1,4 @@
-// Compares the table of ranks and the merging of word groups with simple implementations.
+// Compares the rank table and the merging of word groups with simple implementations.
 // test_encoder.py builds this file with the address sanitizer.
 
 #include <algorithm>
@@ -67,8 +67,8 @@ struct Vocabulary {
     std::vector<uint32_t> merges;
 };
 
-// Random merges of the letters a to d. In every second vocabulary, the ids do not follow the ranks.
-// In every third, a merge may precede the merges that make its tokens.
+// Random merges of the letters a to d. In half of the vocabularies, ids are not in the order of
+// ranks. In a third of them, a merge may precede the merges that produce its tokens.
 Vocabulary random_vocabulary(std::mt19937& random, size_t num_merges) {
     Vocabulary made;
     const bool shuffled = random() % 2;
@@ -162,7 +162,7 @@ void words_of_a_group_merge_as_alone(SimdLevel level) {
     }
 }
 
-// Words of many lengths: most are new, some are long, and some contain non-ASCII bytes.
+// The text has words of many lengths. Most are new, some are long, and some are not ASCII.
 void a_text_has_the_ids_of_its_words(bool narrow, size_t cache_bytes) {
     std::mt19937 random(7);
     for (int round = 0; round < 6; ++round) {

@@ -46,7 +46,7 @@ def test_arrays_batches_and_documents_have_the_ids_of_encode(make_small, pattern
 def test_every_method_reports_the_same_offset_of_an_absent_byte(make, pattern):
     encoder = make({0: b"a", 1: b" "}, [], ["<|>"], pattern=pattern).encoder
     special = encoder.all_special
-    text = "a a<|>aé b"  # the second word after the special token contains the byte
+    text = "a a<|>aé b"  # 'é' comes after the special token
     calls = {
         "encode": lambda: encoder.encode(text, special),
         "encode_array": lambda: encoder.encode_array(text, special, 1),

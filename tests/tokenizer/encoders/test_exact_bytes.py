@@ -1,4 +1,4 @@
-"""errors="bytes": byte strings are restored, text keeps its ids, and files agree with arrays."""
+"""errors="bytes": byte strings are restored, text keeps its ids, and files have the same ids."""
 
 import gzip
 import itertools
@@ -38,7 +38,7 @@ hostile_bytes = st.one_of(st.binary(max_size=40), st.lists(st.sampled_from(PIECE
 
 
 def expected_ids(tokenizer, data):
-    """Return the expected ids: the reference encodes text, and any other byte is one token."""
+    """Return the expected ids: the reference encodes text, and every other byte is one token."""
     ids, text = [], bytearray()
     offset = 0
     while offset < len(data):
@@ -90,7 +90,7 @@ def test_megabytes_of_binary_data_take_seconds():
     data = b"a\xff" * (1 << 20) + bytes(range(256)) * 4096
     start = time.perf_counter()
     ids = tokenizer.encode_array(data, errors="bytes")
-    assert time.perf_counter() - start < 60  # one second on an idle machine
+    assert time.perf_counter() - start < 60  # takes one second on an idle machine
     assert tokenizer.decode_bytes(ids) == data
 
 
@@ -155,7 +155,7 @@ def test_an_incremental_encoder_gives_the_ids_of_the_whole(data, cuts, pattern):
 @pytest.mark.parametrize("num_workers", [1, 2])
 def test_files_of_bytes_are_encoded_exactly(source, out, backend, chunk_size, num_workers):
     if backend == "python" and num_workers == 2 and chunk_size < 1000:
-        pytest.skip("slow: thousands of messages between processes")
+        pytest.skip("slow, because the processes exchange thousands of messages")
     tokenizer = small_tokenizer(backend=backend)
     metadata = encode_file(
         tokenizer, Corpus(source, errors="bytes"), out / "text.npy", chunk_size=chunk_size,

@@ -1,4 +1,4 @@
-"""The compiled encoder compared with the reference: SIMD levels, arrays, batches, decoding."""
+"""The compiled encoder, compared with the reference: SIMD levels, arrays, batches, decoding."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def reference(tokenizer: Tokenizer, text: str) -> list[int]:
 
 
 def native(tokenizer: Tokenizer, simd_level: str, cache_size: int = 1 << 20) -> _encoder.Encoder:
-    """Return the compiled encoder of a tokenizer for a SIMD level."""
+    """Return a tokenizer's compiled encoder for a SIMD level."""
     vocabulary = Vocabulary(tokenizer.vocab, tokenizer.merges)
     return compile_vocabulary(vocabulary, "gpt2", cache_size, simd_level=simd_level)
 
 
 @functools.cache
 def larger_vocabulary(tmp_path_factory_text: str = TRAINING_TEXT) -> Tokenizer:
-    """Return a vocabulary with many long tokens, made of one letter, two letters or real text."""
+    """Return a tokenizer with many long tokens, which repeat letters or occur in real text."""
     import tempfile
 
     text = tmp_path_factory_text + " aaaaaaaaaaaaaaaa abababababababab 猫猫猫猫猫猫 " * 20
@@ -141,8 +141,8 @@ def test_threads_and_blocks_do_not_change_the_ids(special_tokens):
 
 def test_large_texts_can_be_interrupted_and_get_the_same_ids():
     tokenizer = small_tokenizer()
-    cut = TRAINING_TEXT * (17_000_000 // len(TRAINING_TEXT.encode()) + 1)  # cut into many spans
-    whole = "!." * 8_600_000  # a single span
+    cut = TRAINING_TEXT * (17_000_000 // len(TRAINING_TEXT.encode()) + 1)  # many spans
+    whole = "!." * 8_600_000  # one span
     for text in (cut, whole):
         ids = tokenizer.encode(text)
         assert ids == tokenizer.encode_array(text, num_workers=2).tolist()
@@ -167,7 +167,7 @@ def test_the_garbage_collector_tracks_a_batch_only_when_it_is_complete(num_worke
         lists = tokenizer.encode_batch(texts, num_workers=num_workers)
     finally:
         gc.callbacks.remove(count_lists)
-    # Python 3.12 and later collect garbage when the call returns.
+    # In Python 3.12 and later, garbage is collected when the call returns.
     assert set(seen) <= {0, len(texts)}
     assert all(map(gc.is_tracked, lists))
 
@@ -182,7 +182,7 @@ def test_signal_handlers_never_find_an_incomplete_list(offset):
         calls.append(1)
         lists = [o for o in gc.get_objects() if type(o) is list and len(o) == length]
         num_items.extend(len(gc.get_referents(o)) for o in lists)
-        if len(calls) < 100:  # restart the timer here so that handlers are not nested
+        if len(calls) < 100:  # start the timer only now, so that calls of the handler do not nest
             signal.setitimer(signal.ITIMER_REAL, 0.001)
 
     before = signal.signal(signal.SIGALRM, look)
@@ -215,7 +215,7 @@ def trained_on(name: str, vocab_size: int, pattern: str) -> Tokenizer:
 
 
 def in_python(tokenizer: Tokenizer) -> Tokenizer:
-    """Return the same tokenizer with the Python backend, because the reference would take hours."""
+    """Return the same tokenizer with the Python backend. The reference would take hours."""
     return Tokenizer(
         tokenizer.vocab, tokenizer.merges, [END], pattern=tokenizer.pattern, backend="python"
     )
@@ -286,7 +286,7 @@ def test_the_error_reports_that_no_thread_can_be_started(tmp_path):
 
     stack, most = 1 << 33, resource.getrlimit(resource.RLIMIT_STACK)[1]
     if 0 <= most < stack:
-        pytest.skip("the stack of a thread cannot be made larger than the memory")
+        pytest.skip("the hard limit on the stack size is below 8 GiB")
     (tmp_path / "a.txt").write_text("some text")
     run = subprocess.run(
         [sys.executable, "-c", NO_THREADS, str(tmp_path / "a.txt")],
@@ -319,7 +319,7 @@ def test_the_ids_of_a_block_stay_valid_after_the_next_one(tmp_path):
     expected = ids.tolist()
     encoding.close()
     del encoding
-    # If the memory of the ids had been freed, these arrays would overwrite it.
+    # If the ids' memory had been freed, these arrays would overwrite it.
     others = [np.full(ids.nbytes + extra, 255, np.uint8) for extra in range(0, 2000, 8)]
     assert ids.tolist() == expected
     assert not ids.flags.writeable
@@ -393,7 +393,7 @@ def test_a_tokenizer_is_sent_to_other_processes(start):
     assert child.exitcode == 0
 
 
-# Syllables for phrases in scripts that do not put spaces between words.
+# Syllables for phrases, mostly in scripts that are written without spaces between words.
 SYLLABLES = {
     "Chinese": "的一是不了在人有我他这中大来上国個到說們",
     "kana": "あいうえおかきくけこアイウエオカキクケコ",
@@ -420,7 +420,7 @@ def trained(script):
 def test_phrases_get_the_ids_of_the_reference(script, cache_size):
     made = trained(script)
     tokenizer = Tokenizer(made.vocab, made.merges, cache_size=cache_size)
-    # Known words in other phrases, new words made of the same syllables, and other scripts.
+    # Phrases used in training, new words composed of the same syllables, and other scripts.
     known = phrases(SYLLABLES[script], 100, 12, seed=1)
     others = phrases(SYLLABLES[script], 100, 60, seed=2)
     foreign = phrases(SYLLABLES["mixed"], 50, 30, seed=3)

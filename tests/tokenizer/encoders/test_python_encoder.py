@@ -1,4 +1,4 @@
-"""PythonEncoder: its linked list, complexity and cache."""
+"""PythonEncoder: its linked list, its complexity and its cache."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def small_encoder(cache_size: int = 1 << 20) -> PythonEncoder:
     return PythonEncoder(Vocabulary(*trained()), "gpt2", cache_size)
 
 
-# Use the linked list for every word, for long words, and for no word.
+# Use the linked list for all words, for long words, and for no words.
 @pytest.mark.parametrize("long_word", [1, 100, 10**9])
 @given(
     seed=st.integers(0, 10**6),
@@ -39,7 +39,7 @@ def test_words_merge_as_in_the_reference(monkeypatch, long_word, seed, word):
 
 
 class CountingDict(dict):
-    """Counts lookups, as a measure of an encoder's work."""
+    """A dict that counts lookups, as a measure of the encoder's work."""
 
     calls = 0
 

@@ -1,4 +1,4 @@
-"""Text files in every format for the tests of token files, and the expected ids."""
+"""Text files in every format for testing token files, and the expected ids."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def corpus_of(paths: Any, column: str = "text", **options: Any) -> Corpus:
 
 
 def write_inputs(directory: Path) -> list[tuple[Path, list[str]]]:
-    """Write files in every format, and return their names and the texts of their documents."""
+    """Write files in every format. Return a list of (path, texts of its documents) pairs."""
     parquet = pytest.importorskip("pyarrow.parquet")
     import pyarrow
 
@@ -103,12 +103,12 @@ def ids_and_starts(tokenizer, texts, separator, end_of_document):
 
 
 def contents(directory):
-    """Return a mapping of name -> bytes for the files in a directory."""
+    """Return a dict that maps the name of each file in a directory to its bytes."""
     return {name: (directory / name).read_bytes() for name in os.listdir(directory)}
 
 
 def metadata_of(path):
-    """Return the metadata in a token file."""
+    """Return a token file's metadata."""
     return open_token_file(path).metadata
 
 

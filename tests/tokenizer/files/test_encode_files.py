@@ -1,4 +1,4 @@
-"""encode_file: any files, chunks, workers and backend give the same ids as the whole text."""
+"""encode_file gives the ids of the whole text for any files, chunks, workers and backend."""
 
 from __future__ import annotations
 

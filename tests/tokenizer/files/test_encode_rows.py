@@ -1,4 +1,4 @@
-"""encode_rows: rows give the same token file as a file with these rows, written atomically."""
+"""encode_rows writes, atomically, the same token file as encode_file for a file with the rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOKENIZER = Tokenizer(
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory):
-    """Return the contents of the files that encode_file writes with each set of options."""
+    """Return the contents of the file that encode_file writes for each set of options."""
     directory = tmp_path_factory.mktemp("expected")
     lines = "".join(json.dumps({"text": row}) + "\n" for row in ROWS)
     (directory / "rows.jsonl").write_text(lines)
@@ -46,7 +46,7 @@ def expected(tmp_path_factory):
 
 
 def parts(path):
-    """Return the ids, the document starts, and the metadata except the source."""
+    """Return a token file's ids, its document starts, and its metadata without the source."""
     file = open_token_file(path)
     starts = file.document_starts().tolist() if file.has_document_starts else None
     return file.tokens.tolist(), starts, {**file.metadata, "source": None}

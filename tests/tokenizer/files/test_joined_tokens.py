@@ -1,4 +1,4 @@
-"""JoinedTokens: slicing several token files as one sequence."""
+"""JoinedTokens: slicing several token files as if they were one sequence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Encoding on a Ray cluster gives the ids of one machine, also if workers and machines die."""
+"""Encoding on a Ray cluster gives the same ids as one machine, even if workers or machines die."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.ray_nodes import a_worker_killed, cluster_of, wait_until
 from tests.tokenizer.examples import END, TRAINING_TEXT, small_tokenizer
 from tests.tokenizer.files.corpus_files import TEXT, metadata_of, write_inputs
 
-# A pattern that cannot be compiled, so encoding is slow and leaves time to kill.
+# This pattern cannot be compiled, so encoding is slow enough for a process to be killed.
 SLOW = r"\w+\b|[^\w\s]+|\s+"
 
 
@@ -40,7 +40,7 @@ def texts(tmp_path):
 
 @pytest.fixture
 def tasks_here(monkeypatch):
-    """Run tasks in this process, without Ray. Return the list of the files that were encoded."""
+    """Run tasks in this process, without Ray. Return a list that collects the encoded files."""
     encoded = []
 
     def encode(job, shards, address, num_workers):
@@ -232,7 +232,7 @@ def test_errors_of_tasks_reach_the_caller_and_the_rest_is_kept(local_ray, texts,
 
 
 def test_a_directory_that_is_not_shared_is_an_error(local_ray, texts, tmp_path, monkeypatch):
-    # The token files of other machines are not visible.
+    # Token files that other machines write are not visible.
     monkeypatch.setattr(ray_encoding.Path, "exists", lambda path: False)
     with pytest.raises(FileNotFoundError, match=r"\.npy: a machine wrote this file, but"):
         encode_files_ray(small_tokenizer(), texts, tmp_path / "out")
@@ -258,7 +258,7 @@ def test_a_killed_worker_costs_a_retry(local_ray, tmp_path):
 
 
 class Job:
-    """The command, encoding slowly on a cluster, in another process."""
+    """An `encode` command that runs slowly on a cluster, in another process."""
 
     def __init__(self, folder):
         self.folder = folder

@@ -1,4 +1,4 @@
-"""After an interrupt, a kill or a failed write, either the old or the new token file exists."""
+"""An interrupt, a kill or a failed write leaves either the old or the new token file."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def alarm_raises_keyboard_interrupt():
 
 
 def huge_word():
-    """Return 60 MB of text without a safe cut, which takes seconds to encode."""
+    """Return 60 MB of text that has no safe cut and takes seconds to encode."""
     return bytes(random.Random(5).choices(b"!.<|>", k=1 << 20)) * 60
 
 
@@ -162,7 +162,7 @@ def test_ctrl_c_cancels_a_huge_word_of_a_row(tmp_path, out, monkeypatch):
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX limits")
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
 def test_a_full_disk_is_reported_and_leaves_no_file(tmp_path, out, name):
-    # A limit on the file size has the same effect as a full disk.
+    # Limiting the file size has the same effect as a full disk.
     import resource
 
     text = TRAINING_TEXT * 2000

@@ -1,4 +1,4 @@
-"""encode_iterable: any chunks give the same ids as the whole text, in bounded memory."""
+"""encode_iterable gives the ids of the whole text for any chunks, in bounded memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.tokenizer.examples import (
 )
 
 PATTERNS = ["gpt2", "cl100k", r"\w+|\W", r"\s\S+|\S|\s"]
-# Each set allows cuts at different places.
+# Each set allows cuts in different places.
 SPECIAL_SETS = [(), (END,), tuple(SPECIALS), ("a b", "b a"), ("\ufffd",), (" ", "\n"), ("x y z",)]
 
 OTHER_CORPORA = ["owt_sample.txt", "code_python.txt", "multi_zh_wiki.txt", "multi_emoji.txt"]
@@ -46,7 +46,7 @@ def eager(monkeypatch):
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_any_two_chunks_give_the_ids_of_the_whole_text(pattern, special_tokens):
     tokenizer = small_tokenizer(special_tokens, pattern)
-    # Special tokens prevent cuts near the end, so the text must be long enough for several cuts.
+    # Special tokens prevent cuts near the end, so a short text would not be cut several times.
     text = f"a b a  b{END}{END} \n\n\n it's\r\n x y z.\n x y \u3000\u00a0 猫\n猫 🎉 <|endof a  "
     text = f"{text}\ufffd y\u3000  b" * 2
     expected = tokenizer.encode(text)
@@ -69,7 +69,7 @@ def test_any_chunks_give_the_ids_of_the_whole_text(pattern, special_tokens, text
     ends = [0, *sorted(min(position, len(text)) for position in positions), len(text)]
     chunks = [text[start:end] for start, end in pairwise(ends)]
     assert list(tokenizer.encode_iterable(chunks)) == expected
-    assert list(tokenizer.encode_iterable(text)) == expected  # one character each
+    assert list(tokenizer.encode_iterable(text)) == expected  # one character per chunk
     assert list(tokenizer.encode_iterable(text.splitlines(keepends=True))) == expected
 
 
@@ -122,7 +122,7 @@ def test_a_text_without_a_safe_cut_is_searched_once(monkeypatch, unit, chunk_siz
 
 
 def extra_memory(tokenizer, stream) -> int:
-    """Return the peak memory, in bytes, while the ids are read."""
+    """Return the peak memory, in bytes, of reading the ids of a stream."""
     tracemalloc.start()
     try:
         for _ in tokenizer.encode_iterable(stream):
@@ -134,7 +134,7 @@ def extra_memory(tokenizer, stream) -> int:
 
 def test_memory_does_not_grow_with_the_text():
     tokenizer = small_tokenizer()
-    # Numbered words fill the cache, so that it is emptied at least once.
+    # There are enough different words to fill the cache, which is then emptied.
     peaks = [
         extra_memory(tokenizer, (f"the cat number{i} ate\nrat{i}. " for i in range(length)))
         for length in (6_000, 24_000)

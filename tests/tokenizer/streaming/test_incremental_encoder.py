@@ -1,4 +1,4 @@
-"""IncrementalEncoder: any chunks give the same ids as the whole text, in bounded memory."""
+"""IncrementalEncoder gives the ids of the whole text for any chunks, in bounded memory."""
 
 import re
 
@@ -42,7 +42,7 @@ def test_str_and_bytes_may_be_mixed(text, first, second):
 
 
 def streams(tokenizer, text, errors, **special):
-    """Return the functions that encode a text in small chunks."""
+    """Yield functions that encode a text in small chunks."""
     data = text.encode()
     yield lambda: list(tokenizer.encode_iterable(list(text), **special))
     yield lambda: fed(
@@ -168,7 +168,7 @@ def test_the_error_names_the_offset_of_an_absent_byte():
 
 
 def test_an_absent_byte_after_replaced_bytes_has_an_approximate_offset():
-    # U+FFFD has three bytes and replaces fewer, so offsets before and after replacement differ.
+    # U+FFFD has three bytes and replaces fewer, so replacement changes the offsets that follow.
     vocab = dict(enumerate([b"a", b" ", *(bytes([byte]) for byte in "\ufffd".encode())]))
     encoder = IncrementalEncoder(Tokenizer(vocab, []))
     encoder.feed("a " * 100)
@@ -183,7 +183,7 @@ def test_an_encoder_can_be_reused_after_a_warning_raises():
     with pytest.raises(UserWarning, match="the text is not all UTF-8: 1 invalid sequence"):
         fed(encoder, [b"the \xff cat"])
     assert fed(encoder, ["the cat"]) == small_tokenizer().encode("the cat")
-    # This pattern drops characters, so encoding raises a warning.
+    # This pattern drops characters, so encoding causes a warning.
     letters = Tokenizer({97: b"a", 10: b"\n"}, [], ["\n"], pattern=r"(?=a)a+")
     encoder = IncrementalEncoder(letters)
     with pytest.raises(UserWarning, match="does not match 1 of"):

@@ -1,4 +1,4 @@
-"""StreamingDecoder returns the text of all ids, in complete characters."""
+"""StreamingDecoder returns the text of all ids and never splits a character."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokenizers and texts for the tests of exports."""
+"""Tokenizers and texts for testing exports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.tokenizer.test_reference import (
 )
 
 SPECIAL = [END, "<|end of text|>", "<|im_start|>", "<|im_end|>", "Ä終»"]
-"""Special tokens with a space, from chat models, and with multi-byte characters."""
+"""Special tokens, including some from chat models, with spaces, and with multi-byte characters."""
 
 PATTERNS = {
     **{name: name for name in NAMED},
@@ -36,7 +36,7 @@ CHATS = [
 
 @functools.cache
 def trained(pattern):
-    """Return a tokenizer with 1,500 ids, trained on our test texts."""
+    """Return a tokenizer with 1,500 ids, trained on the test texts."""
     with tempfile.TemporaryDirectory() as directory, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         text = Path(directory, "text.txt")
@@ -54,12 +54,12 @@ def byte_tokenizer(*special_tokens, merges=(), pattern="gpt2"):
 
 
 def chosen_texts():
-    """Return short texts of characters that belong to the same classes in all libraries."""
+    """Return short texts whose characters belong to the same classes in all libraries."""
     return ["", *CHATS, *map(without_differences, [*TEXTS.values(), long_text(5, 5_000)])]
 
 
 def random_texts(seed, number):
-    """Yield texts made of random characters and fragments on which tokenizers often differ."""
+    """Yield random texts, including fragments that tokenizers often encode differently."""
     chooser = random.Random(seed)
     characters = characters_without_differences()
     fragments = [without_differences(fragment) for fragment in FRAGMENTS]

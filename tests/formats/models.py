@@ -30,7 +30,7 @@ assert len(CONFIGURATIONS) == 20
 
 
 def random_model(seed=0, **values):
-    """Return a random model. Its gains differ from 1 and from each other, so that order matters."""
+    """Return a random model. All its gains are different, so that their order matters."""
     torch.manual_seed(seed)
     model = TransformerLM(ModelConfig(**values))
     for name, parameter in model.named_parameters():

@@ -1,4 +1,4 @@
-"""Comparing ids, logits and greedy text finds differences."""
+"""Comparisons of ids, logits and greedy text detect differences."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_different_greedy_text_is_an_error():
 
     def other(ids):
         logits = model(ids)
-        if ids.shape[1] == 10:  # when the third token is generated
+        if ids.shape[1] == 10:  # true when the third token is generated
             logits[0, -1] = logits[0, -1].flip(-1)
         return logits
 

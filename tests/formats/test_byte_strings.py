@@ -1,4 +1,4 @@
-"""The byte alphabet: compiled code and Python code give the same tokens, merges and errors."""
+"""The byte alphabet: the compiled and Python code give the same tokens, merges and errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cs336_basics.formats.byte_strings import (
 )
 from cs336_basics.tokenizer.vocabulary import MAX_ID
 
-# The alphabet, and neighboring characters, which do not represent bytes.
+# The alphabet, and neighboring characters that do not represent bytes.
 CHARACTERS = st.sampled_from([*character_to_byte(), *" \r\n\x7f\xa0\xad\u0144\u0145\u4e00😀\ud800"])
 STRINGS = st.text(CHARACTERS, max_size=6)
 
@@ -57,7 +57,7 @@ def one_by_one(string):
 
 @pytest.fixture(params=["built", "not built"])
 def loading(request, monkeypatch):
-    """Test the compiled loops, and the Python code that is used without them."""
+    """Test the compiled loops, and the Python code that replaces them if they are not built."""
     if request.param == "not built":
         monkeypatch.setattr(byte_strings, "_byte_strings", None)
     elif byte_strings._byte_strings is None:
@@ -82,7 +82,7 @@ ITEMS = (
 
 
 def expected_merge(item):
-    """Return the merge that an item represents, or None."""
+    """Return the merge that an item represents, or None if the item is invalid."""
     strings = item.split(" ") if isinstance(item, str) else item
     if not isinstance(strings, list) or len(strings) != 2:
         return None

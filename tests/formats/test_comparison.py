@@ -1,4 +1,4 @@
-"""The same tokenizer gets the same results in every library."""
+"""In a comparison, one tokenizer gets the same results in every library."""
 
 from __future__ import annotations
 

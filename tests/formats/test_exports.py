@@ -59,7 +59,7 @@ def test_a_tokenizer_without_special_tokens_can_be_imported_again(tmp_path, to):
 
 
 def runtime_of(tokenizer, to, directory):
-    """Export a tokenizer and return the encode function of the other library."""
+    """Export a tokenizer. Return the other library's encode function."""
     export_tokenizer(tokenizer, to, directory)
     try:
         return TOKENIZER_FORMATS[to].load().runtime(directory, tokenizer.special_tokens)[1]

@@ -1,4 +1,4 @@
-"""Split patterns are translated only if they mean the same in the other library."""
+"""Split patterns are translated only if they mean the same thing in the other library."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_plain_patterns_have_the_same_matches_in_all_three_libraries(pattern):
 @pytest.mark.parametrize(
     "pattern",
     [
-        r"\w+|\W",  # different letters and marks
+        r"\w+|\W",  # `\w` matches different letters and marks
         r"a$|\S+",  # in Oniguruma, also matches before a line feed
         r"^a|\S+",
         r"\p{N}{1,3}+",  # possessive, or a repetition of a repetition
@@ -129,7 +129,7 @@ def test_text_between_matches_is_kept_if_it_is_a_pre_token_in_the_other_library(
 
 def test_a_pattern_that_matches_everything_is_imported_unchanged():
     pattern = r" ?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+|\s+"
-    assert from_oniguruma(pattern, keeps_rest=True) == pattern  # so it is compiled
+    assert from_oniguruma(pattern, keeps_rest=True) == pattern  # this pattern can be compiled
 
 
 @pytest.mark.parametrize("pattern", [r"[a-z&&[^aeiou]]+|[\s\S]", r"\b\w+|\W"])

@@ -1,4 +1,4 @@
-"""The model card has valid metadata and omits unknown facts."""
+"""A model card has valid metadata and omits facts that are not known."""
 
 from __future__ import annotations
 

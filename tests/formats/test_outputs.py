@@ -1,4 +1,4 @@
-"""A directory is written completely or not at all. Outputs are replaced only if allowed."""
+"""Outputs are written completely or not at all, and are replaced only if this is allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model card of a run, for every source of training text."""
+"""A run's model card, for each source of training text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def run(tmp_path):
 
 
 def record(run, **inputs):
-    """Write the record of the data, which lists the inputs of each split."""
+    """Write the data record, which lists the inputs of each split."""
     stages = {f"{split} tokens": {"inputs": value} for split, value in inputs.items()}
     (run.data / "stages.json").write_text(json.dumps(stages))
 

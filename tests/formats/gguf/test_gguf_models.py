@@ -41,13 +41,13 @@ TOKENIZER = byte_tokenizer(END, "<|pad|>", merges=[(b" ", b"t"), (b" t", b"h")])
 
 def random_model(config):
     model = TransformerLM(config)
-    for parameter in model.parameters():  # equal gains would hide a permutation
+    for parameter in model.parameters():  # if all gains were equal, permuting them would not show
         torch.nn.init.uniform_(parameter, -0.5, 1.0)
     return model
 
 
 def exported(tmp_path, config=SMALL, tokenizer=TOKENIZER, model=None, name="small.gguf", **options):
-    """Export a model. Return the model, the path of the file, and gguf's reader for the file."""
+    """Export a model. Return the model, the path to the file, and the gguf package's reader."""
     model = model or random_model(config)
     path = tmp_path / name
     export_model(model, tokenizer, "gguf", path, **options)

@@ -1,4 +1,4 @@
-"""Vocabularies for llama.cpp are complete, and rejected if llama.cpp would give different ids."""
+"""Vocabularies for llama.cpp are complete. Those that would have different ids are rejected."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ llama_cpp = pytest.importorskip("llama_cpp", reason="make llama-cpp installs lla
 
 @functools.cache
 def exportable(name):
-    """Return a trained tokenizer. For cl100k, leave out tokens that the export rejects."""
+    """Return a trained tokenizer. For cl100k, omit the tokens that the export rejects."""
     if name == "qwen2":
         found = trained("llama3")
         return Tokenizer(found.vocab, found.merges, SPECIAL, pattern="qwen2")
@@ -58,7 +58,7 @@ def exportable(name):
 
 
 def loaded(tokenizer, directory, context_length=96):
-    """Load a tokenizer in llama.cpp, with a small model because llama.cpp requires one."""
+    """Load a tokenizer in llama.cpp, together with a small model, because llama.cpp needs one."""
     model = random_model(
         vocab_size=tokenizer.vocab_size, context_length=context_length, d_model=8, num_layers=1,
         num_heads=1, d_ff=8,
@@ -84,7 +84,7 @@ def assert_equal_ids(tokenizer, theirs, text):
 
 
 def without_long_s(tokenizer, text):
-    """Replace U+017F, which `regex` but not llama.cpp treats as an s when ignoring case."""
+    """Replace U+017F, which `regex`, but not llama.cpp, treats as an s if case is ignored."""
     return text if tokenizer.pattern == "gpt2" else text.replace("\u017f", "s")
 
 
@@ -154,9 +154,9 @@ def gpt2(tmp_path_factory):
 def new_characters():
     """Return the characters whose class in this library differs from their class in llama.cpp.
 
-    In this vocabulary, every byte merges with an `x`, a `1` or a `!` before it. The merge happens
-    only if the two bytes are in the same pre-token. The ids therefore show whether the character is
-    a letter, a number or a symbol.
+    In the vocabulary used here, every byte merges with a preceding `x`, `1` or `!`, provided that
+    both are in the same pre-token. The ids therefore show whether a character is a letter, a number
+    or a symbol.
     """
     merges = [
         (first.encode(), bytes([byte])) for first in "x1!" for byte in range(256)
@@ -247,7 +247,7 @@ def test_logits_of_smaller_types_are_close(tmp_path, number, type, limit):
 def test_check_reports_the_comparisons(tmp_path, type):
     tokenizer = exportable("gpt2")
     values = CONFIGURATIONS[0][0]
-    # Give the model more ids than the tokenizer has.
+    # The model has more ids than the tokenizer.
     model = random_model(vocab_size=tokenizer.vocab_size + 12, **values)
     path = tmp_path / "model.gguf"
     export_model(model, tokenizer, "gguf", path, type=type)
@@ -271,7 +271,7 @@ def test_check_finds_different_results_of_llama_cpp(tmp_path, monkeypatch, type)
 
 
 def with_halves(config, state, *, halves):
-    """Use Hugging Face's order of features. llama.cpp loads such a file without an error."""
+    """Keep the order of features that Hugging Face uses. llama.cpp reports no error for it."""
     return llama_state(config, state)
 
 

@@ -1,4 +1,4 @@
-"""GPT-2's pair of files is written and read, and malformed files are rejected."""
+"""GPT-2's two files are written and read, and malformed files are rejected."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_tokenizer_that_the_files_cannot_represent_is_refused(tmp_path, tokeni
 
 
 def write_pair(directory, special=END, names=("vocab.json", "merges.txt")):
-    """Write a pair of files like GPT-2's, with the special token last and in plain text."""
+    """Write a pair of files like GPT-2's, in which the special token is last and in plain text."""
     tokenizer = small_tokenizer((special,))
     written = contents(tokenizer.parts())
     (directory / names[0]).write_text(written["vocab.json"], "utf-8")
@@ -177,14 +177,15 @@ def test_a_pickle_is_refused(tmp_path, load):
 
 
 def test_ids_that_collide_are_refused_before_they_are_keys(tmp_path):
-    # All these ids have the same hash in every process, so adding them to a dict is quadratic.
+    # All these ids have the same hash in every process, so adding them to a dict takes quadratic
+    # time.
     colliding = [1 + k * sys.hash_info.modulus for k in range(40_000)]
     path = tmp_path / "vocab.json"
     path.write_text(json.dumps({f"t{i}": token_id for i, token_id in enumerate(colliding)}))
     start = time.process_time()
     with pytest.raises(ValueError, match=r"vocab\.json: .* for b't1'"):
         load_vocab(path)
-    assert time.process_time() - start < 3  # the dict would take 12 s
+    assert time.process_time() - start < 3  # adding them to a dict would take 12 s
 
 
 def test_values_in_messages_are_shortened(tmp_path):

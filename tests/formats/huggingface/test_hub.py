@@ -1,4 +1,4 @@
-"""Files are downloaded from the Hugging Face hub, replaced by a local server in these tests."""
+"""Files are downloaded from the Hugging Face hub, which a local server replaces in these tests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ except Exception as error:
 
 
 def offer(server, name, body, revision="main"):  # noqa: F811
-    """Serve files as the hub does."""
+    """Serve a `tokenizer.json` file as the hub does."""
     etag = hashlib.sha256(body).hexdigest()
     headers = {"ETag": f'"{etag}"', "X-Repo-Commit": etag[:40]}
 
@@ -82,8 +82,8 @@ def test_a_name_is_downloaded_from_the_endpoint_once(server, load):  # noqa: F81
     "environment",
     [
         {"HF_HUB_OFFLINE": "1"},
-        {},  # the hub does not have it
-        # huggingface_hub retries for half a minute
+        {},  # the hub does not have the file
+        # huggingface_hub retries for half a minute.
         pytest.param({"HF_ENDPOINT": "http://127.0.0.1:9"}, marks=pytest.mark.slow),
     ],
 )

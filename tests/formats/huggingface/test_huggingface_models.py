@@ -1,4 +1,4 @@
-"""Exported models have the same logits and greedy text in transformers. Models can be imported."""
+"""Exported models have the same logits and greedy text in transformers, and can be imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Configurations and weights are translated to and from Llama's names and layout."""
+"""Configurations and weights are translated to Llama's names and layout, and back."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SMALL = ModelConfig(
 
 def random_model(config):
     model = TransformerLM(config)
-    for parameter in model.parameters():  # equal gains would hide a permutation
+    for parameter in model.parameters():  # if all gains were equal, permuting them would not show
         torch.nn.init.uniform_(parameter, -0.5, 1.0)
     return model
 

@@ -1,4 +1,4 @@
-"""tokenizer.json gives the same ids here and in tokenizers. Unsupported features are rejected."""
+"""A tokenizer.json file gives the same ids here and in tokenizers, or is rejected."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ EVERY_PATTERN = pytest.mark.parametrize("pattern", PATTERNS)
 
 # ------------------------------------------------------------------ saved
 
-# Tokenizers for which other libraries give the same ids (PORTABLE) or different ids (OWN).
+# Tokenizers that have the same ids in other libraries (PORTABLE), and all others (OWN).
 PORTABLE = {
     **{pattern: lambda pattern=pattern: trained(pattern) for pattern in PATTERNS},
     "no special tokens": lambda: byte_tokenizer(merges=[(b"a", b"b")]),
@@ -194,7 +194,7 @@ def loaded(tokenizer, directory):
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """Return a dict from the name of a pattern to our tokenizer and its export in tokenizers."""
+    """Return a dict that maps each pattern's name to our tokenizer and the exported tokenizer."""
     return {
         name: (trained(name), loaded(trained(name), tmp_path_factory.mktemp("export") / name))
         for name in PATTERNS
@@ -321,7 +321,7 @@ def saved(content, directory):
     return path
 
 
-# Loaded tokenizers give the same ids here as in tokenizers.
+# Tokenizers read from a file give the same ids here and in tokenizers.
 
 
 def test_a_tokenizer_trained_by_tokenizers_gives_the_same_ids(tmp_path):
@@ -489,7 +489,7 @@ def test_the_three_steps_of_deepseek_v3_become_the_named_pattern(tmp_path, line_
         parse_tokenizer_json(content)
 
 
-# The caller can choose to ignore parts that change the text or the ids.
+# The caller can choose to ignore parts of a file that change the text or the ids.
 
 
 def test_parts_of_the_file_are_ignored_on_request(tmp_path):
@@ -534,7 +534,7 @@ def test_only_known_parts_can_be_ignored(tmp_path):
             Tokenizer.from_huggingface(path, ignore=[name])
 
 
-# Features that Tokenizer does not have are rejected with a reason.
+# Features that Tokenizer does not support are rejected, and the message gives the reason.
 
 
 def sequence(*pretokenizers):

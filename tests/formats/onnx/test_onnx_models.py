@@ -1,4 +1,4 @@
-"""All ONNX exports give the same logits in onnxruntime, for every sequence length."""
+"""Every ONNX export has the model's logits in onnxruntime, for all sequence lengths."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EVERY_SWITCH = {"norm": "post", "position": "none", "ffn": "silu", "attention": 
 SPEEDRUN = {"qk_norm": True, "tied_embeddings": True, "logit_soft_cap": 15.0}
 BARE = {"norm": "none", "num_heads": 1, "num_layers": 1, "attention": "reference"}
 TOKENIZER = byte_tokenizer(END, "<|pad|>", merges=[(b" ", b"t"), (b" t", b"h")])
-# Mapping of name -> (switches, whether the graph has no cache)
+# Each name is mapped to (switches, whether the graph is without a cache).
 MODELS = {
     "cache, default": ({}, False),
     "no cache, every switch": (EVERY_SWITCH, True),
@@ -36,7 +36,7 @@ MODELS = {
     "no cache, default": ({}, True),
     "no cache, speedrun": (SPEEDRUN, True),
 }
-NORMAL = 2  # each of the other exports takes seconds, so their tests are slow
+NORMAL = 2  # the tests of the other exports, each of which takes seconds, are marked slow
 
 
 class Exported:
@@ -69,7 +69,7 @@ class Exported:
 
 @pytest.fixture(scope="module")
 def make(tmp_path_factory):
-    """Return a function that returns the export of a model by name. Each is exported only once."""
+    """Return a function that takes a name in MODELS and returns the export, which is cached."""
     made = {}
 
     def export(name):

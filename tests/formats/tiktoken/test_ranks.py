@@ -1,4 +1,4 @@
-"""Rank files give the same ids here and in tiktoken. Unsupported tokenizers are rejected."""
+"""Rank files give the same ids here and in tiktoken, and unsupported tokenizers are rejected."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def simd_levels():
 
 
 def default_simd_level():
-    """Return the SIMD level set in the environment variable CS336_SIMD, or the fastest level."""
+    """Return the SIMD level set in the CS336_SIMD environment variable, or the fastest level."""
     return SIMD_LEVEL_NAMES[<int>best_simd_level()].decode()
 
 
@@ -213,7 +213,7 @@ cdef int check_utf8(bytes data) except -1:
 
 
 def num_pretokens(bytes data not None, pattern="gpt2", simd_level=None):
-    """Return the number of pre-tokens of UTF-8 bytes; see `pretokenize_bytes`.
+    """Return the number of pre-tokens in UTF-8 bytes; see `pretokenize_bytes`.
 
     Releases the GIL if the pattern matches all text.
     """

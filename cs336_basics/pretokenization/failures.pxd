@@ -24,7 +24,7 @@ cdef extern from "base/failure.hpp" namespace "cs336" nogil:
 
 
 cdef inline int raise_reading_failure(const Failure& failure, path) except -1:
-    """Raise an exception if reading the file `path` failed. Ignore other kinds of failures."""
+    """Raise an exception if reading the file at `path` failed. Ignore other kinds of failures."""
     import os
 
     from cs336_basics.pretokenization.reading.storage import became_shorter, piece_too_long

@@ -14,7 +14,7 @@ def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
     """Yield the pre-tokens of a text without special tokens, in order.
 
     Characters that the pattern does not match are skipped, as in `finditer`, and so are empty
-    matches. The named patterns match every character, so joining the pre-tokens gives the text.
+    matches. The named patterns match every character, so joining the pre-tokens restores the text.
 
     Args:
         text: Text to split. Cut out special tokens first with `split_special_tokens`.

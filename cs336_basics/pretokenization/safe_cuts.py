@@ -5,7 +5,7 @@ There are two kinds:
 - The end of a special token. Special tokens are cut out first, so no pre-token crosses them.
 - For `gpt2` and `cl100k`, the offset between a character that is not white space and an ASCII
   space (for `gpt2` also a line feed). Both patterns match white space only at the start of a
-  pre-token or after other white space, so a pre-token always ends there. The lookahead
+  pre-token or after other white space, so a pre-token always ends at the cut. The lookahead
   `\\s+(?!\\S)` looks only past white space, and neither pattern has a lookbehind, so each side is
   split as if the other side did not exist. For other patterns that compile, the compiled table
   lists the pairs of characters with this property (see `SplitProgram.safe_cuts`).
@@ -32,7 +32,7 @@ else:  # not needed by gpt2 and cl100k
 # ends belong to the punctuation before them (`[^\s\p{L}\p{N}]+[\r\n]*`), so only a space is safe.
 _SAFE_FOLLOWERS = {"gpt2": b" \n", "cl100k": b" "}
 
-# UTF-8 of the non-ASCII characters that `\s` matches in the `regex` module.
+# UTF-8 encodings of the non-ASCII characters that `\s` matches in the `regex` module.
 _WIDE_WHITE_SPACE = tuple(
     chr(code).encode()
     for code in (0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
@@ -112,7 +112,7 @@ class SafeCuts:
         )
 
     def last(self, data: bytes, start: int) -> int | None:
-        """Return the last cut from `start` on that is safe no matter what follows, or None.
+        """Return the last cut at or after `start` that is safe no matter what follows, or None.
 
         In a stream, the bytes before this cut can be split immediately. The search runs backwards
         from the end of `data` in growing steps, so it visits few bytes before the cut.
@@ -143,7 +143,7 @@ class SafeCuts:
 
 
 class SafeCutBuffer:
-    """Buffers the end of a stream, which cannot be split before more text arrives.
+    """Buffers the end of a stream, which cannot be split until more text arrives.
 
     Args:
         cuts: Finder of safe cuts.
@@ -162,7 +162,7 @@ class SafeCutBuffer:
         waiting += data
         if len(waiting) - self._searched < self._read_ahead + margin:
             return b""
-        # Search only the new bytes, or a text without a cut would take quadratic time.
+        # Search only the new bytes. Otherwise, text without a cut would take quadratic time.
         origin = max(0, self._searched - margin)
         cut = self._cuts.last(bytes(waiting[origin:]), self._searched - origin)
         independent = b""

@@ -179,7 +179,7 @@ def search_pretokens(text: str, pattern: str) -> Iterator[str]:
 
 
 def search_words(text: str, pattern: str) -> Iterator[tuple[int, str]]:
-    """Yield `(start, pre-token)` for each nonempty match of `regex`. `start` is in characters.
+    """Yield `(start, pre-token)` for each nonempty match of `regex`. `start` is a character index.
 
     Raises:
         ValueError: If the search takes longer than SEARCH_TIMEOUT allows.
@@ -212,7 +212,7 @@ def search_words(text: str, pattern: str) -> Iterator[tuple[int, str]]:
 
 
 def split_special_tokens(text: str, special_tokens: Iterable[str]) -> Iterator[tuple[str, bool]]:
-    """Yield `(segment, is_special)` from left to right. Joining the segments gives `text`.
+    """Yield `(segment, is_special)` from left to right. Joining the segments restores `text`.
 
     If occurrences of special tokens overlap, the leftmost wins; at the same index, the longest
     wins. Empty segments are skipped.
@@ -247,7 +247,7 @@ def check_is_str(text: object) -> None:
 
 
 def check_special_tokens(special_tokens: Iterable[str] | None) -> list[str]:
-    """Check the special tokens and return them as a list. None gives an empty list.
+    """Check the special tokens and return them as a list. None becomes an empty list.
 
     Raises:
         TypeError: If `special_tokens` is a bare string (each character would become a special

@@ -19,7 +19,7 @@ def token_finder(tokens: tuple[Any, ...]) -> TokenFinder:
 
 
 class TokenFinder:
-    """Finds tokens in a text.
+    """Finds tokens in text.
 
     Attributes:
         longest: Length of the longest token.

@@ -80,7 +80,7 @@ cdef SplitOptions make_options(special_tokens, pattern, errors, simd_level) exce
 def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, block_size,
                 progress_callback=None, simd_level=None, most_own_words=MOST_OWN_WORDS,
                 replaced=None, max_piece_bytes=MAX_PIECE_BYTES):
-    """Count the pre-tokens of files in several threads; see `count_words`.
+    """Count the pre-tokens in files with several threads; see `count_words`.
 
     Only the pattern is checked; `count_words` checks the other arguments.
 
@@ -97,8 +97,8 @@ def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, bloc
         most_own_words: Maximum number of distinct words in a thread's own table. When the table is
             full, its words are added to the table that all threads share.
         replaced: List to which `(file, sequences, bytes, offset)` is appended for each file that is
-            not valid UTF-8: index of the file, number of invalid sequences, total number of their
-            bytes, and offset of the first sequence.
+            not valid UTF-8: index of the file, number of invalid sequences, total number of bytes
+            in them, and offset of the first sequence.
         max_piece_bytes: Maximum number of bytes between two safe cuts.
 
     Returns:

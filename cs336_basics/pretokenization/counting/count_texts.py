@@ -41,7 +41,7 @@ def count_texts(
             an Arrow table or stream. See `texts_of_rows`.
         splitter: Split pattern and special tokens. Defaults to `Splitter()`.
         errors: How to handle invalid UTF-8; see `Corpus`.
-        field: Field or column that contains the text of a row.
+        field: Field or column that contains each row's text.
 
     Returns:
         Mapping from pre-tokens (UTF-8 bytes) to counts. The count of an absent word is 0.

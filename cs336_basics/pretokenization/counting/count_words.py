@@ -1,4 +1,4 @@
-"""Count the pre-tokens of files. BPE training needs only these counts.
+"""Count the pre-tokens in files. BPE training needs only these counts.
 
 There are five backends (docs/counting-and-encoding.md compares them):
 
@@ -65,7 +65,7 @@ def count_words(
     chunk_size: int | None = None,
     progress: bool = False,
 ) -> Mapping[bytes, int]:
-    """Count the pre-tokens of files.
+    """Count the pre-tokens in files.
 
     Text is read as bytes, so line ends (including CRLF), byte order marks and NUL characters are
     preserved. Special tokens are cut out first and are not counted. Each file, and each row of a
@@ -143,11 +143,11 @@ def count_words(
 
 
 class _Sum:
-    """A sum of word counts. Addends are added in small groups, so that only a few are in memory."""
+    """A sum of word counts. Counts are added in small groups, so that only a few are in memory."""
 
     def __init__(self) -> None:
         self._counted: list[WordCounts] = []
-        self._others: Counter[bytes] | None = None  # counts made in Python
+        self._others: Counter[bytes] | None = None  # counts from Python code
 
     def add(self, counts: Mapping[bytes, int]) -> None:
         if isinstance(counts, WordCounts):
@@ -202,7 +202,7 @@ def _count_native(
     """Count plain text files with compiled code in threads. Record changes to text in `changes`.
 
     Peak memory grows with the number of distinct words and threads, not with the size of the files.
-    Only text without safe cuts (see `SafeCuts`) is read into memory as a whole. Ctrl-C stops the
+    Only text without safe cuts (see `SafeCuts`) is read into memory all at once. Ctrl-C stops the
     threads within a fraction of a second. The order of the words does not depend on the number or
     timing of the threads.
     """

@@ -173,7 +173,7 @@ class WordCounts(Mapping[bytes, int]):
         """Return the sum of word counts, for example from several corpora or machines.
 
         Raises:
-            ValueError: If the counts were made with different patterns or special tokens.
+            ValueError: If the words were counted with different patterns or special tokens.
             OverflowError: If the total count of a word exceeds 2^63 - 1.
         """
         addends = list(addends)
@@ -205,7 +205,7 @@ class WordCounts(Mapping[bytes, int]):
         return cls.of_buffers(adder.result(), pattern, special_tokens)
 
     def scaled(self, weight: float) -> WordCounts:
-        """Return the counts multiplied by `weight`, to change the share of a corpus in a mixture.
+        """Return the counts multiplied by `weight`, to change a corpus's share in a mixture.
 
         Products are rounded to the nearest integer. Words whose product is 0 are dropped.
 
@@ -258,7 +258,8 @@ class WordCounts(Mapping[bytes, int]):
         """Return a description of the number and size of the distinct words, for messages."""
         longest = int(np.diff(self.offsets).max(initial=0))
         return (
-            f"{len(self):,} distinct words of {len(self.data):,} bytes, the longest of {longest:,}"
+            f"{len(self):,} distinct words with {len(self.data):,} bytes in total (longest: "
+            f"{longest:,} bytes)"
         )
 
     @property
@@ -269,7 +270,7 @@ class WordCounts(Mapping[bytes, int]):
             # np.dot would start the linear algebra library's threads.
             if float((lengths * self.counts.astype(float)).sum()) < 2**62:
                 return int((lengths * self.counts).sum())
-        # Python's integers do not overflow, but are slow.
+        # Python integers do not overflow, but they are slow.
         ends = _integers(self.buffers[1])
         sizes = map(operator.sub, itertools.islice(ends, 1, None), ends)
         return sum(map(operator.mul, sizes, _integers(self.buffers[2])))
@@ -369,7 +370,7 @@ class WordCounts(Mapping[bytes, int]):
 
 
 def _integers(buffer: Any) -> array[int]:
-    """Return a buffer of int64 as a sequence of Python's integers, without NumPy."""
+    """Return an int64 buffer as a sequence of Python integers, without NumPy."""
     integers = array("q")
     integers.frombytes(memoryview(buffer).tobytes())
     return integers
@@ -402,7 +403,7 @@ def _first_repeated(counts: WordCounts) -> int:
 def _checked(
     data: npt.NDArray[Any], offsets: npt.NDArray[Any], counts: npt.NDArray[Any]
 ) -> tuple[Buffer, Buffer, Buffer]:
-    """Check the arrays as described in `WordCounts`. Return read-only arrays of those dtypes."""
+    """Check the arrays as described in `WordCounts`. Return read-only arrays with those dtypes."""
     data = _read_only("data", data, np.uint8)
     offsets = _read_only("offsets", offsets, np.int64)
     counts = _read_only("counts", counts, np.int64)

@@ -28,7 +28,7 @@ _CLASS = re.compile(r"\[\^?\]?(?:\\.|\[:[^]]*:\]|[^]\\])*\]", re.DOTALL)
 
 
 def check_limits(pattern: str) -> None:
-    """Reject a regular expression that takes too much time or memory to compile.
+    """Reject a regular expression that would take too much time or memory to compile.
 
     Recursion is always rejected, both `(?R)` and calls to groups. Recursion that consumes no text
     exhausts memory, and no simple rule identifies it.

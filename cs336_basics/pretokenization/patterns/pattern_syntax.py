@@ -5,7 +5,7 @@ negations), repetitions (greedy, lazy, possessive), lookahead by one character o
 text, `$`, `\Z`, and `(?i:...)` around ASCII. It excludes syntax whose matches depend on the text
 before them or on more than one character after them. `regex` runs patterns outside the subset.
 
-The parser assumes that `regex` accepts the pattern and does not report other errors in it.
+The parser assumes that `regex` accepts the pattern, so it does not report other errors.
 """
 
 from __future__ import annotations
@@ -233,14 +233,14 @@ class _Parser:
         return node
 
     def next_character(self, node: Node, negated: bool) -> Next:
-        """Convert a node to a positive or negated lookahead."""
+        """Convert a node to a positive or negative lookahead."""
         found = _as_next(node)
         if found is None or (negated and found.last_line_feed):
             raise self.unsupported("(?=...)" if not negated else "(?!...)")
         return Next(found.members.complement(), not found.end) if negated else found
 
     def cases(self, character: str, flags: _Flags) -> CharSet:
-        """Return the set of a character and, if case is ignored, its case variants."""
+        """Return a set with a character and, if case is ignored, its case variants."""
         if not flags.ignore_case:
             return CharSet.of(character)
         if not character.isascii():
@@ -249,7 +249,7 @@ class _Parser:
         return CharSet.of(both | set(_FOLDED.get(character, "")))
 
     def escape(self, flags: _Flags, *, in_class: bool) -> tuple[CharSet, str | None]:
-        """Read an escape after its backslash. Return its set, and its character or None."""
+        """Read an escape after its backslash. Return its set and character (None for a class)."""
         letter = self.peek()
         if letter in _HEX_LENGTH:
             length = _HEX_LENGTH[letter]

@@ -1,6 +1,6 @@
 """Named split patterns for Python's `re`, for when the `regex` module is not installed.
 
-There is no `regex` module for Pyodide, with which the library runs in a browser.
+There is no `regex` module for Pyodide, which runs the library in a browser.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cs336_basics.pretokenization.patterns.pattern_syntax import (
 
 
 def re_pattern(expression: str) -> re.Pattern[str]:
-    """Compile a split pattern for `re`, with the Unicode properties of `unicode_sets.txt`.
+    """Compile a split pattern for `re`, with the Unicode properties from `unicode_sets.txt`.
 
     Raises:
         UnsupportedPatternError: If `pattern_syntax` cannot parse the pattern.

@@ -46,7 +46,7 @@ else:
     np = LazyModule("numpy")
 
 BLOCK_SIZE = 64
-"""Number of code points per block. Within a block, the UTF-8 differs only in the last byte."""
+"""Number of code points per block. Their UTF-8 encodings differ only in the last byte."""
 
 MATCH = 1 << 15
 """Bit of a transition that is set if the pattern matches the text before the next character."""

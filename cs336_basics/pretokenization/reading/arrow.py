@@ -20,7 +20,7 @@ _FILE_MAGIC = b"ARROW1"
 
 
 def import_pyarrow(what: str) -> Any:
-    """Import pyarrow and return the module. If it is missing, explain how to install it."""
+    """Import and return pyarrow. If it is missing, the ImportError says how to install it."""
     try:
         import pyarrow
         import pyarrow.ipc
@@ -67,7 +67,7 @@ def open_arrow(file: IO[bytes], path: str) -> Any:
 
 
 class _BoundedFile:
-    """A file whose `read` never exceeds the remaining bytes, even if damaged data asks for more."""
+    """A file whose `read` never requests more bytes than remain, even if damaged data does."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file

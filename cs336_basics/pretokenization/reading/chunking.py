@@ -31,9 +31,10 @@ def next_cut(
 ) -> int:
     """Return the offset of a safe cut at or after `target` in an open file.
 
-    The result is the first end of a special token within `reach` bytes. If there is none, the
-    result is the first safe cut of either kind, or the end of the file. It depends only on the file
-    and `target`, so independent processes agree on where one chunk ends and the next one starts.
+    The result is the first offset within `reach` bytes where a special token ends. If there is
+    none, the result is the first safe cut of either kind, or the end of the file. It depends only
+    on the file and `target`, so independent processes agree on where one chunk ends and the next
+    one starts.
 
     Raises:
         ValueError: If the file was truncated, or has no safe cut within `max_bytes`.
@@ -82,7 +83,7 @@ def safe_blocks(
 ) -> Iterator[bytes]:
     """Regroup the blocks of a text so that they start and end at safe cuts.
 
-    `path` and `offset` are the file and the position of the text in it, for messages.
+    `path` and `offset` are the file and the text's position in it, for messages.
 
     Raises:
         ValueError: If there is no safe cut within `max_bytes`.

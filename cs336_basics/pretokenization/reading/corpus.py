@@ -7,9 +7,9 @@
 | `.csv`, `.tsv` | rows, text in `column`; the first row has the column names | csv |
 | `.parquet` | rows, text in `column` | pyarrow |
 | `.arrow`, `.feather` | rows, text in `column` | pyarrow |
-| anything else | UTF-8 text; evident JSON lines, CSV and binary data are rejected | |
+| anything else | UTF-8 text; evident JSON Lines, CSV and binary data are rejected | |
 
-`format` overrides the table. Text, JSON lines and CSV may be compressed: append `.gz` (gzip) or
+`format` overrides the table. Text, JSON Lines and CSV may be compressed: append `.gz` (gzip) or
 `.zst` (Zstandard) to the name. Each plain text file and each row of another file is a separate
 document: no word spans two documents.
 """
@@ -60,7 +60,7 @@ ENCODING_ERRORS = (*ERRORS, "bytes")
 """ERRORS plus `"bytes"`, for encoding only: preserve invalid bytes as tokens (`exact_bytes.py`)."""
 
 DEFAULT_CHUNK_SIZE = 32 << 20
-"""Default number of bytes of text or JSON lines in a chunk."""
+"""Default number of bytes of text or JSON Lines in a chunk."""
 
 WHOLE_FILE = -1
 """Value of `Chunk.end` for a chunk that is a whole file."""
@@ -69,7 +69,7 @@ _KINDS_WITH = {"field": ("jsonl",), "column": ("csv", "parquet", "arrow")}
 """Mapping from options of Corpus to the kinds of files that need them."""
 
 _FILES_WITH = {
-    "field": "JSON lines (.jsonl, .ndjson)",
+    "field": "JSON Lines (.jsonl, .ndjson)",
     "column": "Parquet, Arrow or CSV (.parquet, .arrow, .feather, .csv)",
 }
 
@@ -83,10 +83,10 @@ class Chunk:
         kind: Name in KINDS.
         start, end: Nominal byte offsets. The chunk actually starts at the first safe cut (or JSON
             line) at or after `start`, and ends at the first one at or after `end`, so the chunks
-            cover the file exactly once. For Parquet, they are indices of row groups; for Arrow,
-            indices of record batches. If `end` is WHOLE_FILE, the chunk is the whole file.
+            cover the file exactly once. For Parquet, `start` and `end` are row group indices; for
+            Arrow, record batch indices. If `end` is WHOLE_FILE, the chunk is the whole file.
         num_bytes: Stored size of the chunk, for progress bars.
-        field: Field of JSON lines, or column of a table, that contains the text.
+        field: JSON Lines field or table column that contains the text.
         errors: Name in ENCODING_ERRORS.
         max_piece_bytes: See `Corpus`.
     """
@@ -102,13 +102,13 @@ class Chunk:
 
 
 class MissingFieldError(ValueError):
-    """Raised if a file's field or column was not given, or a file does not have the column.
+    """Raised if the field or column of a file was not given, or the file does not have the column.
 
     Attributes:
         path: Name of the file.
-        option: Argument of Corpus to set, `"field"` (JSON lines) or `"column"` (tables).
+        option: Argument of Corpus to set: `"field"` (JSON Lines) or `"column"` (tables).
         given: Value of this argument, or None.
-        columns: Names of the file's columns. Empty for JSON lines.
+        columns: Names of the file's columns. Empty for JSON Lines.
     """
 
     def __init__(
@@ -124,7 +124,9 @@ class MissingFieldError(ValueError):
     def problem(self) -> str:
         """The message without advice. Commands append advice that names their own option."""
         if self.option == "field":
-            return f"{self.path}: JSON lines need the name of the field that contains the text"
+            return (
+                f"{self.path}: JSON Lines files need the name of the field that contains the text"
+            )
         columns = ", ".join(self.columns)
         if self.given is None:
             return (
@@ -157,11 +159,11 @@ class Corpus:
             of these, in order. A directory is searched recursively for files whose names end in
             `.txt`, `.md`, `.jsonl`, `.py` or another ending listed in `kinds.py`. Hidden files are
             skipped. The files found by a glob or in a directory are sorted.
-        field: Field of JSON lines that contains the text.
-        column: Column of CSV, Parquet and Arrow files that contains the text.
+        field: JSON Lines field that contains the text.
+        column: CSV, Parquet or Arrow column that contains the text.
         errors: `"replace"` reads invalid UTF-8 as U+FFFD, as `bytes.decode` does. `"strict"`
             rejects it. `"bytes"`, for encoding only, preserves it.
-        format: Kind of all files, a name in KINDS. Defaults to detection by name and content.
+        format: Kind of all files, a name in KINDS. By default, it is detected by name and content.
         max_piece_bytes: Maximum number of bytes in a row and in text without a safe cut, and thus
             in a pre-token. Anything longer is rejected before it fills the memory.
 
@@ -174,9 +176,9 @@ class Corpus:
         ValueError: If a path is a pipe, a device, or a directory without text files; if all files
             are empty; if a file is an archive or an array, or starts with the byte order mark of
             UTF-16 or UTF-32 (unless `errors` is `"bytes"`); if `format` is not given and a plain
-            text file is evidently JSON lines, CSV or binary; if `field` or `column` is given but no
+            text file is evidently JSON Lines, CSV or binary; if `field` or `column` is given but no
             file uses it; or if `errors` or `format` is unknown.
-        MissingFieldError: If a file contains JSON lines and `field` is missing, or a file is a
+        MissingFieldError: If a file contains JSON Lines and `field` is missing, or a file is a
             table and `column` is missing. MissingFieldError is a subclass of ValueError. `chunks`
             checks that tables have the column.
         TypeError: If a path is not a str or Path, or `field` or `column` is not a str.
@@ -300,7 +302,7 @@ class Corpus:
         """Return the chunks of all files, without reading their text.
 
         Args:
-            chunk_size: Approximate number of bytes of text or JSON lines in a chunk. Compressed
+            chunk_size: Approximate number of bytes of text or JSON Lines in a chunk. Compressed
                 files are not divided. Tables are divided between row groups or record batches.
 
         Raises:
@@ -362,7 +364,7 @@ class Corpus:
                 yield Chunk(file, "arrow", batch, batch + 1, share, column, errors)
 
     def _check_column(self, file: str, names: Sequence[str], schema: Any = None) -> None:
-        """Check that a table has the column and that it contains strings."""
+        """Check that a table has the column and that the column contains strings."""
         if self.column is None or self.column not in names:
             raise MissingFieldError(file, "column", self.column, names)
         if names.count(self.column) > 1:
@@ -409,7 +411,7 @@ class Corpus:
 def _head_of(file: str) -> bytes:
     """Return the first HEAD bytes of a file, decompressed.
 
-    If the file cannot be read, return no bytes; the error is reported when the text is read.
+    If the file cannot be read, return empty bytes; the error is reported when the text is read.
     """
     try:
         with open_path(file) as opened:
@@ -443,7 +445,7 @@ def check_options_are_used(
 
     Args:
         corpora: All corpora created with the options.
-        prefix: Text before the names of the options in messages.
+        prefix: Text before the option names in messages.
         field, column: Options as given to `Corpus.fitting`.
 
     Raises:
@@ -471,7 +473,7 @@ def check_errors(errors: str, allowed: Sequence[str] = ERRORS) -> None:
 
 
 def expand_paths(paths: PathsLike) -> tuple[str, ...]:
-    """Expand paths, globs and directories to the list of their files; see `Corpus`.
+    """Expand paths, globs and directories into file names; see `Corpus`.
 
     Raises:
         FileNotFoundError, ValueError, TypeError: See `Corpus`.

@@ -31,7 +31,7 @@ def read_header(file: IO[bytes], path: str, max_bytes: int) -> list[str]:
 def column_texts(
     file: IO[bytes], path: str, column: str, max_bytes: int
 ) -> Iterator[tuple[str, str | bytes]]:
-    """Yield `(location, text)` for each row in an open file. Invalid UTF-8 is returned as bytes.
+    """Yield `(location, text)` for each row in an open file. Invalid UTF-8 is yielded as bytes.
 
     Raises:
         ValueError: If the file is damaged or not CSV, or a row is longer than `max_bytes` or does
@@ -44,7 +44,7 @@ def column_texts(
     for location, row in rows:
         if len(row) != len(names):
             raise ValueError(
-                f"{path}, {location}: must have {len(names)} fields like the first row, got "
+                f"{path}, {location}: must have {len(names)} fields, like the first row, got "
                 f"{len(row)}"
             )
         text = row[index]

@@ -13,8 +13,8 @@ from cs336_basics.pretokenization.reading.readers import TextBlock, read_texts
 from cs336_basics.pretokenization.splitter import Splitter
 
 LONGEST_DOCUMENT = 1 << 20
-"""Number of bytes of plain text after which a document is cut at a safe cut, to limit memory use: a
-file may be a single document of any size."""
+"""Number of bytes of plain text after which a document is divided at a safe cut, to limit memory
+use: a file may be a single document of any size."""
 
 
 @dataclass(frozen=True)

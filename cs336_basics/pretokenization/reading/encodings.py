@@ -21,11 +21,11 @@ _FORMATS = (
     (0, b"\xfd7zXZ\x00", "an xz file", "decompress it first"),
     (0, b"\x1f\x8b\x08", "a gzip file", "decompress it, or rename it to FILE.gz"),
     (0, b"\x28\xb5\x2f\xfd", "a zstd file", "decompress it, or rename it to FILE.zst"),
-    (0, b"\x93NUMPY", "a NumPy array", "pass the text that it was made from"),
+    (0, b"\x93NUMPY", "a NumPy array", "pass the text that it was created from"),
     (0, b"PAR1", "a Parquet file", "rename it to FILE.parquet"),
     (0, b"ARROW1\x00\x00", "an Arrow file", "rename it to FILE.arrow"),
 )
-"""Offset and bytes that identify a file format, its name, and advice for the user."""
+"""For each format: the offset and bytes that identify it, its name, and advice for the user."""
 
 _GUESSED = (
     "cp1252", "gb18030", "big5", "cp932", "euc_jp", "cp949", "cp1251", "koi8_r", "cp866", "cp1250",
@@ -44,7 +44,7 @@ BEGINNING = 1 << 10
 
 
 def check_file(data: bytes, name: str) -> None:
-    """Reject UTF-16 and UTF-32 text, archives, arrays and other formats based on the first bytes.
+    """Reject UTF-16 and UTF-32 text, archives, arrays and other formats, based on the first bytes.
 
     Valid UTF-8 without NUL is always accepted. `data` contains the first BEGINNING bytes of the
     file, decompressed if its name ends in .gz or .zst.
@@ -84,7 +84,7 @@ def check_beginning(data: bytes, name: str) -> None:
 
 
 def wide_encoding(data: bytes) -> str | None:
-    """Recognize UTF-16 and UTF-32 without a byte order mark. Return the encoding, or None.
+    """Recognize UTF-16 or UTF-32 without a byte order mark. Return the encoding, or None.
 
     The encoding is recognized by the NUL bytes in ASCII letters. Such text is also valid UTF-8. The
     data must start at an even offset, or at a multiple of four for UTF-32.

@@ -1,4 +1,4 @@
-"""Detect the kind of a file (text, JSON lines, CSV, Parquet, Arrow) from its name and content.
+"""Detect the kind of a file (text, JSON Lines, CSV, Parquet, Arrow) from its name and content.
 
 Content decides only in clear cases. Prose, code, Markdown tables and logs count as text.
 """
@@ -21,7 +21,7 @@ HEAD = 1 << 16
 """Number of bytes to examine at the start of a file."""
 
 JSON = "json"
-"""Provisional kind of .json files. Their content shows whether they are JSON lines or text."""
+"""Provisional kind of .json files. Their content shows whether they are JSON Lines or text."""
 
 _ENDINGS = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": JSON, ".csv": "csv", ".tsv": "csv",
@@ -37,7 +37,7 @@ _TEXT_ENDINGS = (
 
 _FIRST_LINES = 5
 _FEWEST_BYTES = 32
-"""Minimum number of bytes to classify a file as binary."""
+"""Minimum number of bytes needed to classify a file as binary."""
 
 _CONTROLS = bytes(code for code in range(32) if code not in b"\t\n\r\f\x1b")
 _BEGINNING_OF_OBJECT = re.compile(r'\{\s*"(?:[^"\\\n]|\\.){0,200}"\s*:\s*["\[{\d\-tfn]')
@@ -46,7 +46,7 @@ _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
 
 
 def named_kind(path: str | os.PathLike[str]) -> str:
-    """Return the kind of a file based on its name: a name in KINDS, or JSON."""
+    """Return the kind that a file's name indicates: a name in KINDS, or JSON."""
     return _ENDINGS.get(_ending(path), "text")
 
 
@@ -73,7 +73,7 @@ def kind_of_json(head: bytes, path: str) -> str:
         return "jsonl"
     if head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"["):
         raise ValueError(
-            f"{path} is a single JSON value, not JSON lines; convert it with `jq -c '.[]'`, or "
+            f"{path} is a single JSON value, not JSON Lines; convert it with `jq -c '.[]'`, or "
             'pass format="text" to read it as plain text'
         )
     return "text"
@@ -83,12 +83,12 @@ def check_is_text(head: bytes, path: str, *, may_be_binary: bool) -> None:
     """Reject a file that is evidently not plain text. For `head`, see `kind_of_json`.
 
     Raises:
-        ValueError: If the file contains JSON lines or CSV, or is binary and `may_be_binary` is
+        ValueError: If the file contains JSON Lines or CSV, or is binary and `may_be_binary` is
             false.
     """
     as_text = 'or format="text" to read it as plain text'
     if _is_json_lines(head):
-        raise ValueError(f'{path} contains JSON lines; pass format="jsonl" and field, {as_text}')
+        raise ValueError(f'{path} contains JSON Lines; pass format="jsonl" and field, {as_text}')
     if _is_csv(head):
         raise ValueError(f'{path} contains CSV rows; pass format="csv" and column, {as_text}')
     if not may_be_binary and _is_binary(head):

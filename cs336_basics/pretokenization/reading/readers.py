@@ -1,4 +1,4 @@
-"""Read the texts in a corpus: plain text, JSON lines, CSV, Parquet and Arrow."""
+"""Read the texts in a corpus: plain text, JSON Lines, CSV, Parquet and Arrow."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class TextBlock:
         starts_document: Whether a document starts here. Otherwise, the text continues the document
             in the previous block.
         file: Name of the file.
-        origin: Name of the file and, for a row, its location, for messages.
+        origin: Name of the file and, for a row, its location. Used in messages.
         offset: Byte offset of `text` in the uncompressed plain text file. None for a row.
-        bytes_read: Approximate number of bytes of the stored file read so far, for progress bars.
+        bytes_read: Approximate number of stored bytes read from the file so far, for progress bars.
     """
 
     text: str | bytes
@@ -158,7 +158,7 @@ def blocks_between(
         yield block
 
 
-# --- JSON lines ----------------------------------------------------------------------------------
+# --- JSON Lines ----------------------------------------------------------------------------------
 
 
 def _json_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:

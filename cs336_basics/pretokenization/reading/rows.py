@@ -20,7 +20,7 @@ _ROWS_IN_A_BATCH = 1000
 
 
 def texts_of_rows(rows: Any, field: str | None = None) -> Iterator[Any]:
-    """Yield the text of each row, in order. None becomes an empty text.
+    """Yield the text of each row, in order. None becomes empty text.
 
     Rows are read one at a time or in batches, so they may be streamed or larger than memory.
 
@@ -28,7 +28,7 @@ def texts_of_rows(rows: Any, field: str | None = None) -> Iterator[Any]:
         rows: Iterable of texts (str or UTF-8 bytes) or, with `field`, an iterable of dicts, a
             `datasets.Dataset` or `IterableDataset`, or an object that exports an Arrow stream
             (pyarrow.Table, RecordBatch, RecordBatchReader, pyarrow.dataset.Dataset, pandas or
-            polars DataFrame). Only the column `field` of a dataset is read.
+            polars DataFrame). Only a dataset's `field` column is read.
         field: Field or column that contains the text.
 
     Raises:

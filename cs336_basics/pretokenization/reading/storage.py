@@ -54,9 +54,9 @@ def size_of(path: str) -> int:
 
 
 def state_of(path: str) -> tuple[int, int | None]:
-    """Return the stored size of a file, and the time of its last change in ns.
+    """Return the stored size of a file and its last modification time in nanoseconds.
 
-    Both together tell whether a file was changed. The time of a URL is None.
+    Together, they show whether the file was changed. For a URL, the time is None.
     """
     if is_url(path):
         return size_of(path), None
@@ -70,7 +70,7 @@ def decompressed_blocks(file: IO[bytes], path: str, block_size: int) -> Iterator
     Raises:
         ValueError: If the file is damaged or truncated. The message includes the number of bytes
             read so far.
-        ImportError: If no library for Zstandard is installed.
+        ImportError: If no Zstandard library is installed.
     """
     stream: Any
     if path.lower().endswith(".gz"):

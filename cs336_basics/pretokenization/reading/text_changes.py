@@ -1,4 +1,4 @@
-"""Record the changes that reading and splitting make to a text.
+"""Record the changes that reading and splitting make to text.
 
 Invalid UTF-8 is read as U+FFFD, and text that the split pattern does not match is dropped. Either
 may be intended, but neither should go unnoticed. Counting and encoding record the changes and warn
@@ -82,7 +82,7 @@ class TextChanges:
             self.add_replaced(name, Replaced(sequences, num_bytes, first))
 
     def as_json(self) -> dict[str, Any]:
-        """Return the changes as an object for JSON; see `from_json`."""
+        """Return the changes as a dict that can be written as JSON; see `from_json`."""
         from cs336_basics._support.files import printable_path  # not needed by counting
 
         replaced = {
@@ -96,7 +96,7 @@ class TextChanges:
         """Return the changes that `as_json` describes.
 
         Raises:
-            ValueError: If `content` has another form.
+            ValueError: If `content` does not have this form.
         """
         try:
             replaced = {
@@ -114,7 +114,7 @@ class TextChanges:
                     raise TypeError(f"a number must be a non-negative int, got {number!r}")
             return changes
         except (AttributeError, KeyError, TypeError, UnicodeEncodeError) as error:
-            raise ValueError(f"not a record of changes to a text: {short_reason(error)}") from None
+            raise ValueError(f"not a record of changes to text: {short_reason(error)}") from None
 
     def warn(self, pattern: str, done: str) -> None:
         """Warn if the text was changed. `done` names the operation, such as "counted"."""

@@ -27,7 +27,7 @@ def count_invalid_in_python(data: bytes) -> tuple[int, int, int]:
     """Count the invalid sequences.
 
     Returns:
-        Number of sequences, total number of their bytes, and offset of the first sequence, or
+        Number of sequences, total number of bytes in them, and offset of the first sequence, or
         `len(data)` if there is none.
     """
     text = data.decode("utf-8", "replace")
@@ -47,7 +47,7 @@ def replace_invalid_in_python(data: bytes) -> bytes:
 
 
 def text_and_bytes_in_python(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield `(text, invalid bytes)` from left to right. Joining all parts gives `data`."""
+    """Yield `(text, invalid bytes)` from left to right. Joining all parts restores `data`."""
     text = data.decode("utf-8", "surrogateescape")
     start = 0
     for match in _INVALID.finditer(text):

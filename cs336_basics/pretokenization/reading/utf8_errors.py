@@ -9,7 +9,7 @@ from cs336_basics.pretokenization.reading.utf8 import count_invalid, is_valid_ut
 
 
 def invalid_utf8_error(where: str | os.PathLike[str] | None, byte: int, offset: int) -> ValueError:
-    """Return an error for the first invalid byte in a file or text, with errors="strict".
+    """Return the `errors="strict"` error for the first invalid byte in a file or text.
 
     `where` is None for text in memory.
     """

@@ -62,8 +62,8 @@ def test_urls_are_read_through_fsspec(folder):
             ValueError,
             "errors must be one of replace, .* got 'ignore'",
         ),
-        ("c.jsonl", {}, MissingFieldError, r"c\.jsonl: JSON lines .*Corpus\(.*field='text'\)"),
-        ("c.jsonl", {"column": "x"}, MissingFieldError, "JSON lines need"),
+        ("c.jsonl", {}, MissingFieldError, r"c\.jsonl: JSON Lines .*Corpus\(.*field='text'\)"),
+        ("c.jsonl", {"column": "x"}, MissingFieldError, "JSON Lines files need"),
     ],
 )
 def test_the_constructor_rejects_bad_paths_and_options(folder, paths, options, error, message):
@@ -122,7 +122,7 @@ def test_fitting_ignores_options_that_no_file_needs(folder):
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("field", "data.field 'x' applies only to JSON lines (.jsonl, .ndjson)"),
+        ("field", "data.field 'x' applies only to JSON Lines (.jsonl, .ndjson)"),
         (
             "column",
             "data.column 'x' applies only to Parquet, Arrow or CSV (.parquet, .arrow, .feather, "

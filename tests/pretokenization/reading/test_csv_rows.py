@@ -49,8 +49,8 @@ def test_fields_may_exceed_the_limit_of_the_csv_module():
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"id,text\n1,a\n2\n", "x.csv, the row at line 3: must have 2 fields .* got 1"),
-        (b"id,text\n1,a,b\n", "x.csv, the row at line 2: must have 2 fields .* got 3"),
+        (b"id,text\n1,a\n2\n", "x.csv, the row at line 3: must have 2 fields, .* got 1"),
+        (b"id,text\n1,a,b\n", "x.csv, the row at line 2: must have 2 fields, .* got 3"),
         (b'id,text\n1,"a\nb\n', "x.csv, the row at line 2: not CSV"),
         (b'id,text\n1,"a"b\n', "x.csv, the row at line 2: not CSV"),
         (b"id,text\n1," + b"a" * 3000, "x.csv, the line at byte 8 is longer than 2,000"),

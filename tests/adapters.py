@@ -190,7 +190,7 @@ def run_softmax(in_features: Tensor, dim: int) -> Tensor:
 
 
 def run_cross_entropy(inputs: Tensor, targets: Tensor) -> Tensor:
-    """Return the mean cross-entropy of logits for target classes."""
+    """Return the mean cross-entropy between logits and target classes."""
     return cross_entropy(inputs, targets)
 
 

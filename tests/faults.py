@@ -22,7 +22,7 @@ class FaultyCalls:
     """Counts the system calls that change files and makes one of them fail.
 
     Args:
-        patch: pytest's monkeypatch or its context.
+        patch: A pytest `MonkeyPatch`.
         step: Number of the call that fails, starting at 1.
         fail: Function to call at this step.
         after: Whether to make the system call before `fail`.

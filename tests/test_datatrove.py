@@ -1,4 +1,4 @@
-"""The steps for datatrove, run by its local executor."""
+"""The datatrove steps, run by datatrove's local executor."""
 
 import json
 import random

@@ -179,7 +179,7 @@ def test_torch_is_an_extra_that_tests_and_benchmarks_include(pure_wheel):
 
 
 def distributions_for(requirements):
-    """Return the installed distributions for requirements and their dependencies, by name.
+    """Return a dict from name to distribution, for requirements and all that they depend on.
 
     Skip the test if a distribution is not installed.
     """
@@ -239,7 +239,7 @@ def check_without_torch(python, directory):
 
 
 def check_light(python, directory, **variables):
-    """Check the README's example, the quick check and the commands without torch."""
+    """Run the README's example and the quick check, and check the commands without torch."""
     readme = read_page(ROOT / "README.md")
     example = next(block.code for block in readme.blocks if block.kind == "python")
     assert "train_bpe(" in example

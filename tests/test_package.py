@@ -183,7 +183,7 @@ def test_only_formats_import_other_tokenizer_libraries():
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 modules = [getattr(node, "module", None), *(alias.name for alias in node.names)]
                 top = {module.split(".")[0] for module in modules if module}
-                assert not top & PEERS, f"{name} imports {top & PEERS} outside of a function"
+                assert not top & PEERS, f"{name} imports {top & PEERS} outside a function"
 
 
 def test_private_names_stay_in_their_module():
@@ -193,7 +193,7 @@ def test_private_names_stay_in_their_module():
         ours = [node for node in imported if (node.module or "").startswith("cs336_basics")]
         for node in ours:
             for alias in node.names:
-                # A folder may share a module with a private name, such as an extension.
+                # A folder may share a module that has a private name, such as an extension.
                 is_module = list(ROOT.joinpath(*node.module.split(".")).glob(f"{alias.name}.py*"))
                 private = re.match(r"_[^_]", alias.name)
                 assert is_module or not private, f"{path}: {alias.name} of {node.module}"

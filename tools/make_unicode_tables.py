@@ -226,7 +226,7 @@ def render_symbols(symbols: np.ndarray) -> str:
 
 
 def _blocks(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return block indices, one per 64 code points up to the last nonzero, and packed blocks."""
+    """Return block indices, one per 64 code points up to the last nonzero one, and the blocks."""
     block_of, distinct = _distinct_blocks(numbers)
     return block_of, _pack(distinct)
 

@@ -25,8 +25,8 @@ from cs336_basics.tokenizer.reference import encode_text, merge_pretoken_in_orde
 
 VOCAB_SIZES = (10_000, 32_000)
 VOCAB_SIZE = 10_000  # for decoding
-# Slow encoders encode this many characters, all others MOST_CHARACTERS. Tables therefore compare
-# rates (MB/s), not seconds.
+# Slow encoders encode this many characters; all others encode MOST_CHARACTERS. Tables therefore
+# compare rates (MB/s), not seconds.
 NUM_CHARACTERS = {"every merge": 2_000, "ranks": 300_000}
 MOST_CHARACTERS = 3_000_000
 PEERS = ("tiktoken", "tokenizers")
@@ -99,7 +99,7 @@ def tiktoken_of(learned):
 
 
 def with_tokenizers(learned):
-    """Encode documents in threads, the fastest way to use tokenizers."""
+    """Encode documents in threads, which is the fastest way to use tokenizers."""
     tokenizers = pytest.importorskip("tokenizers")
     with tempfile.TemporaryDirectory() as directory:
         Tokenizer(*learned, [EOT]).save(directory)

@@ -79,7 +79,7 @@ def main():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=["tinystories", "124m"])
     parser.add_argument("--batch-size", type=int, help="default: 512 for tinystories, 64 for 124m")
-    parser.add_argument("--rounds", type=int, default=20, help="steps of each implementation")
+    parser.add_argument("--rounds", type=int, default=20, help="steps to time per implementation")
     options = parser.parse_args()
     if options.device.startswith("cuda") and not torch.cuda.is_available():
         print("skipped: torch found no GPU on this machine")

@@ -4,10 +4,10 @@
     python -m benchmarks.models.lm_generation  # TinyStories and GPT-2 small, on the CPU
     python -m benchmarks.models.lm_generation --shape tinystories --batch-size 8
 
-Both start from the same weights in float32 and continue the same prompts greedily, so they must
-generate the same tokens before anything is timed. The peer is LlamaForCausalLM, measured with a
-static cache and with its default cache, which grows. The implementations take turns, so that other
-load on the machine affects all of them. Times include processing the prompt.
+Both libraries start from the same weights in float32 and continue the same prompts greedily, so
+they must generate the same tokens before anything is timed. The peer is LlamaForCausalLM, measured
+with a static cache and with its default cache, which grows. The implementations take turns, so that
+other load on the machine affects all of them. Times include processing the prompt.
 """
 
 import argparse
@@ -29,7 +29,7 @@ KINDS = {"cs336_basics": None, "static cache": "static", "dynamic cache": "dynam
 
 
 def generators(shape, device):
-    """Return a dict from kind to function, which takes prompts and a length and returns ids."""
+    """Return a dict from kind to a function that takes prompts and a length and returns ids."""
     torch.manual_seed(0)
     model = TransformerLM(SHAPES[shape])
     llama = llama_of(model).to(device).eval()

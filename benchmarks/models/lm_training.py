@@ -187,7 +187,7 @@ def main():
         choices=["float32", "bfloat16"],
         help="precision to measure (default: all that the device has instructions for)",
     )
-    parser.add_argument("--rounds", type=int, default=20, help="steps of each implementation")
+    parser.add_argument("--rounds", type=int, default=20, help="steps to time per implementation")
     parser.add_argument("--peak-memory", choices=KINDS, help=argparse.SUPPRESS)
     parser.add_argument("--without", action="append", default=[], help="implementation to omit")
     options = parser.parse_args()

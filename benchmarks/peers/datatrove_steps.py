@@ -1,4 +1,4 @@
-"""Encode documents with datatrove's DocumentTokenizer and with TokenizeDocuments, and compare.
+"""Compare datatrove's DocumentTokenizer and our TokenizeDocuments on the same documents.
 
     python -m benchmarks.peers.datatrove_steps text.txt --vocab-size 32000 --megabytes 100
 

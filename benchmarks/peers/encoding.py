@@ -1,13 +1,13 @@
-"""Compare encoding in this and other libraries: the same text, the same number of threads.
+"""Compare this library's encoder with others on the same text and number of threads.
 
     pip install -r benchmarks/peers/peers.txt
     python -m benchmarks.peers.encoding TOKENIZER FILE [FILE ...] --threads 1 2 --rounds 5
 
 TOKENIZER is a directory with a tokenizer.json, or with GPT-2's vocab.json and merges.txt. Every run
-is a separate process, which loads the tokenizer and the text and encodes it five times. The first
-pass is cold, because the word cache is empty. The median of the other passes is the warm time. With
-one thread, the process may use only one core. The encoders take turns, so that other load on the
-machine affects all of them.
+is a separate process, which loads the tokenizer and the text, and encodes the text five times. The
+first pass is cold, because the word cache is empty. The median of the other passes is the warm
+time. With one thread, the process may use only one core. The encoders take turns, so that other
+load on the machine affects all of them.
 
 - `memory`: from bytes in memory to one NumPy array. tiktoken and tokenizers receive decoded text.
   With several threads, tiktoken, tokenizers and gigatoken receive separate documents. Decoding and

@@ -1,4 +1,4 @@
-"""Compare BPE training in this and other libraries: the same file, the same number of threads.
+"""Compare this library's BPE trainer with others on the same file and number of threads.
 
     pip install -r benchmarks/peers/peers.txt
     python -m benchmarks.peers.training FILE [FILE ...] --vocab-size 32000 --threads 2 --rounds 5

@@ -17,7 +17,7 @@ SIZES = (10_000, 32_000)
 
 
 def row(comparison, corpus, stage, vocab_size=None):
-    """Return the row of a stage on the whole corpus."""
+    """Return a stage's row for the whole corpus."""
     found = [
         row
         for row in ROWS

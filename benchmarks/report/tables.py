@@ -56,7 +56,7 @@ SERIES = {
         ("C++ with a heap", "206 - 258 s"),
     ),
 }
-"""Times on 64 cores that the public series behind the stages reports for the whole corpora."""
+"""Times for the whole corpora on 64 cores, from the public series that the stages are based on."""
 PYTHON_STAGES = ("naive", "incremental", "heap")
 NOTHING = ["*Not measured yet; run `make stages`.*"]
 BLOCK = re.compile(r"(<!-- table: ([^>]+?) -->\n).*?(<!-- /table -->)", re.DOTALL)
@@ -443,7 +443,7 @@ def checked_extrapolations(rows):
 
 
 def extrapolated(rows):
-    """Return a table of the errors of extrapolated times, by stage."""
+    """Return a table of extrapolation errors, by stage."""
     errors = {}
     for row, share, _, predicted in checked_extrapolations(rows):
         errors.setdefault((row.stage, share), []).append(predicted / row.median - 1)

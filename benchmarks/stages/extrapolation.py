@@ -1,4 +1,4 @@
-"""Extrapolate the time of a stopped run as its cost per unit of work times the remaining work.
+"""Extrapolate a stopped run's remaining time: the cost per unit of work times the remaining work.
 
 The cost of a merge changes as training goes on. Words become shorter, so `naive` counts fewer
 symbols. Pairs become rarer, so an update touches fewer words. The number of pairs, which

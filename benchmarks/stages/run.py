@@ -195,7 +195,7 @@ def plan(corpora):
 
 
 def sizes_of_full_texts(options, corpora):
-    """Return corpus name -> size of its generated text, for the texts that fit on the disk."""
+    """Return a dict from corpus name to generated text size, for texts that fit on the disk."""
     sizes = {}
     free = shutil.disk_usage(options.full_directory).free
     for corpus in corpora:

@@ -73,7 +73,7 @@ def test_the_cost_of_a_unit_of_work_is_extrapolated(path):
 
     part = [[merges, seconds(work), work] for merges, work in profile if merges <= end / 8]
     predicted = extrapolated("incremental", part, work_of_all)
-    assert predicted == pytest.approx(seconds(work_of_all))  # the finished counting does not change
+    assert predicted == pytest.approx(seconds(work_of_all))  # counting costs nothing more
     # The mean cost of the first merges would be a poor prediction.
     mean = sum(part[-1][1].values()) / part[-1][0] * end
     assert abs(mean / sum(seconds(work_of_all).values()) - 1) > 0.2

@@ -266,7 +266,7 @@ def test_invalid_tensors_with_the_right_checksum_are_refused(tmp_path, monkeypat
         read_checkpoint(path, *linear_run("AdamW"))
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="POSIX only")
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs POSIX FIFOs")
 def test_only_regular_files_are_read(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "directory").mkdir()

@@ -1,4 +1,4 @@
-"""The playground in the browser, where Pyodide runs the library, gives the answers of Python."""
+"""In a browser, where Pyodide runs the library, the playground gives the same answers as Python."""
 
 import functools
 import http.server

@@ -222,7 +222,7 @@ def test_bad_settings_are_rejected(optimizer_class, settings, named):
 
 
 def with_singular_values(rows, columns, values, seed=0):
-    """Return a float64 matrix U S V^T, U and V^T."""
+    """Return a float64 matrix U S V^T, and its factors U and V^T."""
     generator = torch.Generator().manual_seed(seed)
     rank = len(values)
     left = torch.linalg.qr(torch.randn(rows, rank, generator=generator, dtype=torch.float64)).Q
@@ -232,7 +232,7 @@ def with_singular_values(rows, columns, values, seed=0):
 
 
 def polynomial(s, steps=5):
-    """Return a singular value after `steps` steps of `orthogonalize`."""
+    """Return the singular value `s` after `steps` steps of `orthogonalize`."""
     for _ in range(steps):
         s = 3.4445 * s - 4.7750 * s**3 + 2.0315 * s**5
     return s
@@ -260,7 +260,7 @@ def test_orthogonalize_is_near_the_exact_result_of_the_svd(rows, columns, seed):
     result = left.T @ orthogonalize(matrix) @ right.T  # diagonal if the vectors are unchanged
     lifted = torch.diagonal(result)
     assert_close(result - torch.diag(lifted), torch.zeros_like(result), atol=1e-5, rtol=0)
-    # Five steps of the polynomial map 1 / 500 ... 1 to 0.682 ... 1.202.
+    # Five steps of the polynomial map the interval [1 / 500, 1] to [0.682, 1.202].
     assert ((lifted[inside] > 0.68) & (lifted[inside] < 1.21)).all()
     # The scale of the matrix does not matter, except for the 1e-7 added to the norm, whose effect
     # is multiplied by at most s p'(s) < 10.

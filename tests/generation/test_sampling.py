@@ -161,6 +161,25 @@ def test_the_nucleus_is_the_smallest_set_that_reaches_p(weights, top_p):
         assert probabilities[~inside].max() <= kept[inside].min()
 
 
+@pytest.mark.parametrize("scale", [0.0, 0.01, 1.0, 5.0])  # 0: all tokens are tied
+@pytest.mark.parametrize("rounded", [False, True], ids=["distinct", "tied"])
+def test_filters_of_a_large_vocabulary_equal_those_of_a_complete_sort(scale, rounded):
+    logits = torch.randn(5000, dtype=torch.double, generator=seeded(7)) * scale
+    probabilities = torch.softmax(logits.round() if rounded else logits, dim=-1)
+    ids = sorted(range(5000), key=lambda i: (-float(probabilities[i]), i))
+    for top_k in (1, 40, 4999):
+        kept = keep_top_k(probabilities, top_k).nonzero()[:, 0].tolist()
+        assert kept == sorted(ids[:top_k])
+    for top_p in (1e-6, 0.5, 0.9, 0.999):
+        nucleus, mass = [], 0.0
+        for i in ids:
+            if mass >= top_p:
+                break
+            nucleus.append(i)
+            mass += float(probabilities[i])
+        assert keep_nucleus(probabilities, top_p).nonzero()[:, 0].tolist() == sorted(nucleus)
+
+
 def test_the_nucleus_ends_when_the_sum_equals_p():
     probabilities = torch.tensor([0.125, 0.5, 0.25, 0.125])
     assert keep_nucleus(probabilities, 0.75).tolist() == [0, 0.5, 0.25, 0]

@@ -36,9 +36,9 @@ inline HashSeed hash_seed_of(uint64_t number) {
     return {low, high, block, next() | 1};
 }
 
-// Derive the seed from the environment variable CS336_HASH_SEED if set (tests set it). Otherwise,
-// draw 256 random bits from the system. Throws std::invalid_argument if the variable is not a valid
-// number, or std::system_error if the system cannot provide random bits.
+// Derive the seed from the CS336_HASH_SEED environment variable if it is set, as in tests.
+// Otherwise, draw 256 random bits from the system. Throws std::invalid_argument if the variable is
+// not a valid number, or std::system_error if the system cannot provide random bits.
 inline HashSeed make_hash_seed() {
     if (const char* chosen = std::getenv("CS336_HASH_SEED")) {
         char* end = nullptr;

@@ -19,7 +19,7 @@ struct SeededIdHash {
 template <class Value>
 class IdMap {
   public:
-    // Make an empty map for `num_ids` ids up to `max_id`.
+    // Create an empty map for `num_ids` ids up to `max_id`.
     IdMap(size_t num_ids, uint32_t max_id, uint64_t multiplier)
         : sparse_(0, SeededIdHash{multiplier}) {
         if (max_id / 8 <= num_ids) {

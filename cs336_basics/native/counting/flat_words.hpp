@@ -1,8 +1,8 @@
 // FlatWords: word tables merged into flat arrays, in an order that depends only on the words.
 //
-// The position of a word in a table depends on the seed of the process (hashing.hpp), so the result
-// is sorted by another hash, which uses no secret. Sorting by this hash is fast, because the hash
-// distributes ordinary words evenly. Words with equal hashes are sorted by their bytes.
+// A word's position in a table depends on the process's seed (hashing.hpp), so the result is sorted
+// by another hash, which uses no secret. Sorting by this hash is fast, because the hash distributes
+// ordinary words evenly. Words with equal hashes are sorted by their bytes.
 
 #pragma once
 

@@ -44,7 +44,7 @@ class SharedWords {
         }
     }
 
-    // Do not call this while threads add words.
+    // Do not call this while threads are adding words.
     bool empty() const {
         return std::all_of(parts_.begin(), parts_.end(),
                            [](const auto& part) { return part->table.size() == 0; });

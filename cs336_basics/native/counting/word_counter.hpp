@@ -4,8 +4,8 @@
 // its block and adds the pre-tokens to its own table. At the end, the tables are merged, sorted and
 // written as flat arrays.
 //
-// Memory use grows with the numbers of distinct words and threads, not with the size of the files.
-// Only a text without a safe cut has to fit in memory as a whole.
+// Memory use grows with the number of distinct words and threads, not with the size of the files.
+// Only text without a safe cut has to fit in memory all at once.
 
 #pragma once
 

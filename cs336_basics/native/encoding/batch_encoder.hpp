@@ -68,10 +68,10 @@ inline Failure encode_text(EncodingWorker& worker, const TextView& text, const S
                      nullptr, num_ids);
 }
 
-// Encodes texts in several threads, in groups of consecutive texts. Call `start` first. To get the
-// ids group by group, then call `wait_group`, `ids` and `free` for each group in order. To collect
-// all ids in one array instead, call `wait_group` until you can estimate the size of the array,
-// then `write_to`, `wait` until it returns true, `join` and `gather`.
+// Encodes texts in several threads, in groups of consecutive texts. Call `start` first. Then, to
+// get the ids group by group, call `wait_group`, `ids` and `free` for each group in order. To
+// collect all ids in one array instead, call `wait_group` until you can estimate the size of the
+// array, then `write_to`, `wait` until it returns true, `join` and `gather`.
 class BatchEncoder {
   public:
     // All arguments must outlive this object. Each worker has its own thread.

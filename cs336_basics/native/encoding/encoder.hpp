@@ -37,7 +37,7 @@ namespace cs336 {
 // time.
 constexpr size_t OUTPUT_SLACK = 8;
 
-// Buffers of more bytes are freed after use.
+// Buffers with more bytes are freed after use.
 constexpr size_t MAX_KEPT_BUFFER = size_t{1} << 24;
 
 // The special tokens to cut out of a text, longest first, and their ids.
@@ -215,8 +215,8 @@ class TypedEncoder final : public Encoder {
             return out;
         }
 
-        // Make the keys of the words [first + start, first + ends[0]) and so on, and prefetch their
-        // entries. Returns the end of the last word.
+        // Compute the keys of the words [first + start, first + ends[0]) and so on, and prefetch
+        // their entries. Returns the end of the last word.
         CS336_INLINE uint32_t make_keys(const uint8_t* first, uint32_t start, const uint32_t* ends,
                                         size_t num_words, WordKey* keys) const {
             if (readable_end_ - first >= ptrdiff_t(ends[num_words - 1] + WORD_PADDING)) {

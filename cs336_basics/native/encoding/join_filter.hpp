@@ -13,7 +13,7 @@
 
 namespace cs336 {
 
-// Expands a mask of six bits, one for each byte, to a mask that covers these bytes.
+// Expands a mask of six bits, one for each byte, into a mask that covers these bytes.
 struct WindowMasks {
     uint64_t widened[64];
     constexpr WindowMasks() : widened() {

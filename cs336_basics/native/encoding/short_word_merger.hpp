@@ -13,8 +13,8 @@
 
 namespace cs336 {
 
-// A number combines the rank and the start position of a pair in a word. The lowest number of a
-// word is its next merge. A pair without a rank has a number of at least UNRANKED.
+// A number combines the rank and the start position of a pair in a word. The lowest number in a
+// word identifies its next merge. A pair without a rank has a number of at least UNRANKED.
 constexpr int32_t UNRANKED = 0x7FFFFF00;
 constexpr size_t MAX_NUMBERED_MERGES = UNRANKED >> 8;
 

@@ -16,7 +16,7 @@ namespace cs336 {
 using WholeWord = std::pair<std::string, uint32_t>;
 
 // Maps words to ids with a sorted array, so that no input can make lookups slow. The array contains
-// only the tokens that the merges do not make, which are usually few. Only new words are looked up.
+// only the tokens that the merges do not produce, usually only a few. Only new words are looked up.
 class WholeWords {
   public:
     WholeWords() = default;

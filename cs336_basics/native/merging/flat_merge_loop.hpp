@@ -120,7 +120,7 @@ class FlatMergeLoop final : public MergeLoop {
         Token before, after;
     };
 
-    // Append the last merge to the trace. Its counting time is the time since the previous merge.
+    // Append the last merge to the trace, with the time spent counting since the previous merge.
     void record(int64_t count, size_t positions, double finding, double updating) {
         trace.push_back({count, int64_t(occurrences_.size()), int64_t(positions), num_updates_,
                          heap_.take_num_entries(), seconds_untraced_, finding, updating});
@@ -239,7 +239,7 @@ class FlatMergeLoop final : public MergeLoop {
         heap_.rebuild();
     }
 
-    // `most` is an upper bound for the count of any pair. The counts of merged pairs fall roughly
+    // `most` is an upper bound on the count of any pair. The counts of merged pairs fall roughly
     // like rank^-1.5.
     int64_t lower_threshold(int64_t most) const {
         const double progress =

@@ -52,8 +52,8 @@ class MergeLoop {
   public:
     virtual ~MergeLoop() = default;
 
-    // Learn merges for about `seconds`. Returns whether there are more merges to learn. Do not call
-    // this again after an exception. Throws Interrupted or std::bad_alloc.
+    // Learn merges for about `seconds` seconds. Returns whether there are more merges to learn. Do
+    // not call this again after an exception. Throws Interrupted or std::bad_alloc.
     virtual bool run(double seconds) = 0;
 
     virtual MergeState state() const = 0;

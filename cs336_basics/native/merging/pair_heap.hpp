@@ -19,9 +19,9 @@ namespace cs336 {
 // count.
 //
 // Most pairs are far too rare to be merged next. They wait in buckets of pairs with similar counts.
-// The heap contains only the pairs of the highest bucket, few enough for the L2 cache. When the
-// heap is empty, it is filled from the next bucket. A single heap of all pairs would take four to
-// eight times as long.
+// The heap contains only the pairs in the highest bucket, which are few enough to fit in the L2
+// cache. When the heap is empty, it is filled from the next bucket. A single heap of all pairs
+// would take four to eight times as long.
 class PairHeap {
   public:
     // Both arguments must outlive this object.

@@ -123,7 +123,7 @@ class WordCells {
         return num_joined;
     }
 
-    // Call function(position, left, right, count of the word) for all neighbouring tokens.
+    // Call function(position, left, right, count of the word) for all pairs of neighbouring tokens.
     template <class Function>
     void for_each_pair(const TokenBytes& tokens, InterruptCheck interrupt,
                        Function function) const {
@@ -147,7 +147,7 @@ class WordCells {
   private:
     // A thread starts in about 50 microseconds and lays out this many cells in a millisecond.
     static constexpr size_t CELLS_OF_A_THREAD = size_t{1} << 18;
-    static constexpr size_t MAX_THREADS = 64;  // each has an array of counts of 1 MiB
+    static constexpr size_t MAX_THREADS = 64;  // each has a 1 MiB array of counts
 
     struct Runs {
         std::vector<Position> starts;
@@ -215,7 +215,7 @@ class WordCells {
         if (num_cells >= std::numeric_limits<Position>::max()) {
             throw std::overflow_error(
                 "the total length of the distinct words must be less than 4 GiB; drop the rarest "
-                "words, or use a split pattern that makes shorter words");
+                "words, or use a split pattern that produces shorter words");
         }
         cells_.reserve(num_cells);
         ask_for_huge_pages(cells_.data(), num_cells * sizeof(Token));

@@ -32,7 +32,7 @@ class BlockReader {
         size_t size;
         size_t file;         // index of the file
         uint64_t offset;     // of `data` in the file
-        uint64_t num_bytes;  // for progress: the sum over all blocks is the size of all files
+        uint64_t num_bytes;  // for progress: the sum over all blocks is the files' total size
     };
 
     // `tokens` must outlive this object. A text with more than `max_piece` bytes between safe cuts

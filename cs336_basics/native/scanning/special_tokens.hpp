@@ -101,9 +101,9 @@ class SpecialTokens {
   private:
     static constexpr size_t NONE = SIZE_MAX;
 
-    // The tokens sorted by their bytes, read forwards or backwards. Each further byte of a text
-    // narrows the range of tokens that start like the text, so searching for many tokens takes
-    // hardly any longer than searching for one.
+    // The tokens sorted by their bytes, read forwards or backwards. Each additional byte of a text
+    // narrows the range of tokens that start with the same bytes, so searching for many tokens
+    // takes hardly any longer than searching for one.
     class SortedTokens {
       public:
         template <class ByteOf>

@@ -33,7 +33,7 @@ struct TextView {
     Kind kind;
 };
 
-// An upper bound for the UTF-8 size of a text, computed without reading the text.
+// An upper bound on the UTF-8 size of a text, computed without reading the text.
 inline size_t utf8_bound(const TextView& text) {
     constexpr size_t MOST[] = {1, 2, 3, 4};
     return text.length * MOST[text.kind];
@@ -129,7 +129,7 @@ CS336_INLINE uint32_t put_bytes(const Unit* units, uint8_t* out) {
 }
 #endif
 
-// The two-byte UTF-8 of a code point, first byte lowest.
+// The two-byte UTF-8 encoding of a code point, with the first byte lowest.
 CS336_INLINE uint32_t two_bytes(uint32_t c) { return 0x80C0 | c >> 6 | (c & 0x3F) << 8; }
 
 // Whether all units of a block are three-byte characters or surrogates.
@@ -208,7 +208,7 @@ inline uint8_t* write_utf8(const TextView& text, size_t from, size_t to, uint8_t
     }
 }
 
-// The number of bytes to reserve for a text's UTF-8. The upper bound costs nothing to compute, and
+// The number of bytes to reserve for a text in UTF-8. The upper bound costs nothing to compute, and
 // unused memory is almost free. For a very long text, however, even address space matters.
 inline size_t utf8_room(const TextView& text) {
     constexpr size_t MAX_BOUNDED = size_t{1} << 24;

@@ -38,7 +38,7 @@ inline bool has_simd_level(SimdLevel simd_level) {
     }
 }
 
-// The level named in the environment variable CS336_SIMD, if supported; otherwise, the fastest
+// The level named in the CS336_SIMD environment variable, if supported; otherwise, the fastest
 // supported level.
 inline SimdLevel best_simd_level() {
     static const SimdLevel best = [] {

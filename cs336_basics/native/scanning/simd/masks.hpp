@@ -3,8 +3,9 @@
 // Each class of characters has a 64-bit mask; bit i is set if byte i belongs to a character of this
 // class. Shifts and bitwise operations combine these masks into the mask of all pre-token starts. A
 // window always begins at the start of a pre-token, so windows share no state. The last three bytes
-// are left to the next window, because the text after them could change their starts. The idea of
-// 64-byte masks is from Langdale and Lemire 2019, "Parsing Gigabytes of JSON per Second".
+// are left for the next window, because the text after them could change whether pre-tokens start
+// there. The idea of 64-byte masks comes from Langdale and Lemire 2019, "Parsing Gigabytes of JSON
+// per Second".
 
 #pragma once
 
@@ -21,7 +22,7 @@ namespace cs336 {
 struct Masks {
     uint64_t letter;
     uint64_t number;
-    uint64_t space;  // white space, including Unicode's
+    uint64_t space;  // white space, including non-ASCII
     uint64_t blank;  // ' '
     uint64_t apostrophe;
     uint64_t line_end;            // CR and LF

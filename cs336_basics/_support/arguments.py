@@ -48,7 +48,7 @@ def checked_integer(
 
 
 def names_the_nearest(function: F) -> F:
-    """Suggest the nearest name when the function receives an unknown keyword argument.
+    """Decorator that suggests the nearest name when a call passes an unknown keyword argument.
 
     Python 3.13 and later do this without a decorator.
     """

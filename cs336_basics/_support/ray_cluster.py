@@ -147,7 +147,7 @@ class _Watch:
         answers: list[float] = []
 
         def ask() -> None:
-            with contextlib.suppress(Exception):  # as good as no answer
+            with contextlib.suppress(Exception):  # treated as no answer
                 answers.append(self._ray.cluster_resources().get("CPU", 0))
 
         thread = threading.Thread(target=ask, daemon=True)

@@ -114,7 +114,7 @@ def read_json_object(path: Path, longest: int) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: If the file does not exist.
-        ValueError: If the file is too long or does not contain an object.
+        ValueError: If the file is too large or does not contain an object.
     """
     with open_regular(path) as file:
         content = file.read(longest + 1)

@@ -153,7 +153,7 @@ def build(kind: type[T], values: Mapping[str, Any], show: Callable[[str], str] =
 
 
 def fields_of(kind: Any) -> Iterator[tuple[str, Option]]:
-    """Yield the dotted name and the `Option` of each value of a dataclass."""
+    """Yield the dotted name and the `Option` of each value in a dataclass."""
     for name, known in _options(kind).items():
         if dataclasses.is_dataclass(known.kind):
             yield from ((f"{name}.{key}", inner) for key, inner in fields_of(known.kind))

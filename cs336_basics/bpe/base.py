@@ -49,11 +49,11 @@ class BPE_Trainer:
         max_token_length: Maximum length of a new token in bytes. Defaults to no limit. Hugging
             Face's limit of n allows tokens of up to max(2, n - 1) bytes.
         tie_break: Order of equally frequent pairs. `"lexicographic"` merges the largest
-            `(bytes, bytes)` first, as in CS336. `"huggingface"` follows `tokenizers`.
+            `(bytes, bytes)` first, as in CS336. `"huggingface"` breaks ties as `tokenizers` does.
         trace: Callback invoked with a MergeTrace for each merge, in order; see `trace_file`. Each
             call is made once the next merge has been found or training ends. The timings exclude
             the time spent in the callback.
-        continue_from: `(vocab, merges)` of a trained or imported vocabulary to continue. Its merges
+        continue_from: Trained or imported vocabulary to continue, as `(vocab, merges)`. Its merges
             are applied to the words first. Use the same split pattern. If the tie rule is also the
             same, continuing on the same text gives the same result as a single training run.
 

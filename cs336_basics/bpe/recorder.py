@@ -26,7 +26,7 @@ PHASES = (
     "building the vocabulary",
     "total",
 )
-"""Keys of `BPE_Trainer.timings`. All times are wall-clock seconds; the others sum to the total."""
+"""Keys of `BPE_Trainer.timings`, in wall-clock seconds. "total" is the sum of the other phases."""
 
 _NOTHING: Mapping[str, float] = MappingProxyType({})
 

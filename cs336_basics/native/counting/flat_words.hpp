@@ -84,7 +84,7 @@ class FlatWords {
         }
     }
 
-    // Call this after all segments are divided.
+    // Call this after all segments have been divided.
     void sort_bucket(size_t index) {
         // Sort by the first bits of the key; then compare the few words that share these bits.
         uint32_t ends[(size_t{1} << DIGIT_BITS) + 1] = {};
@@ -113,7 +113,7 @@ class FlatWords {
         bucket.num_words = num_words;
     }
 
-    // Compute the position of each bucket in the result. Call this after all buckets are sorted.
+    // Compute each bucket's position in the result. Call this after all buckets have been sorted.
     void finish_sorting() {
         segments_ = {};
         divided_ = Pool();

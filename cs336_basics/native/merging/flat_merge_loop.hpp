@@ -183,7 +183,7 @@ class FlatMergeLoop final : public MergeLoop {
         heap_.rebuild();
     }
 
-    // Write the postings of the byte pairs in a part of the cells.
+    // Write the postings of the byte pairs in one part of the cells.
     void write_byte_postings(size_t part, InterruptCheck& interrupt) {
         std::vector<Position*> next(BytePairs::NUM_PAIRS, nullptr);
         for (const Pair& pair : pairs_) {

@@ -81,7 +81,7 @@ class PairHeap {
         }
     };
 
-    // Buckets by the four highest bits of the count; each small count has its own bucket.
+    // The four highest bits of a count choose its bucket; each small count has its own bucket.
     static constexpr int NUM_BUCKETS = 62 * 8;
 
     static int bucket_of(int64_t count) {

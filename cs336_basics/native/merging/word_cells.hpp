@@ -30,9 +30,9 @@
 
 namespace cs336 {
 
-// The words that have a pair. Word i is data[offsets[i]:offsets[i + 1]] and occurs counts[i] times.
-// If `sorted`, the most frequent words come first. Words with equal counts form a run, so that a
-// walk over ascending positions finds the count of each position.
+// The words with at least one pair. Word i is data[offsets[i]:offsets[i + 1]] and occurs counts[i]
+// times. If `sorted`, the most frequent words come first. Words with equal counts form a run, so
+// that a walk over ascending positions finds the count of each position.
 template <class Token>
 class WordCells {
   public:
@@ -226,8 +226,8 @@ class WordCells {
         return counts[word] > 0 && offsets[word + 1] - offsets[word] >= 2;
     }
 
-    // The words that have a pair; if `sorted`, the most frequent come first. Most counts are small
-    // and are sorted by counting. std::stable_sort makes the whole merge loop slower; see
+    // The words with at least one pair; if `sorted`, the most frequent come first. Most counts are
+    // small and are sorted by counting. std::stable_sort makes the whole merge loop slower; see
     // benchmarks/NOTES.md.
     static std::vector<uint32_t> words_by_count(const int64_t* offsets, const int64_t* counts,
                                                 int64_t num_words, bool sorted) {

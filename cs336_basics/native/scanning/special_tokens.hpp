@@ -1,4 +1,4 @@
-// SpecialTokens: finds special tokens in a text.
+// SpecialTokens: finds special tokens in text.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace cs336 {
 
-// An occurrence of a special token in a text.
+// An occurrence of a special token in text.
 struct Occurrence {
     size_t offset, length;  // length 0: no further occurrence
     size_t token;           // index in SpecialTokens
@@ -205,7 +205,7 @@ class SpecialTokens {
     bool has_replacement_ = false;
 };
 
-// Finds the non-overlapping occurrences of special tokens in a text, from left to right.
+// Finds the non-overlapping occurrences of special tokens in text, from left to right.
 class Occurrences {
   public:
     Occurrences(const SpecialTokens& tokens, const uint8_t* text, size_t size)

@@ -209,7 +209,7 @@ void for_each_part(const uint8_t* text, size_t size, ValidPart valid_part,
     }
 }
 
-// Find the invalid sequences in a text.
+// Find the invalid sequences in text.
 inline Replaced invalid_utf8(const uint8_t* text, size_t size) {
     Replaced found;
     for_each_part(

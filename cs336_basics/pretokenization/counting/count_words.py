@@ -199,7 +199,9 @@ def _count_native(
     bar: tqdm[Any] | HiddenBar,
     changes: TextChanges,
 ) -> WordCounts:
-    """Count plain text files with compiled code in threads. Record changes to text in `changes`.
+    """Count the words in plain text files with compiled code in threads.
+
+    Changes made to the text are added to `changes`.
 
     Peak memory grows with the number of distinct words and threads, not with the size of the files.
     Only text without safe cuts (see `SafeCuts`) is read into memory all at once. Ctrl-C stops the

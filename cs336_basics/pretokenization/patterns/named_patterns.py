@@ -166,7 +166,7 @@ def compile_pattern(expression: str) -> regex.Pattern[str]:
     If the `regex` module is not installed, a named pattern is compiled for `re`.
 
     Raises:
-        ValueError: If compiling takes too much time or memory (see `check_limits`).
+        ValueError: If compiling would take too much time or memory (see `check_limits`).
         regex.error: If `expression` is not a valid regular expression.
     """
     check_limits(expression)

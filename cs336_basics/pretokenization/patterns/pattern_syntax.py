@@ -31,7 +31,7 @@ MAX_POSSESSIVE = 50
 
 
 class UnsupportedPatternError(ValueError):
-    """Raised if a part of a pattern cannot be compiled. The message names the part."""
+    """Raised if part of a pattern cannot be compiled. The message names that part."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def parse(expression: str) -> Node:
         expression: Regular expression that `regex` accepts.
 
     Raises:
-        UnsupportedPatternError: If a part of the expression is outside the subset.
+        UnsupportedPatternError: If part of the expression is outside the subset.
     """
     parser = _Parser(expression)
     flags = _Flags()

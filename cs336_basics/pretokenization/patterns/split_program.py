@@ -185,7 +185,7 @@ _Instruction = _Char | _Look | _Goto
 
 
 class _Assembler:
-    """Translates the syntax tree of a pattern into instructions."""
+    """Translates a pattern's syntax tree into instructions."""
 
     def __init__(self) -> None:
         self.instructions: list[_Instruction] = []
@@ -297,7 +297,7 @@ class _TableBuilder:
         self.work = 0
 
     def build(self) -> npt.NDArray[np.uint16]:
-        """Return the `transitions` of a SplitProgram."""
+        """Return a SplitProgram's `transitions`."""
         states: dict[tuple[int, ...], int] = {(): _DEAD, (0,): _START}
         rows: list[list[int]] = []
         points: list[tuple[int, ...]] = [(), (0,)]
@@ -353,7 +353,7 @@ class _TableBuilder:
 def _column_blocks(
     starts: list[int], columns: list[int]
 ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint8]]:
-    """Return the `block_of` and `blocks` of a SplitProgram."""
+    """Return a SplitProgram's `block_of` and `blocks`."""
     lengths = np.diff([*starts, NUM_CODE_POINTS])
     column_of = np.repeat(np.array(columns, np.uint8), lengths).reshape(-1, BLOCK_SIZE)
     indices: dict[bytes, int] = {}
@@ -363,7 +363,7 @@ def _column_blocks(
 
 
 def _safe_cuts(transitions: npt.NDArray[np.uint16], line_feed: int) -> npt.NDArray[np.bool_]:
-    """Return the `safe_cuts` of a SplitProgram.
+    """Return a SplitProgram's `safe_cuts`.
 
     A cut is safe if, from any state, no match continues across it, and if the character after the
     cut has the same effect as the end of the text, so that the text before the cut can be split on

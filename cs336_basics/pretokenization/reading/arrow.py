@@ -67,7 +67,7 @@ def open_arrow(file: IO[bytes], path: str) -> Any:
 
 
 class _BoundedFile:
-    """A file whose `read` never requests more bytes than remain, even if damaged data does."""
+    """A file whose `read` stays within the remaining bytes, even if damaged data asks for more."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file

@@ -27,7 +27,7 @@ def checked_utf8(
 
     Args:
         data: Bytes to check.
-        errors: `"replace"` replaces invalid sequences with U+FFFD, `"strict"` rejects them.
+        errors: `"replace"` replaces invalid sequences with U+FFFD; `"strict"` rejects them.
         where: File name or description of the text, for the message.
         start: Offset of `data` in the file or text.
 

@@ -246,9 +246,11 @@ def _maximum(moment: _Moment) -> str:
 def _symbol(symbol: bytes) -> str:
     r"""Return a symbol as text. Unprintable characters become escapes such as \x07 or \u200b.
 
-    The symbols "." and "-" are quoted, because they have a special meaning in the drawings.
+    A space becomes "·", because spaces separate symbols in the drawings. The symbols "." and "-"
+    are quoted, because they have a special meaning.
     """
     text = symbol.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
+    text = text.replace(" ", "·")
     text = "".join(c if c.isprintable() else _escaped(ord(c)) for c in text)
     return f"'{text}'" if text in (".", "-") else text
 

@@ -72,7 +72,7 @@ def report(options: Options) -> None:
             documents=options.documents,
             separator=options.separator,
         )
-    title = options.title or ("Tokenizer report" if options.tokenizer else "Run report")
+    title = options.title or ("Run report" if options.run is not None else "Tokenizer report")
     for name in options.output:
         render = render_html if Path(name).suffix == ".html" else render_markdown
         with atomic_writer(name, "w") as file:

@@ -8,6 +8,7 @@ when it writes them.
 from __future__ import annotations
 
 import html
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -78,24 +79,27 @@ _STYLE = """
   --soft: #222228; --dim: #a9a9b6; --c0: #74b9f7; --c1: #f4a261; --c2: #77d38f; --c3: #cf9be6;
   --c4: #f28bab; --t0: #1d3f5e; --t1: #5c3c12; --t2: #1d4a28; --t3: #5e2440; --t4: #3a2f66;
   --mark: #ff8080; } }
-body { margin: 0 auto; max-width: 70rem; padding: 1rem; background: var(--back);
+body { margin: 0 auto; max-width: 78rem; padding: 1rem; background: var(--back);
   color: var(--text); font: 1rem/1.5 system-ui, sans-serif; }
 h1, h2 { line-height: 1.2; overflow-wrap: anywhere; } h2 { margin-top: 2.5rem; }
+p { max-width: 60rem; }
 .scroll { overflow-x: auto; margin: 1rem 0; } .scroll:focus { outline: 2px solid var(--c0); }
 table { border-collapse: collapse; font-size: .9rem; } th { text-align: left; }
 th, td { padding: .3rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
-th { background: var(--soft); } td.number { text-align: right; white-space: nowrap;
-  font-variant-numeric: tabular-nums; }
+th { background: var(--soft); vertical-align: bottom; } .number { text-align: right; }
+td.number { white-space: nowrap; font-variant-numeric: tabular-nums; }
+td.tokens { min-width: 16rem; }
 code, pre { font: .85rem/1.7 ui-monospace, monospace; overflow-wrap: anywhere; }
 pre { white-space: pre-wrap; background: var(--soft); padding: .8rem; }
 code { padding: .1rem 0; } code.list { display: inline-block; margin: 0 .4rem .2rem 0;
-  padding: 0 .2rem; background: var(--soft); }
+  padding: 0 .2rem; background: var(--soft); overflow-wrap: break-word; }
 .blank { color: var(--dim); } .byte, .code { font-style: italic; }
 .t0 { background: var(--t0); } .t1 { background: var(--t1); } .t2 { background: var(--t2); }
 .t3 { background: var(--t3); } .t4 { background: var(--t4); }
 .marked { border-left: 3px solid var(--mark); }
 svg { max-width: 100%; height: auto; } svg text { fill: var(--text); font-size: 12px; }
 svg .grid { stroke: var(--line); } svg .line { fill: none; stroke-width: 2; }
+@media (max-width: 40rem) { svg { min-width: 32rem; } svg text { font-size: 14px; } }
 """
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
@@ -123,16 +127,21 @@ def render_html(title: str, sections: Sequence[Section]) -> str:
 
 def _html_block(block: str | Table | Chart | Quote) -> str:
     if isinstance(block, Chart):
-        return f"{block.svg}\n"
+        return f'<div class="scroll" tabindex="0">{block.svg}</div>\n'
     if isinstance(block, Quote):
         return f"<pre>{_text(block.text)}</pre>\n"
     if isinstance(block, str):
         return f"<p>{_text(block)}</p>\n"
-    header = "".join(f'<th scope="col">{_text(name)}</th>' for name in block.header)
     are_numbers = [
         all(isinstance(cell, str) and _NUMBER.fullmatch(cell) for cell in column)
         for column in zip(*block.rows, strict=True)
     ]
+    header = "".join(
+        f'<th scope="col"{_kind(is_number)}>{_text(name)}</th>'
+        for name, is_number in itertools.zip_longest(
+            block.header, are_numbers
+        )  # there may be no row
+    )
     rows = "".join(f"<tr>{''.join(map(_html_cell, row, are_numbers))}</tr>\n" for row in block.rows)
     return (
         '<div class="scroll" tabindex="0"><table>\n'
@@ -140,10 +149,13 @@ def _html_block(block: str | Table | Chart | Quote) -> str:
     )
 
 
+def _kind(is_number: bool | None) -> str:
+    return ' class="number"' if is_number else ""
+
+
 def _html_cell(cell: str | Tokens, is_number: bool) -> str:
     if isinstance(cell, str):
-        kind = ' class="number"' if is_number else ""
-        return f"<td{kind}>{_text(cell)}</td>"
+        return f"<td{_kind(is_number)}>{_text(cell)}</td>"
     written = []
     for index, token in enumerate(cell.tokens):
         kind = f"t{index % NUM_COLORS}" if cell.as_text else "list"
@@ -153,7 +165,9 @@ def _html_cell(cell: str | Tokens, is_number: bool) -> str:
             for text, kind in _parts(token)
         )
         written.append(f'<code class="{kind}">{"".join(parts)}</code>')
-    return f"<td>{''.join(written)}</td>"
+    # Several tokens need room: a narrow column would have one token on each line.
+    kind = ' class="tokens"' if len(written) > 1 else ""
+    return f"<td{kind}>{''.join(written)}</td>"
 
 
 def _parts(token: bytes) -> Iterator[tuple[str, str]]:

@@ -60,7 +60,10 @@ def run_sections(path: str | os.PathLike[str]) -> list[Section]:
         quotes = (
             part
             for sample in shown
-            for part in (f"{sample.stem}:", Quote(read_start(sample, _LONGEST_SAMPLE)))
+            for part in (
+                f"Step {sample.stem.removeprefix('step_').lstrip('0')}:",
+                Quote(read_start(sample, _LONGEST_SAMPLE).lstrip("\n")),
+            )
         )
         sections.append(Section("Samples", list(quotes)))
     if run.newest_checkpoint():

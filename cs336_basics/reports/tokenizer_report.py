@@ -131,7 +131,7 @@ def _compression(
             "Intervals are 95% confidence intervals over documents (bootstrap). Relative tokens "
             f"are the number of tokens per token of {tokenizers[0].name} on the same documents. "
             "Fertility is the number of tokens per word. A word is a run of letters of one script, "
-            "with the blank before it; in scripts without blanks, it may be a whole phrase. The "
+            "with the space before it; in scripts without spaces, it may be a whole phrase. The "
             f"Rényi efficiency (order {ALPHA}; Zouhar et al. 2023) is near 1 if all tokens are "
             "equally frequent. Speed is for one thread with cold caches, on "
             f"{platform.machine()} with {os.cpu_count()} cores. Changed documents differ "
@@ -201,7 +201,10 @@ def _tokens(tokenizers: Sequence[ComparedTokenizer], counts: Mapping[str, Counte
             "unreachable": unreachable,
             "parts of characters": partial,
         }
-        listed += [(tokenizer.name, k, Tokens(found[:_MOST_LISTED])) for k, found in kinds.items()]
+        listed += [
+            (tokenizer.name, kind, Tokens(tokens[:_MOST_LISTED]) if tokens else "–")
+            for kind, tokens in kinds.items()
+        ]
     header = ("tokenizer", "tokens", "unused", *_RANGES, "unreachable", "parts of characters")
     return Section(
         "Unused, rare and unreachable tokens",
@@ -211,8 +214,8 @@ def _tokens(tokenizers: Sequence[ComparedTokenizer], counts: Mapping[str, Counte
             "other tokens, alone and between other characters, or no valid UTF-8 contains its "
             "bytes. Parts of characters are tokens that are not complete UTF-8.",
             Table(header, used),
-            f"At most {_MOST_LISTED} tokens of each kind are listed. A blank is shown as ·, a line "
-            "end as ↵, and a byte of an incomplete character as <e7>.",
+            f"At most {_MOST_LISTED} tokens of each kind are listed. A space is shown as ·, a line "
+            "feed as ↵, and a byte of an incomplete character as <e7>.",
             Table(("tokenizer", "kind", "tokens"), listed),
         ],
     )

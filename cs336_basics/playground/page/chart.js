@@ -1,7 +1,7 @@
 // A line chart as SVG.
 
 const SVG = "http://www.w3.org/2000/svg";
-const WIDTH = 800, HEIGHT = 320, LEFT = 70, RIGHT = 20, TOP = 14, BOTTOM = 50;
+const HEIGHT = 320, LEFT = 70, RIGHT = 20, TOP = 14, BOTTOM = 50;
 
 function node(name, attributes, text) {
   const element = document.createElementNS(SVG, name);
@@ -43,6 +43,7 @@ export function drawChart(parent, series, { x, y, description, logX = false, fro
   if (fromZero) y0 = 0;
   if (x0 === x1) x1 = logX ? x0 * 10 : x0 + 1;
   if (y0 === y1) y1 = y0 + 1;
+  const WIDTH = Math.min(800, parent.clientWidth || 800);
   const scale = logX ? Math.log10 : (value) => value;
   const px = (value) => LEFT + (scale(value) - scale(x0)) / (scale(x1) - scale(x0)) *
     (WIDTH - LEFT - RIGHT);

@@ -13,13 +13,24 @@ export function make(name, properties = {}, ...children) {
   return element;
 }
 
-export function showError(message) {
-  $("#error").textContent = message;
-  $("#error").hidden = !message;
+const errors = new Map(); // by source
+
+/** Show an error until its source succeeds or the view changes. An empty message removes it. */
+export function showError(message, source) {
+  errors.delete(source);
+  if (message) errors.set(source, message);
+  const messages = new Set(errors.values());
+  $("#error").replaceChildren(...[...messages].map((text) => make("div", {}, text)));
+  $("#error").hidden = !messages.size;
+}
+
+export function forgetErrors() {
+  errors.clear();
+  showError("");
 }
 
 /** Return a function that asks and drops its earlier request. Undefined if dropped. */
-export function asker() {
+export function asker(source) {
   let running = null;
   return async (work) => {
     running?.abort();
@@ -27,10 +38,10 @@ export function asker() {
     try {
       const answer = await work(own.signal);
       if (own.signal.aborted) return undefined;
-      showError("");
+      showError("", source);
       return answer;
     } catch (error) {
-      if (!own.signal.aborted) showError(error.message);
+      if (!own.signal.aborted) showError(error.message, source);
       return undefined;
     }
   };
@@ -47,6 +58,7 @@ export function partElements(parts, breaks = false) {
 }
 
 export const plain = (parts) => parts.map(([text]) => text).join("");
+export const quoted = (token) => `“${plain(token.parts)}”`;
 
 /** Return the size of a token in bytes. */
 export const numBytes = (token) => (token.bytes.length + 1) / 3;
@@ -59,6 +71,20 @@ export function tokenElement(parts, index, { special, breaks } = {}) {
 
 export const number = (value, digits = 0) => value.toLocaleString("en", {
   minimumFractionDigits: digits, maximumFractionDigits: digits });
+
+export const several = (count, one, more = `${one}s`) =>
+  `${number(count)} ${count === 1 ? one : more}`;
+
+/** Return a table row. A cell is a text, a number or a list of elements. */
+export const tableRow = (cells, look = "") => make("tr", { class: look }, ...cells.map((cell) =>
+  make("td", { class: /^(–|[\d,.]+( %)?)$/.test(cell) ? "number" : "" }, ...[cell].flat())));
+
+/** Return a bar. The style sheet sets the length of the longest one. */
+export function bar(share) {
+  const element = make("span", { class: "bar" });
+  element.style.setProperty("--share", share);
+  return element;
+}
 
 /** Buttons and a slider that go through the steps of a view. */
 export class Steps {

@@ -1,17 +1,18 @@
 // The views of a training step by step and of the race of all stages.
 
 import { ask, stream } from "./backend.js";
-import { $, Steps, asker, make, number, partElements, plain, showError } from "./common.js";
+import {
+  $, Steps, asker, bar, make, number, partElements, plain, several, showError, tableRow,
+} from "./common.js";
 import { drawChart, swatch } from "./chart.js";
 
 let server;
 
 // --- one training ---------------------------------------------------------------------------
 
-const askWatch = asker();
+const askWatch = asker("watch");
 let steps;
 
-const several = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
 const pairText = (pair) => `(${plain(pair[0])}, ${plain(pair[1])})`;
 
 async function watch(step) {
@@ -37,19 +38,19 @@ async function watch(step) {
 function showState(state, stage) {
   const done = state.merged ? `Merged ${pairText(state.merged)}. ` : "";
   $("#training-now").textContent = done + nextMerge(state);
-  $("#words-caption").textContent = caption("word", state.words.length, state.num_words);
-  $("#training-words").replaceChildren(...state.words.map((word) =>
-    make("tr", { class: word.has_best ? "now" : "" }, make("td", {}, number(word.count)),
-      make("td", {}, ...word.symbols.map((parts, index) =>
-        make("span", { class: `token c${index % 5}` }, ...partElements(parts)))))));
+  const marked = state.pairs.length ? "; the marked ones contain the next pair" : "";
+  $("#words-caption").textContent =
+    caption("word", state.words.length, state.num_words) + marked;
+  $("#training-words").replaceChildren(...state.words.map((word) => tableRow([number(word.count),
+    word.symbols.map((parts, index) =>
+      make("span", { class: `token c${index % 5}` }, ...partElements(parts)))],
+  word.has_best ? "now" : "")));
   $("#pairs-caption").textContent = caption("pair", state.pairs.length, state.num_pairs);
   const most = state.pairs[0]?.count;
   $("#training-pairs").replaceChildren(...state.pairs.map(({ pair, count }, index) => {
-    const bar = make("span", { class: "bar" });
-    bar.style.width = `${10 * count / most}rem`;
     const look = index === 0 ? "now" : index < state.num_tied ? "tied" : "";
-    return make("tr", { class: look }, make("td", {}, ...partElements(pair[0]), " + ",
-      ...partElements(pair[1])), make("td", {}, number(count)), make("td", {}, bar));
+    return tableRow([[...partElements(pair[0]), " + ", ...partElements(pair[1])], number(count),
+      [bar(count / most)]], look);
   }));
   $("#training-work").textContent = workText(state.work, stage);
   $("#drawing").textContent = state.drawing ?? "The drawing needs words of at most 500 bytes.";
@@ -74,8 +75,10 @@ function workText(work, stage) {
   const parts = [`reads ${several(work.positions, read)}`];
   if (work.words) parts[0] += ` of ${several(work.words, "word")}`;
   if (work.pairs_searched) parts.push(`compares ${several(work.pairs_searched, "pair")}`);
-  if (work.heap_entries) parts.push(`moves ${number(work.heap_entries)} heap ${work.heap_entries === 1 ? "entry" : "entries"}`);
-  parts.push(`corrects counts ${several(work.pairs_updated, "time")}`);
+  if (work.heap_entries) {
+    parts.push(`moves ${several(work.heap_entries, "heap entry", "heap entries")}`);
+  }
+  parts.push(`updates counts ${several(work.pairs_updated, "time")}`);
   return `For the next merge, ${stage} ${parts.join(", ")}, and merges ` +
     `${several(work.occurrences, "occurrence")}.`;
 }
@@ -90,8 +93,8 @@ async function race() {
   stop();
   const own = (racing = new AbortController());
   setRunning(true);
-  showError("");
-  const results = new Map(server.stages.map((stage) => [stage, []]));
+  showError("", "race");
+  const results = newResults();
   showRace(results);
   const asked = { text: value("text"), merges: Number(value("merges")),
     seconds: Number(value("seconds")) };
@@ -109,7 +112,7 @@ async function race() {
     if (own.signal.aborted) $("#race-now").textContent = "Stopped.";
     else {
       $("#race-now").textContent = "";
-      showError(error.message);
+      showError(error.message, "race");
     }
   }
   if (racing === own) setRunning(false);
@@ -126,6 +129,8 @@ function stop() {
   setRunning(false);
 }
 
+const newResults = () => new Map(server.stages.map((stage) => [stage, []]));
+
 function showRace(results) {
   const all = [...results.values()];
   const ended = [...results].filter(([, points]) => points.length).map(([stage, points]) =>
@@ -135,12 +140,12 @@ function showRace(results) {
       description: `Merges against time. ${ended.join("; ")}` });
   $("#race-table").replaceChildren(...[...results].map(([stage, points], index) => {
     const last = points.at(-1);
-    const each = (name) => number(last[name] / last.merges, last[name] / last.merges < 10 ? 1 : 0);
+    const each = (name) => number(last[name] / last.merges,
+      last[name] && last[name] < 10 * last.merges ? 1 : 0);
     const cells = last ? [number(last.merges), number(last.seconds, 4),
       number(last.merges / last.seconds), each("positions"), each("pairs_searched"),
-      each("heap_entries")] : [];
-    return make("tr", {}, make("td", {}, swatch(index), ` ${stage}`),
-      ...cells.map((cell) => make("td", {}, cell)));
+      each("heap_entries")] : Array(6).fill("–");
+    return tableRow([[swatch(index), ` ${stage}`], ...cells]);
   }));
 }
 
@@ -157,6 +162,8 @@ export const views = {
     start: () => {
       $("#race-start").addEventListener("click", race);
       $("#race-stop").addEventListener("click", stop);
+      if (!server.stages.includes("native")) $("#occurrences-note").remove();
+      showRace(newResults());
     },
     update: () => {},
     leave: stop,

@@ -1,7 +1,9 @@
 // Starts the page: the tabs and the views.
 
 import { ask } from "./backend.js";
-import { $, currentView, make, restoreLink, saveLink, showError } from "./common.js";
+import {
+  $, currentView, forgetErrors, make, restoreLink, saveLink, showError,
+} from "./common.js";
 import * as learning from "./learning.js";
 import * as runs from "./runs.js";
 import * as text from "./text.js";
@@ -16,10 +18,9 @@ function choose(id) {
     const tab = document.getElementById(`tab-${section.id}`);
     tab.setAttribute("aria-selected", chosen);
     tab.tabIndex = chosen ? 0 : -1;
-    if (chosen) tab.scrollIntoView({ block: "nearest", inline: "center" });
   }
   if (before.id !== id) VIEWS[before.id].leave?.();
-  showError("");
+  forgetErrors();
   saveLink();
   VIEWS[id].update();
 }

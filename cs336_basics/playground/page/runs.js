@@ -2,13 +2,14 @@
 
 import { ask, stream } from "./backend.js";
 import {
-  $, asker, make, number, numBytes, partElements, plain, saveLink, showError,
+  $, asker, bar, make, number, numBytes, partElements, plain, quoted, saveLink, several, showError,
+  tableRow,
 } from "./common.js";
 import { drawChart, swatch } from "./chart.js";
 
 // --- curves ---------------------------------------------------------------------------------
 
-const askCurves = asker();
+const askCurves = asker("curves");
 let timer = null;
 
 async function updateCurves() {
@@ -24,21 +25,23 @@ function showCurves({ losses, seconds, samples }) {
   const [train, validation] = [losses.train_loss, losses.val_loss];
   const last = (points) => (points.length
     ? `${number(points.at(-1)[1], 3)} at step ${number(points.at(-1)[0])}` : "none yet");
-  const said = `Training loss: ${last(train)}; validation loss: ${last(validation)}; ` +
-    `${number(seconds)} seconds.`;
+  const said = `Training loss: ${last(train)}. Validation loss: ${last(validation)}. ` +
+    `Time: ${several(Math.round(seconds), "second")}.`;
   if ($("#run-now").textContent !== said) $("#run-now").textContent = said;
   drawChart($("#run-chart"), [train, validation], { x: "step", y: "loss (nats per token)",
     description: `Loss against steps. ${said}` });
+  const titles = samples.map((sample) => sample.name.replace(/^step_0*(?=.)/, "Step "));
   const shown = [...$("#samples").querySelectorAll("h3")].map((title) => title.textContent);
-  if (shown.join() === samples.map((sample) => sample.name).join()) return;
-  $("#samples").replaceChildren(...samples.flatMap((sample) =>
-    [make("h3", {}, sample.name), make("pre", { class: "prose" }, sample.text)]));
+  if (!titles.length) $("#samples").replaceChildren("none yet");
+  if (shown.join() === titles.join()) return;
+  $("#samples").replaceChildren(...samples.flatMap((sample, index) => [
+    make("h3", {}, titles[index]), make("pre", { class: "prose" }, sample.text.trimStart())]));
 }
 
 // --- the model ------------------------------------------------------------------------------
 
-const askModel = asker();
-const askNext = asker();
+const askModel = asker("model");
+const askNext = asker("next");
 let generating = null;
 let pointed = null;  // index of the token under the pointer
 let pointing = null;  // timer until its distribution is asked for
@@ -61,12 +64,18 @@ async function updateModel() {
   pointed = null;
   const token = numberOrNull("token");
   const request = prompt();
+  const isFirst = !$("#next").children.length;
+  if (isFirst) $("#next-now").textContent = "The model is loading.";
   const answers = await askModel((signal) => Promise.all([
     ask("next_tokens", { ...asked(), token }, signal),
     ask("losses", request, signal),
     ask("attention", { ...request, layer: Number(value("layer")), head: Number(value("head")),
       token }, signal)]));
-  if (!answers) return;
+  if (!answers) {
+    if (isFirst && !$("#error").hidden) $("#next-now").textContent = "";
+    return;
+  }
+  showError("", "next");
   const [next, losses, attention] = answers;
   shown = { text: request.text, tokens: losses.tokens, last: losses.num_tokens - 1 };
   showLosses(losses);
@@ -78,24 +87,17 @@ async function updateModel() {
 // The distribution after a token: the chosen one, or the one that is pointed at.
 
 function showNext({ after, index, tokens }) {
-  const place = after.length ? `after ${plain(after[0].parts)}, token ${index} of the text`
-    : "at the start of a text";
-  const named = (token) => `${plain(token.parts)}, ${percent(token.probability, 2)}`;
+  const place = after.length ? `After ${quoted(after[0])} (token ${index})` : "At the start";
+  const named = (token) => `${quoted(token)} (${percent(token.probability, 2)})`;
   const follows = tokens.find((token) => token.follows);
-  const said = tokens.slice(0, 1).map((token) => `Most likely ${place}: ${named(token)}.`);
-  if (follows) said.push(`In the text: ${named(follows)}.`);
+  const said = tokens.slice(0, 1).map((token) => `${place}, ${named(token)} is most likely.`);
+  if (follows) said.push(`The text continues with ${named(follows)}.`);
   $("#next-now").textContent = said.join(" ");
-  $("#next-caption").textContent = `Next token ${place}`;
   $("#next").replaceChildren(...tokens.map((token) => {
-    const bar = make("span", { class: "bar" });
-    bar.style.width = `${10 * token.probability / tokens[0].probability}rem`;
     const notes = [token.follows && "in the text", !token.kept && "not sampled"].filter(Boolean);
-    const row = make("tr", {}, make("td", {}, ...partElements(token.parts)),
-      make("td", {}, token.id), make("td", {}, percent(token.probability, 2)),
-      make("td", {}, bar), make("td", {}, notes.join(", ")));
-    row.classList.toggle("dropped", !token.kept);
-    row.classList.toggle("now", token.follows);
-    return row;
+    return tableRow([partElements(token.parts), token.id, percent(token.probability, 2),
+      [bar(token.probability / tokens[0].probability)], notes.join(", ")],
+    `${token.kept ? "" : "dropped"} ${token.follows ? "now" : ""}`);
   }));
   [...$("#losses").children].forEach((item, at) => item.setAttribute("aria-current", at === index));
 }
@@ -164,8 +166,8 @@ function showLosses({ tokens, num_tokens: total }) {
 function showAttention({ tokens, weights, index, num_layers: layers, num_heads: heads }) {
   $("#model [name=layer]").max = layers - 1;
   $("#model [name=head]").max = heads - 1;
-  $("#attention-now").textContent = tokens.length ? `${plain(tokens[index].parts)} attends to ` +
-    "the underlined tokens; a thicker line is a higher weight." : "";
+  $("#attention-now").textContent = tokens.length ? `${quoted(tokens[index])} attends to ` +
+    "the underlined tokens. A thicker line means a higher weight." : "";
   $("#attention").replaceChildren(...tokens.map((token, at) => {
     const span = make("span", { class: "token attended" }, ...partElements(token.parts, true));
     span.classList.toggle("new", at === index);
@@ -181,13 +183,13 @@ async function generate() {
   stop();
   const own = (generating = new AbortController());
   setRunning(true);
-  showError("");
+  showError("", "generate");
   const output = $("#generated");
   output.replaceChildren(make("span", { class: "prompt" }, asked().text));
   try {
     for await (const row of stream("generate", asked(), own.signal)) output.append(row.text);
   } catch (error) {
-    if (!own.signal.aborted) showError(error.message);
+    if (!own.signal.aborted) showError(error.message, "generate");
   }
   if (generating === own) setRunning(false);
 }
@@ -205,8 +207,8 @@ function stop() {
 
 export const views = {
   run: {
-    start: () => $("#run-legend").prepend(swatch(0), " training loss ", swatch(1),
-      " validation loss"),
+    start: () => $("#run-legend").append(make("span", {}, swatch(0), " training loss"),
+      make("span", {}, swatch(1), " validation loss")),
     update: updateCurves,
     leave: () => clearTimeout(timer),
   },

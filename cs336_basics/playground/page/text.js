@@ -2,14 +2,14 @@
 
 import { ask } from "./backend.js";
 import {
-  $, Steps, asker, make, number, numBytes, partElements, plain, tokenElement,
+  $, Steps, asker, make, number, numBytes, partElements, plain, several, tableRow, tokenElement,
 } from "./common.js";
 
 let server;
 
 // --- tokens ---------------------------------------------------------------------------------
 
-const askTokens = asker();
+const askTokens = asker("tokens");
 
 async function updateTokens() {
   const section = $("#text");
@@ -50,10 +50,12 @@ function boundaries(tokens) {
 }
 
 function showTokens(side, answer, other, { ids, bytes }) {
-  const ratio = answer.num_tokens ? number(answer.num_bytes / answer.num_tokens, 2) : "no";
-  let counts = `${number(answer.num_tokens)} tokens, ${number(answer.num_characters)} characters, ` +
-    `${number(answer.num_bytes)} bytes, ${number(answer.num_words)} pre-tokens; ` +
-    `${ratio} bytes per token`;
+  let counts = `${several(answer.num_tokens, "token")}, ` +
+    `${several(answer.num_characters, "character")}, ${several(answer.num_bytes, "byte")}, ` +
+    several(answer.num_words, "pre-token");
+  if (answer.num_tokens) {
+    counts += `; ${number(answer.num_bytes / answer.num_tokens, 2)} bytes per token`;
+  }
   let differing = 0;
   let at = 0;
   const items = answer.tokens.map((token, index) => {
@@ -66,11 +68,13 @@ function showTokens(side, answer, other, { ids, bytes }) {
       differing += 1;
     }
     at += numBytes(token);
-    const notes = [ids && token.id, bytes && token.bytes].filter((note) => note !== false);
-    if (notes.length) item.append(make("span", { class: "note" }, notes.join(" | ")));
+    if (ids) item.append(make("span", { class: "note" }, token.id));
+    if (bytes) item.append(make("span", { class: "note" }, token.bytes));
     return item;
   });
-  if (other) counts += `; ${number(differing)} boundaries of its own`;
+  if (other) {
+    counts += `; ${several(differing, "boundary", "boundaries")} that the other does not have`;
+  }
   if (answer.num_tokens > items.length) counts += `; the first ${number(items.length)} are shown`;
   $(`#counts-${side}`).textContent = counts;
   $(`#tokens-${side}`).replaceChildren(...items);
@@ -78,7 +82,7 @@ function showTokens(side, answer, other, { ids, bytes }) {
 
 // --- merges ---------------------------------------------------------------------------------
 
-const askMerges = asker();
+const askMerges = asker("merges");
 let steps;
 let moments = [];
 
@@ -91,10 +95,8 @@ async function updateMerges() {
   moments = momentsOf(answer.words);
   $("#merge-table").replaceChildren(...moments.slice(1).map((moment, index) => {
     const { rank, pair, result } = moment.step;
-    const row = make("tr", {}, make("td", {}, index + 1), make("td", {}, number(rank)),
-      make("td", {}, ...partElements(pair[0]), " + ", ...partElements(pair[1])),
-      make("td", {}, ...partElements(result)));
-    return row;
+    return tableRow([index + 1, number(rank),
+      [...partElements(pair[0]), " + ", ...partElements(pair[1])], partElements(result)]);
   }));
   steps.reset(moments.length - 1);
 }
@@ -126,13 +128,16 @@ function showMoment(index) {
     return item;
   });
   $("#merge-symbols").replaceChildren(...items);
-  let said = "Before the first merge: single bytes, and special tokens.";
+  let said = moment.symbols.length ? "Before the first merge: single bytes and special tokens."
+    : "Enter a word.";
   if (moment.step) {
     const { pair, rank, result } = moment.step;
     said = `Merge of rank ${number(rank)}: ${plain(pair[0])} + ${plain(pair[1])} became ` +
       `${plain(result)}.`;
   }
-  if (moment.ids) said += ` No pair is left that has a rank. The ids: ${moment.ids.join(" ")}`;
+  if (moment.ids?.length) {
+    said += ` No other pair is in the list of merges. The ids are ${moment.ids.join(", ")}.`;
+  }
   $("#merge-now").textContent = said;
   [...$("#merge-table").children].forEach((row, place) =>
     row.classList.toggle("now", place === index - 1));

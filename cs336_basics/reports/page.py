@@ -76,12 +76,12 @@ _STYLE = """
   --dim: #5a5a66; --c0: #0b5fa5; --c1: #b3470b; --c2: #1a7339; --c3: #8a3ea8; --c4: #a01f4b;
   --t0: #d5e8fb; --t1: #fde3c0; --t2: #d3f1d6; --t3: #fbd6e4; --t4: #e3dcfa; --mark: #c00000; }
 @media (prefers-color-scheme: dark) { :root { --back: #16161a; --text: #ececf1; --line: #45454f;
-  --soft: #222228; --dim: #a9a9b6; --c0: #74b9f7; --c1: #f4a261; --c2: #77d38f; --c3: #cf9be6;
+  --soft: #222228; --dim: #b8b8c4; --c0: #74b9f7; --c1: #f4a261; --c2: #77d38f; --c3: #cf9be6;
   --c4: #f28bab; --t0: #1d3f5e; --t1: #5c3c12; --t2: #1d4a28; --t3: #5e2440; --t4: #3a2f66;
   --mark: #ff8080; } }
 body { margin: 0 auto; max-width: 78rem; padding: 1rem; background: var(--back);
   color: var(--text); font: 1rem/1.5 system-ui, sans-serif; }
-h1, h2 { line-height: 1.2; overflow-wrap: anywhere; } h2 { margin-top: 2.5rem; }
+h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; } h1, h2, nav, p { overflow-wrap: anywhere; }
 p { max-width: 60rem; }
 .scroll { overflow-x: auto; margin: 1rem 0; } .scroll:focus { outline: 2px solid var(--c0); }
 table { border-collapse: collapse; font-size: .9rem; } th { text-align: left; }

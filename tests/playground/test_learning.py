@@ -7,6 +7,7 @@ import time
 import pytest
 
 from cs336_basics.bpe import NaiveTrainer
+from cs336_basics.bpe.recorder import Recorder
 from cs336_basics.playground.learning import MOST_STEPS, MOST_WATCHED, STAGES, race, watch
 from cs336_basics.tokenizer import visible
 
@@ -76,6 +77,20 @@ def test_all_stages_race_and_learn_the_same_merges():
     assert points["naive"][-1]["positions"] > points["incremental"][-1]["positions"]
     assert points["incremental"][-1]["pairs_searched"] > 0
     assert points["heap"][-1]["pairs_searched"] == 0 < points["heap"][-1]["heap_entries"]
+
+
+def test_the_race_does_not_include_building_the_vocabulary(monkeypatch):
+    finish = Recorder.finish
+
+    def slow_finish(recorder):
+        time.sleep(0.2)  # counts as "building the vocabulary"
+        finish(recorder)
+
+    monkeypatch.setattr(Recorder, "finish", slow_finish)
+    rows = race({"text": TEXT, "merges": 3})
+    points = [point for row in rows for point in row["points"]]
+    assert sum(point["merges"] == 3 for point in points) == len(STAGES)
+    assert all(point["seconds"] < 0.2 for point in points)
 
 
 def test_a_slow_stage_is_cut_and_a_closed_race_ends():

@@ -18,6 +18,7 @@ from cs336_basics.reports.page import (
     render_markdown,
 )
 from cs336_basics.tokenizer import visible
+from tests.browser import NEEDS_CHROMIUM, chromium, problems_on_devices
 
 HOSTILE = [
     "<script>alert(1)</script>", "</code></td></table>", "<!--", "]]>", "&lt;b&gt;", "' onload='x",
@@ -131,6 +132,7 @@ def test_columns_of_numbers_are_aligned_and_blanks_are_marked():
     table = Table("abcdefg", list(zip(*columns, strict=True)))
     content = render_html("x", [Section("x", [table])])
     assert content.count('<td class="number">') == 2 * 4
+    assert content.count('<th scope="col" class="number">') == 4
     content = render_html("x", [Section("x", [Table("a", [(Tokens([b" a\n"], True),)])])])
     assert '<span class="blank">·</span>a<span class="blank">↵</span>' in content
 
@@ -140,3 +142,17 @@ def test_a_long_token_is_cut():
     for content in (render_html("x", [section]), render_markdown("x", [section])):
         assert content.count("·") == 100
         assert "… (1,000,000 bytes)" in content
+
+
+@NEEDS_CHROMIUM
+def test_a_report_is_readable_on_a_phone_and_in_the_dark(tmp_path):
+    tokens = [f" token{i} \n".encode() + b"\x80" for i in range(40)]
+    rows = [("x" * 30, "1,234.5", Tokens(tokens, as_text, frozenset({1, 7})), "x" * 30)
+            for as_text in (True, False)]  # fmt: skip
+    svg = chart({"a": [(1, 2), (10, 3)], "b": [(1, 3), (10, 1)]}, title="t", x="x", y="y")
+    blocks = ["Some text. " * 9, Table(("name", "number", "tokens", "more"), rows), Chart(svg)]
+    sections = [Section("One", blocks), Section("Two" * 40, [Quote("x" * 200)])]
+    (tmp_path / "report.html").write_text(render_html("Report", sections), encoding="utf-8")
+    with chromium(tmp_path / "profile") as browser:
+        browser.get((tmp_path / "report.html").as_uri())
+        assert problems_on_devices(browser) == {}

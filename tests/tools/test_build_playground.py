@@ -12,7 +12,7 @@ import pytest
 from cs336_basics.bpe import TRAINERS
 from cs336_basics.playground.answers import sample_tokenizer
 from cs336_basics.tokenizer import merge_steps, visible
-from tests.browser import NEEDS_CHROMIUM, chromium, wait
+from tests.browser import NEEDS_CHROMIUM, chromium, problems_on_devices, wait
 from tools.build_playground import ROOT, build_playground
 
 PYODIDE = Path(os.environ.get("CS336_PYODIDE", ROOT / "build" / "pyodide"))
@@ -103,6 +103,16 @@ def test_a_training_is_watched(browser):
     left, right = map(visible, merges[1])
     show(browser, "training", text=words, stage="incremental", step=2)
     wait(lambda: f"Merged ({left}, {right})." in text(browser, "training-now"))
+
+
+@pytest.mark.parametrize("view", ["text", "merges", "training", "race"])
+def test_a_view_is_readable_on_a_phone_and_in_the_dark(browser, view):
+    show(browser, view, text="low naïve 猫 lower<|endoftext|>", step=2, merges=3)
+    if view == "race":
+        press(browser, "#race-start")
+        wait(lambda: "same merges" in text(browser, "race-now"), START)
+    wait(lambda: texts(browser, f"#{view} :is(li .token, td .token, td .swatch)"))
+    assert problems_on_devices(browser) == {}
 
 
 def test_the_stages_race_in_python_and_can_be_stopped(browser):

@@ -177,6 +177,25 @@ class ExportToHuggingFace(ExportToTiktoken):
     to, num_files = "huggingface", 2
 
 
+class ExportTokensToMegatron:
+    """An indexed dataset that does not exist in version 1."""
+
+    def write(self, path, version):
+        from cs336_basics.formats import export_tokens
+
+        TokenFile().write(path.with_name("tokens"), 2)
+        if version == 2:
+            export_tokens(path.with_name("tokens.npy"), "megatron", path)
+
+    def read(self, path):
+        from cs336_basics.formats.megatron.indexed_dataset import load
+
+        if not path.exists():
+            return 1
+        assert len(load(path / "tokens")[1]) == 2
+        return 2
+
+
 class ExportModelToHuggingFace:
     """An exported model that does not exist in version 1."""
 
@@ -258,7 +277,8 @@ KINDS = {
     kind.__name__: kind
     for kind in (Json, Directory, SavedTokenizer, TokenFile, Counts, RunFiles, Checkpoint,
                  TorchFile, ExportToTiktoken, ExportToGpt2, ExportToHuggingFace,
-                 ExportModelToHuggingFace, ExportModelToOnnx, ExportModelToGguf)
+                 ExportModelToHuggingFace, ExportModelToOnnx, ExportModelToGguf,
+                 ExportTokensToMegatron)
 }  # fmt: skip
 
 

@@ -18,8 +18,9 @@ from cs336_basics.checkpoints.checkpoint import read_checkpoint, write_checkpoin
 from cs336_basics.checkpoints.run_dir import RunDirectory  # noqa: E402
 from cs336_basics.checkpoints.torch_file import load_checkpoint, save_checkpoint  # noqa: E402
 from cs336_basics.data.preparation_record import Stages  # noqa: E402
-from cs336_basics.formats import export_model, export_tokenizer  # noqa: E402
+from cs336_basics.formats import export_model, export_tokenizer, export_tokens  # noqa: E402
 from cs336_basics.formats.huggingface import load_model  # noqa: E402
+from cs336_basics.formats.megatron import indexed_dataset  # noqa: E402
 from cs336_basics.model import ModelConfig, TransformerLM  # noqa: E402
 from cs336_basics.pretokenization import WordCounts  # noqa: E402
 from cs336_basics.tokenizer import (  # noqa: E402
@@ -75,6 +76,7 @@ class Files:
         export_tokenizer(tokenizer, "huggingface", exported / "hf")
         export_tokenizer(tokenizer, "tiktoken", exported / "tt")
         export_tokenizer(tokenizer, "gpt2", exported / "gp")
+        export_tokens(tokens / "a.npy", "megatron", exported / "mg")
         config = ModelConfig(tokenizer.vocab_size, 8, d_model=4, num_layers=1, num_heads=1, d_ff=4)
         export_model(TransformerLM(config), tokenizer, "huggingface", exported / "model")
 
@@ -114,6 +116,10 @@ class Files:
             **{
                 exported / "gp" / name: lambda: Tokenizer.from_gpt2(exported / "gp")
                 for name in ("vocab.json", "merges.txt")
+            },
+            **{
+                exported / "mg" / name: lambda: indexed_dataset.load(exported / "mg" / "tokens")
+                for name in ("tokens.idx", "tokens.bin")
             },
             **{
                 exported / "model" / name: lambda: load_model(exported / "model")

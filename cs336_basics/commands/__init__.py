@@ -39,7 +39,7 @@ COMMANDS = {
     "estimate": "estimate the memory and time of a training run",
     "plot": "plot the learning curves of runs",
     "generate": "generate text with a trained model",
-    "export": "convert a tokenizer or model to another library's format",
+    "export": "convert a tokenizer, model or token file to another format",
     "experiments": "run the course's experiments and write a report",
     "completion": "print a shell completion script",
 }

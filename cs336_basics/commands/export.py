@@ -1,8 +1,9 @@
-"""`python -m cs336_basics export`: convert a tokenizer or model to another library's format."""
+"""`python -m cs336_basics export`: convert a tokenizer, model or token file to another format."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,25 +11,37 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cs336_basics._support.validation import Checked, one_of, option
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import Command, UsageError
-from cs336_basics.formats.exports import MODEL_FORMATS, ROLES, TOKENIZER_FORMATS, WEIGHT_TYPES
+from cs336_basics.formats.exports import (
+    MODEL_FORMATS,
+    ROLES,
+    TOKEN_FORMATS,
+    TOKENIZER_FORMATS,
+    WEIGHT_TYPES,
+)
 
 if TYPE_CHECKING:
     from cs336_basics.formats.agreement import Agreement
 
-FORMATS = tuple(dict.fromkeys([*TOKENIZER_FORMATS, *MODEL_FORMATS]))
+# The formats for each of the options that name what is exported.
+SOURCES = {"tokenizer": TOKENIZER_FORMATS, "run": MODEL_FORMATS, "tokens": TOKEN_FORMATS}
+FORMATS = tuple(dict.fromkeys(itertools.chain(*SOURCES.values())))
 
 
 @dataclass(kw_only=True)
 class Options(Checked):
-    """Convert a tokenizer, or a trained model with its tokenizer, to another library's format.
+    """Convert a tokenizer, a trained model with its tokenizer, or token files to another format.
 
-    If that library is installed, it loads the result, and the outputs are compared.
+    If the library that reads a tokenizer or a model is installed, it loads the result, and the
+    outputs are compared.
     """
 
     tokenizer: str | None = option(
         f"tokenizer directory, for {', '.join(TOKENIZER_FORMATS)}", None, metavar="DIR"
     )
     run: str | None = option(f"run directory, for {', '.join(MODEL_FORMATS)}", None, metavar="DIR")
+    tokens: tuple[str, ...] | None = option(
+        f"token files with document starts, for {', '.join(TOKEN_FORMATS)}", None, metavar="FILE"
+    )
     to: Annotated[str, one_of(FORMATS)] = option(f"format: {', '.join(FORMATS)}", metavar="FORMAT")
     output: Path = option("file or directory to write", metavar="PATH")
     checkpoint: Path | None = option(
@@ -64,10 +77,10 @@ class Options(Checked):
 
 def export(options: Options) -> None:
     """Convert the input, load the result in the target runtime, and print the comparison."""
-    if (options.tokenizer is None) == (options.run is None):
-        raise UsageError("give either --tokenizer DIR or --run DIR")
-    formats = TOKENIZER_FORMATS if options.run is None else MODEL_FORMATS
-    source = "--tokenizer" if options.run is None else "--run"
+    given = [name for name in SOURCES if getattr(options, name) is not None]
+    if len(given) != 1:
+        raise UsageError("give one of --tokenizer DIR, --run DIR and --tokens FILE")
+    source, formats = f"--{given[0]}", SOURCES[given[0]]
     if options.to not in formats:
         raise UsageError(f"{source} can be exported to {', '.join(formats)}, not to {options.to}")
     # Options that apply only to some formats.
@@ -83,8 +96,10 @@ def export(options: Options) -> None:
         )
     if options.tokenizer is not None:
         _export_tokenizer(options, options.tokenizer, own)
+    elif options.run is not None:
+        _export_run(options, options.run, own)
     else:
-        _export_run(options, str(options.run), own)
+        _export_tokens(options, options.tokens or ())
 
 
 def _export_tokenizer(options: Options, directory: str, own: dict[str, Any]) -> None:
@@ -112,12 +127,16 @@ def _export_run(options: Options, directory: str, own: dict[str, Any]) -> None:
     _report(output, lambda: check_model(model, tokenizer, to, output, **own))
 
 
+def _export_tokens(options: Options, paths: Sequence[str]) -> None:
+    from cs336_basics.formats import export_tokens
+
+    export_tokens(paths, options.to, options.output)
+    _say_files(options.output)
+
+
 def _report(output: Path, check: Callable[[], Agreement]) -> None:
     """Print the files written, and how the target runtime compares with this library."""
-    files = sorted(output.iterdir()) if output.is_dir() else [output]
-    say(f"written to  {output}")
-    for file in files:
-        say(f"            {file.name}, {file.stat().st_size:,} bytes")
+    _say_files(output)
     try:
         agreement = check()
     except ImportError as error:
@@ -125,6 +144,13 @@ def _report(output: Path, check: Callable[[], Agreement]) -> None:
         return
     for line in agreement.lines:
         say(f"checked     {agreement.runtime}: {line}")
+
+
+def _say_files(output: Path) -> None:
+    files = sorted(output.iterdir()) if output.is_dir() else [output]
+    say(f"written to  {output}")
+    for file in files:
+        say(f"            {file.name}, {file.stat().st_size:,} bytes")
 
 
 COMMAND = Command(
@@ -135,4 +161,5 @@ COMMAND = Command(
     "export --tokenizer tokenizers/my --to huggingface --output my-tokenizer",
     "export --run runs/my --to gguf --output my-model.gguf --type q8_0",
     "export --run runs/my --to onnx --output my-model-onnx",
+    "export --tokens data/web.npy --to megatron --output web-megatron",
 )

@@ -1,8 +1,8 @@
 """Read, write and check files in the formats of other libraries.
 
 `exports.py` lists the export formats. Each folder contains one library's or program's format:
-`gpt2/`, `huggingface/`, `tiktoken/`, `gguf/` and `onnx/`. The other files are shared by several
-formats.
+`gpt2/`, `huggingface/`, `tiktoken/`, `gguf/`, `onnx/` and `megatron/`. The other files are shared
+by several formats.
 """
 
 from typing import TYPE_CHECKING
@@ -12,23 +12,27 @@ from cs336_basics._support.lazy import lazy_names
 __all__ = [
     "MODEL_FORMATS",
     "TOKENIZER_FORMATS",
+    "TOKEN_FORMATS",
     "Agreement",
     "ModelCard",
     "check_model",
     "check_tokenizer",
     "export_model",
     "export_tokenizer",
+    "export_tokens",
 ]
 
 if TYPE_CHECKING:
     from cs336_basics.formats.agreement import Agreement
     from cs336_basics.formats.exports import (
         MODEL_FORMATS,
+        TOKEN_FORMATS,
         TOKENIZER_FORMATS,
         check_model,
         check_tokenizer,
         export_model,
         export_tokenizer,
+        export_tokens,
     )
     from cs336_basics.formats.model_card import ModelCard
 else:
@@ -36,8 +40,8 @@ else:
         __name__,
         {
             "cs336_basics.formats.agreement": "Agreement",
-            "cs336_basics.formats.exports": "MODEL_FORMATS TOKENIZER_FORMATS check_model "
-            "check_tokenizer export_model export_tokenizer",
+            "cs336_basics.formats.exports": "MODEL_FORMATS TOKENIZER_FORMATS "
+            "TOKEN_FORMATS check_model check_tokenizer export_model export_tokenizer export_tokens",
             "cs336_basics.formats.model_card": "ModelCard",
         },
     )

@@ -1,4 +1,4 @@
-"""Export tokenizers and models to other formats, and check the exports.
+"""Export tokenizers, models and token files to other formats, and check the exports.
 
 The module for a tokenizer format has two functions:
 
@@ -9,6 +9,10 @@ The module for a model format has two functions, whose options depend on the for
 
     write(model, tokenizer, output, card, **options)
     check(model, tokenizer, output, **options) -> Agreement
+
+The module for a format of token files has one function:
+
+    write(paths, output)
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from cs336_basics.formats.agreement import Agreement
     from cs336_basics.model import TransformerLM
     from cs336_basics.tokenizer import Tokenizer
+    from cs336_basics.tokenizer.files.joined_tokens import TokenPaths
 
 WEIGHT_TYPES = ("f32", "f16", "q8_0")
 """Types of matrices in GGUF: float32, float16, and int8 with one float16 scale per 32 numbers. The
@@ -65,6 +70,8 @@ MODEL_FORMATS: dict[str, Format] = {
     "onnx": Format("onnx.onnx_models", ("without_cache", *ROLES)),
     "gguf": Format("gguf.gguf_models", ("type",)),
 }
+
+TOKEN_FORMATS: dict[str, Format] = {"megatron": Format("megatron.indexed_dataset")}
 
 
 def export_tokenizer(
@@ -170,6 +177,24 @@ def check_model(
     return agreement
 
 
+def export_tokens(paths: TokenPaths, to: str, output: str | os.PathLike[str]) -> None:
+    """Write token files in another library's format.
+
+    Args:
+        paths: A token file, a glob, or a list of files and globs, with document starts.
+        to: A key of TOKEN_FORMATS.
+        output: Directory to write. It must be new or empty.
+
+    Raises:
+        TypeError: If a path is not a str or a path.
+        ValueError: If the format is unknown, a file is damaged or has no document starts, or the
+            files have different tokenizers. Nothing is written.
+        FileNotFoundError: If a file does not exist.
+        FileExistsError: If the output exists.
+    """
+    _format_named(to, TOKEN_FORMATS).load().write(paths, output)
+
+
 @contextlib.contextmanager
 def _damage_named(output: str | os.PathLike[str]) -> Iterator[None]:
     """Convert the various errors that other libraries raise for damaged files to RuntimeError."""
@@ -187,6 +212,10 @@ def _tokenizer_format(
     from cs336_basics.tokenizer.tokenizer import check_is_tokenizer
 
     check_is_tokenizer(tokenizer)
+    return _format_named(to, formats)
+
+
+def _format_named(to: str, formats: Mapping[str, Format]) -> Format:
     if to not in formats:
         raise ValueError(f"to must be one of {', '.join(formats)}, got {short_repr(to)}")
     return formats[to]

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 
+import numpy as np
 import pytest
 import torch
 
@@ -15,7 +16,9 @@ from cs336_basics.checkpoints.checkpoint import write_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.data.preparation_record import Stages
 from cs336_basics.formats.huggingface import huggingface_models, load_model
+from cs336_basics.formats.megatron.indexed_dataset import load
 from cs336_basics.model import ModelConfig, TransformerLM
+from cs336_basics.tokenizer import encode_rows
 from cs336_basics.training import AdamW
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import config_to_yaml
@@ -164,6 +167,23 @@ def test_a_difference_in_logits_sets_status_1(tmp_path, run, capsys, monkeypatch
     assert "logits differ" in capsys.readouterr().err
 
 
+def test_token_files_are_exported(tmp_path, capsys):
+    tokenizer, out = trained("gpt2"), tmp_path / "out"
+    texts, paths = ["the cat", "a", "It's"], [tmp_path / "1.npy", tmp_path / "2.npy"]
+    encode_rows(tokenizer, texts[:2], paths[0], document_starts=True)
+    encode_rows(tokenizer, texts[2:], paths[1], document_starts=True)
+    lines = lines_of(capsys, "--tokens", *paths, "--to", "megatron", "--output", out)
+    ids, starts = load(out / "tokens")
+    assert tokenizer.decode_batch(np.split(ids, starts[1:])) == texts
+    assert lines == [
+        f"written to  {out}",
+        f"            tokens.bin, {ids.nbytes} bytes",
+        "            tokens.idx, 102 bytes",
+    ]
+    words = ["--tokens", paths[0], "--to", "megatron", "--output", out]
+    assert "exists and is not empty" in error_of(capsys, *words)
+
+
 def test_an_existing_output_directory_is_not_replaced(tmp_path, tokenizer, capsys):
     words = ["--tokenizer", tokenizer, "--to", "gpt2", "--output", tmp_path / "out"]
     lines_of(capsys, *words)
@@ -175,8 +195,12 @@ def test_an_existing_output_directory_is_not_replaced(tmp_path, tokenizer, capsy
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--to gpt2", "give either --tokenizer DIR or --run DIR"),
-        ("--tokenizer t --run r --to gpt2", "give either"),
+        ("--to gpt2", "give one of --tokenizer DIR, --run DIR and --tokens FILE"),
+        ("--tokenizer t --run r --to gpt2", "give one of"),
+        ("--run r --tokens t.npy --to megatron", "give one of"),
+        ("--tokens t.npy --to gguf", "--tokens can be exported to megatron, not to gguf"),
+        ("--tokens t.npy --to megatron --checkpoint c", "--checkpoint does not apply"),
+        ("--tokens t.npy --to megatron", "t.npy"),
         ("--run r --to tiktoken", "not to tiktoken"),
         ("--tokenizer t --to gguf", "not to gguf"),
         ("--tokenizer t --to gpt2 --checkpoint c", "--checkpoint does not apply"),

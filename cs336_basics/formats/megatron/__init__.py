@@ -1,0 +1,1 @@
+"""Megatron's indexed datasets."""

@@ -1,0 +1,202 @@
+"""Token files as Megatron's indexed datasets."""
+
+from __future__ import annotations
+
+import re
+import struct
+
+import numpy as np
+import pytest
+
+from cs336_basics import Tokenizer
+from cs336_basics.formats import export_tokens
+from cs336_basics.formats.megatron import indexed_dataset
+from cs336_basics.formats.megatron.indexed_dataset import load
+from cs336_basics.tokenizer import encode_rows
+from tests.tokenizer.examples import END, TRAINING_TEXT, small_tokenizer
+
+TEXTS = ["the cat", TRAINING_TEXT, "a", "b" + END + "c", "It's"]
+
+
+def large_tokenizer():
+    """Return a tokenizer whose ids need 32 bits, with its end token as the last id."""
+    vocab = {id: b"%d" % id for id in range(256, 70_000)} | {n: bytes([n]) for n in range(256)}
+    vocab[70_000] = END.encode()
+    return Tokenizer(vocab, [], [END])
+
+
+def token_files(folder, tokenizer, parts):
+    """Write one token file for each list of texts, and return their paths."""
+    paths = [folder / f"{number}.npy" for number in range(len(parts))]
+    for path, texts in zip(paths, parts, strict=True):
+        encode_rows(tokenizer, texts, path, document_starts=True, end_of_document=END)
+    return paths
+
+
+def documents_of(tokenizer, texts):
+    """Return the ids of the documents: `END` in a text ends one."""
+    return [
+        tokenizer.encode(part + END)
+        for text in texts
+        for part in text.split(END)
+        if part or text == END
+    ]
+
+
+def content_of(documents, name, code):
+    """Return the two files of a dataset as the format describes them."""
+    ids = b"".join(np.array(document, name).tobytes() for document in documents)
+    size, count = np.dtype(name).itemsize, len(documents)
+    lengths = [len(document) for document in documents]
+    offsets = [sum(lengths[:number]) * size for number in range(count)]
+    index = b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, code, count, count + 1)
+    index += struct.pack(f"<{count}i{count}q", *lengths, *offsets)
+    return ids, index + struct.pack(f"<{count + 1}q", *range(count + 1))
+
+
+@pytest.mark.parametrize("at_a_time", [1, 2, 3, 1 << 20])
+@pytest.mark.parametrize(
+    ("make", "name", "code"), [(small_tokenizer, "<u2", 8), (large_tokenizer, "<i4", 4)]
+)
+def test_token_files_become_one_dataset(tmp_path, monkeypatch, make, name, code, at_a_time):
+    monkeypatch.setattr(indexed_dataset, "_IDS_AT_A_TIME", at_a_time)
+    tokenizer = make()
+    paths = token_files(tmp_path, tokenizer, [TEXTS[:2], TEXTS[2:4], TEXTS[4:]])
+    export_tokens(paths, "megatron", tmp_path / "out")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "tokens.bin",
+        "tokens.idx",
+    ]
+    documents = documents_of(tokenizer, TEXTS)
+    ids, index = content_of(documents, name, code)
+    assert (tmp_path / "out" / "tokens.bin").read_bytes() == ids
+    assert (tmp_path / "out" / "tokens.idx").read_bytes() == index
+
+    found, starts = load(tmp_path / "out" / "tokens")
+    assert found.dtype == name
+    assert starts.dtype == np.int64
+    assert [part.tolist() for part in np.split(found, starts[1:])] == documents
+
+
+@pytest.mark.parametrize("make", [small_tokenizer, large_tokenizer])
+def test_megatron_reads_and_writes_the_same_files(tmp_path, make):
+    pytest.importorskip("megatron.core", reason="needs megatron-core")
+    torch = pytest.importorskip("torch")
+    from megatron.core.datasets.indexed_dataset import IndexedDataset, IndexedDatasetBuilder
+
+    tokenizer = make()
+    export_tokens(token_files(tmp_path, tokenizer, [TEXTS]), "megatron", tmp_path / "out")
+    dataset = IndexedDataset(str(tmp_path / "out" / "tokens"))
+    documents = documents_of(tokenizer, TEXTS)
+    assert [ids.tolist() for ids in dataset] == documents
+    assert dataset.document_indices.tolist() == [*range(len(documents) + 1)]
+
+    builder = IndexedDatasetBuilder(str(tmp_path / "theirs.bin"), dtype=dataset.index.dtype)
+    for document in documents:
+        builder.add_document(torch.tensor(document), [len(document)])
+    builder.finalize(str(tmp_path / "theirs.idx"))
+    for end in (".bin", ".idx"):
+        theirs = (tmp_path / "theirs").with_suffix(end).read_bytes()
+        assert (tmp_path / "out" / f"tokens{end}").read_bytes() == theirs
+
+
+def write_dataset(folder, lengths, documents, ids, name="<u2", code=8):
+    """Write a dataset whose documents may have several sequences."""
+    ids, lengths = np.array(ids, name), np.array(lengths, "<i4")
+    offsets = (np.cumsum(lengths, dtype="<i8") - lengths) * ids.itemsize
+    header = b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, code, len(lengths), len(documents))
+    index = header + lengths.tobytes() + offsets.tobytes() + np.array(documents, "<i8").tobytes()
+    (folder / "a.bin").write_bytes(ids.tobytes())
+    (folder / "a.idx").write_bytes(index)
+    return folder / "a"
+
+
+def test_documents_of_several_sequences_and_empty_ones_are_read(tmp_path):
+    prefix = write_dataset(tmp_path, [2, 0, 1, 3], [0, 2, 2, 3, 4, 4], [5, 6, 7, 8, 9, 10])
+    ids, starts = load(prefix)
+    assert ids.tolist() == [5, 6, 7, 8, 9, 10]
+    assert starts.tolist() == [0, 2, 2, 3, 6]
+    ids, starts = load(write_dataset(tmp_path, [], [0], []))
+    assert (len(ids), len(starts)) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"code": 3}, r"a\.idx: ids must be uint16 or int32 \(types 8 and 4\), got type 3"),
+        ({"documents": [0, 1]}, r"a\.idx: damaged index: the document indices do not ascend"),
+        ({"documents": [1, 2]}, r"a\.idx: damaged index: the document indices do not ascend"),
+        ({"documents": [0, 3, 2]}, r"a\.idx: damaged index: the document indices do not ascend"),
+        ({"documents": [0, -1, 2]}, r"a\.idx: damaged index: the document indices do not ascend"),
+        ({"documents": []}, r"a\.idx: damaged index: the document indices do not ascend"),
+        ({"lengths": [4, -1]}, r"a\.idx: damaged index: the sequences do not follow one another"),
+        ({"lengths": [2, 2]}, r"a\.bin: 8 bytes are in the index, got 6"),
+    ],
+    ids=str,
+)
+def test_damaged_datasets_are_refused(tmp_path, change, message):
+    dataset = {"lengths": [2, 1], "documents": [0, 1, 2], "ids": [5, 6, 7], **change}
+    with pytest.raises(ValueError, match=message):
+        load(write_dataset(tmp_path, **dataset))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda index: index[:-1], "damaged index: 74 bytes are needed, got 73"),
+        (lambda index: index + b"\0\0", "damaged index: 74 bytes are needed, got 76"),
+        (lambda index: index[:30], "damaged index: unpack requires a buffer of 34 bytes"),
+        (lambda index: b"M" + index, "not an index of Megatron's format, version 1"),
+        (lambda index: index[:9] + b"\2" + index[10:], "not an index of Megatron's format"),
+        (lambda index: index[:18] + b"\xff" * 16 + index[34:], "damaged index: [0-9,]+ bytes"),
+        (
+            lambda index: index[:50] + b"\5" + index[51:],
+            "damaged index: the sequences do not follow one another",
+        ),
+    ],
+)
+def test_a_damaged_index_is_refused(tmp_path, damage, message):
+    prefix = write_dataset(tmp_path, [2, 1], [0, 2], [5, 6, 7])
+    index = tmp_path / "a.idx"
+    index.write_bytes(damage(index.read_bytes()))
+    with pytest.raises(ValueError, match=rf"^{re.escape(str(index))}: {message}"):
+        load(prefix)
+
+
+def test_missing_files_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"a\.idx"):
+        load(tmp_path / "a")
+    prefix = write_dataset(tmp_path, [1], [0, 1], [5])
+    (tmp_path / "a.bin").unlink()
+    with pytest.raises(FileNotFoundError, match=r"a\.bin"):
+        load(prefix)
+
+
+def test_what_megatron_cannot_read_is_not_written(tmp_path, monkeypatch):
+    tokenizer, out = small_tokenizer(), tmp_path / "out"
+    encode_rows(tokenizer, TEXTS, tmp_path / "plain.npy")
+    with pytest.raises(ValueError, match=r"plain\.npy: encoded without document starts"):
+        export_tokens(tmp_path / "plain.npy", "megatron", out)
+    (path,) = token_files(tmp_path, tokenizer, [TEXTS])
+    with pytest.raises(ValueError, match="to must be one of megatron, got 'gpt2'"):
+        export_tokens(path, "gpt2", out)
+    (tmp_path / "more").mkdir()
+    (other,) = token_files(tmp_path / "more", small_tokenizer([END, "<a>"]), [TEXTS])
+    with pytest.raises(ValueError, match=r"0\.npy: made by a different tokenizer than .*0\.npy"):
+        export_tokens([path, other], "megatron", out)
+    monkeypatch.setattr(indexed_dataset, "_LONGEST", 600)
+    long = tmp_path / "long.npy"
+    encode_rows(tokenizer, ["ab" * 999], long, document_starts=True)
+    with pytest.raises(ValueError, match=r"long\.npy: .* 2\*\*31 tokens, got one of"):
+        export_tokens(long, "megatron", out)
+    assert not out.exists()
+
+
+def test_an_id_outside_the_vocabulary_is_refused(tmp_path):
+    (path,) = token_files(tmp_path, small_tokenizer(), [["abc"]])
+    content = bytearray(path.read_bytes())
+    content[128:130] = b"\xff\xff"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"0\.npy: damaged file: id 65535 is not below 592"):
+        export_tokens(path, "megatron", tmp_path / "out")
+    assert not (tmp_path / "out").exists()

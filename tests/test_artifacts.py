@@ -188,11 +188,11 @@ class ExportTokensToMegatron:
             export_tokens(path.with_name("tokens.npy"), "megatron", path)
 
     def read(self, path):
-        from cs336_basics.formats.megatron.indexed_dataset import load
+        from cs336_basics.formats.megatron import load_indexed_dataset
 
         if not path.exists():
             return 1
-        assert len(load(path / "tokens")[1]) == 2
+        assert len(load_indexed_dataset(path / "tokens")[1]) == 2
         return 2
 
 

@@ -20,7 +20,7 @@ from cs336_basics.checkpoints.torch_file import load_checkpoint, save_checkpoint
 from cs336_basics.data.preparation_record import Stages  # noqa: E402
 from cs336_basics.formats import export_model, export_tokenizer, export_tokens  # noqa: E402
 from cs336_basics.formats.huggingface import load_model  # noqa: E402
-from cs336_basics.formats.megatron import indexed_dataset  # noqa: E402
+from cs336_basics.formats.megatron import load_indexed_dataset  # noqa: E402
 from cs336_basics.model import ModelConfig, TransformerLM  # noqa: E402
 from cs336_basics.pretokenization import WordCounts  # noqa: E402
 from cs336_basics.tokenizer import (  # noqa: E402
@@ -118,7 +118,7 @@ class Files:
                 for name in ("vocab.json", "merges.txt")
             },
             **{
-                exported / "mg" / name: lambda: indexed_dataset.load(exported / "mg" / "tokens")
+                exported / "mg" / name: lambda: load_indexed_dataset(exported / "mg" / "tokens")
                 for name in ("tokens.idx", "tokens.bin")
             },
             **{

@@ -16,7 +16,7 @@ from cs336_basics.checkpoints.checkpoint import write_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.data.preparation_record import Stages
 from cs336_basics.formats.huggingface import huggingface_models, load_model
-from cs336_basics.formats.megatron.indexed_dataset import load
+from cs336_basics.formats.megatron import load_indexed_dataset
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.tokenizer import encode_rows
 from cs336_basics.training import AdamW
@@ -173,7 +173,7 @@ def test_token_files_are_exported(tmp_path, capsys):
     encode_rows(tokenizer, texts[:2], paths[0], document_starts=True)
     encode_rows(tokenizer, texts[2:], paths[1], document_starts=True)
     lines = lines_of(capsys, "--tokens", *paths, "--to", "megatron", "--output", out)
-    ids, starts = load(out / "tokens")
+    ids, starts = load_indexed_dataset(out / "tokens")
     assert tokenizer.decode_batch(np.split(ids, starts[1:])) == texts
     assert lines == [
         f"written to  {out}",

@@ -88,7 +88,7 @@ def write(paths: TokenPaths, output: str | os.PathLike[str]) -> None:
                 file.write(np.arange(first, end, dtype="<i8").tobytes())
 
 
-def load(prefix: str | os.PathLike[str]) -> tuple[IdArray, Positions]:
+def load_indexed_dataset(prefix: str | os.PathLike[str]) -> tuple[IdArray, Positions]:
     """Open an indexed dataset, after checking its index.
 
     Args:

@@ -10,8 +10,7 @@ import pytest
 
 from cs336_basics import Tokenizer
 from cs336_basics.formats import export_tokens
-from cs336_basics.formats.megatron import indexed_dataset
-from cs336_basics.formats.megatron.indexed_dataset import load
+from cs336_basics.formats.megatron import indexed_dataset, load_indexed_dataset
 from cs336_basics.tokenizer import encode_rows
 from tests.tokenizer.examples import END, TRAINING_TEXT, small_tokenizer
 
@@ -72,7 +71,7 @@ def test_token_files_become_one_dataset(tmp_path, monkeypatch, make, name, code,
     assert (tmp_path / "out" / "tokens.bin").read_bytes() == ids
     assert (tmp_path / "out" / "tokens.idx").read_bytes() == index
 
-    found, starts = load(tmp_path / "out" / "tokens")
+    found, starts = load_indexed_dataset(tmp_path / "out" / "tokens")
     assert found.dtype == name
     assert starts.dtype == np.int64
     assert [part.tolist() for part in np.split(found, starts[1:])] == documents
@@ -113,10 +112,10 @@ def write_dataset(folder, lengths, documents, ids, name="<u2", code=8):
 
 def test_documents_of_several_sequences_and_empty_ones_are_read(tmp_path):
     prefix = write_dataset(tmp_path, [2, 0, 1, 3], [0, 2, 2, 3, 4, 4], [5, 6, 7, 8, 9, 10])
-    ids, starts = load(prefix)
+    ids, starts = load_indexed_dataset(prefix)
     assert ids.tolist() == [5, 6, 7, 8, 9, 10]
     assert starts.tolist() == [0, 2, 2, 3, 6]
-    ids, starts = load(write_dataset(tmp_path, [], [0], []))
+    ids, starts = load_indexed_dataset(write_dataset(tmp_path, [], [0], []))
     assert (len(ids), len(starts)) == (0, 0)
 
 
@@ -137,7 +136,7 @@ def test_documents_of_several_sequences_and_empty_ones_are_read(tmp_path):
 def test_damaged_datasets_are_refused(tmp_path, change, message):
     dataset = {"lengths": [2, 1], "documents": [0, 1, 2], "ids": [5, 6, 7], **change}
     with pytest.raises(ValueError, match=message):
-        load(write_dataset(tmp_path, **dataset))
+        load_indexed_dataset(write_dataset(tmp_path, **dataset))
 
 
 @pytest.mark.parametrize(
@@ -160,16 +159,16 @@ def test_a_damaged_index_is_refused(tmp_path, damage, message):
     index = tmp_path / "a.idx"
     index.write_bytes(damage(index.read_bytes()))
     with pytest.raises(ValueError, match=rf"^{re.escape(str(index))}: {message}"):
-        load(prefix)
+        load_indexed_dataset(prefix)
 
 
 def test_missing_files_are_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"a\.idx"):
-        load(tmp_path / "a")
+        load_indexed_dataset(tmp_path / "a")
     prefix = write_dataset(tmp_path, [1], [0, 1], [5])
     (tmp_path / "a.bin").unlink()
     with pytest.raises(FileNotFoundError, match=r"a\.bin"):
-        load(prefix)
+        load_indexed_dataset(prefix)
 
 
 def test_what_megatron_cannot_read_is_not_written(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Atomic files are complete or absent, and temporary files left by killed writers are removed."""
+"""Atomic files are complete or absent, and temporary files that killed writers left are removed."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_a_full_disk_error_names_the_file(tmp_path, monkeypatch, failing):
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
         try:
-            # The error occurs when the buffer is written and again when the file is closed.
+            # The error occurs when the buffer is written, and again when the file is closed.
             with pytest.raises(OSError, match=r"^\[Errno \d+\] [A-Za-z ]+: '.*a\.json'$"):
                 write_json(path, "new" * 1000)
         finally:

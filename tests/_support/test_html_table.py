@@ -1,4 +1,4 @@
-"""A table for notebooks has the given cells, and hostile text stays text."""
+"""A table for notebooks has the given cells, and hostile text is shown as text."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""MemoryErrors describe the data in memory, and the peak memory is measured."""
+"""A MemoryError describes the data in memory, and the peak memory is measured."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Messages show values in a short form and suggest the nearest names."""
+"""Messages show shortened values and suggest the nearest names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster that cannot finish its tasks is an error within seconds.
+"""If a cluster cannot finish its tasks, an error is raised within seconds.
 
 tests/pretokenization/counting/test_ray_counting.py and tests/tokenizer/files/test_ray_encoding.py
 run tasks on real clusters.
@@ -16,7 +16,7 @@ from cs336_basics._support.ray_cluster import run_tasks
 
 
 class FakeRay:
-    """Ray with tasks that end when they are waited for `waits` times."""
+    """A replacement for Ray whose tasks end, one at a time, after `waits` calls of `wait`."""
 
     def __init__(self, cpus, waits=3):
         self.cpus = iter(cpus)

@@ -1,4 +1,4 @@
-"""Readers for untrusted files."""
+"""Reading untrusted files."""
 
 from __future__ import annotations
 

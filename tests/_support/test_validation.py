@@ -1,4 +1,4 @@
-"""Checked dataclasses: values by dotted name, parsing of text, and one-line messages."""
+"""Checked dataclasses: access by dotted name, parsing of text, and one-line messages."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tests.tokenizer.examples import BYTES
 
 TEXT = "one 2 three"
 NOT_UTF8 = b"one \xff three"
-LETTERS = r"(?=\p{L})\p{L}+"  # counted in Python; other characters are dropped
+LETTERS = r"(?=\p{L})\p{L}+"  # not compiled, so counted in Python; other characters are dropped
 
 
 def letters():
@@ -105,7 +105,7 @@ def test_warnings_about_a_failing_logger_name_its_first_row():
 
 
 def check_lines(call):
-    """Check that a call warns and that every warning points to a line in this file."""
+    """Check that a call causes warnings, all of which point to a line in this file."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         call()

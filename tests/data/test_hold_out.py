@@ -17,7 +17,7 @@ from cs336_basics.pretokenization.reading.readers import read_texts
 from tests.tokenizer.files.corpus_files import zstandard
 
 END = "<|endoftext|>"
-# Rows of different lengths, some empty, with line ends and multi-byte characters.
+# Rows of different lengths, with line ends and multi-byte characters.
 ROWS = ["né\n x" * (i * 37 % 80) + f" row {i}" for i in range(200)]
 
 
@@ -27,7 +27,7 @@ def divide(corpus, directory, fraction=0.1, report=lambda line: None):
 
 
 def texts_of(corpus):
-    """Return the texts in a corpus: one for each row or each plain text file."""
+    """Return the texts in a corpus: one for each row or plain text file."""
     texts = []
     for file in corpus.files:
         for block in read_texts(corpus, file, Splitter(special_tokens=[END])):
@@ -44,7 +44,7 @@ def json_lines(rows, blank=""):
 
 
 def write_rows(directory, name, rows):
-    """Write rows to a file in the format of its extension. Return the options for its Corpus."""
+    """Write rows to a file in the format that its extension names. Return options for Corpus."""
     path = directory / name
     if ".csv" in name:
         table = io.StringIO()

@@ -8,7 +8,7 @@ from cs336_basics.data.preparation_record import Stages, read_records
 
 
 def make(directory, inputs, texts=("a", "b")):
-    """Run a stage with two output files, and return its report without the time."""
+    """Run a stage with two output files. Return its report without the time."""
     lines = []
     outputs = [directory / "a.txt", directory / "b.txt"]
 

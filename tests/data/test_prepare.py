@@ -1,4 +1,4 @@
-"""`python -m cs336_basics.train` on a user's text, tokenizer and token files."""
+"""`python -m cs336_basics.train` with a user's text, tokenizer and token files."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class TestOwnText:
 
 
 def prepare(run, vocab_size=300, **data):
-    """Prepare the data of a run."""
+    """Prepare a run's data."""
     preparation = Preparation(DataConfig(**data), vocab_size, num_workers=1)
     return prepare_data(check_sources(preparation), RunDirectory(run))
 

@@ -1,4 +1,4 @@
-"""`python -m cs336_basics.train` on every supported file format."""
+"""`python -m cs336_basics.train` with every supported file format."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FAST = ["--max-steps", "2", "--eval-every", "2", "--eval-batches", "1", "--sampl
 
 @pytest.fixture
 def rows(tiny):
-    """The documents of a sample text."""
+    """Write a sample text, and return its documents."""
     write_sample("text.txt", 60_000, seed=5)
     text = Path("text.txt").read_text(encoding="utf-8")
     return [row for row in text.split(END) if row]
@@ -73,7 +73,7 @@ def test_several_files_are_one_corpus(tiny, rows, words):
     tokens = [np.load(f"run/data/{split}.npy") for split in ("train", "valid")]
     expected = [row for number in range(3) for row in rows[number::3]]
     assert np.concatenate(tokens).tolist() == ids_of(expected, tokenizer)
-    # With absolute paths, a run can be resumed from any working directory.
+    # Because the paths are absolute, a run can be resumed from any working directory.
     paths = yaml.safe_load(Path("run/config.yaml").read_text())["data"]["train_path"]
     assert all(Path(path).is_absolute() for path in ([paths] if type(paths) is str else paths))
 
@@ -90,7 +90,7 @@ def test_training_on_rows_with_validation_on_plain_text(tiny, rows):
 
 @pytest.fixture
 def token_files(tiny, rows):
-    """Write two token files, the first with document starts, and return the tokenizer option."""
+    """Write two token files, the first with document starts. Return the tokenizer option."""
     vocab = {byte: bytes([byte]) for byte in range(256)}
     tokenizer = Tokenizer({**vocab, 256: END.encode()}, [], [END])
     tokenizer.save("tok")
@@ -215,7 +215,7 @@ def test_the_fingerprint_depends_on_the_text_and_the_reading_options(files):
     ]
     assert len({json.dumps(each) for each in found}) == len(found)
     Path("a.txt").rename("moved.txt")
-    assert fingerprint("moved.txt", "b.txt") == found[3]  # names do not matter
+    assert fingerprint("moved.txt", "b.txt") == found[3]  # file names do not matter
 
 
 def test_a_text_shorter_than_a_context_is_rejected(files):

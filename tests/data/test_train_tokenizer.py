@@ -87,7 +87,7 @@ def test_counts_with_another_pattern_are_rejected_before_counting(tmp_path, text
 def test_a_huge_file_is_recorded_without_a_hash(tmp_path):
     path = tmp_path / "large"
     with open(path, "wb") as file:
-        file.truncate(MOST_HASHED + 1)  # a sparse file, which takes no disk space
+        file.truncate(MOST_HASHED + 1)  # a sparse file, which occupies no disk space
     assert describe_files([str(path), "s3://bucket/a.txt"]) == [
         {"path": str(path), "num_bytes": MOST_HASHED + 1, "sha256": None},
         {"path": "s3://bucket/a.txt"},

@@ -1,4 +1,4 @@
-// Exits with an error if a claim is false.
+// Defines `check`, which exits with an error if a claim is false.
 #pragma once
 
 #include <cstdio>

@@ -1,9 +1,9 @@
-"""Words whose hashes are equal in the library's former hash function, which had no seed.
+"""Words to which the library's former hash function, which had no seed, gave the same hash.
 
-For every 16 bytes of a word, that function multiplied `low ^ LOW` and `high ^ HIGH`, where `low`
+For every 16 bytes of a word, that function multiplied `low ^ LOW` by `high ^ HIGH`, where `low`
 was combined with the hash of the preceding bytes. After the 16 bytes of `_START`, the next eight
-bytes make the first factor 0, so the following eight bytes do not matter. The last 16 bytes select
-a hash near the end of a table.
+bytes set the first factor to 0, so the following eight bytes do not matter. The last 16 bytes
+select a hash near the end of a table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The C++ compiler for tests of the native code."""
+"""The C++ compiler for testing the native code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NATIVE = Path(__file__).parents[2] / "cs336_basics" / "native"
 
 
 def compiler() -> list[str]:
-    """Return the compiler command with the include path. Skip the test if there is no compiler."""
+    """Return the compiler command with the include path, or skip the test without a compiler."""
     if sys.platform == "win32":
         pytest.skip("these tests use options of g++ and clang++")
     named = shlex.split(os.environ.get("CXX", ""))

@@ -1,6 +1,6 @@
 // Tests the contracts of thread_pool.hpp, block_reader.hpp, word_table.hpp, shared_words.hpp,
-// hashing.hpp and pair_table.hpp without Python. test_contracts.py builds this with sanitizers. The
-// argument is a folder for temporary files.
+// hashing.hpp and pair_table.hpp without Python. test_contracts.py builds this file with
+// sanitizers. The argument is a folder for temporary files.
 
 #include <atomic>
 #include <chrono>
@@ -114,8 +114,8 @@ void blocks_join_to_the_files(const std::string& folder) {
             found[text.file].append(reinterpret_cast<char*>(text.data), text.size);
             num_bytes += text.num_bytes;
         }
-        for (int i = 0; i < 3; ++i) check(found[i] == texts[i], "blocks join to the files");
-        check(num_bytes == sizes[1] + sizes[2], "the sizes of the blocks add up to the files");
+        for (int i = 0; i < 3; ++i) check(found[i] == texts[i], "joined blocks equal the files");
+        check(num_bytes == sizes[1] + sizes[2], "the block sizes add up to the file sizes");
     }
 }
 
@@ -130,7 +130,7 @@ void missing_and_shorter_files_are_failures(const std::string& folder) {
                              SIZE_MAX);
     const Failure shorter = longer.read(0, state, cancelled, text);
     check(shorter.kind == Failure::SHORTER && shorter.offset == 10 && shorter.expected == 20,
-          "a file that became shorter is a failure");
+          "a file that has become shorter is a failure");
     const BlockReader missing(tokens, Scanner(false, SimdLevel::SCALAR), {folder + "/missing"},
                               {20}, 100, SIZE_MAX);
     BlockReader::ReadState other;
@@ -159,7 +159,7 @@ std::map<std::string, int64_t> words_of(std::vector<WordTable*> tables) {
     return words;
 }
 
-// A word with padding that its key may read.
+// A word, followed by padding, because computing its key may read beyond its end.
 struct Padded {
     explicit Padded(const std::string& word) : length(word.size()), bytes(word) {
         bytes.resize(length + WORD_PADDING);
@@ -178,8 +178,8 @@ void tables_count_like_a_map(const HashSeed& seed) {
     uint64_t random = 1;
     for (int i = 0; i < 20000; ++i) {
         random = random * 6364136223846793005u + 1442695040888963407u;
-        // Words of 0 to 39 bytes, shorter and longer than MAX_SHORT_WORD, with NUL and bytes above
-        // 127.
+        // Words of up to 43 bytes, shorter and longer than MAX_SHORT_WORD, some of them with NUL or
+        // bytes above 127.
         std::string word((random >> 33) % 40, char("abc\0\xC3"[(random >> 40) % 5]));
         if (word.size() > 5) word += std::to_string((random >> 45) % 2000);
         tables[i % 3].add(Padded(word).key(tables[0]), 1 + i % 5);
@@ -212,7 +212,7 @@ void cleared_table_counts_its_size() {
     WordTable table;
     for (int i = 0; i < 3; ++i) {
         table.add_batch(first, ends, 4);
-        check(table.size() == 3, "a cleared table counts words that it had before");
+        check(table.size() == 3, "a cleared table counts the same words again");
         table.clear();
     }
 }
@@ -238,7 +238,7 @@ void short_keys_are_the_same_as_vectors() {
             WordKey written = {1, 2, 3};
             make_short_key(seed, bytes + start, length, written);
             check(key.low == written.low && key.high == written.high && key.hash == written.hash,
-                  "both functions make the same key");
+                  "both functions compute the same key");
         }
     }
 }
@@ -246,8 +246,8 @@ void short_keys_are_the_same_as_vectors() {
 // --- hashing.hpp ---------------------------------------------------------------------------------
 
 void words_of_one_hash_are_counted_in_a_table_of_their_size() {
-    // An attacker who knew the seed could choose words that make a factor 0, so that all hashes
-    // are 0. Such words fill one contiguous part of the table.
+    // An attacker who knew the seed could choose words for which a factor, and therefore the hash,
+    // is 0. Such words fill one contiguous part of the table.
     const std::string start = "collides";
     HashSeed seed = hash_seed_of(7);
     std::memcpy(&seed.low, start.data(), 8);
@@ -263,7 +263,7 @@ void words_of_one_hash_are_counted_in_a_table_of_their_size() {
             expected[word] += 1 + i;
         }
     }
-    check(table.num_slots() <= 16384, "a table grows only with its words");
+    check(table.num_slots() <= 16384, "a table grows only with the number of words");
     check(words_of({&table}) == expected, "words with equal hashes are counted");
     SharedWords shared(seed);
     shared.add(table, 5);
@@ -271,7 +271,7 @@ void words_of_one_hash_are_counted_in_a_table_of_their_size() {
 }
 
 void pairs_of_one_hash_are_found() {
-    // With a multiplier of 2^63, all pairs start at one of two slots.
+    // With a multiplier of 2^63, the search for any pair starts at one of two slots.
     HashSeed seed = hash_seed_of(1);
     seed.multiplier = uint64_t{1} << 63;
     PairTable table(seed);
@@ -290,7 +290,7 @@ void pairs_of_one_hash_are_found() {
 }
 
 void hashes_fill_tables_evenly() {
-    // Words that differ in two bytes, at any offset, share slots about as often as random numbers.
+    // Words that differ in two bytes, at any offset, share slots about as often as random words.
     size_t shared = 0, most = 0, expected = 0;
     for (uint64_t number = 0; number < 5; ++number) {
         const HashSeed seed = hash_seed_of(number);

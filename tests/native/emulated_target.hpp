@@ -1,5 +1,5 @@
-// Replaces native/scanning/simd/target.hpp in test_emulated_simd.py. SIMDe runs the instructions of
-// AVX2, AVX-512 and NEON on any CPU.
+// Replaces native/scanning/simd/target.hpp in test_emulated_simd.py. SIMDe emulates the AVX2,
+// AVX-512 and NEON instructions on any CPU.
 
 #pragma once
 
@@ -15,7 +15,7 @@
 #define CS336_AVX2
 #define CS336_AVX512
 
-// Instructions that SIMDe does not have.
+// Instructions that SIMDe does not emulate.
 
 #if !defined(__AVX512F__)
 using __mmask64 = uint64_t;
@@ -52,7 +52,7 @@ inline simde__m512i _mm512_cvtepu8_epi32(simde__m128i v) {
 #endif
 
 #if !defined(_mm512_shuffle_i64x2) && !defined(__AVX512F__)
-// Only for equal arguments, as in avx512.hpp.
+// Supports only equal vectors, as avx512.hpp passes them.
 inline simde__m512i _mm512_shuffle_i64x2(simde__m512i v, simde__m512i, int order) {
     uint64_t from[8], to[8];
     simde_mm512_storeu_si512(from, v);

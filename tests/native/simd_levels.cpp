@@ -1,7 +1,9 @@
-// Compares all SIMD levels with the SplitProgram of each pattern; test_emulated_simd.py builds it.
+// Compares all SIMD levels with the SplitProgram of each pattern. test_emulated_simd.py builds this
+// file.
 //
-// The argument is a folder with a file `texts` (for every text, its length as uint64 and its bytes)
-// and a file named after each pattern, which contains the tables of the pattern's SplitProgram.
+// The argument is a folder with a `texts` file (each text's length, as uint64, and its bytes,
+// padded to a multiple of eight) and a file named after each pattern, which contains the tables of
+// the pattern's SplitProgram.
 
 #include <cstdint>
 #include <cstdio>
@@ -28,7 +30,7 @@ std::vector<char> content(const std::string& path) {
 }
 
 // Return the program in a file, which contains the numbers of states, columns and blocks, a flag
-// that tells whether there are `threes`, and the arrays.
+// for whether there are `threes`, and the arrays.
 std::shared_ptr<const SplitProgram> program_of(const std::vector<char>& file) {
     const auto* sizes = reinterpret_cast<const uint64_t*>(file.data());
     const char* p = file.data() + 4 * sizeof(uint64_t);

@@ -25,7 +25,7 @@ def test_counting_contracts_pass_under_sanitizers(tmp_path):
     subprocess.run([*command, "-Wall", "-Wextra", source, "-o", program], check=True)
     done = subprocess.run([program, tmp_path], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
-    # Every process has its own seed.
+    # Each process has its own seed.
     variables = {name: value for name, value in os.environ.items() if name != "CS336_HASH_SEED"}
     seeds = [subprocess.check_output([program, "--seed"], env=variables) for _ in range(3)]
     assert len({seed.strip() for seed in seeds}) == 3

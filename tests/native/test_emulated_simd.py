@@ -38,7 +38,7 @@ def write_texts(texts, path):
 
 @pytest.fixture(scope="module")
 def levels_program(tmp_path_factory):
-    """The program simd_levels.cpp, compiled with all SIMD levels."""
+    """Compile simd_levels.cpp with all SIMD levels, and return the program's path."""
     folder = tmp_path_factory.mktemp("simde")
     source = shutil.copytree(NATIVE, folder / "native")
     shutil.copyfile(HERE / "emulated_target.hpp", source / "scanning" / "simd" / "target.hpp")
@@ -51,7 +51,7 @@ def levels_program(tmp_path_factory):
     if has_simde.returncode:
         pytest.skip("SIMDe is not installed (Debian and Ubuntu: apt-get install libsimde-dev)")
     program = folder / "simd_levels"
-    # Disable warnings (-w), because SIMDe's headers cause some.
+    # Warnings are disabled (-w), because SIMDe's headers cause some.
     command += ["-O1", "-w", f"-I{source}", str(HERE / "simd_levels.cpp"), "-o", str(program)]
     subprocess.run(command, check=True)
     return program

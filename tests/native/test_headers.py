@@ -19,7 +19,7 @@ def test_header_compiles_alone(header, tmp_path):
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_headers_compile_in_both_orders(order, tmp_path):
-    # This detects a missing include unless both an earlier and a later header have it.
+    # This detects a missing include, unless both an earlier and a later header contain it.
     check(HEADERS[::order], tmp_path)
 
 

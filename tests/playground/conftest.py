@@ -8,7 +8,7 @@ from tests.commands.small_run import TINY
 
 @pytest.fixture(scope="package")
 def run_path(tmp_path_factory):
-    """Return the directory of a small run."""
+    """Train a small model, and return the run directory."""
     pytest.importorskip("torch", reason="needs the torch extra")
     directory = tmp_path_factory.mktemp("run")
     (directory / "tiny.yaml").write_text(TINY)

@@ -32,7 +32,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:no pair was left:UserWarning"),
 ]
 SCREENSHOTS = os.environ.get("CS336_SCREENSHOTS")
-"""Directory where screenshots of the views are saved, or None to save none."""
+"""Directory in which to save screenshots of the views, or None to save none."""
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def visible_tokens(tokenizer, text):
 
 
 def put(browser, selector, text):
-    """Replace the text of a control as pasting does."""
+    """Replace the text of a control, as pasting does."""
     field = browser.find_element(By.CSS_SELECTOR, selector)
     script = (
         "const [f, t] = arguments; f.value = t;f.dispatchEvent(new Event('input', {bubbles: true}))"
@@ -132,7 +132,7 @@ def test_neighbours_have_different_colors_and_special_tokens_their_own(page):
 def test_blanks_lines_bytes_and_script_tags_are_text(page):
     text = "a\t b\n<script>document.title='x'</script><img src=x onerror=alert(1)>\u202e猫\r\n\0"
     browser = page("text", text=text)
-    typed = text.replace("\r\n", "\n")  # as text areas do
+    typed = text.replace("\r\n", "\n")  # text areas do the same
     expected = visible_tokens(small_tokenizer(), typed)
     wait(lambda: [token.replace("\n", "") for token in shown_tokens(browser)] == expected)
     assert browser.title == "Playground"
@@ -145,7 +145,7 @@ def test_differing_boundaries_of_two_tokenizers_are_marked(page):
     count = "document.querySelectorAll('#tokens-{} .differs').length"
     sizes = {side: len(shown_tokens(browser, side)) for side in "ab"}
     assert sizes["b"] > sizes["a"]
-    # The merges of b are the first merges of a, so b cuts the text wherever a does.
+    # Tokenizer b has only a's first merges, so b cuts the text wherever a does.
     assert run(browser, count.format("a")) == 0
     assert run(browser, count.format("b")) == sizes["b"] - sizes["a"]
     picture(browser, "text-two")
@@ -287,7 +287,7 @@ def test_the_next_token_follows_the_pointer_the_caret_and_the_keyboard(page, run
     tokenizer = load_run(run_path).tokenizer
     _, spans = tokenizer.encode_with_offsets(text)
     tokens = visible_tokens(tokenizer, text)
-    assert 6 < len(tokens) <= 16  # the context
+    assert 6 < len(tokens) <= 16  # the context length
     following = (
         "[...document.querySelectorAll('#next tr')]"
         ".filter(r => r.innerText.includes('in the text')).map(r => r.cells[0].innerText)"
@@ -437,7 +437,7 @@ def test_an_error_stays_until_its_cause_is_gone(page):
 @pytest.mark.slow
 @pytest.mark.parametrize(("view", "width"), [("text", 800), ("race", 940)])
 def test_the_pictures_of_the_readme_can_be_made(browser, tmp_path, view, width):
-    """Make the README's pictures: CS336_SCREENSHOTS=docs pytest FILE -m slow -k readme."""
+    """Create the README's pictures: CS336_SCREENSHOTS=docs pytest FILE -m slow -k readme."""
     image = pytest.importorskip("PIL.Image", reason="needs pillow")
     path = Path(SCREENSHOTS or tmp_path, f"playground-{view}.png")
     with running(make_answers()) as address:

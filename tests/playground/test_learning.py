@@ -11,7 +11,7 @@ from cs336_basics.bpe.recorder import Recorder
 from cs336_basics.playground.learning import MOST_STEPS, MOST_WATCHED, STAGES, race, watch
 from cs336_basics.tokenizer import visible
 
-# Texts of a few words have fewer merges than requested.
+# Texts of a few words yield fewer merges than requested.
 pytestmark = pytest.mark.filterwarnings("ignore:no pair was left:UserWarning")
 
 TEXT = "low low low low low lower lower widest widest widest newest newest newest newest newest"

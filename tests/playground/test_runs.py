@@ -1,4 +1,4 @@
-"""Curves, samples, generation and losses of a small run, compared with the library."""
+"""A small run's curves, samples, generated text and losses, compared with the library."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The server of the playground: hostile requests, limits, streams and Ctrl-C."""
+"""The playground's server: hostile requests, limits, streams and Ctrl-C."""
 
 import itertools
 import json

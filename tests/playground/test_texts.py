@@ -1,4 +1,4 @@
-"""The page's tokens of a text and merges of a word, compared with the tokenizer."""
+"""The page's tokens and merges, compared with the tokenizer."""
 
 import pytest
 

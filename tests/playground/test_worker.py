@@ -1,4 +1,4 @@
-"""Answers without a server, compared with the functions that give them."""
+"""Answers without a server, compared with the results of the underlying functions."""
 
 import json
 import subprocess

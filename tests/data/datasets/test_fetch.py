@@ -1,4 +1,4 @@
-"""Fetching datasets from the hub, a server or a directory, with verification."""
+"""Datasets are fetched from the hub, a server or a directory, and verified."""
 
 import contextlib
 import gzip
@@ -77,7 +77,7 @@ def test_a_broken_download_continues(server, tmp_path, has_ranges):
     server.offer("owt_valid.txt.gz", PACKED)
     server.has_ranges = has_ranges
     server.breaks = [40_000, 90_000]
-    if not has_ranges:  # each response starts from the beginning
+    if not has_ranges:  # each response begins at the start of the file
         server.breaks = [40_000]
     path, _ = fetch_split("owt", "valid", tmp_path, source=server.url)
     assert path.read_bytes() == TEXT
@@ -183,7 +183,7 @@ def test_a_server_without_http_is_reported(tmp_path, monkeypatch, answer, reason
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
 
         def serve():
-            with contextlib.suppress(OSError):  # the listener is closed
+            with contextlib.suppress(OSError):  # the listener has been closed
                 while True:
                     connection, _ = listener.accept()
                     with connection:
@@ -274,7 +274,7 @@ def test_a_file_of_the_wrong_size_is_replaced_only_with_force(server, tmp_path):
 
 
 def test_the_sample_is_generated(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "requests", None)  # make importing it fail
+    monkeypatch.setitem(sys.modules, "requests", None)  # so that importing it fails
     path, fetched = fetch_split("sample", "valid", tmp_path)
     assert (path, fetched) == (tmp_path / "sample_valid.txt", True)
     text = path.read_bytes()

@@ -1,4 +1,4 @@
-"""The list of datasets, and the state of their files in the data directory."""
+"""The list of datasets shows the state of their files in the data directory."""
 
 from cs336_basics.data.datasets import DATASETS
 from cs336_basics.data.datasets.fetch import fetch_split

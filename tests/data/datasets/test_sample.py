@@ -1,4 +1,4 @@
-"""The sample corpus has the same bytes everywhere, and varied stories."""
+"""The sample corpus has the same bytes everywhere, and its stories vary."""
 
 import hashlib
 import itertools
@@ -20,7 +20,7 @@ from cs336_basics.data.datasets.sample import random_numbers
 ROOT = Path(__file__).parents[3]
 END = f"\n{END_OF_TEXT}\n"
 
-# SHA-256 of the file that `write_sample(path, 1_000_000, seed)` writes. The hash changes when a
+# The SHA-256 of the file that `write_sample(path, 1_000_000, seed)` writes. It changes whenever a
 # plot or a word changes, but does not depend on the platform or the Python version.
 GOLDEN = {
     0: "05d3ba9f65cb1537fe6ac0659224d6de4cc1f0550bbabce806cbabb6be2db4d1",
@@ -31,7 +31,7 @@ GOLDEN = {
 
 @pytest.fixture(scope="module")
 def corpora(tmp_path_factory):
-    """Maps seeds to the bytes of a one-megabyte sample."""
+    """Return a dict that maps seeds to the bytes of one-megabyte samples."""
     directory = tmp_path_factory.mktemp("sample")
     return {
         seed: write_sample(directory / f"{seed}.txt", 1_000_000, seed).read_bytes()
@@ -144,7 +144,7 @@ def test_stories_are_clean(stories):
     for story in stories:
         assert END_OF_TEXT not in story
         assert story == story.strip()
-        # LF only, no blank lines, no double spaces, no leftover template syntax.
+        # Lines end with LF, and there are no blank lines, double spaces or template syntax.
         assert not re.search(r"[\r\t]|\n\n|  | \n|\n ", story)
         assert not re.search(r"[\[\]{}<>|_]", story)
         assert not re.search(r" [.,!?;:]|[.,!?;:]{2}|[.,!?][\"”][.,!?]|,[\"”]?[^\s\"”]", story)
@@ -156,7 +156,7 @@ def test_stories_vary(corpora, stories):
     assert not set(stories) & set(valid)
     text = "\n".join(stories)
     assert len(set(re.findall(r"[^\W\d_]+", text.lower()))) >= 1_500
-    # Some stories, but not most, have characters of two or three bytes.
+    # Some stories, but not most, contain characters of two or three bytes.
     share = sum(not story.isascii() for story in stories) / len(stories)
     assert 0.1 < share < 0.4
     assert {"é", "ë", "ö", "“", "”", "’", "—", "…"} <= set(text)

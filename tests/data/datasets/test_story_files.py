@@ -1,4 +1,4 @@
-"""Every slot in the story files can be filled, and everything in them is used."""
+"""Every slot in the story files can be filled, and every list and table in them is used."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""The template language of the story files."""
+"""The story files' template language."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A local web server for the tests, and a text to serve."""
+"""A local web server for the tests, and the text that it serves."""
 
 import contextlib
 import dataclasses
@@ -12,7 +12,7 @@ import pytest
 
 from cs336_basics.data.datasets import DATASETS
 
-# Longer than one block of the copy loop, both plain and compressed.
+# Both plain and compressed, the text is longer than one block of the copy loop.
 TEXT = b"".join(
     f"Once there was a café with {hashlib.sha512(b'%d' % n).hexdigest()} cats.\r\n".encode()
     for n in range(15_000)
@@ -24,14 +24,14 @@ class Server:
     """A web server with a configurable response for each path.
 
     Attributes:
-        answers: Maps paths to responses (status, headers, body).
+        answers: Dict that maps paths to responses (status, headers, body).
         requests: Path of each request.
-        ranges: Range header of each request, or None.
+        ranges: Range header of each request, or None if it has none.
         breaks: For each of the next responses, the number of bytes to send before the connection
             breaks.
         has_ranges: Whether the server supports Range headers.
         stalls_after: Number of bytes to send before the server stops sending, or None for no limit.
-        closed: Set at the end of the test.
+        closed: Event that is set at the end of the test.
     """
 
     def __init__(self):
@@ -101,8 +101,8 @@ def names_in(directory):
 
 @pytest.fixture
 def server(monkeypatch, tmp_path_factory):
-    """A web server that also replaces the hub. Every downloadable dataset has the content TEXT."""
-    # Send requests to this machine directly even if the environment sets a proxy.
+    """A web server that also replaces the hub. Each downloadable dataset has the content TEXT."""
+    # Requests to this machine are sent directly, even if the environment sets a proxy.
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     sha256 = hashlib.sha256(TEXT).hexdigest()

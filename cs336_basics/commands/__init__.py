@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-# OpenMP reads this variable when torch loads OpenMP. By default, waiting threads spin, which gains
+# OpenMP reads this variable when torch loads it. By default, waiting threads spin, which gains
 # little on idle cores and slows everything down when other programs are running. PASSIVE lets
 # waiting threads sleep.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -26,7 +26,7 @@ COMMANDS = {
     "datasets": "list the datasets, their licences and local files",
     "download": "fetch a dataset, or generate the sample corpus",
     "train-bpe": "train a BPE tokenizer on text",
-    "explain": "show the data structures of the trainers as they merge your words",
+    "explain": "show the trainers' data structures as they merge your words",
     "compare": "compare tokenizers: bytes per token, speed, longest tokens",
     "report": "write a page that compares tokenizers or shows a run",
     "tokenize": "show the tokens of a text in color, their ids, counts or merges",

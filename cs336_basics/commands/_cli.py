@@ -1,4 +1,4 @@
-"""Output, error messages and exit statuses, common to all commands.
+"""Output, error messages and exit statuses, shared by all commands.
 
 | status | meaning |
 |---|---|
@@ -13,7 +13,7 @@ environment variable CS336_TRACEBACK to see the traceback of an error.
 A command finishes its work even when its report cannot be printed:
 
 - If the reader of standard output exits (`| head`), printing stops and the status is 0.
-- If standard output is closed (`>&-`), nothing is printed and the status is 0, as in git.
+- If standard output is closed (`>&-`), nothing is printed and the status is 0, as with git.
 - If writing fails (disk full), the command finishes, then prints one line on standard error and
   exits with status 1, as the GNU tools do, so that scripts notice a truncated report.
 - If standard error is closed or full, messages are lost and the status does not change.
@@ -55,7 +55,7 @@ Any other exception is a bug in the library, so its traceback is shown.
 """
 
 _PACKAGES = {"yaml": "pyyaml"} | dict.fromkeys(("torch", "safetensors"), "'cs336-basics[torch]'")
-"""Mapping from modules to packages with a different name."""
+"""Mapping from modules to their packages, where the names differ."""
 
 LONGEST_MESSAGE = 2000
 """Maximum length of a printed error or warning. Longer ones are shortened in the middle."""
@@ -186,7 +186,7 @@ def open_closed_streams() -> None:
 
 
 def replace_unencodable_output() -> None:
-    """Make standard output replace characters that it cannot encode with a question mark.
+    """Make standard output print a question mark for each character that it cannot encode.
 
     Generated text and file names can contain any character, and a terminal may be ASCII only.
     """
@@ -197,7 +197,7 @@ def replace_unencodable_output() -> None:
 def say(text: str) -> None:
     """Print a line on standard output and flush it, so that log files show current progress.
 
-    Do nothing once standard output cannot be written to.
+    Do nothing once standard output can no longer be written to.
     """
     _write(f"{text}\n")
 

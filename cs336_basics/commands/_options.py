@@ -114,8 +114,8 @@ class EncodingOptions(TextOptions):
 
 
 TOKENIZERS_HELP = (
-    "tokenizer directory, tiktoken encoding, or tokenizer.json or tokenizer directory from Hugging "
-    "Face"
+    "tokenizer directory, tiktoken encoding, or Hugging Face tokenizer (a tokenizer.json file, or "
+    "the directory that contains it)"
 )
 
 
@@ -124,7 +124,7 @@ class CorporaOptions(Checked):
     """Options for commands that compare tokenizers on several corpora."""
 
     input: Several = option(INPUT_HELP + "; each input is a corpus")
-    separator: str = option("separator of documents in plain text", END_OF_TEXT, rare=True)
+    separator: str = option("separator between documents in plain text", END_OF_TEXT, rare=True)
     field: str | None = FIELD
     column: str | None = COLUMN
     input_format: Format | None = option(
@@ -170,7 +170,7 @@ class Command:
     """
 
     switch: Mapping[str, Any] = {"action": "store_const", "const": "true"}
-    """Arguments to `add_argument` for Boolean options."""
+    """Arguments of `add_argument` for Boolean options."""
 
     def __init__(
         self, name: str, options: type[Any], work: Callable[[Any], int | None], *examples: str
@@ -308,7 +308,7 @@ class Command:
         return parser
 
     def _settings(self, field: Option) -> dict[str, Any]:
-        """Return the arguments to `add_argument` for an option."""
+        """Return the arguments of `add_argument` for an option."""
         kind = [kind for kind in kinds_of(field.kind) if kind is not type(None)][-1]
         origin, args, metavar = get_origin(kind), get_args(kind), field.metavar
         if field.positional:  # `build` reports a missing value

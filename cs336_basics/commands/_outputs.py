@@ -1,4 +1,4 @@
-"""Check that the output of a command does not overwrite its inputs or other outputs."""
+"""Check that a command's output does not overwrite its inputs or other outputs."""
 
 from __future__ import annotations
 

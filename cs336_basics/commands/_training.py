@@ -177,7 +177,7 @@ def _explain(
 
 
 def _print_summary(result: TrainResult, run: RunDirectory, config: TrainConfig) -> None:
-    """Print a generated text, the final metrics, and the paths of the files."""
+    """Print generated text, the final metrics, and the paths of the files."""
     if result.sample is not None:
         say(f"\nText from the trained model:\n\n{result.sample}")
     rows = [

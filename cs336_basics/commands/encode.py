@@ -38,8 +38,8 @@ class Options(EncodingOptions):
         "also store the index of each document's first token", False, rare=True
     )
     ray: str | None = option(
-        "encode with Ray to the directory --output, with one token file for each input file: auto "
-        "joins a running cluster, local starts one on this machine",
+        "encode with Ray into the --output directory, with one token file for each input file: "
+        "auto joins a running cluster, local starts one on this machine",
         None,
         metavar="ADDRESS",
         rare=True,

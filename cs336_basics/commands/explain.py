@@ -16,7 +16,7 @@ from cs336_basics.commands._options import Command, Several
 
 @dataclass(kw_only=True)
 class Options(Checked):
-    """Draw the data structures of the trainers as they merge your words, as in docs/stages.md."""
+    """Draw the trainers' data structures as they merge your words, as in docs/stages.md."""
 
     words: Several = option(
         f"words, separated by spaces; at most {MOST_BYTES} bytes of distinct words",
@@ -26,7 +26,7 @@ class Options(Checked):
     trainer: Annotated[str | None, one_of(TRAINERS)] = option(
         f"one of {', '.join(TRAINERS)} (default: every one that is built)", None, metavar="NAME"
     )
-    merges: Amount = option("number of merges to do before drawing", 2)
+    merges: Amount = option("number of merges to apply before drawing", 2)
 
 
 def explain(options: Options) -> None:

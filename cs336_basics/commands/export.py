@@ -135,7 +135,7 @@ def _export_tokens(options: Options, paths: Sequence[str]) -> None:
 
 
 def _report(output: Path, check: Callable[[], Agreement]) -> None:
-    """Print the files written, and how the target runtime compares with this library."""
+    """Print the files written, and the result of comparing the target runtime with this library."""
     _say_files(output)
     try:
         agreement = check()

@@ -107,7 +107,7 @@ def _print_text(prompt: str, continuation: Iterator[str]) -> None:
 def _converse(continuation: Callable[[str], Iterator[str]]) -> None:
     """Read prompts and continue each one, until the end of the input.
 
-    Ctrl-C stops the current text. At the prompt, it exits.
+    Ctrl-C stops the current text or, at the prompt, exits.
     """
     with contextlib.suppress(ImportError):  # not on Windows
         import readline  # noqa: F401 -- adds line editing and history to `input`

@@ -23,7 +23,7 @@ class Options(Checked):
         metavar="NAME",
     )
     run: Several = option(
-        "run directory, to watch its training and use its model", (), metavar="DIR"
+        "run directory whose training to watch and whose model to use", (), metavar="DIR"
     )
     port: int = option("port on 127.0.0.1; 0 chooses a free one", 0, ge=0, le=65535)
     no_browser: bool = option("do not open the page in a browser", False)
@@ -39,7 +39,7 @@ def playground(options: Options) -> None:
         ) from None
     from cs336_basics.playground.answers import make_answers
 
-    # A text of a few words has fewer merges than the page asks for.
+    # A text of a few words yields fewer merges than the page asks for.
     warnings.filterwarnings("ignore", "no pair was left")
     answers = make_answers(options.tokenizer, options.run)
     try:

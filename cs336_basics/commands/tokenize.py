@@ -38,10 +38,10 @@ class Options(Checked):
     file: Several = option(
         "text files, or - for standard input, the default", (), metavar="FILE", positional=True
     )
-    ids: bool = option("print the id and text of each token on a line", False)
+    ids: bool = option("print the id and text of each token, one token per line", False)
     count: bool = option("count lines, words, bytes and tokens, in the style of wc", False)
     merges: str | None = option(
-        "print the merges that make the tokens of a word", None, metavar="WORD"
+        "print the merges that produce the tokens of a word", None, metavar="WORD"
     )
     color: Literal["auto", "always", "never"] = option(
         "auto: in a terminal, unless the environment variable NO_COLOR is set", "auto"

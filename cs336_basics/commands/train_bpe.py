@@ -62,7 +62,7 @@ class Options(TextOptions):
     min_frequency: int = option("minimum count of a pair to be merged", 1, rare=True)
     max_token_length: int | None = option("maximum length of a token in bytes", None, rare=True)
     tie_break: Annotated[str, one_of(TIE_BREAKS)] = option(
-        f"which of equally frequent pairs to merge first: {', '.join(TIE_BREAKS)}",
+        f"which of several equally frequent pairs to merge first: {', '.join(TIE_BREAKS)}",
         TIE_BREAKS[0],
         metavar="RULE",
         rare=True,
@@ -167,7 +167,7 @@ def train_bpe(options: Options) -> None:
 
 
 def phase_lines(timings: Mapping[str, float]) -> list[str]:
-    """Return a line for each phase of a training: its seconds and its share of the total."""
+    """Return a line for each phase of training: its duration and its share of the total."""
     total = timings["total"] or 1.0
     return [f"{p:<24}{seconds:>9.4f} s{seconds / total:>8.1%}" for p, seconds in timings.items()]
 
@@ -196,7 +196,7 @@ def _start(
             list(options.special_token),
             None,
         )
-    # Imported here because only --continue needs them.
+    # Imported here, because only --continue needs these modules.
     from cs336_basics.tokenizer.tokenizer import Tokenizer
     from cs336_basics.tokenizer.unmerged_tokens import check_merges_suffice
 

@@ -16,7 +16,7 @@ _BLOCK = 1 << 20
 def hold_out_tokens(
     files: Sequence[TokenFile], fraction: float, separator: int
 ) -> tuple[JoinedTokens, JoinedTokens]:
-    """Split token files into training ids and the validation ids of their last documents.
+    """Split token files, holding out the ids of the last documents for validation.
 
     The cut is at the nearest document boundary that holds out between half and twice `fraction` of
     the ids, or between any two ids if there is no such boundary. A document boundary is the start

@@ -83,7 +83,7 @@ class Stages:
                 if before.get(key) != inputs.get(key)
             )
             raise ValueError(
-                f"{name}: the data changed since the run started ({changes}); start a new run"
+                f"{name}: the data has changed since the run started ({changes}); start a new run"
             )
 
     def _write(self, name: str, record: dict[str, Any]) -> None:

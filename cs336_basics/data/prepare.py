@@ -1,4 +1,4 @@
-"""Prepare the data of a run, from text to token files.
+"""Prepare a run's data, from text to token files.
 
 There are three stages: the text, the tokenizer and the token files. Each stage writes its files to
 the run directory and records its inputs (`preparation_record.py`). A resumed run repeats a stage
@@ -62,7 +62,7 @@ def prepare_data(
     progress: bool = False,
     report: Callable[[str], None] = print,
 ) -> PreparedData:
-    """Make or reuse the corpus, the tokenizer and the token files of a run.
+    """Create or reuse a run's corpus, tokenizer and token files.
 
     Args:
         sources: The inputs, from `check_sources`.

@@ -63,8 +63,8 @@ def train_tokenizer(
     Raises:
         FileExistsError: If `directory` contains a tokenizer and `overwrite` is False.
         NotADirectoryError: If `directory` is a file.
-        ValueError, OSError: See `BPE_Trainer.train`. A ValueError is also raised if counts were
-            made with a different pattern or different special tokens.
+        ValueError, OSError: See `BPE_Trainer.train`. A ValueError is also raised if words were
+            counted with a different pattern or different special tokens.
     """
     output = Path(directory)
     if output.exists() and not output.is_dir():

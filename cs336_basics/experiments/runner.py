@@ -1,6 +1,6 @@
 """Run the experiments. Each is a separate training run, and all share the token files.
 
-After an interruption, the same call continues where the experiments stopped.
+After an interruption, repeating the call resumes where the experiments stopped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cs336_basics.training.start import Resumption, check_start, create_run, ope
 from cs336_basics.training.trainer import NonFiniteLossError
 
 _MACHINE_VALUES = ("device", "num_workers")
-"""Values that may change when the experiments continue, because they do not affect the results."""
+"""Values that may change when the experiments resume, because they do not affect the results."""
 
 
 def run_experiments(
@@ -87,7 +87,7 @@ def _check_same_request(out: Path, request: list[str]) -> None:
 def _prepare_shared_data(
     sources: Sources, directory: Path, report: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Make the tokenizer and token files that all runs share; return their configuration."""
+    """Create the tokenizer and token files that all runs share; return their configuration."""
     run = RunDirectory(directory)
     run.path.mkdir(parents=True, exist_ok=True)
     run.remove_temporary_files()
@@ -101,12 +101,12 @@ def _prepare_shared_data(
 
 
 def run_one(directory: Path, config: TrainConfig) -> None:
-    """Start or continue a run. Messages go to NAME.txt next to the run's directory.
+    """Start or resume a run. Messages go to NAME.txt next to the run's directory.
 
     A run that diverges counts as finished, and a diverged.json is written to its directory.
 
     Raises:
-        ValueError, RuntimeError, MemoryError: If the run cannot start or continue. The message
+        ValueError, RuntimeError, MemoryError: If the run cannot be started or resumed. The message
             starts with the run's directory.
         TrainingInterrupted: After Ctrl-C or SIGTERM. The run has been saved.
     """

@@ -1,8 +1,8 @@
 # distutils: language = c++
 """Compiled versions of the loops in byte_strings.py over a file's tokens and merges.
 
-They halve the time to load GPT-2's vocabulary (benchmarks/NOTES.md). The tests compare them with
-the Python code.
+They halve the time needed to load GPT-2's vocabulary (benchmarks/NOTES.md). The tests compare them
+with the Python code.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -54,7 +54,7 @@ def merges_of_strings(list pairs, const uint16_t[::1] byte_of_code):
 
 
 def merges_of_lines(str text, const uint16_t[::1] byte_of_code):
-    """Return `merges_of_strings` for the lines of a text, without making a list of the lines."""
+    """Return `merges_of_strings` for the lines of a text, without building a list of the lines."""
     cdef list merges = []
     cdef Py_ssize_t length = PyUnicode_GET_LENGTH(text), start = 0, stop
     while start <= length:

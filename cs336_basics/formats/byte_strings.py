@@ -140,7 +140,8 @@ def add_token(vocab: dict[int, bytes], token_id: Any, token: bytes) -> None:
 def collection_paused() -> Iterator[None]:
     """Pause the garbage collector.
 
-    Garbage collection would take a quarter of the time needed to load GPT-2's vocabulary.
+    Otherwise, garbage collection would take a quarter of the time needed to load GPT-2's
+    vocabulary.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -156,7 +157,7 @@ def merges_of_strings(pairs: list[Any], place: Callable[[int], str]) -> list[Pai
 
     Args:
         pairs: Merges from the file, unchecked.
-        place: Function from the index of a merge to its name in error messages.
+        place: Function from a merge's index to its name in error messages.
 
     Raises:
         ValueError: If a merge has a different form, or a string does not represent bytes.
@@ -169,7 +170,7 @@ def merges_of_strings(pairs: list[Any], place: Callable[[int], str]) -> list[Pai
 
 
 def merges_of_lines(text: str, place: Callable[[int], str]) -> list[Pair]:
-    """Return the merges in a text with one merge per line; see `merges_of_strings`."""
+    """Return the merges in text with one merge per line; see `merges_of_strings`."""
     if _byte_strings is not None and text:
         found: list[Pair] | None = _byte_strings.merges_of_lines(text, byte_of_code())
         if found is not None:

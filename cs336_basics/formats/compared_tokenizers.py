@@ -3,7 +3,7 @@
 | name | library |
 |---|---|
 | a directory with `tokenizer.json`, written by `save` | this library |
-| a file `tokenizer.json` | Hugging Face's tokenizers |
+| a `tokenizer.json` file | Hugging Face's tokenizers |
 | a directory with `ranks.tiktoken`, written by `export --to tiktoken` | tiktoken |
 | an encoding, such as `gpt2` | tiktoken |
 

@@ -22,7 +22,7 @@ from cs336_basics.pretokenization import Corpus
 from cs336_basics.pretokenization.reading.documents import sample_documents
 
 PILE_GIGABYTES = 825.0
-"""Size of the Pile (Gao et al. 2020). The course asks how long it would take to encode."""
+"""Size of the Pile (Gao et al. 2020). The course asks how long encoding it would take."""
 
 TIMED_BYTES = 1_000_000
 ROUNDS = 3

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from cs336_basics.tokenizer.files.joined_tokens import TokenPaths
 
 WEIGHT_TYPES = ("f32", "f16", "q8_0")
-"""Types of matrices in GGUF: float32, float16, and int8 with one float16 scale per 32 numbers. The
-gains of norms are always float32."""
+"""Types of matrices in GGUF: float32, float16, and int8 with one float16 scale per 32 numbers. Norm
+gains are always float32."""
 
 ROLES = ("bos_token", "eos_token", "pad_token", "unk_token")
 """Roles of special tokens in Hugging Face's files. Each is an option that takes a token."""
@@ -52,7 +52,7 @@ class Format:
     options: tuple[str, ...] = ()
     """Keyword arguments that this format accepts."""
     merges_only: bool = False
-    """Whether programs that read this format can make tokens only by merging."""
+    """Whether programs that read this format can produce tokens only by merging."""
 
     def load(self) -> Any:
         """Import the module."""
@@ -130,7 +130,7 @@ def export_model(
 
     Args:
         model: Model to export.
-        tokenizer: Tokenizer of the model.
+        tokenizer: The model's tokenizer.
         to: A key of MODEL_FORMATS.
         output: File or directory to write. A directory must be new or empty.
         card: Facts about the training, for the model card or the file's metadata.

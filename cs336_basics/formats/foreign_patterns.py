@@ -1,9 +1,9 @@
 """Translate split patterns to and from the regular expressions of other libraries.
 
 This library uses Python's `regex` module, Hugging Face's tokenizers use Oniguruma, and tiktoken
-uses Rust's fancy-regex. Some syntax means different things in them: `$`, `\\w`, `{1,3}+`, `[a&&b]`
-and case-insensitive matching. So a table translates the named patterns, and other patterns are
-accepted only if their syntax means the same in all three libraries.
+uses Rust's fancy-regex. Some syntax has different meanings in these libraries: `$`, `\\w`,
+`{1,3}+`, `[a&&b]` and case-insensitive matching. A table therefore translates the named patterns,
+and other patterns are accepted only if their syntax means the same in all three libraries.
 
 A pattern from a file may be slow. Most patterns are compiled and take linear time. All other
 patterns run in `regex`, with a time limit (`splitter.search_words`).

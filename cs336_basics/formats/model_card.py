@@ -1,4 +1,4 @@
-"""The card of an exported model: its shape, its training text, and how to load it."""
+"""The card of an exported model: its shape, its training text, and an example that loads it."""
 
 from __future__ import annotations
 

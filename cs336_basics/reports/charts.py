@@ -1,4 +1,4 @@
-"""Line charts and scatter plots as SVG, which use the colors of the page."""
+"""Line charts and scatter plots as SVG, in the page's colors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def chart(
         title: Description for readers who cannot see the chart.
         x, y: Labels of the axes.
         log: Logarithmic axes: "", "x", "y" or "xy".
-        lines: Whether to join the points with the same label by a line.
+        lines: Whether to connect points that have the same label.
     """
     kept = {
         label: [p for p in points if _is_drawn(p[0], "x" in log) and _is_drawn(p[1], "y" in log)]

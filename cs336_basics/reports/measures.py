@@ -34,10 +34,10 @@ OTHER = "Other"
 
 SHORTEST_LINE, LONGEST_LINE, MOST_LINES = 20, 120, 2000
 """Minimum and maximum length of an example line in characters, and maximum number of lines to
-examine. Longer lines are cut."""
+examine. Longer lines are truncated."""
 
 _BLANK_TOKENS = (b"", "▁".encode())  # after white space is stripped
-# Texts to put around a token that is not produced alone.
+# Texts to put around a token that is not produced on its own.
 _CONTEXTS = [
     (before, after) for before in ("", "a", " ", "1", ".", "\n") for after in ("", "a", " ", "1")
 ]
@@ -127,7 +127,7 @@ class WordTotals(NamedTuple):
 
 
 def count_words(documents: Iterable[str]) -> Counter[tuple[str, str]]:
-    """Return how often each pair of script and word occurs.
+    """Return how often each (script, word) pair occurs.
 
     A word is a run of letters and marks of one script. It includes the blank before it, if any,
     because tokenizers encode it together with the word.

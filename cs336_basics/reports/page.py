@@ -1,4 +1,4 @@
-"""A report as a list of sections, and its HTML and Markdown.
+"""A report as a list of sections, and its rendering as HTML or Markdown.
 
 The HTML is one file without scripts or outside assets, and its content security policy forbids
 both. Text may come from untrusted sources, so this module escapes tokens, file names and samples
@@ -19,7 +19,7 @@ NUM_COLORS = 5
 """Number of background colors, used in turn for consecutive tokens."""
 
 LONGEST_TOKEN = 100
-"""Number of bytes after which a token is cut."""
+"""Number of bytes after which a token is truncated."""
 
 _NUMBER = re.compile(r"[\d–,.+-]+ ?[%×s]?( \[[^\]]*\])?")
 
@@ -31,7 +31,7 @@ class Tokens:
     Attributes:
         tokens: Tokens in order.
         as_text: Whether the tokens form a text, to be joined, rather than a list.
-        marked: Indices of the tokens whose start is marked.
+        marked: Indices of the tokens whose starts are marked.
     """
 
     tokens: Sequence[bytes]
@@ -56,7 +56,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Quote:
-    """Text of several lines, to be shown as it is."""
+    """Text of several lines, shown verbatim."""
 
     text: str
 
@@ -190,7 +190,7 @@ def printable(text: str) -> str:
 
 
 def render_markdown(title: str, sections: Sequence[Section]) -> str:
-    """Return a report as Markdown with GitHub's tables."""
+    """Return a report as Markdown with GitHub-style tables."""
     blocks = [f"# {_escaped(title)}"]
     for section in sections:
         blocks += [f"## {_escaped(section.title)}", *map(_markdown_block, section.blocks)]

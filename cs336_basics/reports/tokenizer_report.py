@@ -242,7 +242,7 @@ def _examples(groups: Sequence[Sequence[Measured]]) -> Section:
             rows.append((corpus, "text", line))
             rows += [(corpus, t.name, tokens) for t, tokens in zip(tokenizers, cut, strict=True)]
     text = (
-        "These are the lines that the tokenizers split most differently. A mark shows the start of "
-        "a token at which another tokenizer has no boundary."
+        "These are the lines that the tokenizers split most differently. Tokens that start where "
+        "another tokenizer has no boundary are marked."
     )
     return Section("Examples", [text, Table(("corpus", "tokenizer", "tokens"), rows)])

@@ -1,7 +1,7 @@
 """Fetch a dataset into the data directory: download, copy or generate it.
 
-A text appears under its name only when it is complete and its SHA-256 is verified. An unfinished
-download is stored in FILE.part, and a later call resumes it.
+A text appears under its name only when it is complete and its SHA-256 has been verified. An
+unfinished download is stored in FILE.part, and a later call resumes it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def fetch_split(
 ) -> tuple[Path, bool]:
     """Fetch one split of a dataset, unless its file exists.
 
-    An interrupted download is continued. The SHA-256 of the text is always verified.
+    An interrupted download is resumed. The SHA-256 of the text is always verified.
 
     Args:
         name: Name of the dataset, a key of `DATASETS`.
@@ -94,7 +94,7 @@ def fetch_split(
         _download(f"{directory.rstrip('/')}/{file.download_name}", part, file.num_bytes, progress)
         try:
             _write_text(part, file, path, progress)
-        except DownloadError:  # wrong content, so there is nothing to continue
+        except DownloadError:  # wrong content, so there is nothing to resume
             part.unlink()
             raise
         part.unlink()

@@ -1,6 +1,6 @@
 """The known datasets, their files, and the data directory.
 
-The data directory is the value of the environment variable `CS336_DATA`, or `data` by default.
+The data directory is the value of the `CS336_DATA` environment variable, or `data` by default.
 Files have the same names as in the course, so that existing downloads are found.
 """
 
@@ -56,7 +56,7 @@ class Dataset:
 _TINYSTORIES = "roneneldan/TinyStories"
 _OWT = "stanford-cs336/owt-sample"
 
-# Sizes and hashes as of November 2026. Several public repositories of course work record the same
+# Sizes and hashes as of November 2026. Several public course-work repositories record the same
 # values.
 DATASETS: dict[str, Dataset] = {
     dataset.name: dataset
@@ -130,7 +130,7 @@ def data_directory(data_dir: str | os.PathLike[str] | None = None) -> Path:
 
 
 def find_split(name: str, split: str) -> DataFile:
-    """Return the entry of one split of a dataset.
+    """Return the entry for one split of a dataset.
 
     Raises:
         ValueError: If the dataset or the split is unknown. The message lists the known ones.

@@ -46,7 +46,7 @@ def write_sample(
 ) -> Path:
     """Write whole stories to `path` until it has at least `num_bytes` bytes.
 
-    A line `<|endoftext|>` follows each story, as in the TinyStories files. The file is UTF-8 with
+    An `<|endoftext|>` line follows each story, as in the TinyStories files. The file is UTF-8 with
     LF line ends. It appears under its name only when it is complete.
 
     Args:
@@ -79,7 +79,7 @@ def write_sample(
 
 
 def random_numbers(seed: int, index: int) -> Callable[[], int]:
-    """Return a function that returns the next random integer in [0, 65536) at each call.
+    """Return a function that returns the next random integer in [0, 65536) on each call.
 
     The integers are the SHAKE-128 (FIPS 202) digests of the messages
     "cs336_basics sample {seed} {index} {block}" with block = 0, 1, 2, ..., as little-endian 16-bit

@@ -1,7 +1,7 @@
 """The template language of the story files: text with slots, parsed once, rendered for each story.
 
     [red|blue|]      "red", "blue" or nothing; choices can be nested
-    {hero}           an entry of the story's cast, chosen at its first use
+    {hero}           an entry of the story's cast, chosen on first use
     {food.was}       another field of the entry {food} ("was" or "were")
     {task2}          a second entry of the same table, different from {task}
     {he} {his}       short for {hero.he} {hero.his}

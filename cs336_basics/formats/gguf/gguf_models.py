@@ -75,7 +75,7 @@ def write(
 
     Args:
         model, tokenizer, card: See `export_model`.
-        output: File to write. Its stem becomes the name of the model.
+        output: File to write. Its stem becomes the model's name.
         type: One of WEIGHT_TYPES. With q8_0, matrices whose row length is not a multiple of 32 are
             stored as float16, as llama.cpp's converter does.
 
@@ -104,7 +104,7 @@ def write(
 def check(
     model: TransformerLM, tokenizer: Tokenizer, output: Path, *, type: str = "f32"
 ) -> Agreement:
-    """Read the file back and compare its content. If llama.cpp is installed, compare its results.
+    """Read the file back and compare its content. If llama.cpp is installed, also compare results.
 
     Raises:
         ImportError: If gguf is not installed.

@@ -26,7 +26,8 @@ NORMAL, CONTROL, UNUSED = 1, 3, 5
 
 _PRE_TOKENIZERS = {"gpt2": "gpt-2", "cl100k": "dbrx", "llama3": "dbrx", "qwen2": "qwen2"}
 """Mapping from the name of a split pattern to llama.cpp's name. llama.cpp's "llama-bpe" splits like
-"dbrx", but encodes a pre-token that is itself a token as that token, even if no merges make it."""
+"dbrx", but encodes a pre-token that is itself a token as that token, even if no merge produces
+it."""
 
 
 class GgufVocab(NamedTuple):

@@ -2,8 +2,8 @@
 
 `vocab.json` maps tokens to ids. `merges.txt` contains the merges, one per line, in the order in
 which they were learned. Both files use the alphabet of `byte_strings.py`. They contain neither the
-split pattern nor a list of the special tokens. Readers of the files split as GPT-2 does, and the
-user must pass the special tokens, which `vocab.json` stores as plain text.
+split pattern nor a list of the special tokens. Programs that read the files split as GPT-2 does,
+and the user must pass the special tokens, which `vocab.json` stores as plain text.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def contents(parts: TokenizerParts) -> dict[str, str]:
 
 
 def runtime(directory: Path, special_tokens: list[str]) -> tuple[str, Callable[[str], list[int]]]:
-    """Load the files with Hugging Face's tokenizers. Return its name and encode function."""
+    """Load the files with Hugging Face's tokenizers. Return its name and its encode function."""
     import tokenizers
 
     model = tokenizers.models.BPE.from_file(
@@ -89,7 +89,7 @@ def load_gpt2(
             `merges_file` is given, the vocabulary file.
         merges_file: File that contains the merges.
         special_tokens: Special tokens. Defaults to the tokens that are not single bytes and that no
-            merge makes.
+            merge produces.
 
     Raises:
         FileNotFoundError: If a file is missing.
@@ -114,7 +114,7 @@ def load_gpt2(
 
 
 def _unmade_tokens(source: Path, vocab: Mapping[int, bytes], merges: Sequence[Pair]) -> list[str]:
-    """Return, as text, the tokens that are not single bytes and that no merge makes."""
+    """Return, as text, the tokens that are not single bytes and that no merge produces."""
     made = {left + right for left, right in merges}
     try:
         return [
@@ -124,8 +124,8 @@ def _unmade_tokens(source: Path, vocab: Mapping[int, bytes], merges: Sequence[Pa
         ]
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{source}: token {short_repr(error.object)} is not made by a merge, and cannot be a "
-            "special token because it is not UTF-8; pass special_tokens"
+            f"{source}: token {short_repr(error.object)} is not produced by a merge, and cannot be "
+            "a special token because it is not UTF-8; pass special_tokens"
         ) from None
 
 
@@ -133,8 +133,8 @@ def _unmade_tokens(source: Path, vocab: Mapping[int, bytes], merges: Sequence[Pa
 def load_vocab(path: str | os.PathLike[str]) -> dict[int, bytes]:
     """Read vocab.json.
 
-    Special tokens are plain text and may contain spaces, as in `<|end of text|>`. So a key with a
-    character outside the byte alphabet is read as plain text and encoded as UTF-8.
+    Special tokens are plain text and may contain spaces, as in `<|end of text|>`. A key with a
+    character outside the byte alphabet is therefore read as plain text and encoded as UTF-8.
 
     Raises:
         FileNotFoundError: If the file does not exist.

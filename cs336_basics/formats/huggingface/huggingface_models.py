@@ -171,7 +171,7 @@ def _read_tensors(directory: Path) -> dict[str, Tensor]:
     names = weight_map.values() if isinstance(weight_map, dict) else [None]
     if not all(isinstance(n, str) and re.fullmatch(r"[^/\\]*\.safetensors", n) for n in names):
         raise ValueError(
-            f"{index}: weight_map must map tensors to files NAME.safetensors in the same "
+            f"{index}: weight_map must map tensors to NAME.safetensors files in the same "
             f"directory, got {short_repr(weight_map)}"
         )
     found: dict[str, Tensor] = {}

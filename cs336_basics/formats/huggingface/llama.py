@@ -5,9 +5,9 @@ attention normalizes queries and keys in the same way. This module does not impo
 The layout was checked with transformers 5.23.0.
 
 Two things differ. Our RoPE rotates features 2k and 2k + 1 of a head; Hugging Face's rotates
-features k and k + d_head / 2. So the rows of the query and key matrices and the gains of QK-norm
-are permuted. Only this library scales tied embeddings by sqrt(d_model), so they are exported as two
-matrices.
+features k and k + d_head / 2. The rows of the query and key matrices and the gains of QK-norm are
+therefore permuted. Only this library scales tied embeddings by sqrt(d_model), so they are exported
+as two matrices.
 """
 
 from __future__ import annotations
@@ -196,8 +196,10 @@ def state_from_llama(
                 "tensor 'lm_head.weight' differs from the embeddings, but tie_word_embeddings is "
                 "true; remove the tensor, or set tie_word_embeddings to false"
             )
-    if config.num_layers > len(given):  # before making a model with a billion layers
-        raise ValueError(f"the model has {config.num_layers:,} layers but {len(given)} tensors")
+    if config.num_layers > len(given):  # before building a model with a billion layers
+        raise ValueError(
+            f"the model has {config.num_layers:,} layers but only {len(given)} tensors"
+        )
     found: dict[str, Tensor] = {}
     for name, needed in TransformerLM(config, device="meta").state_dict().items():
         theirs, shape = _theirs(name), tuple(needed.shape)

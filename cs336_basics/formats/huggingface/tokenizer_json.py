@@ -4,7 +4,8 @@
 pattern. The format was checked with tokenizers 0.23.3 and transformers 5.23.0.
 
 Other libraries would give different ids for some tokenizers, such as those without a token for
-every byte. `save` writes these with a different `version`, which other libraries refuse to read.
+every byte. `save` writes these with a different `version`, so that other libraries refuse to read
+them.
 
 A file with a feature that `Tokenizer` does not have, such as a normalizer, byte fallback, dropout
 or an unknown pre-tokenizer, is rejected. The caller can choose to ignore some of these features.
@@ -225,7 +226,7 @@ def load_tokenizer_json(
         path = path / TOKENIZER_FILE
     if not path.exists():
         raise FileNotFoundError(
-            f"{path} does not exist; make it with `python -m cs336_basics train-bpe --input FILE "
+            f"{path} does not exist; create it with `python -m cs336_basics train-bpe --input FILE "
             f"--vocab-size N --output {shlex.quote(str(path.parent))}`"
         )
     with open_regular(path) as file:
@@ -407,7 +408,7 @@ def _object(parent: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def runtime(directory: Path, special_tokens: list[str]) -> tuple[str, Callable[[str], list[int]]]:
-    """Load the files with transformers or tokenizers. Return its name and encode function.
+    """Load the files with transformers or tokenizers. Return the name and encode function.
 
     Raises:
         ImportError: If neither library is installed.

@@ -6,7 +6,7 @@ arithmetic, not architectures, so any `ModelConfig` can be exported. There are t
 - With a cache (the default). Inputs: `input_ids` (batch, sequence), int64, and for each layer N
   `past_key_values.N.key` and `.value` (batch, num_heads, past, d_head), float32, with past = 0 in
   the first call. Outputs: `logits` (batch, sequence, vocab_size), float32, and `present.N.key` and
-  `.value` (batch, num_heads, past + sequence, d_head), which are the past of the next call.
+  `.value` (batch, num_heads, past + sequence, d_head), which become the past in the next call.
 - Without a cache: only `input_ids` and `logits`.
 
 The sizes batch, sequence and past are dynamic. The graphs were checked with torch 2.13, onnx
@@ -185,7 +185,7 @@ def _graph(model: TransformerLM, without_cache: bool) -> Any:
     assert program is not None
     proto = program.model_proto
     graph = proto.graph
-    # Remove the source location of each node, a traceback with local paths.
+    # Remove each node's source location, a traceback with local paths.
     values = (*graph.input, *graph.output, *graph.value_info, *graph.initializer)
     for part in (graph, *graph.node, *values):
         part.ClearField("metadata_props")

@@ -1,9 +1,8 @@
 """Read and write tiktoken's rank files.
 
 A file contains a line `base64(token) rank` for each token, but no special tokens and no split
-pattern. tiktoken has no list of merges: it always joins the adjacent pair whose joined bytes have
-the lowest rank. A token's rank is also its id. The format was checked with
-tiktoken 0.14.0.
+pattern. tiktoken has no list of merges; it always joins the adjacent pair whose joined bytes have
+the lowest rank. A token's rank is also its id. The format was checked with tiktoken 0.14.0.
 
 Our exports add an `encoding.json` with the split pattern and the special tokens.
 """
@@ -130,7 +129,7 @@ def tiktoken_ranks(parts: TokenizerParts) -> dict[bytes, int]:
         if number <= before:  # tiktoken merges in the order of the ids
             token = b"".join(pair)
             raise ValueError(
-                f"ranks cannot represent the merges that make {short_repr(token)}, id "
+                f"ranks cannot represent the merges that produce {short_repr(token)}, id "
                 f"{ranks[token]}; tiktoken would join {short_repr(list(pair))}"
             )
         before = number
@@ -138,17 +137,17 @@ def tiktoken_ranks(parts: TokenizerParts) -> dict[bytes, int]:
     for token in sorted(unmade, key=ranks.__getitem__):
         if len(token) > 1 and not ignore_merges:
             raise ValueError(
-                f"no merge makes token {short_repr(token)}, but tiktoken would produce it; remove "
-                "it"
+                f"no merge produces token {short_repr(token)}, but tiktoken would produce it; "
+                "remove it"
             )
     return ranks
 
 
 def _parts_of(token: bytes, ranks: Mapping[bytes, int]) -> list[bytes]:
-    """Return the tokens that tiktoken would make from a token's bytes if the token did not exist.
+    """Return the tokens that tiktoken would produce from a token's bytes without this token.
 
     tiktoken joins these bytes in the same way inside any text, unless a merge crosses their ends.
-    So if two tokens are returned, they are the only pair that makes the token. If more are
+    So if two tokens are returned, they are the only pair that produces the token. If more are
     returned, tiktoken produces the token only for a pre-token that equals it.
 
     A file may contain tokens of any length, so this function takes only O(n log n) time for n
@@ -196,8 +195,8 @@ def load_tiktoken(
         source: Rank file, directory written by our export, or name of an encoding, such as
             `cl100k_base`, which tiktoken loads from its cache or the network.
         special_tokens: Mapping of special token -> id. Defaults to the encoding's special tokens.
-        pattern: Split pattern: a name, or a regular expression for tiktoken. Defaults to the
-            encoding's pattern; required for a rank file.
+        pattern: Split pattern, either a name or a regular expression for tiktoken. Defaults to the
+            encoding's pattern. Required for a rank file.
 
     Raises:
         TypeError: If `special_tokens` is not a mapping or has a key that is not a str.
@@ -236,7 +235,7 @@ def load_tiktoken(
     if pattern is not None:
         pattern = from_given_fancy_regex(
             resolve_pattern(pattern)
-        )  # outside `try`, because its errors are about the argument
+        )  # outside the `try`, because an error here concerns the argument, not the file
     try:
         pattern = pattern or from_fancy_regex(found["pat_str"])
         merges = merges_of_ranks(ranks)
@@ -339,8 +338,8 @@ the merges takes microseconds per byte. GPT-2's 50,257 tokens have 6.4 bytes on 
 def merges_of_ranks(ranks: Mapping[bytes, int]) -> list[Pair]:
     """Return merges that, with `ignore_merges`, give the same ids as tiktoken.
 
-    Each merge makes a different token. A token that no merge makes is used only for a pre-token
-    that equals it.
+    Each merge produces a different token. A token that no merge produces is used only for a
+    pre-token that equals it.
 
     Raises:
         ValueError: If a byte is missing, or the tokens have too many bytes in total.

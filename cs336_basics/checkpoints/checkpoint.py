@@ -5,10 +5,11 @@ parameter. The metadata in the header has one entry, "checkpoint", which is JSON
 
     iteration   number of optimizer steps taken
     optimizer   name of the algorithm; its settings are in the run's configuration
-    crc32       checksums "model" and "optimizer", each over its tensors and the other entries
+    crc32       a checksum for "model" and one for "optimizer", each covering its tensors and the
+                other JSON fields
 
-A checkpoint contains no pickle, so it cannot run code. It contains no random state either: the seed
-and the step number determine all randomness in a step.
+A checkpoint contains no pickled objects, so loading it cannot run code. It contains no random state
+either: the seed and the step number determine all randomness in a step.
 """
 
 from __future__ import annotations
@@ -177,7 +178,7 @@ def _read(
 ) -> tuple[dict[str, Any], dict[str, dict[str, Tensor]]]:
     """Verify a checkpoint, and return its JSON and the tensors of the requested parts.
 
-    safetensors rejects a header that does not match the size of the file, so the tensors never take
+    safetensors rejects a header that does not match the file's size, so the tensors never take up
     more memory than the file.
     """
     from safetensors import SafetensorError, safe_open

@@ -4,7 +4,7 @@ config.yaml     the resolved configuration
 data/           text, token files and a record of their inputs
 tokenizer/      tokenizer.json, training.json
 metrics.jsonl   one JSON object per line; a repeated run writes the same bytes
-timings.jsonl   wall-clock times: one line per line of metrics.jsonl and per checkpoint
+timings.jsonl   wall-clock times: one line for each line of metrics.jsonl and each checkpoint
 loss.png        the loss curves in metrics.jsonl
 checkpoints/    step_00000500.safetensors, ...
 samples/        step_00000500.txt, ...
@@ -52,7 +52,7 @@ class RunDirectory:
         self.checkpoints = self.path / "checkpoints"
         self.samples = self.path / "samples"
         self._lock: int | None = None
-        self._is_new = False  # whether `create` made the directory
+        self._is_new = False  # whether `create` created the directory
 
     @property
     def name(self) -> str:
@@ -60,7 +60,7 @@ class RunDirectory:
         return os.path.basename(os.path.abspath(self.path))
 
     def create(self) -> None:
-        """Make the directory and lock it. Nothing is written to the directory before it is locked.
+        """Create the directory and lock it. Nothing is written to it before it is locked.
 
         Raises:
             FileExistsError: If the path is a file or a non-empty directory.
@@ -71,7 +71,8 @@ class RunDirectory:
             self.lock()
         except OSError as error:
             raise type(error)(
-                f"{self.path}: cannot make the directory: {error.strerror}; pass another --run-dir"
+                f"{self.path}: cannot create the directory: {error.strerror}; pass another "
+                "--run-dir"
             ) from error
         try:
             self._check_is_free()  # another process may have held the lock in the meantime
@@ -123,7 +124,7 @@ class RunDirectory:
         return sorted(step for step in steps if step is not None)
 
     def newest_checkpoint(self) -> Path | None:
-        """Return the path of the latest checkpoint, or None if there is none."""
+        """Return the path of the newest checkpoint, or None if there is none."""
         steps = self.steps_saved()
         return self.checkpoint(steps[-1]) if steps else None
 
@@ -187,10 +188,10 @@ class RunDirectory:
     def set_aside_after(self, step: int, source: Path | None = None) -> list[Path]:
         """Rename the checkpoints of later steps to NAME.unused, and return their old paths.
 
-        A run that continues from an earlier checkpoint saves new checkpoints for these steps. If
-        the old checkpoints kept their names, the next `--resume` could load one of them and mix the
-        two runs. For the same reason, this run's own checkpoint for `step` is renamed if the run
-        continues from a different checkpoint, `source`.
+        A run that resumes from an earlier checkpoint saves new checkpoints for these steps. If the
+        old checkpoints kept their names, the next `--resume` could load one of them and mix the two
+        runs. For the same reason, this run's own checkpoint for `step` is renamed if the run
+        resumes from a different checkpoint, `source`.
         """
         first = step + 1
         own = self.checkpoint(step)
@@ -255,7 +256,7 @@ class RunDirectory:
 
 
 def step_of(checkpoint: str | os.PathLike[str]) -> int | None:
-    """Return the step in the file name of a checkpoint, or None if the name does not have one."""
+    """Return the step in a checkpoint's file name, or None if the name does not contain one."""
     # `RunDirectory.checkpoint` uses at least eight digits. A file named step_99 is the user's own.
     name = re.fullmatch(r"step_(\d{8,})\.safetensors", Path(checkpoint).name)
     return None if name is None else int(name[1])

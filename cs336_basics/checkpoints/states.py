@@ -25,7 +25,8 @@ _KEYS: dict[str, list[set[str]]] = {
     "torch.Adam": _ADAM_OF_TORCH,
     "Muon": [{"momentum_buffer"}, _ADAM],
 }
-"""Keys in the state of a parameter that has been updated. Other algorithms are not checked."""
+"""Keys in the state of a parameter that has been updated. For other algorithms, the keys are not
+checked."""
 
 
 def plain_name(name: str) -> str:

@@ -24,8 +24,8 @@ Source = str | os.PathLike[str] | IO[bytes]
 def save_checkpoint(model: Module, optimizer: Optimizer, iteration: int, out: Source) -> None:
     """Write a model, its optimizer and the iteration to a path or a binary file object.
 
-    A file at the path is replaced atomically. The weights of a model from `torch.compile` are saved
-    under their plain names.
+    A file at the path is replaced atomically. The weights of a compiled model are saved under their
+    plain names.
     """
     content = {
         "model": {plain_name(name): value for name, value in model.state_dict().items()},

@@ -147,7 +147,7 @@ def _with_peak(message: str) -> str:
 
 
 def _one_line(message: str) -> str:
-    """Join the lines of a message, and cut the middle of a long one, such as a compiler error."""
+    """Join a message's lines, and cut out the middle of a long one, such as a compiler error."""
     line = " ".join(message.split())
     left_out = len(line) - LONGEST_MESSAGE
     if left_out <= 0:
@@ -171,7 +171,7 @@ def _warnings_as_lines(name: str) -> Iterator[None]:
 def open_closed_streams() -> None:
     """Connect closed standard streams to the null device, as git does.
 
-    Otherwise the next file to be opened gets the stream's descriptor, and a library's output ends
+    Otherwise, the next file to be opened gets the stream's descriptor, and a library's output ends
     up in that file. Python sets a closed stream to None, which other libraries do not expect.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):

@@ -1,7 +1,7 @@
 """Command-line parsing: a command is a dataclass of options and a function that takes it.
 
 argparse splits the command line, and the dataclass converts and checks the values. Option names may
-use - or _. A field named `from_` becomes the option `--from`.
+use - or _. A field named `from_` becomes the `--from` option.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ class Command:
         return UsageError(f"{message} (see '{INVOCATION} {self.name} --help')")
 
     def fields(self) -> dict[str, Option]:
-        """Return the options by dotted name, required ones first."""
+        """Return the options by dotted name, with required options first."""
         fields = dict(fields_of(self.options))
         return dict(sorted(fields.items(), key=lambda item: not item[1].is_required))
 
@@ -254,7 +254,7 @@ class Command:
     def parser(
         self, all_options: bool = True, values: Mapping[str, Any] | None = None
     ) -> argparse.ArgumentParser:
-        """Return a parser that leaves all values as text.
+        """Return a parser that keeps all values as text.
 
         Args:
             all_options: Whether the help page shows the rare options and all examples.

@@ -75,7 +75,7 @@ def _run(command: CommandLine, world: World) -> int:
 
 
 def _choose_fast_path(command: CommandLine, world: World) -> None:
-    """Apply `--fast auto` to the configuration, and print the choices."""
+    """Apply `--fast auto` to the configuration, and print the values chosen."""
     if command.config.fast == "auto":
         device = choose_device(command.config.device)
         command.config, choices = choose_fast_path(

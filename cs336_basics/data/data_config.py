@@ -11,7 +11,7 @@ from cs336_basics._support.validation import Checked, Paths, option
 
 @dataclass(frozen=True)
 class DataConfig(Checked):
-    """The text of a run, and how to turn it into tokens.
+    """A run's text, and how to turn it into tokens.
 
     Raises:
         ValueError: If a value has the wrong type or is out of range.

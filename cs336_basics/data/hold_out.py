@@ -1,6 +1,6 @@
 """Hold out the end of a corpus for validation, at a document boundary if there is one.
 
-At most one file is split, and its two parts are written as new files. All other files are used in
+At most one file is split, and its two parts are written to new files. All other files are used in
 place.
 """
 
@@ -125,7 +125,7 @@ def hold_out(
 
 
 class _CannotBeCutError(ValueError):
-    """No cut leaves text on both sides."""
+    """Raised if no cut leaves text on both sides."""
 
 
 @dataclass(frozen=True)

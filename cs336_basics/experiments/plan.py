@@ -1,4 +1,4 @@
-"""The runs in the course's experiments, and how each differs from the baseline."""
+"""The runs in the course's experiments, and how each one differs from the baseline."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def compare_ids(tokenizer: Tokenizer, encode: Callable[[str], Iterable[int]]) ->
 
     Args:
         tokenizer: Our tokenizer.
-        encode: The other tokenizer, as a function from text to ids that recognizes special tokens.
+        encode: The other tokenizer's encoding function, which recognizes special tokens.
 
     Raises:
         RuntimeError: If the ids of a text differ.
@@ -83,7 +83,7 @@ def compare_logits(model: TransformerLM, logits_of: LogitsOf, limit: float) -> s
 
     Args:
         model: Our model, in float32 on the CPU.
-        logits_of: The other model, as a function from ids to logits.
+        logits_of: Function that returns the other model's logits for ids.
         limit: Maximum difference between two logits.
 
     Raises:

@@ -22,7 +22,7 @@ from cs336_basics.pretokenization import Corpus
 from cs336_basics.pretokenization.reading.documents import sample_documents
 
 PILE_GIGABYTES = 825.0
-"""Size of the Pile (Gao et al. 2020). The course asks how long encoding it would take."""
+"""Size of the Pile (Gao et al. 2020). The course asks how long it would take to encode it."""
 
 TIMED_BYTES = 1_000_000
 ROUNDS = 3
@@ -37,7 +37,7 @@ class Result:
         tokenizer, corpus: Names of the tokenizer and the corpus.
         num_documents: Number of sampled documents.
         all_documents: Number of documents in the corpus.
-        num_bytes, num_tokens: Numbers of UTF-8 bytes and tokens in the sampled documents.
+        num_bytes, num_tokens: Numbers of UTF-8 bytes and of tokens in the sampled documents.
         bytes_per_token: num_bytes / num_tokens.
         changed_documents: Number of sampled documents that decoding does not reproduce.
         timed_bytes: Number of UTF-8 bytes in the text that the speed was measured on.

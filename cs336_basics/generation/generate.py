@@ -84,9 +84,10 @@ def generate_batch(
 ) -> list[list[int]]:
     """Return the ids of tokens that continue each prompt. Prompts may differ in length.
 
-    Each result equals that of `generate` for the same prompt and generator, except where rounding
-    breaks a tie. Each step computes the next token of all unfinished texts in one batch. Arguments
-    and errors are the same as in `generate`, except that `generators` has one generator per prompt.
+    Each result equals the result of `generate` for the same prompt and generator, except where
+    rounding breaks a tie. Each step computes the next token of all unfinished texts in one batch.
+    Arguments and errors are the same as in `generate`, except that `generators` has one generator
+    per prompt.
     """
     max_new_tokens = checked_integer("max_new_tokens", max_new_tokens, 0)
     texts = _Texts(model, prompts, sampling, eos_id, allowed_ids, use_cache)

@@ -44,6 +44,6 @@ def with_row_products(model: TransformerLM) -> TransformerLM:
         result.lm_head = Linear(1, 1)
         result.lm_head.weight = result.token_embeddings.weight
     for module in result.modules():
-        if isinstance(module, Linear):  # also one of a training run, with other products
+        if isinstance(module, Linear):  # including the subclass that training uses for oneDNN
             module.__class__ = RowLinear
     return result

@@ -1,7 +1,7 @@
 """A Transformer language model that maps token ids to logits, written from scratch in PyTorch.
 
 Reading order: `config.py`, `layers.py`, `attention.py`, `kv_cache.py` (for generation),
-`transformer.py`. `accounting.py` counts the FLOPs and activations of a model.
+`transformer.py`. `accounting.py` counts a model's FLOPs and activations.
 """
 
 from typing import TYPE_CHECKING

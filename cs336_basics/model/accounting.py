@@ -68,7 +68,7 @@ def forward_flops(config: ModelConfig) -> dict[str, int]:
 
 
 def kept_activations(config: ModelConfig) -> dict[str, int]:
-    """Return the number of values that a full-length sequence keeps for the backward pass, by part.
+    """Return the number of values kept for the backward pass over a full-length sequence, by part.
 
     The count covers the results of the operations that CS336 counts: RMSNorm, projections, scores,
     softmax, the weighted sum of the values, products and SiLU in the feed-forward network, final

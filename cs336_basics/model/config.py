@@ -23,8 +23,8 @@ Attention = Literal["sdpa", "blocked", "reference"]
 class ModelConfig(Checked):
     """The shape and architecture of a TransformerLM.
 
-    The defaults are the TinyStories model of CS336. A configuration is immutable. To change a
-    value, call `dataclasses.replace(config, num_layers=6)`, which returns a new, checked
+    The defaults are those of the TinyStories model from CS336. A configuration is immutable. To
+    change a value, call `dataclasses.replace(config, num_layers=6)`, which returns a new, checked
     configuration.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The attention weights of a model, for inspection."""
+"""A model's attention weights, for inspection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cs336_basics.model.transformer import TransformerBlock, TransformerLM
 
 @torch.no_grad()
 def attention_weights(model: TransformerLM, token_ids: Tensor, layer: int) -> Tensor:
-    """Return how much each position attends to each earlier position in one layer.
+    """Return how much each position attends to itself and to each earlier position in one layer.
 
     Args:
         model: The model.

@@ -73,7 +73,7 @@ class KVCache:
             for _ in range(config.num_layers)
         ]
         self.lengths = [0] * batch_size
-        """Number of cached tokens of each text."""
+        """Number of cached tokens in each text."""
 
     def positions_after(self, sequence: int, device: torch.device) -> Tensor:
         """Return the positions (batch, sequence) of the next `sequence` tokens of each text."""

@@ -71,7 +71,7 @@ class RMSNorm(Module):
     """Root mean square normalization, x / sqrt(mean(x^2) + eps) * gain (Zhang & Sennrich 2019).
 
     `weight`, the gain, has shape (d_model,) and starts at 1. The computation runs in float32, or in
-    float64 if x is float64, because in 16 bits squares overflow and means lose precision. The
+    float64 if x is float64, because in 16 bits, squares overflow and means lose precision. The
     result is cast back to the dtype of x.
     """
 
@@ -100,7 +100,7 @@ def silu(x: Tensor) -> Tensor:
 
 
 class SwiGLU(Module):
-    """The gated feed-forward network of Llama, W2 (SiLU(W1 x) * W3 x) (Shazeer 2020).
+    """Llama's gated feed-forward network, W2 (SiLU(W1 x) * W3 x) (Shazeer 2020).
 
     d_ff is usually 8/3 d_model, rounded to a multiple of 64. The three matrices then have about as
     many parameters as the classic two matrices with d_ff = 4 d_model.

@@ -81,13 +81,13 @@ class TransformerBlock(Module):
 
 
 class TransformerLM(Module):
-    """A causal Transformer language model, which maps token ids to logits for each next token.
+    """A causal Transformer language model: maps token ids to logits for the token after each one.
 
     Parameters default to float32 on the CPU. The state-dict keys are `token_embeddings`,
     `layers.N.attn.{q,k,v,output}_proj`, `layers.N.{ln1,ln2}`, `layers.N.ffn.{w1,w2,w3}`, `ln_final`
-    and `lm_head`, each followed by `.weight`. The option `qk_norm` adds
-    `layers.N.attn.{q,k}_norm`. With tied embeddings, there is no `lm_head`, so the parameters and
-    the state dict contain the shared table once.
+    and `lm_head`, each followed by `.weight`. The `qk_norm` option adds `layers.N.attn.{q,k}_norm`.
+    With tied embeddings, there is no `lm_head`, so the parameters and the state dict contain the
+    shared table once.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class TransformerLM(Module):
         return self.logits(self.hidden_states(token_ids, cache))
 
     def hidden_states(self, token_ids: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Return the input of the output head, (..., sequence, d_model); see `forward`."""
+        """Return the input to the output head, (..., sequence, d_model); see `forward`."""
         sequence = token_ids.shape[-1]
         length = sequence + (max(cache.lengths) if cache is not None else 0)
         if length > self.config.context_length:

@@ -18,7 +18,7 @@ from cs336_basics.reports.page import Tokens
 
 RESAMPLES = 1000
 ALPHA = 2.5
-"""Order of the Rényi entropy that predicts translation quality best (Zouhar et al. 2023)."""
+"""Order of the Rényi entropy that best predicts translation quality (Zouhar et al. 2023)."""
 
 MIN_WORDS = 100
 """Minimum number of words for a script to be included in the Gini coefficient."""
@@ -148,7 +148,7 @@ def count_words(documents: Iterable[str]) -> Counter[tuple[str, str]]:
 def word_totals(
     tokenizer: ComparedTokenizer, words: Mapping[tuple[str, str], int]
 ) -> dict[str, WordTotals]:
-    """Return the totals of each script. Every distinct word is encoded once, alone."""
+    """Return the totals for each script. Every distinct word is encoded once, on its own."""
     encode = tokenizer.make().encode
     totals: dict[str, WordTotals] = {}
     for (script, word), count in words.items():
@@ -166,9 +166,9 @@ def word_totals(
 def unreachable_tokens(tokenizer: ComparedTokenizer) -> tuple[list[bytes], list[bytes]]:
     """Return the tokens that no text produces, and the tokens that are parts of characters.
 
-    A token is tried alone and between other characters. A token that is only part of a character
-    cannot be tried. It counts as unreachable only if no valid UTF-8 contains its bytes. Special
-    tokens are left out. Single bytes are not listed as parts of characters.
+    A token is tried on its own and between other characters. A token that is only part of a
+    character cannot be tried. It counts as unreachable only if no valid UTF-8 contains its bytes.
+    Special tokens are left out. Single bytes are not listed as parts of characters.
 
     Land and Bartolo (2024) distinguish the same kinds of tokens.
     """

@@ -211,8 +211,8 @@ def _tokens(tokenizers: Sequence[ComparedTokenizer], counts: Mapping[str, Counte
         [
             "The table counts tokens of more than one byte by how often they occur in the sampled "
             "documents. No text produces an unreachable token: the tokenizer encodes its text as "
-            "other tokens, alone and between other characters, or no valid UTF-8 contains its "
-            "bytes. Parts of characters are tokens that are not complete UTF-8.",
+            "other tokens, on its own and between other characters, or no valid UTF-8 contains "
+            "its bytes. Parts of characters are tokens that are not complete UTF-8.",
             Table(header, used),
             f"At most {_MOST_LISTED} tokens of each kind are listed. A space is shown as ·, a line "
             "feed as ↵, and a byte of an incomplete character as <e7>.",

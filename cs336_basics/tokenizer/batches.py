@@ -59,7 +59,7 @@ class Batch:
         method: Callable[[list[str], frozenset[str], int], _Encoded],
         num_workers: int | None,
     ) -> _Encoded:
-        """Call a method of the encoder, such as `encode_batch`, and explain its errors.
+        """Call an encoder method, such as `encode_batch`, and add the text's index to its errors.
 
         Raises:
             ValueError: If a text cannot be encoded. The message includes the index of the first

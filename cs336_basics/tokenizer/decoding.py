@@ -1,4 +1,4 @@
-"""Decode ids to bytes and text. `errors` says how to handle unknown ids and invalid UTF-8."""
+"""Decode ids to bytes and text. `errors` specifies how to handle unknown ids and invalid UTF-8."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def decode_batch(
 
 
 def not_utf8(error: UnicodeDecodeError, start: int = 0) -> ValueError:
-    """Return the error for invalid UTF-8 in decoded bytes, with its offset.
+    """Return the error for invalid UTF-8 in decoded bytes, including its offset.
 
     Args:
         error: Error raised by the decoder.

@@ -55,7 +55,7 @@ def truncate(
     Args:
         sequences: Lists or arrays of ids, or the result of `encode_batch_array`.
         max_length: Maximum number of ids in a sequence, at least 0.
-        side: Side where ids are removed: `"right"` keeps the start, `"left"` keeps the end.
+        side: Side from which ids are removed: `"right"` keeps the start, `"left"` keeps the end.
 
     Returns:
         A slice of each sequence that is too long (a view if the sequence is an array), and the
@@ -93,14 +93,13 @@ def pad(
     Args:
         sequences: Lists or arrays of ids, of any lengths; or the result of `encode_batch_array`,
             which is many times faster.
-        pad_id: Value of the padding. Any number works because the mask marks the padding. Examples
-            are the id of a special token, and -100, which PyTorch's cross-entropy ignores in
-            targets.
+        pad_id: Padding value. Any number works because the mask marks the padding. Examples are the
+            id of a special token, and -100, which PyTorch's cross-entropy ignores in targets.
         side: Side to pad: `"right"`, or `"left"` for generation, which needs the newest ids in the
             last column.
         max_length: Maximum number of ids in a sequence; longer sequences are truncated. Defaults to
             no limit.
-        truncate_side: Side where ids are removed; see the `side` argument of `truncate`.
+        truncate_side: Side from which ids are removed; see the `side` argument of `truncate`.
         multiple_of: Round the width of the array up to a multiple of this number. If it equals
             `max_length`, all arrays have the same width.
         dtype: Dtype of the ids: int64, which PyTorch's embeddings expect, or int32.

@@ -48,7 +48,7 @@ class SpecialSets(NamedTuple):
 
 
 class SpecialChoice:
-    """Chooses the special tokens for a call to `encode`.
+    """Chooses which special tokens a call to `encode` allows.
 
     Args:
         all_special: All special tokens of the tokenizer.
@@ -101,7 +101,7 @@ class SpecialChoice:
     def _named(
         self, name: str, tokens: str | Collection[str], everything: frozenset[str]
     ) -> frozenset[str]:
-        """Return the special tokens given by the argument `name`; "all" means `everything`."""
+        """Return the special tokens given by the `name` argument; "all" means `everything`."""
         if tokens == "all":
             return everything
         given: Any = tokens

@@ -11,8 +11,8 @@ from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 MOST_SHOWN = 5_000
 """Maximum number of tokens that a notebook shows."""
 
-# Both colors are set everywhere, so that they fit light and dark notebooks. The contrast is at
-# least 4.5:1, as in `style.css` of the playground.
+# Both colors are always set, so that they suit light and dark notebooks. The contrast is at least
+# 4.5:1, as in `style.css` of the playground.
 _BACKGROUNDS = ("#cfe3ff", "#ffe3a8", "#c9f2c9", "#ffd3d3", "#e6d8ff")
 _INK, _BLANK, _ODD = "#1c1c22", "#55555f", "#8a1620"
 _SPECIAL = "background:#4a1a78;color:#ffffff;font-weight:600"

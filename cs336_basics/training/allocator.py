@@ -17,9 +17,9 @@ def keep_freed_memory() -> None:
 
     A training step frees hundreds of megabytes, and the next step allocates them again. Without
     this setting, the kernel would have to clear and map the pages again (benchmarks/NOTES.md). The
-    cost is that the process stays at its peak size. The setting affects the whole process, so call
-    this function from a command, not from a library. It does nothing if the environment configures
-    malloc (`MALLOC_...`, `GLIBC_TUNABLES`).
+    drawback is that the process stays at its peak size. The setting affects the whole process, so
+    call this function from a command, not from a library. It does nothing if the environment
+    configures malloc (`MALLOC_...`, `GLIBC_TUNABLES`).
     """
     configured = any(name.startswith(("MALLOC_", "GLIBC_TUNABLES")) for name in os.environ)
     if platform.libc_ver()[0] == "glibc" and not configured:

@@ -17,7 +17,7 @@ from cs336_basics._support.validation import Word, build, fields_of
 from cs336_basics.training.config import TrainConfig
 
 _MAX_BYTES = 1 << 18
-_LONGEST_NAME = 100  # longer names are cut
+_LONGEST_NAME = 100  # longer names are truncated
 
 NAMED_CONFIGS = ("sample", "tinystories", "speedrun", "speedrun-exportable", "owt")
 """Configurations in `cs336_basics/configs/`."""
@@ -93,9 +93,9 @@ def load_config(source: Path, changes: Mapping[str, Any] | None = None) -> Train
 def read_values(source: Path) -> dict[str, FileValue]:
     """Return the values in a YAML file and in its base, by dotted name.
 
-    The key `base` names the configuration that the file overrides. It defaults to `sample`. With
-    `base: none`, only the values in the file are returned; `TrainConfig` has defaults for all
-    other values.
+    The `base` key names the configuration that the file overrides. It defaults to `sample`. With
+    `base: none`, only the values in the file are returned; `TrainConfig` has defaults for all other
+    values.
 
     Raises:
         ValueError: If the file is not YAML, repeats a name, or names an unknown base.
@@ -145,7 +145,7 @@ def _base_values(base: FileValue | None) -> dict[str, FileValue]:
 
 
 def _named_values(text: str, source: Path) -> Iterator[tuple[str, Any, yaml.Mark]]:
-    """Yield the dotted name, the value and the position of each value in a YAML text."""
+    """Yield the dotted name, the value and the position of each value in YAML text."""
     loader = _Loader(text)
     root = loader.get_single_node()
     if not isinstance(root, yaml.MappingNode):

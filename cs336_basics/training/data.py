@@ -49,7 +49,7 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
     Args:
         tokens: An array of ids, or token files and globs whose ids are joined in order.
         context_length: Number of input tokens.
-        stride: Tokens from the start of one window to the start of the next. Defaults to
+        stride: Number of tokens from the start of one window to the start of the next. Defaults to
             `context_length`, so each token is a target once. A stride of 1 gives every possible
             window, as in `get_batch`.
         vocab_size: Vocabulary size of the model. If given, all ids are checked against it.
@@ -128,8 +128,8 @@ class TokenDocuments(Dataset[Tensor]):
 
     Args:
         paths: Token files and globs.
-        max_length: Maximum number of tokens per document; longer documents are cut. Defaults to no
-            limit.
+        max_length: Maximum number of tokens per document; longer documents are truncated. Defaults
+            to no limit.
         vocab_size, tokenizer_hash: See `TokenWindows`.
 
     Raises:
@@ -427,7 +427,7 @@ def _check_array(name: str, tokens: TokenArray) -> None:
 
 
 def _check_ids(name: str, tokens: TokenArray, vocab_size: int) -> None:
-    """Raise ValueError for an id outside the vocabulary, which would abort the process on a GPU."""
+    """Raise ValueError for an id outside the vocabulary. On a GPU, it would abort the process."""
     block = 1 << 24  # check block by block, because the file may be larger than memory
     for start in range(0, len(tokens), block):
         ids = tokens[start : start + block]

@@ -36,7 +36,7 @@ PEAK_FLOPS: dict[str, dict[str, float]] = {
     "RTX 4090": {"bfloat16": 165e12, "float32": 82.6e12},
     "RTX 3090": {"bfloat16": 71e12, "float32": 35.6e12},
 }
-# Words in a device name that mark a slice of a device in the table, or a different chip.
+# Words in a device name that indicate a slice of a device in the table, or a different chip.
 _NOT_THE_SAME = re.compile(r"\b(MIG|Laptop|Max-Q|Ti|SUPER|D)\b")
 
 
@@ -166,9 +166,9 @@ def exact_arithmetic(device: torch.device, deterministic: bool = False) -> Itera
     only_warns = torch.is_deterministic_algorithms_warn_only_enabled()
     fills = settings.fill_uninitialized_memory
     if deterministic:
-        # cuBLAS reads this at its first matrix product.
+        # cuBLAS reads this variable before its first matrix product.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    # This context is outermost because `use_deterministic_algorithms` also changes its setting.
+    # This context is outermost, because `use_deterministic_algorithms` changes the same setting.
     with inductor_config.patch(deterministic=deterministic or inductor_config.deterministic):
         try:
             torch.use_deterministic_algorithms(True)

@@ -1,4 +1,4 @@
-"""Evaluating the model of a run: validation loss, bits per byte and sampled text."""
+"""Evaluating a run's model: validation loss, bits per byte and sampled text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`--fast auto`: chooses the fastest implementation for a run on this machine.
 
-Most choices follow fixed rules. The fastest attention kernel depends on the CPU and the shape of
-the model, so the candidates are timed on a Transformer block when the run starts. The chosen values
+Most choices follow fixed rules. The fastest attention kernel depends on the CPU and the model's
+shape, so the candidates are timed on a Transformer block when the run starts. The chosen values
 replace `fast: auto` in the configuration, so a resumed run keeps them.
 """
 
@@ -24,7 +24,7 @@ from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.devices import can_compile, device_name, has_bfloat16, training_flops
 from cs336_basics.training.products import compare_products, has_onednn
 
-# Compiling and timing take about a minute, which runs with at least this many FLOPs repay
+# Compiling and timing take about a minute, which pays off for runs with at least this many FLOPs
 # (benchmarks/NOTES.md).
 _WORTH_COMPILING = {"cpu": 1e14, "cuda": 1e16}
 
@@ -45,8 +45,8 @@ _WORTH_ROUNDING = 1.2
 # oneDNN must speed up the products of the linear layers by this factor. They take about four fifths
 # of a step, so a smaller gain is hardly visible.
 _WORTH_ONEDNN = 1.04
-_MOST_ERROR = 10.0  # of a product by oneDNN, as a multiple of the error of torch's product
-_WORTH_TIMING = 1e13  # FLOPs of a run that repay a second of timing
+_MOST_ERROR = 10.0  # maximum error of oneDNN's product, as a multiple of the error of torch's
+_WORTH_TIMING = 1e13  # FLOPs of a run for which a second of timing pays off
 
 Decision = tuple[Any, str]
 """A chosen value and the reason."""
@@ -117,15 +117,15 @@ def _precision(config: TrainConfig, device: torch.device) -> Decision:
 
 def _products(config: TrainConfig, device: torch.device) -> Decision:
     if device.type != "cpu" or config.precision != "float32":
-        return "torch", "only float32 products on a CPU have a choice"
+        return "torch", "there is a choice only for float32 products on a CPU"
     if not has_onednn():
         return "torch", "torch has no oneDNN here"
     if training_flops(config) < _WORTH_TIMING:
-        return "torch", "the run is too short to time others"
+        return "torch", "the run is too short to time other libraries"
     rows = config.batch_size // config.accumulation * config.model.context_length
     times, error = compare_products(config.model, rows)
     if error > _MOST_ERROR:
-        return "torch", f"the error of oneDNN's products is {error:.3g} times as large"
+        return "torch", f"the error of oneDNN's products is {error:.3g} times as large as torch's"
     gains = times["torch"] > _WORTH_ONEDNN * times["onednn"]
     shown = ", ".join(f"{name} {seconds * 1e3:.0f} ms" for name, seconds in times.items())
     return "onednn" if gains else "torch", f"measured for the linear layers: {shown}"
@@ -162,7 +162,7 @@ def _attention(
     if training_flops(config) < _WORTH_COMPILING["cpu"]:
         return "sdpa", "the run is too short to time other kernels"
     if not scores_fit:
-        return "sdpa", "its memory is linear in the context"
+        return "sdpa", "its memory use is linear in the context length"
     report("timing attention kernels, which takes up to half a minute")
     times = time_blocks(config, device)
     if not times:
@@ -180,7 +180,7 @@ def _scores_fit(config: TrainConfig) -> bool:
 
 
 def _physical_memory() -> int:
-    """Return the memory of the machine in bytes, or 8 GiB if the system does not report it."""
+    """Return the machine's memory in bytes, or 8 GiB if the system does not report it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):
@@ -188,7 +188,7 @@ def _physical_memory() -> int:
 
 
 def product_seconds(device: torch.device, dtype: torch.dtype) -> float:
-    """Return the time of a matrix product in seconds, the best of eight runs."""
+    """Return the time that a matrix product takes, in seconds, as the best of eight runs."""
     x = torch.ones(512, 1024, device=device, dtype=dtype)
     weight = torch.ones(1024, 1024, device=device, dtype=dtype)
     best = float("inf")
@@ -203,7 +203,7 @@ def time_blocks(config: TrainConfig, device: torch.device) -> dict[str, float]:
     """Return the seconds that a forward and backward pass through a block takes, by kernel.
 
     The kernels take turns, so other load on the machine affects all of them. A kernel that fails
-    (no memory, no working compiler) is omitted.
+    (for lack of memory or of a working compiler) is omitted.
     """
     passes = {}
     for kernel in _KERNELS:

@@ -1,4 +1,4 @@
-"""Plots of learning curves: losses of one or more runs over steps, tokens or time."""
+"""Plots of learning curves: the losses of one or more runs over steps, tokens or time."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def read_curves(path: Path) -> Rows:
     """Return the metrics of a run, including any recorded times.
 
     Raises:
-        ValueError: If `path` is not a run directory, there are no metrics yet, or a row has no
-            number of tokens.
+        ValueError: If `path` is not a run directory, there are no metrics yet, or a row does not
+            contain the number of tokens.
     """
     run = RunDirectory(path)
     if not run.metrics.is_file():
@@ -97,7 +97,7 @@ def plot_runs(
 
 
 def plot_run(run: RunDirectory) -> None:
-    """Plot the losses of a run over its steps, as the file loss.png in the run directory."""
+    """Plot a run's losses over its steps, to loss.png in the run directory."""
     plot_runs({run.name: run.read_metrics()}, run.loss_plot, ["step"])
 
 
@@ -112,7 +112,7 @@ def plot_group(output: Path, title: str, curves: Mapping[str, Rows]) -> None:
 def _draw_run(panel: Any, rows: Rows, x: str, label: str, color: str) -> None:
     """Draw the training loss as a thin line and the validation loss with markers.
 
-    The label goes to the validation loss, or to the training loss if there were no evaluations.
+    The label is given to the validation loss, or to the training loss if there were no evaluations.
     """
     drawn = None
     for loss, style in (

@@ -1,4 +1,4 @@
-"""Loading the model and tokenizer of a run."""
+"""Loading a run's model and tokenizer."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def load_run(
     checkpoint: str | os.PathLike[str] | None = None,
     device: str = "cpu",
 ) -> LoadedRun:
-    """Load the model and the tokenizer of a run.
+    """Load a run's model and tokenizer.
 
     Args:
         path: The run directory.

@@ -25,7 +25,7 @@ class Logger:
 
     Args:
         name: Key of LOGGERS.
-        send: Called with a row's numbers by name and its step.
+        send: Called with a row's numbers, by name, and its step.
         finish: Called at the end to write any remaining rows.
     """
 

@@ -165,14 +165,14 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
 
 
 class LanguageModelLoss(Module):
-    """The loss of a model, as a module that can be compiled and distributed.
+    """A model's loss, as a module that can be compiled and distributed.
 
     Args:
         model: The model.
         num_chunks: Number of chunks of logits. With 1, the readable `cross_entropy` is used.
         precision: "float32", or "bfloat16" for matrix products under autocast. Weights and sums
             stay in float32.
-        products: Key of PRODUCTS, for a head computed in chunks.
+        products: Key of PRODUCTS, used if the head is computed in chunks.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ def measure_steps(config: TrainConfig) -> Measurement:
     """Take a few steps of a run in a new process.
 
     Raises:
-        RuntimeError: If the process failed, for example because memory ran out.
+        RuntimeError: If the process failed, for example because it ran out of memory.
     """
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         try:
@@ -51,7 +51,7 @@ def _take_steps(config: TrainConfig) -> Measurement:
 
     Evaluations and checkpoints are included, because they need more memory and fragment it.
     """
-    keep_freed_memory()  # like the command `train`
+    keep_freed_memory()  # like the `train` command
     config = dataclasses.replace(
         config,
         max_steps=NUM_STEPS,

@@ -45,7 +45,7 @@ class StepMemory:
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Context manager that counts the bytes of live tensors and their peak."""
+    """Context manager that counts the bytes of live tensors and records the peak."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -54,7 +54,7 @@ class _GroupOptimizer(Optimizer):
             raise ValueError("nesterov must be False without momentum; set momentum above 0")
 
     def _update_group(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
-        """Update parameters in place with the settings of their group."""
+        """Update parameters in place with their group's settings."""
         raise NotImplementedError
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -191,7 +191,7 @@ class AdamW(_GroupOptimizer):
 class Muon(AdamW):
     """Muon for matrices and AdamW for all other parameters.
 
-    A few directions dominate the gradient of a matrix. Muon gives all directions the same weight by
+    A few directions dominate a matrix's gradient. Muon gives all directions the same weight by
     replacing the averaged gradient with the nearest (semi-)orthogonal matrix (Jordan et al. 2024,
     "Muon: An optimizer for hidden layers in neural networks"). In a group with `"muon": True`, each
     matrix W with gradient G is updated by:
@@ -201,9 +201,9 @@ class Muon(AdamW):
         W <- W - lr * weight_decay * W
         W <- W - lr * 0.2 * sqrt(max(rows, columns)) * orthogonalize(U)
 
-    The factor 0.2 * sqrt(max(rows, columns)) makes updates about as large as those of AdamW, so
-    both optimizers can share a learning rate and a weight decay (Liu et al. 2025, "Muon is Scalable
-    for LLM Training", section 2.2). AdamW updates the other groups.
+    The factor 0.2 * sqrt(max(rows, columns)) makes updates about as large as AdamW's, so both
+    optimizers can share a learning rate and a weight decay (Liu et al. 2025, "Muon is Scalable for
+    LLM Training", section 2.2). AdamW updates the other groups.
 
     The learning rate of a group is `lr` times its `lr_scale`, so a schedule can set the same `lr`
     for all groups. `precision`, "float32" or "bfloat16", applies to the matrix products of
@@ -211,7 +211,7 @@ class Muon(AdamW):
     one at a time, because the update depends on the complete matrix.
 
     The state of a matrix is `momentum_buffer` (M), a tensor like the matrix. Parameters in other
-    groups have the state of AdamW.
+    groups have AdamW's state.
 
     Raises:
         ValueError: If a setting is out of range, or a Muon group has a parameter that is not a

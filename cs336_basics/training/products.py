@@ -1,4 +1,4 @@
-"""Float32 matrix products on a CPU by oneDNN instead of the library that torch calls.
+"""Compute float32 matrix products on a CPU with oneDNN instead of torch's default library.
 
 On x86, torch multiplies float32 matrices with MKL. Depending on the CPU and the shapes, oneDNN is
 faster or slower (benchmarks/NOTES.md). Both compute in float32 but add in different orders, so the
@@ -18,9 +18,9 @@ from torch import Tensor
 
 from cs336_basics.model import Linear, ModelConfig, TransformerLM
 
-_WIDE = 2048  # features out; the order changes between 1,344 and 10,000
+_WIDE = 2048  # output features; between 1,344 and 10,000, the other product becomes faster
 _SECONDS = 1.0  # for timing products
-_MOST_ROWS = 1024  # in a timed product; more rows do not change the order
+_MOST_ROWS = 1024  # in a timed product; more rows do not change which library is faster
 _CHECKED_ROWS = 64  # compared with float64
 
 
@@ -45,8 +45,7 @@ def check_products(products: str, device: torch.device) -> None:
 def onednn_product(a: Tensor, b: Tensor) -> Tensor:
     """Return a @ b, (m, n), for float32 matrices a, (m, k), and b, (k, n), on a CPU.
 
-    `torch.compile` calls this operator without looking into it, and so does not copy a transposed
-    `b` first.
+    `torch.compile` treats this operator as opaque, so it does not copy a transposed `b` first.
     """
     product: Tensor = torch.ops.mkldnn._linear_pointwise(a, b.T, None, "none", [], "")
     return product
@@ -121,7 +120,7 @@ class _Pass:
 
     Args:
         kind: Class of the layer.
-        shape: Number of features in and out.
+        shape: Number of input features and of output features.
         rows: Number of tokens.
     """
 
@@ -197,7 +196,7 @@ def compare_products(model: ModelConfig, rows: int) -> tuple[dict[str, float], f
 
 
 def _linear_shapes(model: ModelConfig) -> Counter[tuple[int, int]]:
-    """Return how often a model has each shape of linear layers, (in_features, out_features)."""
+    """Return the number of a model's linear layers by shape, (in_features, out_features)."""
     width, inner, layers = model.d_model, model.d_ff, model.num_layers
     shapes = Counter({(width, model.vocab_size): 1})
     shapes[width, width] += 4 * layers

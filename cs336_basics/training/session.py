@@ -1,4 +1,4 @@
-"""Parts of a training session: stop signals, clock and progress display."""
+"""Parts of a training session: the handling of stop signals, the clock and the progress display."""
 
 from __future__ import annotations
 

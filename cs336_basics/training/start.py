@@ -124,11 +124,11 @@ def open_trainer(
     progress: bool = False,
     report: Report = print,
 ) -> Iterator[Trainer]:
-    """Context manager that prepares the data of a run and yields its trainer.
+    """Context manager that prepares a run's data and yields its trainer.
 
-    The run is locked before anything is written to it. At the end, its loggers are closed and it is
-    unlocked. A new run that cannot start is removed, so you can try again. A run that is
-    interrupted during the preparation keeps its data and can be resumed.
+    The run is locked before anything is written to it. At the end, its loggers are closed and the
+    run is unlocked. A new run that cannot be started is removed, so you can try again. A run that
+    is interrupted during the preparation keeps its data and can be resumed.
 
     Args:
         config: Configuration of the run.

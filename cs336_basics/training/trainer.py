@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 class NonFiniteLossError(RuntimeError):
-    """The loss or the gradients became infinite or NaN."""
+    """Raised if the loss or the gradients become infinite or NaN."""
 
 
 @dataclass
@@ -345,7 +345,7 @@ class Trainer:
         return sample_text(self.model, self.tokenizer, self.config, step)
 
     def _evaluate_and_record(self, step: int) -> None:
-        """Evaluate the model, sample a text, and write the row of metrics."""
+        """Evaluate the model, sample text, and write the row of metrics."""
         val_loss, bits_per_byte = self.evaluate()
         if not math.isfinite(val_loss):
             raise self._divergence(f"step {step}: the validation loss is {val_loss}")

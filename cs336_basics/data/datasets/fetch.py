@@ -61,9 +61,9 @@ def fetch_split(
     Raises:
         DownloadError: If the download fails or has the wrong content, or if the existing file has
             the wrong size.
-        FileNotFoundError: If the directory `source` does not contain the file.
-        ValueError: If the dataset or the split is unknown, if `source` is neither a directory nor
-            a web address, or if `source` is passed for the generated sample.
+        FileNotFoundError: If the `source` directory does not contain the file.
+        ValueError: If the dataset or the split is unknown, if `source` is neither a directory nor a
+            URL, or if `source` is passed for the generated sample.
     """
     file = find_split(name, split)
     path = data_directory(data_dir) / file.name

@@ -17,8 +17,8 @@ def find_or_download(
 ) -> Path:
     """Return the path of an existing file or directory, or download a file from the hub.
 
-    huggingface_hub downloads the file, with a progress bar on a terminal, and caches it.
-    huggingface_hub respects HF_ENDPOINT, HF_HUB_OFFLINE, HF_HOME and HF_TOKEN.
+    huggingface_hub downloads the file, with a progress bar on a terminal, and caches it. It
+    respects HF_ENDPOINT, HF_HUB_OFFLINE, HF_HOME and HF_TOKEN.
 
     Args:
         source: File or directory, or the name of a repository, such as `openai-community/gpt2`. A
@@ -27,7 +27,7 @@ def find_or_download(
         revision: Branch, tag or commit. Defaults to the main branch.
 
     Raises:
-        FileNotFoundError: If the file does not exist and `source` is not the name of a repository.
+        FileNotFoundError: If the file does not exist and `source` is not a repository name.
         ImportError: If a file must be downloaded and huggingface_hub is not installed.
         OSError: If the file cannot be downloaded.
     """

@@ -193,8 +193,8 @@ def contents(
 
 IGNORABLE = {
     "normalizer": "the text would be changed before it is split",
-    "post_processor": "it may add tokens to a text",
-    "truncation": "texts would be cut",
+    "post_processor": "it may add tokens to the text",
+    "truncation": "texts would be truncated",
     "padding": "ids would be added",
 }
 """Parts of the file that the caller can choose to ignore, with their effects."""
@@ -319,7 +319,7 @@ _NOT_PLAIN = {
     "continuing_subword_prefix": "tokens would have a prefix within words",
     "end_of_word_suffix": "tokens would have a suffix at the end of words",
     "byte_fallback": "tokens would not be in GPT-2's byte alphabet",
-    "unk_token": "bytes without a token would become this token",
+    "unk_token": "bytes without a token would be encoded as this token",
 }
 """Settings of models that are not plain byte-pair encoding, with their effects."""
 

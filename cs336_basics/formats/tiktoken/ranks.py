@@ -1,6 +1,6 @@
 """Read and write tiktoken's rank files.
 
-A file contains a line `base64(token) rank` for each token, but no special tokens and no split
+A file contains a `base64(token) rank` line for each token, but no special tokens and no split
 pattern. tiktoken has no list of merges; it always joins the adjacent pair whose joined bytes have
 the lowest rank. A token's rank is also its id. The format was checked with tiktoken 0.14.0.
 

@@ -38,7 +38,7 @@ class Pruned(NamedTuple):
     """A pruned vocabulary."""
 
     tokenizer: Tokenizer
-    """Tokenizer with the remaining tokens in their old order; their ids are 0, 1, 2, ..."""
+    """Tokenizer with the remaining tokens in their old order and the ids 0, 1, 2, ..."""
     id_map: npt.NDArray[np.int64]
     """New id of each old id, or -1 if the token was removed; shape (old vocab_size,)."""
 
@@ -223,7 +223,7 @@ class WordUsage:
 
 def _remove_rarest(tree: MergeTree, usage: WordUsage, number: int) -> None:
     """Remove the least frequent leaf `number` times. If counts are equal, remove the newest."""
-    # Entries with an outdated count are skipped, because a newer entry follows.
+    # Entries with outdated counts are skipped, because newer entries follow.
     heap = [_entry(tree, usage, leaf) for leaf in tree.tokens if tree.is_leaf(leaf)]
     heapq.heapify(heap)
     for done in range(number):

@@ -1,4 +1,4 @@
-"""Encoder: convert text to ids and back. The interface has three implementations.
+"""Encoder: convert text to ids and back. This interface has three implementations.
 
 | backend | file | splits | merges |
 |---|---|---|---|
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 
 
 class AbsentByteError(Exception):
-    """A text contains a byte that has no token in the vocabulary.
+    """Raised if a text contains a byte that has no token in the vocabulary.
 
     Attributes:
         byte: Value of the byte.
-        item: Index of the text or file, if there are several.
+        item: Index of the text or file if there are several, else 0.
         offset: Offset of the byte in the text's UTF-8.
     """
 
@@ -61,7 +61,7 @@ class AbsentByteError(Exception):
 
 
 class UnknownIdError(ValueError):
-    """An id that is not in the vocabulary."""
+    """Raised for an id that is not in the vocabulary."""
 
 
 class Encoder(ABC):

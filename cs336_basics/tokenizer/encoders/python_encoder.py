@@ -18,7 +18,7 @@ from cs336_basics.tokenizer.vocabulary import ABSENT, Vocabulary
 
 _NO_RANK = sys.maxsize
 
-# For words of at least this many bytes, a linked list is faster than scanning for each merge.
+# For words of at least this many bytes, a linked list is faster than a scan for each merge.
 _LONG_WORD = 100
 
 
@@ -150,8 +150,8 @@ class WordCache(dict[str, list[int]]):
     would not free all memory.
     """
 
-    # Memory overhead of a cached word, measured with tracemalloc: its slot in the table, which is
-    # one third to two thirds full, and the allocator's rounding.
+    # Memory overhead of a cached word, measured with tracemalloc: its slot in the hash table, which
+    # is one third to two thirds full, and the allocator's rounding.
     _SLOT = 50
 
     def __init__(self, encode_word: Callable[[str], list[int]], max_bytes: int) -> None:

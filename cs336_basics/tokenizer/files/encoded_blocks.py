@@ -106,7 +106,7 @@ class TextBatch:
 
     @property
     def num_bytes(self) -> int:
-        """The size of the texts, in bytes or characters."""
+        """The total size of the texts, in bytes or characters."""
         return sum(len(block.text) for block in self.blocks)
 
 

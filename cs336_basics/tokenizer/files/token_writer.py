@@ -36,7 +36,7 @@ WRITE_BACK_SIZE = 2 << 20
 """Number of bytes to write before asking the system to start flushing them to disk."""
 
 _STARTS_IN_MEMORY = 1 << 20
-"""Maximum number of bytes of document starts in memory. More are kept in a temporary file."""
+"""Maximum size of the document starts in memory, in bytes. Larger ones go to a temporary file."""
 
 Positions: TypeAlias = "npt.NDArray[np.int64]"
 
@@ -69,7 +69,7 @@ def open_token_writer(
     """Open FILE.npy for writing.
 
     The file appears when the `with` block ends without an exception. Call `TokenWriter.finish` at
-    the end of the block.
+    the end of this block.
 
     Args:
         destination: FILE.npy.

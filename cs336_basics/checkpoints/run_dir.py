@@ -93,7 +93,7 @@ class RunDirectory:
             )
 
     def discard(self) -> None:
-        """Remove the files of a failed start, so that the next start can use the directory.
+        """Remove the files left by a failed start, so that the next start can use the directory.
 
         Do nothing if `create` did not start this run, or if the run has metrics or a checkpoint.
         """

@@ -8,7 +8,7 @@
 | 130 | interrupted by Ctrl-C |
 
 Errors and warnings are one line on standard error: `cs336 COMMAND: error: MESSAGE`. Set the
-environment variable CS336_TRACEBACK to see the traceback of an error.
+CS336_TRACEBACK environment variable to see the traceback of an error.
 
 A command finishes its work even when its report cannot be printed:
 
@@ -130,7 +130,7 @@ def describe_error(error: Exception) -> str:
 
     if isinstance(error, MissingFieldError):
         return f"{error.problem}; pass --{error.option} {shlex.quote(error.example)}"
-    # Messages of the library suggest keyword arguments. Show the options instead.
+    # The library's messages suggest keyword arguments. Show the options instead.
     message = re.sub(r"\b([a-z]+)=True(?: \(--\1\))?", r"--\1", _one_line(str(error)))
     message = re.sub(r"""\b([a-z]+)=["']([a-z]+)["']""", r"--\1 \2", message)
     if isinstance(error, MemoryError):
@@ -139,7 +139,7 @@ def describe_error(error: Exception) -> str:
 
 
 def _with_peak(message: str) -> str:
-    """Append the peak memory of the process to a message."""
+    """Append the process's peak memory to a message."""
     from cs336_basics._support.memory import peak_memory
 
     peak = peak_memory()

@@ -114,7 +114,7 @@ class TrainingCommand(Command):
         return name in COMMON if name in dict(fields_of(TrainConfig)) else super().is_common(name)
 
     def help_page(self, words: Sequence[str]) -> str:
-        """Return the help page, with the values of the configuration file as defaults."""
+        """Return the help page, with the configuration file's values as defaults."""
         given = self.given([word for word in words if word not in ("-h", "--help", "--help-all")])
         found = read_values(self._source(given, []))
         values = {name: value.value for name, value in found.items()}

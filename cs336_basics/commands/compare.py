@@ -1,4 +1,4 @@
-"""`python -m cs336_basics compare`: compare tokenizers of several libraries on the same text."""
+"""`python -m cs336_basics compare`: compare tokenizers from several libraries on the same text."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Options(Checked):
         "print the merges that produce the tokens of a word", None, metavar="WORD"
     )
     color: Literal["auto", "always", "never"] = option(
-        "auto: in a terminal, unless the environment variable NO_COLOR is set", "auto"
+        "auto: in a terminal, unless the NO_COLOR environment variable is set", "auto"
     )
 
     def __post_init__(self) -> None:

@@ -22,7 +22,7 @@ class Options(EncodingOptions):
     output: str | None = option(
         "also write the counts, an int64 array indexed by id", None, metavar="FILE.npy"
     )
-    show: Amount = option("number of frequent and of unused tokens to list", 20)
+    show: Amount = option("number of most frequent tokens and of unused tokens to list", 20)
 
 
 def count(options: Options) -> None:

@@ -95,7 +95,7 @@ class Options(TextOptions):
 
 
 def _check_has_no_text_options(options: Options) -> None:
-    """Reject options about reading --input when no input is given."""
+    """Reject options that control how --input is read if there is no input."""
     for name in ("field", "column", "format", "errors", "counting", "ray"):
         value = getattr(options, name)
         if value is not None and (name, value) != ("errors", "replace"):

@@ -1,1 +1,1 @@
-"""The data of a run: its sources, the validation split, and the token files."""
+"""A run's data: its sources, the validation split, and the token files."""

@@ -51,10 +51,10 @@ class DataConfig(Checked):
         "tokenizer directory (default: train a tokenizer on the training text)", None
     )
     trainer: str = option(
-        "BPE trainer of a new tokenizer; auto chooses the fastest that is built", "auto"
+        "BPE trainer for a new tokenizer; auto chooses the fastest that is built", "auto"
     )
     pattern: str = option(
-        "split pattern of a new tokenizer: a name such as gpt2 or cl100k, or a regex", "gpt2"
+        "split pattern for a new tokenizer: a name such as gpt2 or cl100k, or a regex", "gpt2"
     )
 
     def __post_init__(self) -> None:
@@ -68,7 +68,7 @@ class DataConfig(Checked):
 
 @dataclasses.dataclass(frozen=True)
 class Preparation:
-    """Everything that determines the prepared data of a run."""
+    """Everything that determines a run's prepared data."""
 
     data: DataConfig
     vocab_size: int

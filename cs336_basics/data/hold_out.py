@@ -67,7 +67,7 @@ def hold_out(
     """Split off the last documents of a corpus as a validation corpus.
 
     The validation corpus contains about `fraction` of the stored bytes. The cut is between two
-    files if such a cut holds out between half and twice `fraction`. Otherwise it is within a file:
+    files if such a cut holds out between half and twice `fraction`. Otherwise, it is within a file:
     between two rows, or, in plain text, after an end-of-text token, or between two words if no such
     token is near.
 
@@ -240,8 +240,8 @@ def cut_near(file: IO[bytes], window: Window, size: int) -> int | None:
 
     If the text has few word boundaries, the offset may be after the window.
     """
-    # The first pattern never splits, so only the ends of end-of-text tokens are cuts. The second
-    # pattern cuts between words, but never inside such a token.
+    # The first pattern never splits, so it allows cuts only after end-of-text tokens. The second
+    # pattern allows cuts between words, but never inside such a token.
     for cuts in (SafeCuts([END_OF_TEXT], r"[\s\S]+"), SafeCuts()):
         for start in (window.target, window.earliest):
             cut = next_cut(file, max(1, start), cuts)

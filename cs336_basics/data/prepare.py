@@ -173,7 +173,7 @@ class _Preparing:
         tokenizer.save(self.run.tokenizer, training)
 
     def token_files(self, name: str, source: Source, tokenizer: Tokenizer) -> list[TokenFile]:
-        """Open the token files of a source, encoding it first if it is text.
+        """Open a source's token files, encoding the source first if it is text.
 
         Args:
             name: Name of the split, "train" or "valid".

@@ -1,4 +1,4 @@
-"""The text or token files of a run, checked before it starts."""
+"""A run's text or token files, checked before the run starts."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def _count(
     ray: str | None,
     partial_counts: str | None,
 ) -> WordCounts:
-    """Return the sum of the counts of the corpus and the counts in files."""
+    """Return the sum of the corpus's word counts and the counts in files."""
     addends = []
     for file in counts:
         addends.append(WordCounts.load(file))

@@ -67,7 +67,7 @@ def card_text(card: ModelCard, config: ModelConfig, name: str, prompt: str) -> s
         f"{config.d_model}, {config.d_ff} |",
     ]
     if config.tied_embeddings:
-        lines.append("| embeddings | tied in training, with a scale; two matrices here |")
+        lines.append("| embeddings | tied in training, with a scale; stored here as two matrices |")
     if card.steps is not None:
         lines.append(f"| optimizer steps | {card.steps:,} |")
     if card.tokens is not None:
@@ -80,5 +80,5 @@ def card_text(card: ModelCard, config: ModelConfig, name: str, prompt: str) -> s
 
 
 def _cell(text: str) -> str:
-    """Escape a text, such as a file name, so that it cannot end a table cell or row."""
+    """Escape text, such as a file name, so that it cannot end a table cell or row."""
     return " ".join(printable_path(text).split()).replace("|", "\\|")

@@ -34,7 +34,7 @@ def with_row_products(model: TransformerLM) -> TransformerLM:
     A model that is sharded, not on the CPU or not in float32 is returned unchanged.
     """
     weight = next(model.parameters())
-    # Sharding changes the class of the model, and its modules cannot be copied.
+    # Sharding changes the model's class, and the modules of a sharded model cannot be copied.
     is_plain = type(model) is TransformerLM and weight.device.type == "cpu"
     if not is_plain or weight.dtype != torch.float32:
         return model

@@ -228,7 +228,7 @@ class MultiHeadSelfAttention(Module):
             x: Shape (..., sequence, d_model), or (batch, sequence, d_model) with a cache.
             token_positions: Positions for RoPE, shape (..., sequence), broadcast against the batch
                 dimensions of x. They do not affect the causal mask, which follows the order in x.
-                Required with a cache, in shape (batch, sequence).
+                Required with a cache, with shape (batch, sequence).
             cache: Keys and values of earlier tokens, to which x also attends. The call adds the
                 keys and values of x.
         """

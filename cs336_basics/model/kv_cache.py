@@ -29,7 +29,7 @@ class LayerCache:
     def store(self, keys: Tensor, values: Tensor, positions: Tensor) -> None:
         """Store keys and values (batch, heads, sequence, d_head) at positions (batch, sequence)."""
         rows = torch.arange(len(positions), device=positions.device)[:, None]  # (batch, 1)
-        # Dimensions of index tensors that are separated by a slice come first in the result, so its
+        # If a slice separates two index tensors, their dimensions come first in the result, so its
         # shape is (batch, sequence, heads, d_head).
         self.keys[rows, :, positions] = keys.transpose(1, 2).to(self.keys.dtype)
         self.values[rows, :, positions] = values.transpose(1, 2).to(self.values.dtype)

@@ -77,7 +77,7 @@ def resize_embeddings(
 
 
 def select_embeddings(model: TransformerLM, id_map: npt.NDArray[np.int64]) -> None:
-    """Keep only the rows of some ids and renumber them, without changing their logits.
+    """Keep only the rows of some ids, and renumber these ids, without changing their logits.
 
     `model.config.vocab_size` is updated. Create a new optimizer afterwards.
 

@@ -1,4 +1,4 @@
-"""Measures of a tokenizer on the documents of a corpus, and of its vocabulary."""
+"""Measures of how a tokenizer encodes documents, and of its vocabulary."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def distance_from_unused(head: Tensor, unused: Sequence[int]) -> npt.NDArray[np.
     """Return the cosine distance of each row of the output head from the mean row of unused ids.
 
     During training, the rows of ids that never occur all move in the same direction, away from the
-    outputs of the model, so a low distance means that the model has hardly seen a token (Land and
+    model's outputs, so a low distance means that the model has hardly seen a token (Land and
     Bartolo 2024, "Fishing for Magikarp"). Their variant that first removes the principal component
     is worse for small models, because unused ids have precisely this component in common.
 
@@ -183,7 +183,7 @@ def _tokens(run: RunDirectory) -> Section:
     points = [(counts[i] + 1.0, float(distance[i])) for i in thinned(ids, _MOST_POINTS)]
     x = "occurrences in the training text + 1"
     blocks += [
-        f"The rank correlation of distance and occurrences in the training text is "
+        f"The rank correlation between distance and occurrences in the training text is "
         f"{_rank_correlation(distance[ids], counts[ids]):.2f}; if it is near 1, the distance shows "
         "how often a token was seen. The median number of occurrences is "
         f"{np.median(counts[ids]):,.0f} for all tokens and {np.median(counts[suspected]):,.0f} for "

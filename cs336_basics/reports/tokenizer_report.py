@@ -133,7 +133,7 @@ def _compression(
             "Fertility is the number of tokens per word. A word is a run of letters of one script, "
             "with the space before it; in scripts without spaces, it may be a whole phrase. The "
             f"Rényi efficiency (order {ALPHA}; Zouhar et al. 2023) is near 1 if all tokens are "
-            "equally frequent. Speed is for one thread with cold caches, on "
+            "equally frequent. Speed is measured in one thread with cold caches, on "
             f"{platform.machine()} with {os.cpu_count()} cores. Changed documents differ "
             "from the original after decoding.",
             Table(header.split(","), rows),

@@ -29,7 +29,7 @@ SIDES = ("right", "left")
 
 MAX_ELEMENTS = 1 << 30
 """Maximum number of ids in an array returned by `pad`. Without this limit, a single long sequence
-among many short ones could exhaust the memory."""
+among many short ones could exhaust memory."""
 
 
 class PaddedBatch(NamedTuple):

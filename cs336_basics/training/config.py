@@ -101,7 +101,7 @@ class TrainConfig(Checked):
     name: str = option("name of the run; the name of its directory starts with it", "sample")
     # The Philox key of the data order has 64 bits for the seed. The sample corpus uses seed + 1.
     seed: int = option(
-        "seed of the weights, the data order, the sample corpus and the samples",
+        "seed for the weights, the data order, the sample corpus and the samples",
         0,
         ge=0,
         le=MAX_INT64 - 1,

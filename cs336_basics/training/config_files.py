@@ -40,7 +40,7 @@ class FileValue(NamedTuple):
 
     @property
     def origin(self) -> str:
-        """The named configuration, or the file and line, to show in a listing of all values."""
+        """The name of the configuration, or the file and line, for a listing of all values."""
         if self.source.parent == _DIRECTORY:
             return self.source.stem
         return f"{self.source}, line {self.line}"

@@ -237,7 +237,7 @@ def get_batch(
 
 
 def step_generator(seed: int, step: int) -> np.random.Generator:
-    """Return the random generator for a step, which depends only on the seed and the step.
+    """Return a step's random generator, which depends only on the seed and the step.
 
     The generator is Philox, which encrypts a counter. Streams with different keys are independent,
     so any step can be computed without the earlier steps (Salmon et al. 2011, "Parallel Random

@@ -25,7 +25,7 @@ DEFAULT_SAMPLING = Sampling(temperature=0.8, top_p=0.95)
 
 
 class LoadedRun(NamedTuple):
-    """The model and tokenizer of a run, and methods that generate text."""
+    """A run's model and tokenizer, with methods that generate text."""
 
     model: TransformerLM
     tokenizer: Tokenizer
@@ -126,7 +126,7 @@ def check_model_size(config: ModelConfig, run: RunDirectory, checkpoints: Sequen
 
     Raises:
         FileNotFoundError: If a checkpoint does not exist.
-        ValueError: If the model or its table of RoPE angles is too large for all checkpoints.
+        ValueError: If the model or its table of RoPE angles is too large for every checkpoint.
     """
     num_bytes = max((path.stat().st_size for path in checkpoints), default=0)
     angles = config.context_length * config.d_head

@@ -159,7 +159,7 @@ def compare_products(model: ModelConfig, rows: int) -> tuple[dict[str, float], f
     """Time the products of a step with torch and with oneDNN, and compare their errors.
 
     The forward and backward pass of each linear layer is timed with at most 1,024 rows, for about a
-    second in all. The libraries take turns, so other load on the machine affects both, and the
+    second in total. The libraries take turns, so other load on the machine affects both, and the
     fastest pass of each shape counts.
 
     Args:
@@ -167,8 +167,8 @@ def compare_products(model: ModelConfig, rows: int) -> tuple[dict[str, float], f
         rows: Number of tokens in a micro-batch.
 
     Returns:
-        Seconds by key of PRODUCTS, and the largest ratio of oneDNN's error to torch's. About 1 is
-        expected; products of rounded factors would give thousands.
+        Seconds by key of PRODUCTS, and the largest ratio of oneDNN's error to torch's. A ratio of
+        about 1 is expected; products of rounded factors would give ratios in the thousands.
     """
     counts = _linear_shapes(model)
     kinds = {"torch": Linear, "onednn": OneDNNLinear}

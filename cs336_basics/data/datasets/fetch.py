@@ -29,7 +29,7 @@ _PATIENCE = 60
 
 
 class DownloadError(OSError):
-    """A file could not be fetched, or has the wrong content."""
+    """Raised if a file cannot be fetched or has the wrong content."""
 
 
 def fetch_split(
@@ -50,7 +50,7 @@ def fetch_split(
         split: Name of the split, "train" or "valid".
         data_dir: Data directory. Defaults to the directory that `data_directory` returns.
         source: Directory or directory URL that contains the file, compressed or not. Defaults to
-            the Hugging Face hub. The environment variable HF_ENDPOINT selects another server, and
+            the Hugging Face hub. The HF_ENDPOINT environment variable selects another server, and
             HF_HUB_OFFLINE=1 forbids downloads from the hub.
         force: Whether to fetch the file even if it exists.
         progress: Whether to show progress bars.
@@ -102,7 +102,7 @@ def fetch_split(
 
 
 def part_of(path: Path) -> Path:
-    """Return the path of the unfinished download of a file."""
+    """Return the path of a file's unfinished download."""
     return path.with_name(path.name + ".part")
 
 

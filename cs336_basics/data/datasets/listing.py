@@ -1,4 +1,4 @@
-"""List the files of the datasets, and their state in the data directory."""
+"""List the datasets' files, and their state in the data directory."""
 
 from __future__ import annotations
 

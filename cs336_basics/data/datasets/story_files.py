@@ -68,7 +68,7 @@ def read_sections(file_name: str) -> dict[str, str]:
 
 
 def _parse_table(text: str) -> list[Entry]:
-    """Parse a header and one line for each entry. The first column is the main field."""
+    """Parse a table: a header, then one line for each entry. The first column is the main field."""
     header, *lines = map(_split_columns, text.split("\n"))
     fields = ["", *header[1:]]
     return [_entry(dict(zip(fields, columns, strict=True))) for columns in lines]

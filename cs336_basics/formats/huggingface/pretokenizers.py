@@ -103,7 +103,7 @@ def _expression_of(split: dict[str, Any]) -> tuple[str, bool]:
         raise ValueError(
             f"the pre_tokenizer splits at {short_repr(pattern)} with behavior "
             f"{short_repr(how[0])}, invert {short_repr(how[1])}; it must split at a Regex, with "
-            "behavior Isolated, or Removed and invert true"
+            "behavior Isolated, or with behavior Removed and invert true"
         )
     return expression, how[0] == "Isolated"
 

@@ -64,7 +64,7 @@ class _Past(LayerCache):
 
 
 class _Exported(Module):
-    """A model with its cache as inputs and outputs.
+    """A model whose inputs and outputs include its cache.
 
     It computes the same result as `TransformerLM.forward`, but without checking lengths, because
     the checks would limit the exported graph to certain lengths.

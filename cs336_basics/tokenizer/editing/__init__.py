@@ -1,1 +1,1 @@
-"""Changing a vocabulary: extend it, prune it, count its tokens, translate token files."""
+"""Change a vocabulary: extend it, prune it, count its tokens, translate token files."""

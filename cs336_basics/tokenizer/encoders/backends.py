@@ -1,4 +1,4 @@
-"""The backends of the tokenizer, and the function that chooses one."""
+"""The tokenizer's backends, and the function that chooses one."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ class _SpecialSets(dict[frozenset[str], _encoder.SpecialSet]):
 def compile_vocabulary(
     vocabulary: Vocabulary, pattern: str, cache_size: int, **options: str
 ) -> _encoder.Encoder:
-    """Return the compiled encoder of a vocabulary; `options` are passed to its constructor."""
+    """Return the compiled encoder for a vocabulary; `options` are passed to its constructor."""
     return _encoder.Encoder(
         [None if byte_id == ABSENT else byte_id for byte_id in vocabulary.byte_ids],
         vocabulary.merge_ids,
@@ -172,7 +172,7 @@ def compile_vocabulary(
 
 
 def compile_decoder(vocabulary: Vocabulary) -> Decoder:
-    """Return the compiled decoder of a vocabulary. It is empty if the ids have very large gaps."""
+    """Return the compiled decoder for a vocabulary. It is empty if the ids have very large gaps."""
     size = vocabulary.size
     if size > max_array_size(len(vocabulary.tokens)):
         size = 0

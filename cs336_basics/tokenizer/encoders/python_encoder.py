@@ -163,7 +163,7 @@ class WordCache(dict[str, list[int]]):
     def __missing__(self, word: str) -> list[int]:
         ids = self._encode_word(word)
         num_bytes = sys.getsizeof(word) + sys.getsizeof(ids) + self._SLOT
-        # Long words rarely repeat, and each would take the memory of many short ones.
+        # Long words rarely repeat, and each would take as much memory as many short ones.
         if len(word.encode()) < _LONG_WORD and num_bytes <= self._max_bytes:
             if self._num_bytes + num_bytes > self._max_bytes:
                 self.clear()

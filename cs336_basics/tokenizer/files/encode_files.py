@@ -46,7 +46,7 @@ def encode_file(
     """Encode a corpus to a token file, in constant memory.
 
     The ids do not depend on the number of workers or the chunk size. No token spans two files or
-    rows. The output file appears when it is complete; after an error, an existing file is
+    rows. The output file appears only when it is complete; after an error, an existing file is
     unchanged.
 
     Args:

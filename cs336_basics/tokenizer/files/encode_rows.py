@@ -37,7 +37,7 @@ def encode_rows(
     """Encode rows to a token file.
 
     Every row is a document, so no token spans two rows. Rows are read as needed, so `rows` may be a
-    stream. The output file appears when it is complete; after an error, an existing file is
+    stream. The output file appears only when it is complete; after an error, an existing file is
     unchanged.
 
     Args:

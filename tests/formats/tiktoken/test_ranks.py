@@ -42,11 +42,11 @@ REFUSED = {
             {**{i: bytes([i]) for i in range(256)}, 300: b"ab", 299: b"cd"},
             [AB, (b"c", b"d")],
         ),
-        r"make b'ab', id 300",
+        r"produce b'ab', id 300",
     ),
     "different parts": (
         lambda: byte_tokenizer(merges=[AB, BC, (b"a", b"bc")]),
-        r"make b'abc', id 258; .* \[b'ab', b'c'\]",
+        r"produce b'abc', id 258; .* \[b'ab', b'c'\]",
     ),
     "a token that no merge makes": (
         lambda: Tokenizer({**{i: bytes([i]) for i in range(256)}, 256: b"the"}, []),

@@ -62,7 +62,7 @@ LONGEST_MESSAGE = 2000
 
 
 class OutputEnded(Exception):  # noqa: N818 -- `... | head` is not an error
-    """Standard output can no longer be written to."""
+    """Raised if standard output can no longer be written to."""
 
 
 shown_names: dict[str, str] = {}

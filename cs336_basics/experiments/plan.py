@@ -99,7 +99,7 @@ SCALES = {
         lower_rate=1e-3,
         batch_sizes=(1, 4, 16, 64, 128),
     ),
-    # The sizes of CS336: 327,680,000 tokens per run.
+    # The sizes used in CS336: 327,680,000 tokens per run.
     "course": Scale(
         "tinystories",
         {"schedule.min_learning_rate": 0.0, "sample_tokens": 0},

@@ -97,7 +97,7 @@ def cpu_has_bfloat16() -> bool:
 
 
 def can_compile(device: torch.device) -> bool:
-    """Return whether `torch.compile` works on the device. On a CPU it needs a C++ compiler."""
+    """Return whether `torch.compile` works on the device. On a CPU, it needs a C++ compiler."""
     if device.type == "cpu":
         names = [os.environ.get("CXX"), "g++", "clang++"]
         return any(name is not None and shutil.which(name) is not None for name in names)

@@ -121,7 +121,7 @@ def _download(url: str, part: Path, num_bytes: int, progress: bool) -> None:
     """Download a file over HTTP to `part`, appending to any bytes already in it.
 
     If the connection breaks, the remaining bytes are requested, until a request yields none. If the
-    file on the server changes in between, the SHA-256 check of the text detects the change, so
+    file on the server changes in the meantime, the SHA-256 check of the text detects the change, so
     ETags and dates are not compared.
 
     Args:

@@ -146,8 +146,8 @@ def _compare_rounded(model: TransformerLM, logits_of: LogitsOf, limit: float) ->
         )
     equal = int((found.argmax(-1) == expected.argmax(-1)).sum())
     return (
-        f"logits within {difference:.1e} of up to {largest:.1f}, the most likely token equal at "
-        f"{equal} of {ids.shape[1]} positions"
+        f"logits within {difference:.1e} (the largest is {largest:.1f}), the same most likely "
+        f"token at {equal} of {ids.shape[1]} positions"
     )
 
 

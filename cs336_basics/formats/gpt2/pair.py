@@ -60,7 +60,7 @@ def contents(parts: TokenizerParts) -> dict[str, str]:
 
 
 def runtime(directory: Path, special_tokens: list[str]) -> tuple[str, Callable[[str], list[int]]]:
-    """Load the files with Hugging Face's tokenizers. Return its name and its encode function."""
+    """Load the files with the tokenizers library, and return its name and encode function."""
     import tokenizers
 
     model = tokenizers.models.BPE.from_file(

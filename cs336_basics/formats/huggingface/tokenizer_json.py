@@ -408,7 +408,10 @@ def _object(parent: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def runtime(directory: Path, special_tokens: list[str]) -> tuple[str, Callable[[str], list[int]]]:
-    """Load the files with transformers or tokenizers. Return the name and encode function.
+    """Load the files with transformers or tokenizers.
+
+    Returns:
+        The name of the library used, and its encode function.
 
     Raises:
         ImportError: If neither library is installed.

@@ -36,13 +36,13 @@ else:
     np = LazyModule("numpy")
 
 PREFIX = "tokens"
-"""Name of the two files in a directory that `write` makes, without .bin and .idx."""
+"""Name of the two files in a directory that `write` creates, without .bin and .idx."""
 
 _HEADER = struct.Struct("<9sQBQQ")
 _MAGIC = b"MMIDIDX\0\0"
 _VERSION = 1
 _TYPES = {8: "<u2", 4: "<i4"}
-"""Codes of the types of ids. Megatron reads ids of uint32 as int32."""
+"""Codes for the types of ids. Megatron reads uint32 ids as int32."""
 _LONGEST = 2**31 - 1
 """Maximum length of a sequence, and maximum id in int32."""
 
@@ -62,7 +62,7 @@ def write(paths: TokenPaths, output: str | os.PathLike[str]) -> None:
     Raises:
         FileExistsError: If the output exists and is not empty.
         FileNotFoundError, TypeError: See `open_token_files`.
-        ValueError: If a file has no document starts or is damaged, the files were made by
+        ValueError: If a file has no document starts or is damaged, the files were encoded with
             different tokenizers, or a document has 2**31 or more tokens.
     """
     files = open_token_files(paths)
@@ -92,7 +92,7 @@ def load_indexed_dataset(prefix: str | os.PathLike[str]) -> tuple[IdArray, Posit
     """Open an indexed dataset, after checking its index.
 
     Args:
-        prefix: Path of the two files without .bin and .idx.
+        prefix: Common path of the two files, without .bin and .idx.
 
     Returns:
         A pair: the ids, mapped read-only, of shape (num_tokens,), uint16 or int32; and the
@@ -100,8 +100,8 @@ def load_indexed_dataset(prefix: str | os.PathLike[str]) -> tuple[IdArray, Posit
 
     Raises:
         FileNotFoundError: If one of the files does not exist.
-        ValueError: If the index is damaged, does not belong to the ids, or has ids of another
-            type, or sequences that do not follow one another.
+        ValueError: If the index is damaged, does not belong to the ids, specifies another type of
+            ids, or has sequences that do not follow one another.
     """
     index_path, ids_path = Path(f"{os.fspath(prefix)}.idx"), Path(f"{os.fspath(prefix)}.bin")
     with open_regular(index_path) as file:
@@ -117,7 +117,8 @@ def load_indexed_dataset(prefix: str | os.PathLike[str]) -> tuple[IdArray, Posit
         size = os.fstat(file.fileno()).st_size
         if size != num_tokens * dtype.itemsize:
             raise ValueError(
-                f"{ids_path}: {num_tokens * dtype.itemsize:,} bytes are in the index, got {size:,}"
+                f"{ids_path}: the index requires {num_tokens * dtype.itemsize:,} bytes, got "
+                f"{size:,}"
             )
         ids: IdArray = np.memmap(file, dtype, "r") if size else np.empty(0, dtype)
     return ids, np.concatenate([[0], ends])[documents[:-1]]
@@ -158,7 +159,7 @@ def _map_index(file: IO[bytes], path: Path) -> tuple[Any, Positions, Positions, 
     except struct.error as error:
         raise _damaged(path, short_reason(error)) from error
     if magic != _MAGIC or version != _VERSION:
-        raise ValueError(f"{path}: not an index of Megatron's format, version {_VERSION}")
+        raise ValueError(f"{path}: not an index in Megatron's format, version {_VERSION}")
     if code not in _TYPES:
         raise ValueError(f"{path}: ids must be uint16 or int32 (types 8 and 4), got type {code}")
     sizes = (num_sequences * 4, num_sequences * 8, num_documents * 8)

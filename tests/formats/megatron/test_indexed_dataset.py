@@ -129,7 +129,7 @@ def test_documents_of_several_sequences_and_empty_ones_are_read(tmp_path):
         ({"documents": [0, -1, 2]}, r"a\.idx: damaged index: the document indices do not ascend"),
         ({"documents": []}, r"a\.idx: damaged index: the document indices do not ascend"),
         ({"lengths": [4, -1]}, r"a\.idx: damaged index: the sequences do not follow one another"),
-        ({"lengths": [2, 2]}, r"a\.bin: 8 bytes are in the index, got 6"),
+        ({"lengths": [2, 2]}, r"a\.bin: the index requires 8 bytes, got 6"),
     ],
     ids=str,
 )
@@ -145,8 +145,8 @@ def test_damaged_datasets_are_refused(tmp_path, change, message):
         (lambda index: index[:-1], "damaged index: 74 bytes are needed, got 73"),
         (lambda index: index + b"\0\0", "damaged index: 74 bytes are needed, got 76"),
         (lambda index: index[:30], "damaged index: unpack requires a buffer of 34 bytes"),
-        (lambda index: b"M" + index, "not an index of Megatron's format, version 1"),
-        (lambda index: index[:9] + b"\2" + index[10:], "not an index of Megatron's format"),
+        (lambda index: b"M" + index, "not an index in Megatron's format, version 1"),
+        (lambda index: index[:9] + b"\2" + index[10:], "not an index in Megatron's format"),
         (lambda index: index[:18] + b"\xff" * 16 + index[34:], "damaged index: [0-9,]+ bytes"),
         (
             lambda index: index[:50] + b"\5" + index[51:],
@@ -181,7 +181,9 @@ def test_what_megatron_cannot_read_is_not_written(tmp_path, monkeypatch):
         export_tokens(path, "gpt2", out)
     (tmp_path / "more").mkdir()
     (other,) = token_files(tmp_path / "more", small_tokenizer([END, "<a>"]), [TEXTS])
-    with pytest.raises(ValueError, match=r"0\.npy: made by a different tokenizer than .*0\.npy"):
+    with pytest.raises(
+        ValueError, match=r"0\.npy: encoded with a different tokenizer than .*0\.npy"
+    ):
         export_tokens([path, other], "megatron", out)
     monkeypatch.setattr(indexed_dataset, "_LONGEST", 600)
     long = tmp_path / "long.npy"

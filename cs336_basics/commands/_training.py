@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from cs336_basics._support.files import NO_SPACE
+from cs336_basics._support.messages import short_reason
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.commands import INVOCATION
 from cs336_basics.commands._cli import complain, describe_error, say
@@ -25,7 +26,7 @@ from cs336_basics.training.distributed import World, join_world, leave_world
 from cs336_basics.training.fast_path import choose_fast_path
 from cs336_basics.training.session import TrainingInterrupted
 from cs336_basics.training.start import Resumption, check_start, create_run, open_trainer
-from cs336_basics.training.trainer import Trainer, TrainResult
+from cs336_basics.training.trainer import NonFiniteLossError, Trainer, TrainResult
 
 
 def train(command: CommandLine) -> int:
@@ -168,10 +169,17 @@ def _explain(
         if error.errno in NO_SPACE and keep > 1:
             advice = f" (a smaller --keep-checkpoints, now {keep}, saves disk space)"
         return OSError(f"{describe_error(error)}; to resume: {again}{advice}")
-    if world.size > 1:  # a collective operation failed because another process is gone
+    if world.size > 1 and not isinstance(error, NonFiniteLossError):
+        # gloo's message for a closed connection speaks of its own source files.
+        is_lost = "gloo/transport" in str(error)
+        reason = "another process is gone" if is_lost else short_reason(error)
+        saved = trainer.run.newest_checkpoint()
+        kept = (
+            "no checkpoint has been saved" if saved is None else f"the last checkpoint is {saved}"
+        )
         return RuntimeError(
-            f"process {world.rank} of {world.size} stopped: {error}; to resume from the last "
-            f"checkpoint: {again}"
+            f"process {world.rank} of {world.size} stopped after step {trainer.step}: {reason}; "
+            f"{kept}; to resume: {again}"
         )
     return None
 

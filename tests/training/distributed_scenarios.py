@@ -18,6 +18,7 @@ from cs336_basics.training.config import OptimizerConfig, ScheduleConfig
 from cs336_basics.training.distributed import World, join_world, leave_world
 from cs336_basics.training.start import resume_run
 from cs336_basics.training.trainer import Trainer
+from tests.numerics import default_dtype
 from tests.training.tiny_runs import CONFIG, TOKENIZER, TRAIN, VALID
 
 STEPS = 12
@@ -44,6 +45,8 @@ MUON = dataclasses.replace(
     ),
 )
 HALF_MUON = dataclasses.replace(MUON, max_steps=STEPS // 2)
+ONEDNN = dataclasses.replace(MUON, products="onednn")  # in float32
+RESUMED = "-resumed"  # the name of a run that stops in the middle and continues
 LAYOUTS = ("ddp", "fsdp")
 VARIANTS = {
     "plain": {},
@@ -61,6 +64,11 @@ SCENARIOS = {
     },
     **{f"{layout}-muon": dataclasses.replace(MUON, parallel=layout) for layout in LAYOUTS},
     **{
+        f"{layout}-onednn{ending}": dataclasses.replace(ONEDNN, parallel=layout)
+        for layout in LAYOUTS
+        for ending in ("", RESUMED)
+    },
+    **{
         name: dataclasses.replace(config, parallel=layout)
         for layout in LAYOUTS
         for ending, whole, half in (("", WHOLE, HALF), ("-muon", MUON, HALF_MUON))
@@ -71,7 +79,14 @@ SCENARIOS = {
     },
 }
 # These cover each layout, each optimizer and each direction. All others are slow tests.
-QUICK = ("ddp-fast", "fsdp-plain", "fsdp-muon", "single-to-fsdp", "fsdp-to-single")
+QUICK = (
+    "ddp-fast",
+    "fsdp-plain",
+    "fsdp-muon",
+    "single-to-fsdp",
+    "fsdp-to-single",
+    *(name for name in SCENARIOS if "onednn" in name),
+)
 
 
 def train(path: Path, config, world: World | None = None) -> None:
@@ -87,14 +102,19 @@ def train(path: Path, config, world: World | None = None) -> None:
 
 def main(directory: Path, names: list[str]) -> None:
     torch.set_num_threads(1)
-    torch.set_default_dtype(torch.float64)  # makes differences in the order of sums negligible
     trainer_module.plot_run = lambda run: None
     # The eager backend traces the graph but skips code generation, which takes a minute.
     torch.compile = functools.partial(torch.compile, backend="eager")
     torch._dynamo.config.fail_on_recompile_limit_hit = True  # if a shape keeps changing
     world = join_world("cpu")
     for name in names:
-        train(directory / name, SCENARIOS[name], world)
+        config = SCENARIOS[name]
+        # In float64, differences in the order of sums are negligible. oneDNN has only float32.
+        with default_dtype("float32" if config.products == "onednn" else "float64"):
+            if name.endswith(RESUMED):
+                half = dataclasses.replace(config, max_steps=STEPS // 2)
+                train(directory / name, half, world)
+            train(directory / name, config, world)
     world.wait()  # gloo may abort if one process exits while another is working
     leave_world()
 

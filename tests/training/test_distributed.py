@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import random
+import re
 import shutil
 import signal
 import subprocess
@@ -18,16 +20,20 @@ import torch
 import torch.distributed as dist
 from safetensors import safe_open
 
+from cs336_basics.__main__ import main
 from cs336_basics.checkpoints.checkpoint import verify_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.distributed import World, check_batch_size
-from tests.numerics import default_dtype
+from cs336_basics.training.products import has_onednn
+from tests.numerics import default_dtype, rounding_bound
 from tests.training.distributed_scenarios import (
     HALF,
     HALF_MUON,
     LAYOUTS,
     MUON,
+    ONEDNN,
     QUICK,
+    RESUMED,
     SCENARIOS,
     STEPS,
     VARIANTS,
@@ -41,6 +47,9 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--np
 pytestmark = pytest.mark.skipif(
     not (dist.is_available() and dist.is_gloo_available()), reason="torch was built without gloo"
 )
+
+
+needs_onednn = pytest.mark.skipif(not has_onednn(), reason="needs oneDNN in torch")
 
 
 def environment():
@@ -60,7 +69,8 @@ def scenarios(*names):
 def runs(tmp_path_factory, request):
     """A directory with the runs of all scenarios, and the same runs in one process."""
     tests = [item for item in request.session.items if item.module is request.module]
-    names = SCENARIOS if any(map(is_slow, tests)) else QUICK
+    wanted = SCENARIOS if any(map(is_slow, tests)) else QUICK
+    names = [name for name in wanted if has_onednn() or SCENARIOS[name].products != "onednn"]
     directory = tmp_path_factory.mktemp("runs")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -72,6 +82,8 @@ def runs(tmp_path_factory, request):
                 train(directory / f"half{ending}", half)
         for name in resumed:
             shutil.copytree(directory / f"half{ending}", directory / name)
+    if has_onednn():
+        train(directory / "single-onednn", ONEDNN)
     command = [*TORCHRUN, "-m", "tests.training.distributed_scenarios", str(directory), *names]
     done = subprocess.run(
         command, env=environment(), capture_output=True, text=True, timeout=300, cwd=ROOT
@@ -125,6 +137,26 @@ def test_a_checkpoint_of_two_processes_resumes_in_one(runs, name):
     assert_like_single(runs, name, "single-muon" if muon else "single")
 
 
+@needs_onednn
+@scenarios(*(name for name in SCENARIOS if name.endswith("-onednn")))
+def test_products_of_onednn_give_the_losses_of_one_process(runs, name):
+    # The longest sum of a step has a term for each entry of the vocabulary.
+    bound = 2 * rounding_bound(STEPS * ONEDNN.model.vocab_size)
+    for key in ("train_loss", "grad_norm", "val_loss"):
+        expected = losses(runs / "single-onednn", key)
+        assert losses(runs / name, key) == pytest.approx(expected, rel=bound, abs=0), key
+
+
+@needs_onednn
+@scenarios(*(name for name in SCENARIOS if name.endswith("-onednn")))
+def test_a_resumed_run_with_products_of_onednn_is_the_same_bit_for_bit(runs, name):
+    whole, resumed = RunDirectory(runs / name), RunDirectory(runs / f"{name}{RESUMED}")
+    assert resumed.metrics.read_bytes() == whole.metrics.read_bytes()
+    assert resumed.steps_saved() == whole.steps_saved() == [6, 12]
+    for step in (6, 12):
+        assert resumed.checkpoint(step).read_bytes() == whole.checkpoint(step).read_bytes()
+
+
 def test_a_checkpoint_of_a_sharded_model_has_all_rows(runs):
     checkpoint = RunDirectory(runs / "fsdp-plain").checkpoint(12)
     verify_checkpoint(checkpoint)
@@ -141,60 +173,159 @@ def test_a_batch_that_cannot_be_divided_is_rejected():
 
 CONFIG_FILE = """
 name: tiny
-max_steps: 100000
+max_steps: 600
 batch_size: 4
 device: cpu
 num_workers: 1
-log_every: 2
-eval_every: 1000
-checkpoint_every: 20
+log_every: 1
+eval_every: 300
+eval_batches: 2
+checkpoint_every: 10
 sample_tokens: 0
 data: {sample_bytes: 60000, trainer: heap}
-model: {vocab_size: 300, context_length: 16, d_model: 16, num_layers: 1, num_heads: 2, d_ff: 32}
+model: {vocab_size: 300, context_length: 16, d_model: 16, num_layers: 2, num_heads: 2, d_ff: 33}
 """
+SECONDS_TO_STOP = 10
 
 
 @contextlib.contextmanager
-def two_processes(tmp_path):
-    """Yield a job, its two workers and its run after the job has saved its first checkpoint."""
-    (tmp_path / "tiny.yaml").write_text(CONFIG_FILE)
-    run = RunDirectory(tmp_path / "run")
-    command = [*TORCHRUN, "-m", "cs336_basics.train", "--config", str(tmp_path / "tiny.yaml")]
+def job(run, size, *words):
+    """Start or resume a run in several processes.
+
+    Yields:
+        The job, and its workers by rank, after some of them have taken a step.
+    """
+    steps = len(losses(run.path)) if run.metrics.exists() else 0
+    command = [*TORCHRUN[:-1], str(size), "-m", "tests.training.float64_train", *words]
     with subprocess.Popen(
-        [*command, "--run-dir", str(run.path)],
+        command,
         env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
-    ) as job:
+        cwd=ROOT,
+    ) as process:
         try:
-            deadline = time.monotonic() + 120
-            while not run.steps_saved() and job.poll() is None and time.monotonic() < deadline:
-                time.sleep(0.05)
-            workers = sorted(psutil.Process(job.pid).children(), key=lambda process: process.pid)
-            assert len(workers) == 2
-            yield job, workers, run
+            wait_for_step(process, run, steps + 1)
+            children = psutil.Process(process.pid).children()
+            workers = {int(child.environ()["RANK"]): child for child in children}
+            assert len(workers) == size
+            yield process, workers
         finally:
-            if job.poll() is None:
-                os.killpg(job.pid, signal.SIGKILL)
-    for step in run.steps_saved():
-        verify_checkpoint(run.checkpoint(step))
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
 
 
-def test_a_killed_process_ends_the_job_with_a_message(tmp_path):
-    with two_processes(tmp_path) as (job, workers, run):
-        workers[1].send_signal(signal.SIGKILL)
-        output, _ = job.communicate(timeout=60)
-        assert job.returncode != 0
-        assert "Signal 9 (SIGKILL)" in output
-        assert f"torchrun --nproc-per-node 2 -m cs336_basics.train --resume {run.path}" in output
+def wait_for_step(process, run, step):
+    """Wait until the run has recorded the step, or has ended."""
+    deadline = time.monotonic() + 120
+    while process.poll() is None and time.monotonic() < deadline:
+        if run.metrics.exists() and len(losses(run.path)) >= step:
+            return
+        time.sleep(0.01)
+
+
+def kill_one(run, size, victim, step, *words, delay=0.0):
+    """Start or resume a run, and kill one of its processes some seconds after a step.
+
+    Assert that the others stop in time, with a message that names an intact checkpoint.
+    """
+    with job(run, size, *words) as (process, workers):
+        wait_for_step(process, run, step)
+        time.sleep(delay)
+        workers.pop(victim).kill()
+        _, running = psutil.wait_procs(workers.values(), timeout=SECONDS_TO_STOP)
+        assert not running
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert "Signal 9 (SIGKILL)" in output
+    lines = [line for line in output.splitlines() if line.startswith("cs336 train: error: ")]
+    assert lines
+    for line in lines:
+        assert re.search(
+            rf"process \d of {size} stopped after step \d+: another process is gone;", line
+        )
+        assert f"torchrun --nproc-per-node {size} -m cs336_basics.train --resume {run.path}" in line
+    saved = run.steps_saved()
+    assert saved[-1] >= step - 10
+    for path in map(run.checkpoint, saved):
+        verify_checkpoint(path)
+    # The first process may save one more after the others have stopped.
+    named = {Path(name) for name in re.findall(r"the last checkpoint is (\S+);", output)}
+    assert named
+    assert named <= set(map(run.checkpoint, saved))
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    """The configuration file, and the run that one process trained from it in float64."""
+    directory = tmp_path_factory.mktemp("uninterrupted")
+    file = directory / "tiny.yaml"
+    file.write_text(CONFIG_FILE)
+    threads = torch.get_num_threads()
+    with default_dtype("float64"):
+        assert main(["train", "--config", str(file), "--run-dir", str(directory / "run")]) == 0
+    yield file, directory / "run"
+    torch.set_num_threads(threads)
+
+
+def assert_same_losses(run, expected):
+    for key, count in {"train_loss": 600, "grad_norm": 600, "val_loss": 2}.items():
+        assert len(losses(run, key)) == count
+        torch.testing.assert_close(
+            torch.tensor(losses(run, key), dtype=torch.float64),
+            torch.tensor(losses(expected, key), dtype=torch.float64),
+        )
+
+
+@pytest.mark.usefixtures("float64")
+def test_killed_jobs_of_two_and_four_processes_continue_in_one(tmp_path, uninterrupted):
+    file, expected = uninterrupted
+    run = RunDirectory(tmp_path / "run")
+    kill_one(run, 2, 0, 25, "--config", str(file), "--run-dir", str(run.path))
+    kill_one(run, 4, 2, 50, "--resume", str(run.path), "--parallel", "fsdp")
+    assert main(["train", "--resume", str(run.path)]) == 0
+    assert_same_losses(run.path, expected)
 
 
 @pytest.mark.slow
-def test_a_signal_to_one_process_saves_and_stops_all(tmp_path):
-    with two_processes(tmp_path) as (job, workers, run):
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("parallel", LAYOUTS)
+@pytest.mark.parametrize("seed", range(5))
+def test_a_process_killed_at_any_time_leaves_a_run_that_continues(
+    tmp_path, uninterrupted, parallel, seed
+):
+    file, expected = uninterrupted
+    generator = random.Random(f"{parallel} {seed}")
+    run = RunDirectory(tmp_path / "run")
+    start = ["--config", str(file), "--run-dir", str(run.path)]
+    step = 0
+    for size in (2, 4, 4):
+        step += generator.randint(11, 60)
+        kill_one(
+            run,
+            size,
+            generator.randrange(size),
+            step,
+            *start,
+            "--parallel",
+            parallel,
+            delay=generator.uniform(0, 0.1),
+        )
+        start = ["--resume", str(run.path)]
+        step = run.steps_saved()[-1]
+    assert main(["train", "--resume", str(run.path)]) == 0
+    assert_same_losses(run.path, expected)
+
+
+@pytest.mark.slow
+def test_a_signal_to_one_process_saves_and_stops_all(tmp_path, uninterrupted):
+    file, _ = uninterrupted
+    run = RunDirectory(tmp_path / "run")
+    with job(run, 2, "--config", str(file), "--run-dir", str(run.path)) as (process, workers):
         workers[1].send_signal(signal.SIGTERM)
-        output, _ = job.communicate(timeout=60)
-        assert job.returncode != 0
-        assert f"stopped by SIGTERM after step {run.steps_saved()[-1]}; " in output
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert f"stopped by SIGTERM after step {run.steps_saved()[-1]}; " in output
+    verify_checkpoint(run.checkpoint(run.steps_saved()[-1]))

@@ -144,7 +144,7 @@ def test_the_example_of_the_course(name, num_merges, tmp_path):
     [
         # The course's example: ("BA", "A") wins, although its left token is not the longest.
         ({b"AB": 1, b"AC": 1, b"BZZ": 1, b"BAA": 1}, (b"Z", b"Z")),
-        # A proper prefix of a token is smaller than the token. Bytes are compared as unsigned.
+        # A proper prefix of a token is smaller than the token, and bytes are unsigned.
         ({b"ab": 1, b"\xffa": 1}, (b"\xff", b"a")),
         ({b"\x7fa": 1, b"\x80a": 1}, (b"\x80", b"a")),
         ({b"ab": 2, b"\xffa": 1}, (b"a", b"b")),
@@ -176,7 +176,7 @@ def test_counts_may_exceed_32_bits(name, factor):
 
 
 def check_all_agree(path, num_merges):
-    """Check that all trainers learn the same merges from a file (`naive`, only the first 40)."""
+    """Check that all trainers learn the same merges from a file (`naive` only the first 40)."""
     results = {
         name: train_bpe(path, 257 + (40 if name == "naive" else num_merges), [EOT], trainer=name)[1]
         for name in TRAINERS

@@ -40,7 +40,7 @@ def counted_from_scratch(word_counts, merges):
 
 
 class Slow(BPE_Trainer):
-    """Merges words in alphabetical order."""
+    """A trainer that merges words in alphabetical order."""
 
     name = "slow"
 

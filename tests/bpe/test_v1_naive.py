@@ -1,4 +1,4 @@
-"""v1: the trainer's three steps. `test_base.py` compares its merges with the other trainers'."""
+"""v1: the trainer's steps. `test_base.py` compares the merges with those of the other trainers."""
 
 from cs336_basics.bpe.v1_naive import NaiveTrainer
 

@@ -1,4 +1,4 @@
-"""v4: splitting words for a continued vocabulary, and words that are too long."""
+"""v4: words are split for a continued vocabulary, and words that are too long are rejected."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Test the SIMD levels of other CPUs, emulated by SIMDe (Debian: libsimde-dev)."""
+"""Test the SIMD levels of other CPUs, emulated by SIMDe (Debian package libsimde-dev)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that seeded hashes resist words chosen to collide, and that results ignore the seed."""
+"""Test that seeded hashes resist colliding words, and that no result depends on the seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page in headless Chromium: typing, colors, links, keyboard, narrow windows, dark mode."""
+"""The page in headless Chromium: typing, colors, links, keyboard, narrow windows and dark mode."""
 
 import functools
 import io

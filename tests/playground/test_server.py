@@ -230,7 +230,7 @@ def ask(address, name="stream", asked=None):
 
 
 class running:
-    """Run the server in a thread."""
+    """A context manager that runs the server in a thread."""
 
     def __init__(self, answers):
         self.answers = answers

@@ -40,7 +40,7 @@ def any_backend(request):
 
 @pytest.fixture(scope="module")
 def make(any_backend):
-    """Return the constructor of Tokenizer with one of the backends."""
+    """Return the `Tokenizer` constructor with one of the backends."""
     return functools.partial(Tokenizer, backend=any_backend)
 
 

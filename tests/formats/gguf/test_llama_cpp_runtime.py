@@ -271,7 +271,7 @@ def test_check_finds_different_results_of_llama_cpp(tmp_path, monkeypatch, type)
 
 
 def with_halves(config, state, *, halves):
-    """Keep the order of features that Hugging Face uses. llama.cpp reports no error for it."""
+    """Keep Hugging Face's order of features. llama.cpp loads such a file without an error."""
     return llama_state(config, state)
 
 

@@ -26,7 +26,7 @@ EVERY_SWITCH = {"norm": "post", "position": "none", "ffn": "silu", "attention": 
 SPEEDRUN = {"qk_norm": True, "tied_embeddings": True, "logit_soft_cap": 15.0}
 BARE = {"norm": "none", "num_heads": 1, "num_layers": 1, "attention": "reference"}
 TOKENIZER = byte_tokenizer(END, "<|pad|>", merges=[(b" ", b"t"), (b" t", b"h")])
-# Each name is mapped to (switches, whether the graph is without a cache).
+# Each name is mapped to (switches, without_cache).
 MODELS = {
     "cache, default": ({}, False),
     "no cache, every switch": (EVERY_SWITCH, True),

@@ -136,7 +136,7 @@ def test_long_words_and_many_words_are_counted(tmp_path):
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_words_that_change_slots_in_the_table_are_counted(tmp_path, seed):
-    """A word that becomes frequent late moves to the first slots, which hold frequent words."""
+    """Words that become frequent late move to the first slots, which hold frequent words."""
     rng = random.Random(seed)
     names = [
         " " + "".join(letters) for letters in itertools.product("abcdefghijklmnopqrstu", repeat=3)

@@ -1,4 +1,4 @@
-"""Reading string columns in Parquet and Arrow files, and errors that name the file."""
+"""String columns in Parquet and Arrow files are read, and errors name the file."""
 
 import pytest
 

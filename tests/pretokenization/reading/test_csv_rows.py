@@ -1,4 +1,4 @@
-"""Reading a CSV column, and errors for malformed CSV."""
+"""A column of a CSV file is read, and malformed CSV is rejected."""
 
 import csv
 import gzip

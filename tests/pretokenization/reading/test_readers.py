@@ -145,7 +145,7 @@ def test_ctrl_c_ends_the_worker_processes(tmp_path, ending):
     ) as process:
         assert process.stdout.readline() == "started\n"
         time.sleep(1.5)
-        os.killpg(process.pid, signal.SIGINT)  # reaches the workers too, as from a terminal
+        os.killpg(process.pid, signal.SIGINT)  # the workers receive it too, as from a terminal
         # This call returns only after the workers have ended, because they share the pipes.
         output, errors = process.communicate(timeout=60)
     assert "KeyboardInterrupt" in errors

@@ -1,4 +1,4 @@
-"""Reading compressed files, and errors for damaged and missing files."""
+"""Compressed files are read, and damaged or missing files are rejected."""
 
 import gzip
 import os

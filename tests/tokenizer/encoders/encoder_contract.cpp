@@ -260,7 +260,7 @@ void segments_merge_as_their_word() {
             ++num_words;
         }
     }
-    check(num_segments > 2 * num_words, "words are cut");
+    check(num_segments > 2 * num_words, "words are cut into segments");
 }
 
 // Append the UTF-8 encoding of a code point, computed from its definition.
@@ -290,16 +290,18 @@ void utf8_is_written_without_a_byte_beyond_it(TextView::Kind kind,
             append_utf8(expected, units[i]);
         }
         const TextView view = {units.get(), length, kind};
-        check(utf8_size(view, 0, length) == expected.size(), "the size of the UTF-8");
-        check(utf8_bound(view) >= expected.size(), "its bound");
+        check(utf8_size(view, 0, length) == expected.size(), "the UTF-8 size is exact");
+        check(utf8_bound(view) >= expected.size(), "the bound is not too low");
         std::unique_ptr<uint8_t[]> out(new uint8_t[expected.size()]);
-        check(write_utf8(view, 0, length, out.get()) == out.get() + expected.size(), "its end");
-        check(std::equal(expected.begin(), expected.end(), out.get()), "the UTF-8");
+        check(write_utf8(view, 0, length, out.get()) == out.get() + expected.size(),
+              "the end of the UTF-8 is returned");
+        check(std::equal(expected.begin(), expected.end(), out.get()), "the UTF-8 is correct");
         for (int threads = 1; threads <= 3; ++threads) {
             std::fill(out.get(), out.get() + expected.size(), 0);
             const Utf8Writer writer(view, threads);
-            check(writer.size() == expected.size() && writer.write(out.get()), "by threads");
-            check(std::equal(expected.begin(), expected.end(), out.get()), "UTF-8 by threads");
+            check(writer.size() == expected.size() && writer.write(out.get()), "threads write all");
+            check(std::equal(expected.begin(), expected.end(), out.get()),
+                  "the UTF-8 that threads write is correct");
         }
     }
 }
@@ -325,7 +327,7 @@ void a_lone_surrogate_is_found_wherever_it_is() {
                                           {wide.data(), 60, TextView::UCS4}};
                 for (const TextView& view : views) {
                     check(!write_utf8(view, 0, 60, out.data()), "a surrogate is found");
-                    check(!Utf8Writer(view, 3).write(out.data()), "by threads");
+                    check(!Utf8Writer(view, 3).write(out.data()), "threads find a surrogate");
                 }
             }
         }
@@ -360,13 +362,15 @@ void a_text_is_cut_the_same_whatever_it_is_stored_as() {
                           buffer);
         TextSpan span;
         size_t number = 0, offset = 0;
-        while (check(cutter.next(span).kind == Failure::NONE, "no surrogate"), span.size) {
-            check(number < expected.size() && span.size == expected[number].length, "the cuts");
-            check(!std::memcmp(span.data, utf8.data() + offset, span.size), "the text");
+        while (check(cutter.next(span).kind == Failure::NONE, "the text can be cut"), span.size) {
+            check(number < expected.size() && span.size == expected[number].length,
+                  "the cuts are the same");
+            check(!std::memcmp(span.data, utf8.data() + offset, span.size),
+                  "the spans contain the text");
             offset += span.size;
             ++number;
         }
-        check(number == expected.size(), "all spans");
+        check(number == expected.size(), "all spans are found");
     }
 }
 

@@ -32,9 +32,10 @@ void ranks_are_those_of(const std::vector<Pair>& pairs, const std::vector<Pair>&
     const auto rank = [&](Pair pair) { return table.rank(pair, table.slot(pair)); };
     std::map<Pair, uint32_t> expected;
     for (size_t i = 0; i < pairs.size(); ++i) expected.emplace(pairs[i], uint32_t(i));
-    for (const Pair pair : pairs) check(rank(pair) == expected[pair], "the first rank of a pair");
+    for (const Pair pair : pairs) check(rank(pair) == expected[pair], "a pair has its first rank");
     for (const Pair pair : others) {
-        check(expected.count(pair) || rank(pair) == PairRanks<Pair>::NO_RANK, "no rank");
+        check(expected.count(pair) || rank(pair) == PairRanks<Pair>::NO_RANK,
+              "another pair has no rank");
     }
 }
 
@@ -156,7 +157,7 @@ void words_of_a_group_merge_as_alone(SimdLevel level) {
             for (size_t i = 0; i < size; ++i) {
                 std::vector<Id> ids(Group::MAX_LENGTH);
                 ids.resize(group->ids(i, ids.data()) - ids.data());
-                check(ids == merged<Id>(vocabulary, words[i]), "a group merges as its words");
+                check(ids == merged<Id>(vocabulary, words[i]), "a group merges like its words");
             }
         }
     }

@@ -122,7 +122,7 @@ def test_a_text_without_a_safe_cut_is_searched_once(monkeypatch, unit, chunk_siz
 
 
 def extra_memory(tokenizer, stream) -> int:
-    """Return the peak memory, in bytes, of reading the ids of a stream."""
+    """Read the ids of a stream, and return the peak memory in bytes."""
     tracemalloc.start()
     try:
         for _ in tokenizer.encode_iterable(stream):

@@ -1,4 +1,4 @@
-"""Token files as Megatron's indexed datasets."""
+"""Token files are exported as Megatron's indexed datasets, which can be read again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TEXTS = ["the cat", TRAINING_TEXT, "a", "b" + END + "c", "It's"]
 
 
 def large_tokenizer():
-    """Return a tokenizer whose ids need 32 bits, with its end token as the last id."""
+    """Return a tokenizer whose ids need 32 bits and whose last id is the end token."""
     vocab = {id: b"%d" % id for id in range(256, 70_000)} | {n: bytes([n]) for n in range(256)}
     vocab[70_000] = END.encode()
     return Tokenizer(vocab, [], [END])
@@ -33,7 +33,7 @@ def token_files(folder, tokenizer, parts):
 
 
 def documents_of(tokenizer, texts):
-    """Return the ids of the documents: `END` in a text ends one."""
+    """Return the ids of each document. An `END` inside a text also ends a document."""
     return [
         tokenizer.encode(part + END)
         for text in texts
@@ -43,7 +43,7 @@ def documents_of(tokenizer, texts):
 
 
 def content_of(documents, name, code):
-    """Return the two files of a dataset as the format describes them."""
+    """Return the contents of a dataset's two files, computed from the format's description."""
     ids = b"".join(np.array(document, name).tobytes() for document in documents)
     size, count = np.dtype(name).itemsize, len(documents)
     lengths = [len(document) for document in documents]
@@ -100,7 +100,7 @@ def test_megatron_reads_and_writes_the_same_files(tmp_path, make):
 
 
 def write_dataset(folder, lengths, documents, ids, name="<u2", code=8):
-    """Write a dataset whose documents may have several sequences."""
+    """Write a dataset whose documents may contain several sequences. Return its path prefix."""
     ids, lengths = np.array(ids, name), np.array(lengths, "<i4")
     offsets = (np.cumsum(lengths, dtype="<i8") - lengths) * ids.itemsize
     header = b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, code, len(lengths), len(documents))

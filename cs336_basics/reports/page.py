@@ -71,7 +71,7 @@ class Section:
 
 # --------------------------------------------------------------------- HTML
 
-_STYLE = """
+COLORS = """
 :root { color-scheme: light dark; --back: #fff; --text: #1b1b1f; --line: #c9c9d2; --soft: #f3f3f7;
   --dim: #5a5a66; --c0: #0b5fa5; --c1: #b3470b; --c2: #1a7339; --c3: #8a3ea8; --c4: #a01f4b;
   --t0: #d5e8fb; --t1: #fde3c0; --t2: #d3f1d6; --t3: #fbd6e4; --t4: #e3dcfa; --mark: #c00000; }
@@ -79,6 +79,10 @@ _STYLE = """
   --soft: #222228; --dim: #b8b8c4; --c0: #74b9f7; --c1: #f4a261; --c2: #77d38f; --c3: #cf9be6;
   --c4: #f28bab; --t0: #1d3f5e; --t1: #5c3c12; --t2: #1d4a28; --t3: #5e2440; --t4: #3a2f66;
   --mark: #ff8080; } }
+"""
+"""Style sheet rules with the colors of the page, in light and dark."""
+
+_STYLE = """
 body { margin: 0 auto; max-width: 78rem; padding: 1rem; background: var(--back);
   color: var(--text); font: 1rem/1.5 system-ui, sans-serif; }
 h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; } h1, h2, nav, p { overflow-wrap: anywhere; }
@@ -119,7 +123,7 @@ def render_html(title: str, sections: Sequence[Section]) -> str:
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{_text(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
+        f"<title>{_text(title)}</title>\n<style>{COLORS}{_STYLE}</style>\n</head>\n<body>\n<main>\n"
         f"<h1>{_text(title)}</h1>\n<nav><ul>\n{contents}</ul></nav>\n{body}</main>\n"
         "</body>\n</html>\n"
     )

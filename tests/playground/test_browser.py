@@ -416,18 +416,18 @@ def test_an_error_stays_until_its_cause_is_gone(page):
         "url.endsWith('generate') ? Promise.reject(TypeError('no network')) : own(url, ...rest)"
     )
     browser.find_element(By.ID, "generate-start").click()
-    wait(lambda: "no longer runs" in error.text)
+    wait(lambda: "has stopped" in error.text)
     now = browser.find_element(By.ID, "next-now")
     webdriver.ActionChains(browser).move_to_element(tokens[0]).perform()
     wait(lambda: "(token 0)" in now.text)
-    assert "no longer runs" in error.text
+    assert "has stopped" in error.text
     put(browser, "#model [name=temperature]", "-1")
     wait(lambda: "temperature must be at least 0" in error.text)
-    assert "no longer runs" in error.text
+    assert "has stopped" in error.text
     assert problems_on_devices(browser) == {}
     put(browser, "#model [name=temperature]", "1")
     wait(lambda: "temperature" not in error.text)
-    assert "no longer runs" in error.text
+    assert "has stopped" in error.text
     browser.execute_script("fetch = window.own")
     browser.find_element(By.ID, "generate-start").click()
     wait(lambda: not error.is_displayed())

@@ -9,7 +9,7 @@ async function post(name, body, signal) {
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Error("the playground no longer runs; start it again and open its new link");
+    throw new Error("the playground has stopped; start it again and open the new link");
   }
   if (!response.ok) {
     const answer = await response.json().catch(() => ({}));

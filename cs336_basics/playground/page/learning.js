@@ -21,8 +21,8 @@ async function watch(step) {
   const stage = $("[name=stage]", section).value;
   const state = await askWatch((signal) => {
     if (text.length > server.most_watched) {
-      throw new Error(`a watched text has at most ${number(server.most_watched)} characters, ` +
-        `and this one has ${number(text.length)}`);
+      throw new Error(`the text must have at most ${number(server.most_watched)} characters, ` +
+        `got ${number(text.length)}`);
     }
     return ask("watch", { text, stage, step }, signal);
   });
@@ -53,7 +53,7 @@ function showState(state, stage) {
       [bar(count / most)]], look);
   }));
   $("#training-work").textContent = workText(state.work, stage);
-  $("#drawing").textContent = state.drawing ?? "The drawing needs words of at most 500 bytes.";
+  $("#drawing").textContent = state.drawing ?? "Only words of up to 500 bytes in total are drawn.";
 }
 
 const caption = (what, some, all) =>
@@ -65,8 +65,8 @@ function nextMerge(state) {
   const { pair, count } = state.pairs[0];
   const next = `Next: ${pairText(pair)}, which occurs ${several(count, "time")}`;
   if (state.num_tied < 2) return `${next}, more than any other pair.`;
-  return `${next}. ${number(state.num_tied)} pairs have this count; of these, ` +
-    `${pairText(pair)} is the largest by its bytes.`;
+  return `${next}. Of the ${number(state.num_tied)} pairs with this count, it is the greatest by ` +
+    "its bytes.";
 }
 
 function workText(work, stage) {
@@ -104,7 +104,7 @@ async function race() {
       results.get(row.stage).push(...row.points);
       showRace(results);
       const next = server.stages[server.stages.indexOf(row.stage) + 1];
-      if (row.ended && !row.same) throw new Error(`${row.stage} learned other merges`);
+      if (row.ended && !row.same) throw new Error(`${row.stage} learned different merges`);
       $("#race-now").textContent = !row.ended ? `${row.stage} is learning`
         : next ? `${next} is learning` : "Finished. All stages learned the same merges.";
     }

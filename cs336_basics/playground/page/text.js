@@ -20,8 +20,8 @@ async function updateTokens() {
   const chosen = [value("a"), value("b")].filter((index) => index !== "").map(Number);
   const answers = await askTokens((signal) => {
     if (text.length > server.most_text) {
-      throw new Error(`the page shows texts of at most ${number(server.most_text)} characters, ` +
-        `and this one has ${number(text.length)}; use the command tokenize for longer ones`);
+      throw new Error(`the text must have at most ${number(server.most_text)} characters, got ` +
+        `${number(text.length)}; use the command tokenize for longer texts`);
     }
     return Promise.all(chosen.map((tokenizer) => ask("tokens", { text, tokenizer }, signal)));
   });

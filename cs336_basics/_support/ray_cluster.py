@@ -108,7 +108,8 @@ def result_of(ray: Any, task: Any) -> Any:
     try:
         return ray.get(task)
     except ray.exceptions.RayTaskError as error:
-        raise error.as_instanceof_cause() from error
+        # Not as_instanceof_cause(): its message is the traceback, and errno and filename are lost.
+        raise error.cause from error
     except ray.exceptions.RayError as error:
         raise RuntimeError(
             f"a task failed {RETRIES + 1} times because its workers died or ran out of memory: "

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cs336_basics._support.text import END_OF_TEXT
+from cs336_basics._support.urls import is_url
 from cs336_basics.data.data_config import DataConfig
 from cs336_basics.pretokenization.reading.corpus import (
     Corpus,
@@ -18,7 +19,6 @@ from cs336_basics.pretokenization.reading.corpus import (
     expand_paths,
 )
 from cs336_basics.pretokenization.reading.readers import read_texts
-from cs336_basics.pretokenization.reading.storage import is_url
 from cs336_basics.pretokenization.splitter import Splitter
 
 

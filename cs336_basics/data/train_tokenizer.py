@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from cs336_basics._support.files import printable_path, sha256_file
+from cs336_basics._support.urls import is_url
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.reference import Pair
 from cs336_basics.pretokenization import Corpus, Splitter, WordCounts
-from cs336_basics.pretokenization.reading.storage import is_url
 from cs336_basics.tokenizer.tokenizer import Tokenizer
 from cs336_basics.tokenizer.vocabulary import TOKENIZER_FILE
 

@@ -22,6 +22,7 @@ from cs336_basics._support.files import write_json
 from cs336_basics._support.progress import byte_bar
 from cs336_basics._support.ray_cluster import RETRIES, ray_cluster, run_tasks
 from cs336_basics._support.reading import parse_json
+from cs336_basics._support.urls import downloaded, is_url, names_in, uploaded
 from cs336_basics.pretokenization.counting.count_texts import count_chunk
 from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
 from cs336_basics.pretokenization.counting.word_counts import WordCounts
@@ -65,9 +66,10 @@ def count_words_ray(
         chunk_size: Number of bytes in a chunk. Defaults to 32 MiB, or to 1 GiB with
             `partial_counts`.
         address: See `ray_cluster`.
-        partial_counts: Directory that all machines share, created if it is missing. The counts of
-            each chunk are kept there, and a later run with the same files, chunk size, pattern and
-            special tokens does not count these chunks again. Nothing is kept by default.
+        partial_counts: Directory that all machines share, created if it is missing, or the URL of a
+            folder in an object store. The counts of each chunk are kept there, and a later run with
+            the same files, chunk size, pattern and special tokens does not count these chunks
+            again. Nothing is kept by default.
 
     Raises:
         ImportError: If Ray is not installed.
@@ -90,8 +92,12 @@ def count_words_ray(
         raise ValueError(f"{', '.join(corpus.files[:3])}: no text; pass a file that contains text")
     folder = None
     if partial_counts is not None:
-        folder = os.path.abspath(partial_counts)
-        os.makedirs(folder, exist_ok=True)
+        folder = os.fspath(partial_counts).rstrip("/") or "/"
+        if is_url(folder):
+            names_in(folder)  # reports errors before the work starts
+        else:
+            folder = os.path.abspath(folder)
+            os.makedirs(folder, exist_ok=True)
     with ray_cluster(address) as ray:
         return _count(ray, chunks, splitter, num_workers, progress, folder)
 
@@ -153,7 +159,7 @@ def _add_up(sums: dict[int, list[ObjectRef[Any]]], add_task: Any) -> None:
 def _count_chunk(
     chunk: Chunk, splitter: Splitter, folder: str | None
 ) -> tuple[WordCounts, tuple[int, TextChanges]]:
-    path = None if folder is None else os.path.join(folder, _key(chunk, splitter))
+    path = None if folder is None else f"{folder}/{_key(chunk, splitter)}"
     if path is not None and (kept := _load(path)) is not None:
         return kept[0], (chunk.num_bytes, kept[1])
     counts, num_bytes, changes = count_chunk(chunk, splitter)
@@ -161,17 +167,20 @@ def _count_chunk(
         counts = WordCounts.from_mapping(counts, splitter.pattern, splitter.special_tokens)
     if path is not None:
         # The file of counts is last, so that the other one is complete if it exists.
-        write_json(f"{path}.json", changes.as_json())
-        counts.save(f"{path}.npz")
+        with uploaded(f"{path}.json") as file:
+            write_json(file, changes.as_json())
+        with uploaded(f"{path}.npz") as file:
+            counts.save(file)
     return counts, (num_bytes, changes)
 
 
 def _load(path: str) -> tuple[WordCounts, TextChanges] | None:
     """Return the kept counts and changes of a chunk, or None if they are missing or damaged."""
     try:
-        counts = WordCounts.load(f"{path}.npz")
-        with open(f"{path}.json", "rb") as file:
-            return counts, TextChanges.from_json(parse_json(file.read(), f"{path}.json"))
+        with downloaded(f"{path}.npz") as file:
+            counts = WordCounts.load(file)
+        with downloaded(f"{path}.json") as file:
+            return counts, TextChanges.from_json(parse_json(file.read_bytes(), file))
     except (FileNotFoundError, ValueError):
         return None
 

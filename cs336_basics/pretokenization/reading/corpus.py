@@ -28,6 +28,7 @@ from typing import Any, Union
 
 from cs336_basics._support.arguments import checked_integer
 from cs336_basics._support.messages import short_repr
+from cs336_basics._support.urls import is_url, matching_urls
 from cs336_basics._support.warnings import warn
 from cs336_basics.pretokenization.reading.arrow import holds_text, open_arrow, open_parquet
 from cs336_basics.pretokenization.reading.csv_rows import read_header
@@ -45,7 +46,6 @@ from cs336_basics.pretokenization.reading.storage import (
     MAX_PIECE_BYTES,
     decompressed_blocks,
     is_compressed,
-    is_url,
     open_path,
     size_of,
 )
@@ -158,7 +158,8 @@ class Corpus:
         paths: File, directory, glob such as `"data/*.txt"`, or URL that fsspec can open, or a list
             of these, in order. A directory is searched recursively for files whose names end in
             `.txt`, `.md`, `.jsonl`, `.py` or another ending listed in `kinds.py`. Hidden files are
-            skipped. The files found by a glob or in a directory are sorted.
+            skipped. In a URL, only `*` is a wildcard, and not for web pages. The files found by a
+            glob or in a directory are sorted.
         field: JSON Lines field that contains the text.
         column: CSV, Parquet or Arrow column that contains the text.
         errors: `"replace"` reads invalid UTF-8 as U+FFFD, as `bytes.decode` does. `"strict"`
@@ -500,7 +501,10 @@ def _names_of(paths: object) -> tuple[str, ...]:
 def _expand(name: str) -> list[str]:
     """Return the files that a path, glob or directory stands for."""
     if is_url(name):
-        return [name]
+        urls = matching_urls(name)
+        if not urls:
+            raise FileNotFoundError(f"no file matches the glob {name!r}")
+        return urls
     try:
         mode = os.stat(name).st_mode
     except (FileNotFoundError, NotADirectoryError):

@@ -1,6 +1,6 @@
 """Read local files, URLs and compressed files. `arrow.py` reads tables.
 
-The libraries for URLs (fsspec) and for Zstandard are imported on first use.
+The library for Zstandard is imported on first use.
 """
 
 from __future__ import annotations
@@ -10,15 +10,12 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
+from cs336_basics._support.urls import is_url, open_url, state_of_url
+
 COMPRESSED_ENDINGS = (".gz", ".zst")
 
 MAX_PIECE_BYTES = 64 << 20
 """Default maximum number of bytes in a row, and in text without a safe cut."""
-
-
-def is_url(path: str) -> bool:
-    """Return whether a path is a URL for fsspec, such as `s3://...` or `gs://...`."""
-    return "://" in path
 
 
 def is_compressed(path: str) -> bool:
@@ -33,16 +30,7 @@ def open_path(path: str) -> IO[bytes]:
         FileNotFoundError, PermissionError, OSError: If the file cannot be opened.
         ImportError: If the path is a URL and fsspec is not installed.
     """
-    if not is_url(path):
-        return open(path, "rb")
-    try:
-        import fsspec
-    except ImportError:
-        raise ImportError(
-            f"{path}: URLs need fsspec; run pip install 'cs336-basics[ray]'"
-        ) from None
-    opened: IO[bytes] = fsspec.open(path, "rb").open()
-    return opened
+    return open_url(path) if is_url(path) else open(path, "rb")
 
 
 def size_of(path: str) -> int:
@@ -56,10 +44,11 @@ def size_of(path: str) -> int:
 def state_of(path: str) -> tuple[int, int | None]:
     """Return the stored size of a file and its last modification time in nanoseconds.
 
-    Together, they show whether the file was changed. For a URL, the time is None.
+    Together, they show whether the file was changed. For a URL, the time has whole seconds, or is
+    None if the storage does not report it.
     """
     if is_url(path):
-        return size_of(path), None
+        return state_of_url(path)
     status = os.stat(path)
     return status.st_size, status.st_mtime_ns
 

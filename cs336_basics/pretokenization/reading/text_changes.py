@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cs336_basics._support.messages import short_reason, short_repr
+from cs336_basics._support.urls import is_url
 from cs336_basics._support.warnings import warn
 from cs336_basics.pretokenization.reading.encodings import guess_encoding
-from cs336_basics.pretokenization.reading.storage import is_url, open_path
+from cs336_basics.pretokenization.reading.storage import open_path
 from cs336_basics.pretokenization.reading.utf8 import count_invalid
 
 SAMPLE_SIZE = 1 << 13

@@ -16,6 +16,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,7 +24,10 @@ import safetensors.torch
 import torch
 import yaml
 
+import cs336_basics.commands._training as training
 from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.training.distributed import World
+from cs336_basics.training.trainer import NonFiniteLossError
 from tests.commands.small_run import COMMAND, TINY, assert_equal_runs, command, environment
 
 main = command("train")
@@ -314,3 +318,19 @@ def test_the_error_for_a_damaged_file_of_a_run_names_it(tiny, capsys, file, old)
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert path.name in error
+
+
+def test_the_message_of_several_processes_names_the_checkpoint_but_not_for_divergence(tmp_path):
+    trainer = SimpleNamespace(run=RunDirectory(tmp_path), step=7)
+    lost = RuntimeError("[/gloo/transport/tcp/pair.cc:1] Connection closed")
+    for checkpoint, kept in ((None, "no checkpoint has been saved"), (5, "the last checkpoint is")):
+        if checkpoint is not None:
+            trainer.run.checkpoints.mkdir()
+            trainer.run.checkpoint(checkpoint).touch()
+        message = str(training._explain(lost, trainer, World(1, 4), "AGAIN"))
+        assert message.startswith(
+            f"process 1 of 4 stopped after step 7: another process is gone; {kept}"
+        )
+        assert message.endswith("; to resume: AGAIN")
+    diverged = NonFiniteLossError("step 7: the loss is nan; training diverged")
+    assert training._explain(diverged, trainer, World(1, 4), "AGAIN") is None

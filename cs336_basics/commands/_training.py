@@ -170,7 +170,7 @@ def _explain(
             advice = f" (a smaller --keep-checkpoints, now {keep}, saves disk space)"
         return OSError(f"{describe_error(error)}; to resume: {again}{advice}")
     if world.size > 1 and not isinstance(error, NonFiniteLossError):
-        # gloo's message for a closed connection speaks of its own source files.
+        # gloo's message about a closed connection refers to gloo's own source files.
         is_lost = "gloo/transport" in str(error)
         reason = "another process is gone" if is_lost else short_reason(error)
         saved = trainer.run.newest_checkpoint()

@@ -80,7 +80,7 @@ COLORS = """
   --c4: #f28bab; --t0: #1d3f5e; --t1: #5c3c12; --t2: #1d4a28; --t3: #5e2440; --t4: #3a2f66;
   --mark: #ff8080; } }
 """
-"""Style sheet rules with the colors of the page, in light and dark."""
+"""Style sheet rules for the page's colors, light and dark."""
 
 _STYLE = """
 body { margin: 0 auto; max-width: 78rem; padding: 1rem; background: var(--back);

@@ -45,11 +45,11 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads its options in the same hook
 def pytest_cmdline_main(config):
-    """Run the tests in whole folders with pytest-xdist, as with `-n CORES --dist loadfile`.
+    """Run the tests of whole folders with pytest-xdist and `--dist loadfile`.
 
-    One process runs all tests in a file in order, so that the file's fixtures are created only
-    once. Everything else runs in a single process: single files, other markers (`-m slow`),
-    debugging, `-n 0` and `-p no:xdist`.
+    The tests in a file run in order in the same process, so that the file's fixtures are created
+    only once. Everything else runs in a single process: individual files, other markers
+    (`-m slow`), debugging, `-n 0` and `-p no:xdist`.
     """
     options = config.option
     if (

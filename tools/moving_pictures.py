@@ -22,7 +22,7 @@ from cs336_basics.tokenizer import Tokenizer, merge_steps, visible
 DOCS = Path(__file__).parents[1] / "docs"
 
 _SECONDS = 12
-_MOVING = 65  # percent of the seconds; then the last moment stays
+_MOVING = 65  # percent of the duration; then the last frame is held
 _STYLE = """<style>
 {colors}
 svg {{ font: 15px system-ui, sans-serif; }} text {{ fill: var(--text); }}

@@ -3,8 +3,8 @@
     CS336_DATA=/directory/with/corpora make stages
     python -m benchmarks.stages.run [--max-seconds 1800] [--full-bytes N]
 
-First, the stages in Python run, one per core, the slowest first. Then all other jobs run, one at a
-time: the compiled stages, counting, encoding, the installed libraries from peers/peers.txt,
+The Python stages run first, one per core, starting with the slowest. Then all other jobs run, one
+at a time: the compiled stages, counting, encoding, the installed libraries from peers/peers.txt,
 ablations, and generated texts as large as TinyStories and OpenWebText. A time is kept only if
 another trainer learns the same merges. A stage is stopped after `--max-seconds`, and its time is
 extrapolated (`extrapolation.py`). If the command is interrupted, run it again to resume. If no
@@ -344,7 +344,7 @@ def run_peers(corpora, finished):
 
 
 def run_programs(finished):
-    """Run PROGRAMS, which measure or draw other parts of the pages."""
+    """Run PROGRAMS, which produce the other figures and drawings on the pages."""
     for name in PROGRAMS:
         if name in finished:
             continue

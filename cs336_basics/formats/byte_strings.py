@@ -1,7 +1,8 @@
 """GPT-2's byte alphabet, which represents each byte of a token as one printable character.
 
-It comes from `encoder.py` in GPT-2's code (Radford et al. 2019). GPT-2's pair of files, Hugging
-Face's tokenizer.json and GGUF use it for ordinary tokens. Special tokens are plain text.
+It comes from `encoder.py` in GPT-2's code (Radford et al. 2019). It represents ordinary tokens in
+GPT-2's `vocab.json` and `merges.txt`, in Hugging Face's `tokenizer.json` and in GGUF files. Special
+tokens are plain text.
 """
 
 from __future__ import annotations

@@ -695,13 +695,13 @@ class Tokenizer:
             ids: Iterable of ints, such as a list, a NumPy array or a generator.
             errors: How to handle unknown ids and invalid UTF-8: `"strict"` raises ValueError,
                 `"replace"` replaces each with U+FFFD, and `"ignore"` leaves them out. By default,
-                unknown ids raise ValueError because they are a mistake, and invalid bytes become
-                U+FFFD because sequences are often cut within a character.
+                unknown ids raise ValueError because they indicate a mistake, and invalid bytes
+                become U+FFFD because sequences are often cut in the middle of a character.
 
         Raises:
             TypeError: If an id is not an integer.
-            ValueError: If an id is unknown or the bytes are not UTF-8, depending on `errors`; or if
-                the value of `errors` is unknown.
+            ValueError: If an id is unknown or the bytes are not valid UTF-8, depending on
+                `errors`; or if the value of `errors` is unknown.
         """
         if errors is None:  # the usual case: save a function call
             return self.encoder.decode(ids)

@@ -158,17 +158,18 @@ class _Pass:
 def compare_products(model: ModelConfig, rows: int) -> tuple[dict[str, float], float]:
     """Time the products of a step with torch and with oneDNN, and compare their errors.
 
-    The forward and backward pass of each linear layer is timed with at most 1,024 rows, for about a
-    second in total. The libraries take turns, so other load on the machine affects both, and the
-    fastest pass of each shape counts.
+    The forward and backward passes of each linear layer are timed with at most 1,024 rows, which
+    takes about a second in total. The libraries take turns, so other load on the machine affects
+    both. Only the fastest pass for each shape is used.
 
     Args:
         model: Configuration of the model.
         rows: Number of tokens in a micro-batch.
 
     Returns:
-        Seconds by key of PRODUCTS, and the largest ratio of oneDNN's error to torch's. A ratio of
-        about 1 is expected; products of rounded factors would give ratios in the thousands.
+        The time in seconds for each key of PRODUCTS, and the largest ratio of oneDNN's error to
+        torch's. A ratio of about 1 is expected; products of rounded factors would give ratios in
+        the thousands.
     """
     counts = _linear_shapes(model)
     kinds = {"torch": Linear, "onednn": OneDNNLinear}

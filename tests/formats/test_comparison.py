@@ -138,7 +138,7 @@ def test_damaged_settings_of_tiktoken_are_a_value_error(directories, tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("gpt3", "not a file, a directory or an encoding of tiktoken; .*gpt2"),
+        ("gpt3", "not a file, a directory or a tiktoken encoding; .*gpt2"),
         ("tokenizers/my", "tokenizers/my does not exist"),
     ],
 )

@@ -3,7 +3,7 @@
 A story is a plot whose slots are filled with random words. The plots and words are in the text
 files in `stories/`. The same seed gives the same bytes on every platform and Python version,
 because the random numbers come from SHAKE-128 and all choices use integer arithmetic. The generator
-does not use the `random` module, floating point, or the order of sets.
+does not use the `random` module or floating point, and does not rely on the order of sets.
 """
 
 from __future__ import annotations

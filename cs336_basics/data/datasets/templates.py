@@ -49,7 +49,7 @@ class Cast(NamedTuple):
     form: Callable[[str], str]
 
     def render(self, story: Any) -> str:
-        """Return the text of the field, with its article or capital letter."""
+        """Return the text of the field, with an article or a capital letter if requested."""
         return self.form(render(story.entry(self.role)[self.field], story))
 
 
@@ -60,7 +60,7 @@ class Phrase(NamedTuple):
     form: Callable[[str], str]
 
     def render(self, story: Any) -> str:
-        """Return the text of a phrase, with its article or capital letter."""
+        """Return the text of a phrase, with an article or a capital letter if requested."""
         return self.form(render(story.phrase(self.name), story))
 
 

@@ -281,7 +281,7 @@ def registered_encoding(name: str) -> Any:
     known = sorted(tiktoken.list_encoding_names())
     if name not in known:
         raise FileNotFoundError(
-            f"{name} is not a file, a directory or an encoding of tiktoken; the encodings are "
+            f"{name} is not a file, a directory or a tiktoken encoding; tiktoken's encodings are "
             f"{', '.join(known)}"
         )
     try:

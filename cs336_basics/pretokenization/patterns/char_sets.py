@@ -1,7 +1,7 @@
 """Sets of characters, including the Unicode properties that patterns use.
 
 The properties are stored in `unicode_sets.txt`. `make_unicode_tables.py` generates the file, along
-with the tables of the compiled scanner, from a fixed version of the `regex` module.
+with the tables of the compiled scanner, from a pinned version of the `regex` module.
 """
 
 from __future__ import annotations

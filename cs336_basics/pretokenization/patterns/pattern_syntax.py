@@ -137,7 +137,7 @@ class _Parser:
         return self.expression[self.index : self.index + 1]
 
     def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Match a pattern at the index and move past it."""
+        """Match a pattern at the index and, if it matches, move past the matched text."""
         found = pattern.match(self.expression, self.index)
         if found:
             self.index = found.end()

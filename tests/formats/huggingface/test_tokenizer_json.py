@@ -321,7 +321,7 @@ def saved(content, directory):
     return path
 
 
-# Tokenizers read from a file give the same ids here and in tokenizers.
+# Tokenizers read from a file give the same ids here and in the `tokenizers` library.
 
 
 def test_a_tokenizer_trained_by_tokenizers_gives_the_same_ids(tmp_path):

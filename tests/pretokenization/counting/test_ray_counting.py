@@ -67,7 +67,7 @@ def test_missing_and_empty_files_are_rejected(local_ray, tmp_path):
 
 
 def test_a_killed_worker_costs_a_retry(local_ray, tmp_path):
-    # The pattern cannot be compiled, so counting is slow enough for a worker to be killed.
+    # The pattern cannot be compiled, so counting is slow and leaves time to kill a worker.
     path = tmp_path / "text.txt"
     path.write_bytes(TEXT * 20)
     splitter = Splitter(r"\w+\b|[^\w\s]+|\s+", [EOT])

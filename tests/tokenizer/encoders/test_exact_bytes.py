@@ -1,4 +1,4 @@
-"""errors="bytes": byte strings are restored, text keeps its ids, and files have the same ids."""
+"""errors="bytes": byte strings survive a round trip; text and files get their usual ids."""
 
 import gzip
 import itertools

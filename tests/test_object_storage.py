@@ -1,4 +1,4 @@
-"""Input and partial counts in object storage: a local S3 server that fails and breaks off."""
+"""Texts, counts and token files on a local S3 server that fails, stalls and breaks off."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import pytest
 from cs336_basics.__main__ import main
 from cs336_basics.pretokenization import Corpus, Splitter, count_words
 from cs336_basics.pretokenization.counting.ray_counting import count_words_ray
+from cs336_basics.tokenizer.files.ray_encoding import encode_files_ray
+from cs336_basics.tokenizer.files.token_folders import download_token_files
 from tests.s3_server import s3_server
-from tests.tokenizer.examples import END, TRAINING_TEXT
+from tests.tokenizer.examples import END, TRAINING_TEXT, small_tokenizer
 
 FAULTS = ["slow_down", "internal_error", "no_answer", "broken_body", "stall"]
 SPLITTER = Splitter(special_tokens=[END])
@@ -199,3 +201,53 @@ def test_an_error_of_a_task_is_one_line_with_the_url(
     assert main([*train, "--ray", "auto", "--output", str(tmp_path / "tokenizer")]) == 1
     error = "cs336 train-bpe: error: s3://data/texts/d.txt: Please reduce your request rate.\n"
     assert capsys.readouterr().err == error
+
+
+def encoded(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("*.npy"))}
+
+
+def test_token_files_in_a_bucket_equal_those_of_a_directory_whatever_fails(
+    server, ray_beside_s3, texts, tmp_path, s3, capsys
+):
+    small_tokenizer().save(tmp_path / "tokenizer")
+    faults = iter([fault for fault in FAULTS if fault not in ("broken_body", "stall")] * 100)
+    server.fault = lambda method, path, number: (
+        next(faults) if method in ("GET", "PUT") and number == 0 and "." in path else None
+    )
+    encode = ["encode", "--ray", "auto", "--tokenizer", str(tmp_path / "tokenizer")]
+    encode += ["--input", "s3://data/texts/*", "--field", "text", "--output"]
+    assert main([*encode, str(tmp_path / "local")]) == 0
+    assert main([*encode, "s3://data/tokens"]) == 0
+    assert "written to       s3://data/tokens" in capsys.readouterr().out
+    record = download_token_files("s3://data/tokens", tmp_path / "copy")
+    assert encoded(tmp_path / "copy") == encoded(tmp_path / "local")
+    assert record["files"] == list(encoded(tmp_path / "local")) == [f"{n:05}.npy" for n in range(4)]
+    assert main([*encode, "s3://data/tokens/"]) == 2
+    assert "s3://data/tokens is complete; choose another folder" in capsys.readouterr().err
+    assert len({fault for _, _, fault in server.faults}) == 3
+
+
+def test_an_interrupted_output_is_refused_and_keeps_its_token_files(
+    server, ray_beside_s3, texts, tmp_path, s3
+):
+    _, stored = texts
+    url = "s3://data/tokens"
+    server.fault = lambda method, path, number: (
+        "slow_down" if method == "PUT" and path.endswith("complete.json") else None
+    )
+    with pytest.raises(OSError, match="reduce your request rate") as caught:
+        encode_files_ray(small_tokenizer(), stored, url)
+    assert caught.value.filename == f"{url}/complete.json"
+    with pytest.raises(FileNotFoundError, match="s3://data/tokens is unfinished"):
+        download_token_files(url, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+    s3.rm_file("data/tokens/00001.npy")
+    s3.pipe_file("data/tokens/00002.npy", s3.cat_file("data/tokens/00002.npy")[:-1])  # damaged
+    server.reset()
+    assert encode_files_ray(small_tokenizer(), stored, url)["num_kept"] == 2
+    written = sorted(path.rsplit("/", 1)[1] for method, path in server.numbers if method == "PUT")
+    assert written == ["00001.npy", "00002.npy", "complete.json"]
+    download_token_files(url, tmp_path / "copy")
+    encode_files_ray(small_tokenizer(), stored, tmp_path / "local")
+    assert encoded(tmp_path / "copy") == encoded(tmp_path / "local")

@@ -13,7 +13,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, BinaryIO
 
 from cs336_basics._support.messages import short_reason
 
@@ -32,7 +32,7 @@ def is_url(path: str) -> bool:
     return "://" in path
 
 
-def open_url(url: str, read_ahead: int | None = None) -> IO[bytes]:
+def open_url(url: str, read_ahead: int | None = None) -> BinaryIO:
     """Open a URL in binary mode for reading. Errors while reading name the URL, too.
 
     Args:

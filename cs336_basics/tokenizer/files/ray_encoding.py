@@ -1,12 +1,12 @@
 """Encode a corpus of many files on a Ray cluster: one token file for each file of the corpus.
 
 Each Ray task encodes one file, from storage that all machines can access to a directory that they
-share. The ids equal those of `encode_file`: `load_token_files` joins the token files, whose names
-have the order of the corpus.
+share or to an object store. The ids equal those of `encode_file`: `load_token_files` joins the
+token files, whose names have the order of the corpus.
 
-The token files are written to DIRECTORY.unfinished, which is renamed when all are complete. A later
-run keeps the finished ones. The metadata of a token file says what it was made from. If that is not
-the same text with the same options, the run stops instead of mixing two texts.
+`token_folders.py` makes the folder complete when all token files are. Until then, a later run keeps
+the finished ones. The metadata of a token file says what it was made from. If that is not the same
+text with the same options, the run stops instead of mixing two texts.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ import os
 import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import cs336_basics
-from cs336_basics._support.files import new_directory_name, printable_path, remove, rename_directory
+from cs336_basics._support.files import printable_path
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.progress import byte_bar, title_of
 from cs336_basics._support.ray_cluster import RETRIES, ray_cluster, run_tasks
-from cs336_basics._support.urls import is_url
+from cs336_basics._support.urls import is_url, uploaded
 from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
 from cs336_basics.pretokenization.reading.corpus import Corpus, PathsLike
 from cs336_basics.pretokenization.reading.storage import state_of
@@ -35,12 +34,9 @@ from cs336_basics.tokenizer.files.encoded_blocks import (
     EncodingTask,
     encoded_blocks,
 )
-from cs336_basics.tokenizer.files.token_files import open_token_file
+from cs336_basics.tokenizer.files.token_folders import TokenFolder, token_folder
 from cs336_basics.tokenizer.ids import token_dtype
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
-
-UNFINISHED = ".unfinished"
-"""Ending of the directory that contains the token files of an unfinished run."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +55,16 @@ class _Shard:
     Attributes:
         corpus: Corpus with this file only.
         source: Name of the file, for the metadata.
-        destination: The token file.
+        name: Name of the token file.
+        destination: Path or URL of the token file.
         made_from: Metadata that says what determines the ids, besides the tokenizer.
         num_bytes: Stored size of the file.
     """
 
     corpus: Corpus
     source: str
-    destination: Path
+    name: str
+    destination: str
     made_from: dict[str, Any]
     num_bytes: int
 
@@ -95,7 +93,9 @@ def encode_files_ray(
     Args:
         tokenizer, source, document_starts, end_of_document: See `encode_file`. The files must have
             the same paths on all machines, or be URLs.
-        directory: New directory on a file system that all machines share.
+        directory: New directory on a file system that all machines share, or the URL of a new
+            folder in an object store. There, the folder has the token files of an unfinished run,
+            and `complete.json` when it is complete.
         num_workers: Number of tasks to run at a time, each with one thread. Defaults to the number
             of CPUs in the cluster.
         progress: Whether to show a progress bar on a terminal.
@@ -110,11 +110,12 @@ def encode_files_ray(
     Raises:
         ImportError: If Ray is not installed.
         ConnectionError: If there is no cluster at `address`.
-        FileExistsError: If the directory exists and is not empty.
+        FileExistsError: If the directory exists and is not empty, or the folder is complete.
         FileNotFoundError: If a file does not exist, or a machine wrote its token file to another
             file system.
         ValueError: If the source or `end_of_document` is invalid (see `encode_file`); if the
-            directory is a URL; or if an unfinished run encoded other text or had other options.
+            directory is the address of a web page; or if an unfinished run encoded other text or
+            had other options.
         OSError: If a token file cannot be written.
         RuntimeError: If all attempts to encode a file failed, the head node does not answer, or no
             CPU is left.
@@ -124,12 +125,7 @@ def encode_files_ray(
     """
     check_is_tokenizer(tokenizer)
     corpus = Corpus.of(source)
-    if is_url(os.fspath(directory)):
-        raise ValueError(
-            f"directory must be on a file system that all machines share, got "
-            f"{short_repr(os.fspath(directory))}; encode to such a directory, then upload it"
-        )
-    target = new_directory_name(directory)
+    folder = token_folder(directory)
     if num_workers is not None:
         resolve_num_workers(num_workers)  # checks the argument
     task = EncodingTask.of(
@@ -137,33 +133,30 @@ def encode_files_ray(
         end_of_document=end_of_document,
     )  # fmt: skip
     corpus.by_plainness()[1].chunks()  # reports errors in tables before the work starts
-    unfinished = target.with_name(target.name + UNFINISHED)
-    unfinished.mkdir(parents=True, exist_ok=True)
-    shards = _shards(corpus, unfinished, task)
-    _check_names(unfinished, shards)
-    results: dict[Path, tuple[dict[str, Any] | None, TextChanges]] = {
-        shard.destination: found
+    folder.create()
+    shards = _shards(corpus, folder.path, task)
+    _check_names(folder, shards)
+    results: dict[str, tuple[dict[str, Any] | None, TextChanges]] = {
+        shard.name: found
         for shard in shards
-        if (found := _finished(shard, tokenizer.hash(), unfinished)) is not None
+        if (found := _finished(shard, tokenizer.hash(), folder)) is not None
     }
     num_kept = len(results)
-    left = [shard for shard in shards if shard.destination not in results]
+    left = [shard for shard in shards if shard.name not in results]
     job = _Job(pickle.dumps(tokenizer), tokenizer.source, task)
     with byte_bar(progress, corpus.num_bytes, f"encoding {title_of(corpus.files)}") as bar:
-        bar.update(sum(shard.num_bytes for shard in shards if shard.destination in results))
+        bar.update(sum(shard.num_bytes for shard in shards if shard.name in results))
         for shard, result in _encode(job, left, address, num_workers):
-            results[shard.destination] = result
+            if result[0] is not None:
+                folder.check_is_visible(shard.name)
+            results[shard.name] = result
             bar.update(shard.num_bytes)
     total = _Total()
     for shard in shards:  # in the order of the corpus, whatever the order in which tasks ended
-        total.add(*results[shard.destination])
+        total.add(*results[shard.name])
     if not total.num_tokens:
-        remove(unfinished)
+        folder.discard()
         raise no_tokens([shard.source for shard in shards], total.changes.num_bytes)
-    for leftover in unfinished.glob(".*.tmp"):  # by tasks that were killed
-        leftover.unlink(missing_ok=True)
-    rename_directory(unfinished, target)
-    total.changes.warn(tokenizer.pattern, "encoded")
     information = {
         "tokenizer_hash": tokenizer.hash(),
         "vocab_size": tokenizer.vocab_size,
@@ -174,7 +167,11 @@ def encode_files_ray(
         "num_files": total.num_files,
         "num_kept": num_kept,
     }
-    return information | ({"num_documents": total.num_documents} if document_starts else {})
+    if document_starts:
+        information["num_documents"] = total.num_documents
+    folder.complete([shard.name for shard in shards if results[shard.name][0]], information)
+    total.changes.warn(tokenizer.pattern, "encoded")
+    return information
 
 
 class _Total:
@@ -192,7 +189,7 @@ class _Total:
             self.num_documents += metadata.get("num_documents", 0)
 
 
-def _shards(corpus: Corpus, directory: Path, task: EncodingTask) -> list[_Shard]:
+def _shards(corpus: Corpus, directory: str, task: EncodingTask) -> list[_Shard]:
     width = max(5, len(str(len(corpus.files) - 1)))
     absolute = corpus.absolute()
     shards = []
@@ -209,24 +206,25 @@ def _shards(corpus: Corpus, directory: Path, task: EncodingTask) -> list[_Shard]
             "document_starts": task.document_starts,
             "end_of_document": task.end_of_document,
         }
-        destination = directory / f"{index:0{width}}.npy"
-        shards.append(_Shard(one, printable_path(file), destination, made_from, num_bytes))
+        name = f"{index:0{width}}.npy"
+        destination = f"{directory}/{name}" if is_url(directory) else os.path.join(directory, name)
+        shards.append(_Shard(one, printable_path(file), name, destination, made_from, num_bytes))
     return shards
 
 
-def _check_names(directory: Path, shards: list[_Shard]) -> None:
-    """Raise ValueError if the directory contains anything but token files of this corpus."""
-    expected = {shard.destination.name for shard in shards}
-    for name in os.listdir(directory):
-        if name not in expected and not (name.startswith(".") and name.endswith(".tmp")):
+def _check_names(folder: TokenFolder, shards: list[_Shard]) -> None:
+    """Raise ValueError if the folder contains anything but token files of this corpus."""
+    expected = {shard.name for shard in shards}
+    for name in folder.names():
+        if name not in expected:
             raise ValueError(
-                f"{directory} contains {short_repr(name)}, which is not a token file of this "
+                f"{folder.path} contains {short_repr(name)}, which is not a token file of this "
                 "corpus; remove the directory to encode everything again"
             )
 
 
 def _finished(
-    shard: _Shard, tokenizer_hash: str, directory: Path
+    shard: _Shard, tokenizer_hash: str, folder: TokenFolder
 ) -> tuple[dict[str, Any], TextChanges] | None:
     """Return the result of an earlier run, or None to encode the text.
 
@@ -234,7 +232,7 @@ def _finished(
         ValueError: If the token file comes from another text, or was made with other options.
     """
     try:
-        found = open_token_file(shard.destination).metadata
+        found = folder.metadata(shard.name)
     except (FileNotFoundError, ValueError):  # a damaged file is replaced
         return None
     made_from = found.get("made_from")
@@ -249,7 +247,7 @@ def _finished(
     if other:
         raise ValueError(
             f"{shard.destination}: made with another {', '.join(other)}; encode the same text with "
-            f"the same options, or remove {directory} to encode everything again"
+            f"the same options, or remove {folder.path} to encode everything again"
         )
     try:
         return found, TextChanges.from_json(found.get("changes"))
@@ -268,15 +266,9 @@ def _encode(
         shared = ray.put(job)
         # The largest files first, so that no machine is left with one at the end.
         shards = sorted(shards, key=lambda shard: shard.num_bytes, reverse=True)
-        for shard, (metadata, changes) in run_tasks(
+        yield from run_tasks(
             ray, shards, lambda shard: (encode_task.remote(shared, shard), shard), num_workers
-        ):
-            if metadata is not None and not shard.destination.exists():
-                raise FileNotFoundError(
-                    f"{shard.destination}: a machine wrote this file, but it is not visible here; "
-                    "choose a directory on a file system that all machines share"
-                )
-            yield shard, (metadata, changes)
+        )
 
 
 def _encode_shard(job: _Job, shard: _Shard) -> tuple[dict[str, Any] | None, TextChanges]:
@@ -285,15 +277,16 @@ def _encode_shard(job: _Job, shard: _Shard) -> tuple[dict[str, Any] | None, Text
     tokenizer.source = job.source
     changes = TextChanges()
     try:
-        metadata = write_token_file(
-            tokenizer,
-            encoded_blocks(tokenizer, shard.corpus, job.task, 1, changes),
-            shard.destination,
-            job.task,
-            source=shard.source,
-            changes=changes,
-            record=lambda: {"made_from": shard.made_from, "changes": changes.as_json()},
-        )
+        with uploaded(shard.destination) as file:
+            metadata = write_token_file(
+                tokenizer,
+                encoded_blocks(tokenizer, shard.corpus, job.task, 1, changes),
+                file,
+                job.task,
+                source=shard.source,
+                changes=changes,
+                record=lambda: {"made_from": shard.made_from, "changes": changes.as_json()},
+            )
     except NoTokensError:
         return None, changes
     return metadata, changes

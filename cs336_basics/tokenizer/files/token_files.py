@@ -25,6 +25,7 @@ from cs336_basics._support.arguments import checked_integer
 from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.reading import open_regular, parse_json, read_array_header
+from cs336_basics._support.urls import is_url
 from cs336_basics.tokenizer.ids import TokenArray
 
 if TYPE_CHECKING:
@@ -85,6 +86,11 @@ def open_token_file(
     tokenizer_hash: str | None = None,
 ) -> TokenFile:
     """Open a token file; see `load_token_file` for the arguments and errors."""
+    if is_url(os.fspath(path)):
+        raise ValueError(
+            f"{os.fspath(path)}: token files are mapped into memory, so they must be local; "
+            "download them first"
+        )
     path = Path(path)
     if vocab_size is not None:
         vocab_size = checked_integer("vocab_size", vocab_size, 1)
@@ -163,15 +169,36 @@ def starts_offset(array_end: int) -> int:
     return -(-array_end // STARTS_BYTES) * STARTS_BYTES
 
 
-def _map(file: BinaryIO, path: Path) -> TokenFile:
-    size = os.fstat(file.fileno()).st_size
+def read_metadata(file: BinaryIO, path: str | os.PathLike[str], size: int) -> dict[str, Any]:
+    """Return the metadata of a token file of `size` bytes, after checking the file's layout.
+
+    Raises:
+        ValueError: If the file is not a token file or is damaged.
+    """
+    return _read_layout(file, path, size).metadata
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """The metadata, and where the ids and document starts are in the file."""
+
+    metadata: dict[str, Any]
+    dtype: np.dtype[Any]
+    num_tokens: int
+    array_offset: int
+    starts_offset: int
+    num_starts: int
+
+
+def _read_layout(file: BinaryIO, path: str | os.PathLike[str], size: int) -> _Layout:
     file.seek(max(0, size - FOOTER.size))
     footer = file.read()
     file.seek(0)
     if not footer.endswith(MAGIC):
         read_array_header(file, path, size, ("uint16", "uint32"))
         raise ValueError(
-            f"{path}: array without metadata, so its tokenizer is unknown; {_make_it(path)}"
+            f"{os.fspath(path)}: array without metadata, so its tokenizer is unknown; "
+            f"{_make_it(path)}"
         )
     array_end, metadata_size, _ = FOOTER.unpack(footer)
     dtype, length = read_array_header(file, path, array_end, ("uint16", "uint32"))
@@ -184,12 +211,19 @@ def _map(file: BinaryIO, path: Path) -> TokenFile:
     metadata = _parse_metadata(file.read(metadata_size), path)
     if metadata.get("num_documents", 0) != num_starts:
         raise _damaged(path, f"unexpected number of document starts, {num_starts:,}")
-    tokens: TokenArray = np.memmap(file, dtype, "r", array_offset, (length,))
-    starts: npt.NDArray[np.int64] = np.memmap(file, STARTS_DTYPE, "r", offset, (num_starts,))
-    return TokenFile(path, tokens, metadata, starts)
+    return _Layout(metadata, dtype, length, array_offset, offset, num_starts)
 
 
-def _parse_metadata(content: bytes, path: Path) -> dict[str, Any]:
+def _map(file: BinaryIO, path: Path) -> TokenFile:
+    found = _read_layout(file, path, os.fstat(file.fileno()).st_size)
+    tokens: TokenArray = np.memmap(file, found.dtype, "r", found.array_offset, (found.num_tokens,))
+    starts: npt.NDArray[np.int64] = np.memmap(
+        file, STARTS_DTYPE, "r", found.starts_offset, (found.num_starts,)
+    )
+    return TokenFile(path, tokens, found.metadata, starts)
+
+
+def _parse_metadata(content: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         metadata = parse_json(content, path)
     except ValueError as error:
@@ -205,11 +239,11 @@ def _parse_metadata(content: bytes, path: Path) -> dict[str, Any]:
     return metadata
 
 
-def _damaged(path: Path, reason: str) -> ValueError:
+def _damaged(path: str | os.PathLike[str], reason: str) -> ValueError:
     return ValueError(f"{path}: damaged file: {reason}; encode the text again")
 
 
-def _make_it(path: Path) -> str:
+def _make_it(path: str | os.PathLike[str]) -> str:
     return (
         "create a token file with `python -m cs336_basics encode --tokenizer DIR --input FILE "
         f"--output {path}`"

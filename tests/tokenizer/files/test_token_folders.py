@@ -1,0 +1,82 @@
+"""Folders of token files at a URL are complete or refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cs336_basics.tokenizer import encode_file, load_token_file
+from cs336_basics.tokenizer.files.token_folders import download_token_files, token_folder
+from tests.tokenizer.examples import TRAINING_TEXT, small_tokenizer
+
+fsspec = pytest.importorskip("fsspec")
+URL = "memory://tokens"
+
+
+@pytest.fixture
+def memory(tmp_path):
+    """Return fsspec's file system in memory, with one token file in an unfinished folder."""
+    system = fsspec.filesystem("memory")
+    system.store.clear()
+    (tmp_path / "a.txt").write_text(TRAINING_TEXT)
+    encode_file(small_tokenizer(), tmp_path / "a.txt", tmp_path / "a.npy")
+    system.pipe_file("/tokens/00000.npy", (tmp_path / "a.npy").read_bytes())
+    yield system
+    system.store.clear()
+
+
+def information(tmp_path):
+    tokens = load_token_file(tmp_path / "a.npy")
+    return {"tokenizer_hash": small_tokenizer().hash(), "num_tokens": len(tokens)}
+
+
+def test_a_folder_is_refused_until_it_is_complete(memory, tmp_path):
+    folder = token_folder(URL + "/")
+    assert folder.names() == ["00000.npy"]
+    assert folder.metadata("00000.npy")["tokenizer_hash"] == small_tokenizer().hash()
+    with pytest.raises(FileNotFoundError, match="memory://tokens is unfinished: it has no"):
+        download_token_files(URL, tmp_path / "copy")
+    folder.complete(["00000.npy"], information(tmp_path))
+    assert download_token_files(URL, tmp_path / "copy") == {
+        "files": ["00000.npy"], **information(tmp_path),
+    }  # fmt: skip
+    assert (tmp_path / "copy/00000.npy").read_bytes() == (tmp_path / "a.npy").read_bytes()
+    with pytest.raises(FileExistsError, match="memory://tokens is complete"):
+        token_folder(URL)
+    with pytest.raises(FileExistsError, match="copy exists and is not empty"):
+        download_token_files(URL, tmp_path / "copy")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"files": ["../a.npy"]}, "files must be names of token files"),
+        ({"files": "00000.npy"}, "files must be names of token files"),
+        ({"num_tokens": 1}, "complete.json says 1; encode the text again"),
+        ({"tokenizer_hash": None}, "complete.json: tokenizer_hash is None"),
+        ({"tokenizer_hash": "other"}, "memory://tokens/00000.npy: "),
+    ],
+)
+def test_a_damaged_record_is_rejected_and_nothing_is_written(memory, tmp_path, change, message):
+    record = {"files": ["00000.npy"], **information(tmp_path), **change}
+    memory.pipe_file("/tokens/complete.json", json.dumps(record).encode())
+    with pytest.raises(ValueError, match=message):
+        download_token_files(URL, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
+def test_a_truncated_token_file_is_damaged(memory):
+    memory.pipe_file("/tokens/00000.npy", memory.cat_file("/tokens/00000.npy")[:-1])
+    with pytest.raises(ValueError, match=r"memory://tokens/00000\.npy"):
+        token_folder(URL).metadata("00000.npy")
+
+
+def test_folders_without_tokens_are_emptied(memory):
+    token_folder(URL).discard()
+    assert token_folder(URL).names() == []
+
+
+def test_token_files_at_a_url_are_not_opened(memory):
+    with pytest.raises(ValueError, match="so they must be local; download them first"):
+        load_token_file(URL + "/00000.npy")

@@ -71,13 +71,13 @@ FORMS = {
     "markdown": "# Title\n\n* one\n* two\n    1. nested **bold** and `code`\n\n---\n\n> quote\n\n",
 }
 
-# All kinds of white space, apostrophes in all positions, complete and broken special tokens,
+# All kinds of whitespace, apostrophes in all positions, complete and broken special tokens,
 # characters of 1 to 4 bytes, combining marks, and runs longer than any SIMD register.
 HOSTILE = {
     "empty": "",
     "one space": " ",
     "spaces": "a  b   c    d" + " " * 130 + "e" + " " * 64 + "\n" + " " * 65,
-    "white space": "x\u00a0y\u3000z\u2028w\u0085v\u200bu\u2029\t \t\v\f \r\n\r \n\n\n \u1680\u202f",
+    "whitespace": "x\u00a0y\u3000z\u2028w\u0085v\u200bu\u2029\t \t\v\f \r\n\r \n\n\n \u1680\u202f",
     "apostrophes": "'s 's' ''s 'S 'll'll 'LL ' 're\u2019s can't've I'd'VE \u017f's '\u017f 'm'",
     "numbers": "1 12 123 1234 12345 ½ Ⅷ ² ٣٤ १२ 1.5e-3 0x1F 1,000,000 ①②③ 𝟘𝟙",
     "marks": "e\u0301 a\u030a\u0323 n\u0303\u0303\u0303 \u0301alone क्षि ก็ שָׁלוֹם \u200d\ufe0f",

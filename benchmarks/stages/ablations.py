@@ -25,7 +25,7 @@ VARIANTS = {
     "memoryview": ("memoryview", (), "flat arrays, linked occurrences instead of scanning words"),
     "native, nothing else": (
         "native", ("threshold", "sorted words", "prefetch"),
-        "cells and postings in C++; changes summed by neighbour",
+        "cells and postings in C++; changes summed by neighbor",
     ),
     "native, threshold": ("native", ("sorted words", "prefetch"), "keeps frequent pairs only"),
     "native, threshold, sorted words": ("native", ("prefetch",), "lays words out by count"),

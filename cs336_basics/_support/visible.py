@@ -1,4 +1,4 @@
-"""Printable forms of tokens, with white space, invisible characters and stray bytes marked."""
+"""Printable forms of tokens, with whitespace, invisible characters and stray bytes marked."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 BLANKS = {" ": "·", "\t": "→", "\n": "↵", "\r": "␍"}
-"""Visible marks for white space."""
+"""Visible marks for whitespace."""
 
 
 def visible(token: bytes) -> str:
@@ -21,7 +21,7 @@ def visible(token: bytes) -> str:
 def visible_parts(token: bytes) -> Iterator[tuple[str, str]]:
     """Yield the parts of a token as pairs of printable text and kind.
 
-    The kinds are "text"; "blank", for marks of white space; "code", for unprintable characters,
+    The kinds are "text"; "blank", for marks of whitespace; "code", for unprintable characters,
     such as `<U+202E>`; and "byte", for bytes that are not valid UTF-8, such as `<f0>`.
     """
     characters = map(_visible, token.decode("utf-8", "surrogateescape"))

@@ -1,13 +1,13 @@
 """Version 4, memoryview: flat arrays, typed memoryviews and a loop that releases the GIL.
 
 Unlike in v3, no symbol is a Python object. One array contains the token ids of all words. Each
-position is in two linked lists: one links it to its neighbours in the word, the other to the next
+position is in two linked lists: one links it to its neighbors in the word, the other to the next
 and previous positions of the same pair. A merge then takes constant time per occurrence, regardless
 of the word's length, and needs no search:
 
     position   0    1    2    3    4    5         (the words "low" and "lot")
     token      l    o    w    l    o    t
-    next       1    2    -    4    5    -         the right neighbour in the word
+    next       1    2    -    4    5    -         the right neighbor in the word
     same_next  3    -    -    -    -    -         (l, o) occurs at 0 and at 3
 
 The positions in a pair's list ascend, because a merge visits them from left to right and appends to

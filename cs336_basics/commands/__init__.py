@@ -23,7 +23,7 @@ INVOCATION = "python -m cs336_basics"
 """Start of the command lines in examples and messages. It works without the console script."""
 
 COMMANDS = {
-    "datasets": "list the datasets, their licences and local files",
+    "datasets": "list the datasets, their licenses and local files",
     "download": "fetch a dataset, or generate the sample corpus",
     "train-bpe": "train a BPE tokenizer on text",
     "explain": "show the trainers' data structures as they merge your words",

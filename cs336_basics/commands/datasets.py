@@ -1,4 +1,4 @@
-"""`python -m cs336_basics datasets list`: list the datasets, licences and local files."""
+"""`python -m cs336_basics datasets list`: list the datasets, licenses and local files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cs336_basics.data.datasets.registry import DATASETS, data_directory
 
 @dataclass(kw_only=True)
 class Options(Checked):
-    """List the datasets available for download, with licence, size and local state."""
+    """List the datasets available for download, with license, size and local state."""
 
     action: Literal["list"] = option("list", "list", metavar="list", positional=True)
     data_dir: Path | None = option(
@@ -35,7 +35,7 @@ def list_datasets(options: Options) -> None:
         return
     for dataset in DATASETS.values():
         say(f"{dataset.name}: {dataset.description}")
-        say(f"  licence: {dataset.licence}")
+        say(f"  license: {dataset.license}")
         for file in files:
             if file.dataset == dataset.name:
                 say(f"  {_line(file)}")

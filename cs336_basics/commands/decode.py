@@ -30,7 +30,7 @@ class Options(Checked):
 
     tokenizer: str = TOKENIZER
     input: str = option(
-        "token file written by encode, or ids as text, separated by white space; - for standard "
+        "token file written by encode, or ids as text, separated by whitespace; - for standard "
         "input",
         metavar="FILE",
     )

@@ -45,7 +45,7 @@ class Options(Checked):
 def download(options: Options) -> None:
     """Download the files and print their paths."""
     dataset = DATASETS[options.dataset]
-    say(f"{dataset.name}: {dataset.description}; licence: {dataset.licence}")
+    say(f"{dataset.name}: {dataset.description}; license: {dataset.license}")
     for split in SPLITS if options.split == "all" else (options.split,):
         path, fetched = fetch_split(
             dataset.name,

@@ -275,7 +275,7 @@ def _lines_near(file: IO[bytes], target: int, end: int) -> list[int]:
 
 
 def _end_of_content(file: IO[bytes], size: int) -> int:
-    """Return the offset after the last byte that is not white space."""
+    """Return the offset after the last byte that is not whitespace."""
     while size > 0:
         start = max(0, size - _BLOCK)
         file.seek(start)

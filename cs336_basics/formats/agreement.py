@@ -31,7 +31,7 @@ class Agreement:
 
 
 def probe_texts(tokenizer: Tokenizer) -> list[str]:
-    """Return texts on which tokenizers often differ: stories, various scripts, white space."""
+    """Return texts on which tokenizers often differ: stories, various scripts, whitespace."""
     stories = itertools.islice(sample_documents(), 20)
     hostile = [
         "It's 12:30; they'll say \"I'D\" --- 1234567 times!\r\n\r\n\tNo.  ",

@@ -47,7 +47,7 @@ _FROM_ONIGURUMA = {**_KNOWN, **{theirs: ours for ours, theirs in ONIGURUMA.items
 _FROM_FANCY_REGEX = {**_NAMED, **_KNOWN, _GPT2_TIKTOKEN: GPT2, _CL100K_TIKTOKEN: CL100K}
 
 # StarCoder and SmolLM first cut out numbers, whole or digit by digit, and then split with GPT-2's
-# pattern. White space before a number, even a single space, is a separate pre-token.
+# pattern. Whitespace before a number, even a single space, is a separate pre-token.
 GPT2_NUMBERS = r"\p{N}+|'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+(?![^\s\p{N}])|\s+"
 GPT2_SINGLE_DIGITS = GPT2_NUMBERS.replace(r"\p{N}+|", r"\p{N}|", 1)
 

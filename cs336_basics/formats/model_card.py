@@ -30,7 +30,7 @@ class ModelCard:
 def card_text(card: ModelCard, config: ModelConfig, name: str, prompt: str) -> str:
     """Return the model card as Markdown, with a metadata block for the Hugging Face hub.
 
-    The card's example continues `prompt`. The licence is "unknown", because only the user knows the
+    The card's example continues `prompt`. The license is "unknown", because only the user knows the
     terms of the data.
     """
     kind = "Qwen3" if config.qk_norm else "Llama"
@@ -38,7 +38,7 @@ def card_text(card: ModelCard, config: ModelConfig, name: str, prompt: str) -> s
         "---",
         "library_name: transformers",
         "pipeline_tag: text-generation",
-        "# Fill in the licence; the terms of the training text may limit it.",
+        "# Fill in the license; the terms of the training text may limit it.",
         "license: unknown",
         "tags:",
         "- cs336-basics",

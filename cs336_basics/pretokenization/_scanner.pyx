@@ -301,7 +301,7 @@ def text_and_bytes(bytes data not None):
 
 
 def character_classes(str text not None):
-    """Return the class of each character as a byte: 0 other, 1 letter, 2 number, 3 white space."""
+    """Return the class of each character as a byte: 0 other, 1 letter, 2 number, 3 whitespace."""
     cdef bytes data = text.encode()
     cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(data)
     cdef size_t size = PyBytes_GET_SIZE(data)

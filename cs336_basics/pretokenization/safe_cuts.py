@@ -3,10 +3,10 @@
 There are two kinds:
 
 - The end of a special token. Special tokens are cut out first, so no pre-token crosses them.
-- For `gpt2` and `cl100k`, the offset between a character that is not white space and an ASCII
-  space (for `gpt2` also a line feed). Both patterns match white space only at the start of a
-  pre-token or after other white space, so a pre-token always ends at the cut. The lookahead
-  `\\s+(?!\\S)` looks only past white space, and neither pattern has a lookbehind, so each side is
+- For `gpt2` and `cl100k`, the offset between a character that is not whitespace and an ASCII
+  space (for `gpt2` also a line feed). Both patterns match whitespace only at the start of a
+  pre-token or after other whitespace, so a pre-token always ends at the cut. The lookahead
+  `\\s+(?!\\S)` looks only past whitespace, and neither pattern has a lookbehind, so each side is
   split as if the other side did not exist. For other patterns that compile, the compiled table
   lists the pairs of characters with this property (see `SplitProgram.safe_cuts`).
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 else:  # not needed by gpt2 and cl100k
     split_program = LazyModule("cs336_basics.pretokenization.patterns.split_program")
 
-# Bytes before which a cut is safe if the preceding character is not white space. In cl100k, line
+# Bytes before which a cut is safe if the preceding character is not whitespace. In cl100k, line
 # ends belong to the punctuation before them (`[^\s\p{L}\p{N}]+[\r\n]*`), so only a space is safe.
 _SAFE_FOLLOWERS = {"gpt2": b" \n", "cl100k": b" "}
 

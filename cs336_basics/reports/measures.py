@@ -36,7 +36,7 @@ SHORTEST_LINE, LONGEST_LINE, MOST_LINES = 20, 120, 2000
 """Minimum and maximum length of an example line in characters, and maximum number of lines to
 examine. Longer lines are truncated."""
 
-_BLANK_TOKENS = (b"", "▁".encode())  # after white space is stripped
+_BLANK_TOKENS = (b"", "▁".encode())  # after whitespace is stripped
 # Texts to put around a token that is not produced on its own.
 _CONTEXTS = [
     (before, after) for before in ("", "a", " ", "1", ".", "\n") for after in ("", "a", " ", "1")

@@ -53,7 +53,7 @@ class TextTokens(list[TextToken]):
 def tokens_of(tokenizer: Tokenizer, text: str) -> TextTokens:
     """Return the tokens of a text, for display in a notebook.
 
-    White space is shown as by `visible`, a bar marks the start of a pre-token, special tokens are
+    Whitespace is shown as by `visible`, a bar marks the start of a pre-token, special tokens are
     purple, and pointing at a token shows its id and bytes.
 
     Raises:

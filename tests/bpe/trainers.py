@@ -10,7 +10,7 @@ from cs336_basics import TRAINERS
 
 EOT = "<|endoftext|>"
 
-# The course's example, split at white space.
+# The course's example, split at whitespace.
 WORKED_EXAMPLE = {b"low": 5, b"lower": 2, b"widest": 3, b"newest": 6}
 WORKED_MERGES = [
     tuple(merge.encode().split())

@@ -8,12 +8,12 @@ from tests.commands.small_run import command
 datasets = command("datasets")
 
 
-def test_the_list_shows_licences_sizes_and_local_files(tmp_path, capsys):
+def test_the_list_shows_licenses_sizes_and_local_files(tmp_path, capsys):
     (tmp_path / "sample_train.txt").write_bytes(b"text")
     assert datasets(["list", "--data-dir", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     for dataset in DATASETS.values():
-        assert f"{dataset.name}: {dataset.description}\n  licence: {dataset.licence}\n" in printed
+        assert f"{dataset.name}: {dataset.description}\n  license: {dataset.license}\n" in printed
     lines = [" ".join(line.split()) for line in printed.splitlines()]
     assert "train TinyStoriesV2-GPT4-train.txt 2,227,753,162 bytes missing" in lines
     assert (

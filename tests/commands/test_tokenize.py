@@ -57,7 +57,7 @@ def test_tokens_are_separated_where_there_are_no_colors(work, capsys, monkeypatc
     assert run(capsys, "-") == shown
 
 
-def test_neighbours_have_different_backgrounds_and_special_tokens_their_own(work, capsys):
+def test_neighbors_have_different_backgrounds_and_special_tokens_their_own(work, capsys):
     shown = run(capsys, "text.txt", "--color", "always")
     _, tokens = expected_tokens()
     assert STYLE.sub("", shown).replace("\n", "") == "".join(tokens)

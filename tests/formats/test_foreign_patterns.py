@@ -70,7 +70,7 @@ def test_plain_patterns_have_the_same_matches_in_all_three_libraries(pattern):
         r"(a)\1|b",
         r"\bword\b|x",
         r"\Aa|b",
-        r"\ha",  # a hexadecimal digit, or white space
+        r"\ha",  # a hexadecimal digit, or whitespace
         r"\<a|b",
         r"a.b|.",
         r"a{,3}b",

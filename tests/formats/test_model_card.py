@@ -13,7 +13,7 @@ from cs336_basics.model import ModelConfig
 CONFIG = ModelConfig(vocab_size=1000, context_length=64, d_model=32, num_layers=2, num_heads=2)
 
 
-def test_the_metadata_is_yaml_with_an_unknown_licence():
+def test_the_metadata_is_yaml_with_an_unknown_license():
     text = card_text(ModelCard(), CONFIG, "my-model", "<s>")
     _, metadata, body = text.split("---\n", 2)
     assert yaml.safe_load(metadata) == {
@@ -22,7 +22,7 @@ def test_the_metadata_is_yaml_with_an_unknown_licence():
         "license": "unknown",
         "tags": ["cs336-basics"],
     }
-    assert "# Fill in the licence" in metadata
+    assert "# Fill in the license" in metadata
     assert body.startswith("\n# my-model\n")
 
 

@@ -99,7 +99,7 @@ def no_rope():
     return TransformerLM(dataclasses.replace(SMALL, position="none"))
 
 
-# behaviour
+# behavior
 
 
 def independent_forward(config, weights, ids):

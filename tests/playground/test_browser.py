@@ -116,7 +116,7 @@ def test_tokens_follow_the_typing_and_equal_encode(page):
     )
 
 
-def test_neighbours_have_different_colors_and_special_tokens_their_own(page):
+def test_neighbors_have_different_colors_and_special_tokens_their_own(page):
     browser = page("text", text="the theatre gathers<|endoftext|>others hahaha")
     wait(lambda: len(shown_tokens(browser)) > 5)
     colors = run(

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-# Special tokens that overlap or contain spaces, every kind of white space, characters of one to
+# Special tokens that overlap or contain spaces, every kind of whitespace, characters of one to
 # four bytes, and bytes that are not valid UTF-8.
 TROUBLE = [
     b"a", b"'s", b"'", b" ", b"  ", b"\n", b"\r\n", b"\t", b".", b"12", b"\x00", b"\x1c", b"\x0c",

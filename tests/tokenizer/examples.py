@@ -48,7 +48,7 @@ TRAINING_TEXT = (
     "the theatre then gathers others; 100 1000 10000; aaaa aaaaaaaa; hahaha hahahaha\n"
 ) * 3
 
-# Fragments that are difficult for tokenizers: all kinds of white space, apostrophes, complete and
+# Fragments that are difficult for tokenizers: all kinds of whitespace, apostrophes, complete and
 # broken special tokens, and characters of every UTF-8 length.
 SPECIALS = [END, END + END, "<|", "a b", "\n\n", "é"]
 FRAGMENTS = [
@@ -67,7 +67,7 @@ tricky_texts = st.lists(st.sampled_from(FRAGMENTS), max_size=30).map("".join)
 def trained(pattern: str = "gpt2") -> tuple[dict[int, bytes], list[tuple[bytes, bytes]]]:
     """Return a vocabulary trained on TRAINING_TEXT in which any two bytes of TELLTALES merge.
 
-    Trained vocabularies have few merges of white space and punctuation, so splitting these in the
+    Trained vocabularies have few merges of whitespace and punctuation, so splitting these in the
     wrong place would not change the ids. The additional merges reveal wrong splits.
     """
     with tempfile.TemporaryDirectory() as directory:

@@ -54,7 +54,7 @@ def test_a_notebook_shows_the_start_of_a_long_text():
     assert len(page.elements) == MOST_SHOWN + 2
 
 
-def test_neighbours_have_different_backgrounds_and_every_color_can_be_read():
+def test_neighbors_have_different_backgrounds_and_every_color_can_be_read():
     html = tokens_of(small_tokenizer(), TEXT + " the theatre")._repr_html_()
     styles = re.findall(r'<span style="(background[^"]*)" title', html)
     backgrounds = [style.split(";")[0] for style in styles]

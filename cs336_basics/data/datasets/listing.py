@@ -18,7 +18,7 @@ class FileStatus:
     Attributes:
         dataset: Name of the dataset.
         split: Name of the split, "train" or "valid".
-        licence: Licence of the dataset.
+        license: License of the dataset.
         repository: Repository on the Hugging Face hub. None for the generated sample.
         sha256: Expected SHA-256 of the text.
         num_bytes: Expected size of the text.
@@ -30,7 +30,7 @@ class FileStatus:
 
     dataset: str
     split: str
-    licence: str
+    license: str
     repository: str | None
     sha256: str
     num_bytes: int
@@ -66,7 +66,7 @@ def list_files(
                 FileStatus(
                     dataset=dataset.name,
                     split=split,
-                    licence=dataset.licence,
+                    license=dataset.license,
                     repository=file.repository,
                     sha256=file.sha256,
                     num_bytes=file.num_bytes,

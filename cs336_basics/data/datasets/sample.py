@@ -34,7 +34,7 @@ def sample_documents(seed: int = 0) -> Iterator[str]:
     Story `i` depends only on `(seed, i)`. Use different seeds for corpora that must not overlap,
     such as training and validation text.
 
-    A story neither starts nor ends with white space, and never contains `<|endoftext|>`.
+    A story neither starts nor ends with whitespace, and never contains `<|endoftext|>`.
     """
     seed = operator.index(seed)
     for index in itertools.count():

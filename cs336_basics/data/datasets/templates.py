@@ -9,7 +9,7 @@
     {a thing}        an entry preceded by "a" or "an"; also <a bird>
     {He} {A thing}   an entry that starts with a capital letter
 
-White space is treated as in TeX: a line break is a space, several spaces are one space, and a blank
+Whitespace is treated as in TeX: a line break is a space, several spaces are one space, and a blank
 line starts a new paragraph (one line break in the story, as in the TinyStories files).
 """
 

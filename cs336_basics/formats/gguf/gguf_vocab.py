@@ -78,15 +78,15 @@ def _pre_tokenizer(pattern: str, merges: Sequence[Pair]) -> str:
             f"{short_repr(pattern)}; llama.cpp cannot split this way"
         )
     if name == "cl100k":
-        # `\s+$` matches all white space at the end of a text. llama.cpp's pattern does not have
-        # this part, so llama.cpp splits this white space after the last line end. The ids are the
+        # `\s+$` matches all whitespace at the end of a text. llama.cpp's pattern does not have
+        # this part, so llama.cpp splits this whitespace after the last line end. The ids are the
         # same unless a token spans that boundary, that is, has bytes after a line end.
         for left, right in merges:
             if re.search(rb"[\r\n][^\r\n]+\Z", left + right):
                 raise ValueError(
                     f"the pattern is cl100k and the vocabulary has the token "
                     f"{short_repr(left + right)}; llama.cpp would give different ids, because it "
-                    "splits white space at the end of a text after the last line end; train with "
+                    "splits whitespace at the end of a text after the last line end; train with "
                     "the pattern llama3, which splits it as llama.cpp does"
                 )
     return _PRE_TOKENIZERS[name]

@@ -23,7 +23,7 @@ namespace cs336 {
 // two pairs, so at most three positions per byte are visited.
 //
 // The positions in a list are in ascending order. Until a merge crosses the edge of a token, its
-// bytes merge independently of their neighbours. So if the same bytes occur in two places, the left
+// bytes merge independently of their neighbors. So if the same bytes occur in two places, the left
 // place is never merged later than the right one, and its pairs are appended first.
 template <class Id>
 class LongWordMerger {

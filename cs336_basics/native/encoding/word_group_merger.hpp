@@ -122,7 +122,7 @@ class WordGroupMerger {
         merge.right = uint8_t(lowest_bit(after));
         merge.before = uint8_t(highest_bit(before | 1));
         merge.is_last = !behind;
-        // On a side without a neighbour, `find` looks up an arbitrary pair, whose rank is not used.
+        // On a side without a neighbor, `find` looks up an arbitrary pair, whose rank is not used.
         merge.pair = merges_.find(merged, word.symbols[lowest_bit(behind | 0x8000)]);
         merge.pair_before = merges_.find(word.symbols[merge.before], merged);
         CS336_PREFETCH(merge.pair.slot);

@@ -14,7 +14,7 @@
 //    reaches the threshold, the best pair is among the kept pairs. Otherwise, the loop lowers the
 //    threshold and counts the pairs again.
 //
-// A merge hashes nothing while it updates the cells: when (a, b) is merged, the neighbour alone
+// A merge hashes nothing while it updates the cells: when (a, b) is merged, the neighbor alone
 // identifies a changed pair. Two arrays indexed by token id sum the changes, and each changed pair
 // is looked up once at the end.
 
@@ -108,8 +108,8 @@ class FlatMergeLoop final : public MergeLoop {
     static constexpr Token NO_TOKEN = WordCells<Token>::NO_TOKEN;
     static constexpr uint32_t NO_CURSOR = UINT32_MAX;
 
-    // The changes that a merge makes for one neighbouring token id.
-    struct Neighbour {
+    // The changes that a merge makes for one neighboring token id.
+    struct Neighbor {
         int64_t count;
         uint32_t num_occurrences;
         uint32_t cursor;  // index of its next posting
@@ -267,8 +267,8 @@ class FlatMergeLoop final : public MergeLoop {
     void merge(PairId id) {
         const Pair pair = pairs_[id];
         const uint32_t a = pair.left, b = pair.right, ab = tokens_.add(a, b);
-        before_.push_back(Neighbour{});
-        after_.push_back(Neighbour{});
+        before_.push_back(Neighbor{});
+        after_.push_back(Neighbor{});
         merges.emplace_back(a, b);
         pairs_[id].count = 0;
         replace_in_cells(pair, ab);
@@ -281,12 +281,12 @@ class FlatMergeLoop final : public MergeLoop {
         const int64_t removed = before_[ab].count;
         size_t num_postings = 0;
         num_updates_ = int64_t(2 * (touched_before_.size() + touched_after_.size()));
-        const auto keep = [&](uint32_t left, uint32_t right, int64_t count, Neighbour& neighbour) {
-            neighbour.cursor = NO_CURSOR;
+        const auto keep = [&](uint32_t left, uint32_t right, int64_t count, Neighbor& neighbor) {
+            neighbor.cursor = NO_CURSOR;
             if (count < threshold_ || !fits(left, right)) return;
-            pairs_[pairs_.add(left, right, count)].num_postings = neighbour.num_occurrences;
-            neighbour.cursor = uint32_t(num_postings);
-            num_postings += neighbour.num_occurrences;
+            pairs_[pairs_.add(left, right, count)].num_postings = neighbor.num_occurrences;
+            neighbor.cursor = uint32_t(num_postings);
+            num_postings += neighbor.num_occurrences;
         };
         decrease(
             touched_before_, before_, Token(ab), [&](Token x) { return PairTable::key_of(x, a); },
@@ -300,23 +300,23 @@ class FlatMergeLoop final : public MergeLoop {
             keep(ab, y, after_[y].count - (y == a ? removed : 0), after_[y]);
         }
         if (num_postings) write_postings(first_new, num_postings);
-        for (const Token x : touched_before_) before_[x] = Neighbour{};
-        for (const Token y : touched_after_) after_[y] = Neighbour{};
+        for (const Token x : touched_before_) before_[x] = Neighbor{};
+        for (const Token y : touched_after_) after_[y] = Neighbor{};
     }
 
     // Replace every occurrence of the pair with token `ab`. Record the occurrences, and sum their
-    // counts by neighbour.
+    // counts by neighbor.
     void replace_in_cells(const Pair& pair, uint32_t ab) {
         constexpr uint32_t AHEAD = 24;  // postings; hides the memory latency
-        constexpr uint32_t GROUP = 64;  // postings whose neighbours are prefetched together
+        constexpr uint32_t GROUP = 64;  // postings whose neighbors are prefetched together
         const uint32_t num_prefetched =
             options_.prefetch && pair.num_postings > AHEAD ? pair.num_postings - AHEAD : 0;
         const uint32_t a = pair.left, b = pair.right;
         const Position length_a = tokens_.length(a), length_b = tokens_.length(b);
         const Position* postings = pair.postings;
         Token* cells = cells_.data();
-        Neighbour* before = before_.data();
-        Neighbour* after = after_.data();
+        Neighbor* before = before_.data();
+        Neighbor* after = after_.data();
         InterruptCheck interrupt = interrupt_check();
         occurrences_.clear();
         if (pair.num_postings > occurrences_.capacity()) {
@@ -338,7 +338,7 @@ class FlatMergeLoop final : public MergeLoop {
                 cells[q] = NO_TOKEN;
                 cells[p] = cells[end - 1] = Token(ab);
                 occurrences_.push_back({p, x, y});
-                prefetch_neighbours(occurrences_.back());
+                prefetch_neighbors(occurrences_.back());
             }
             for (size_t i = first_merged; i < occurrences_.size(); ++i) {
                 const auto [p, x, y] = occurrences_[i];
@@ -356,16 +356,16 @@ class FlatMergeLoop final : public MergeLoop {
         }
     }
 
-    void prefetch_neighbours(const Occurrence& merged) const {
+    void prefetch_neighbors(const Occurrence& merged) const {
         if (!options_.prefetch) return;
-        prefetch_neighbour(before_, merged.before);
-        prefetch_neighbour(after_, merged.after);
+        prefetch_neighbor(before_, merged.before);
+        prefetch_neighbor(after_, merged.after);
     }
 
     // `token` may be NO_TOKEN: prefetching any address is harmless, and a branch would take longer.
-    static void prefetch_neighbour(const std::vector<Neighbour>& neighbours, Token token) {
-        const auto start = reinterpret_cast<uintptr_t>(neighbours.data());
-        CS336_PREFETCH(reinterpret_cast<const void*>(start + size_t{token} * sizeof(Neighbour)));
+    static void prefetch_neighbor(const std::vector<Neighbor>& neighbors, Token token) {
+        const auto start = reinterpret_cast<uintptr_t>(neighbors.data());
+        CS336_PREFETCH(reinterpret_cast<const void*>(start + size_t{token} * sizeof(Neighbor)));
     }
 
     // Write the postings of the pairs from `first_new` on, and push these pairs onto the heap.
@@ -379,7 +379,7 @@ class FlatMergeLoop final : public MergeLoop {
         }
         constexpr size_t AHEAD = 16;  // occurrences
         for (size_t i = 0; i < occurrences_.size(); ++i) {
-            if (i + AHEAD < occurrences_.size()) prefetch_neighbours(occurrences_[i + AHEAD]);
+            if (i + AHEAD < occurrences_.size()) prefetch_neighbors(occurrences_[i + AHEAD]);
             const Occurrence& merged = occurrences_[i];
             if (merged.before != NO_TOKEN && before_[merged.before].cursor != NO_CURSOR) {
                 postings[before_[merged.before].cursor++] =
@@ -391,11 +391,11 @@ class FlatMergeLoop final : public MergeLoop {
         }
     }
 
-    // For every neighbouring token except `skip`, subtract the merged occurrences from the count of
+    // For every neighboring token except `skip`, subtract the merged occurrences from the count of
     // the pair `old_key(token)`. `new_key(token)` is the pair that replaces it. Both pairs are
     // prefetched, because the table is far larger than the caches.
     template <class OldKey, class NewKey>
-    void decrease(const std::vector<Token>& touched, const std::vector<Neighbour>& neighbours,
+    void decrease(const std::vector<Token>& touched, const std::vector<Neighbor>& neighbors,
                   Token skip, OldKey old_key, NewKey new_key) {
         constexpr size_t AHEAD = 12;  // tokens
         found_.clear();
@@ -408,7 +408,7 @@ class FlatMergeLoop final : public MergeLoop {
             found_.push_back(id);
         }
         for (size_t i = 0; i < touched.size(); ++i) {
-            const int64_t count = neighbours[touched[i]].count;
+            const int64_t count = neighbors[touched[i]].count;
             if (found_[i] != NO_PAIR) pairs_[found_[i]].count -= count;
             if (options_.prefetch && count >= threshold_) pairs_.prefetch(new_key(touched[i]));
         }
@@ -430,7 +430,7 @@ class FlatMergeLoop final : public MergeLoop {
     PairHeap heap_;
 
     // Scratch arrays of `merge`: the changes for tokens before and after the pair, by token id.
-    std::vector<Neighbour> before_, after_;
+    std::vector<Neighbor> before_, after_;
     std::vector<Token> touched_before_, touched_after_;
     std::vector<Occurrence> occurrences_;
     std::vector<PairId> found_;

@@ -1,7 +1,7 @@
 // WordCells: one array of cells that stores all words during training.
 //
 // There is one cell for each byte, and a NO_TOKEN cell between words. A token is written in its
-// first and last cells, so that both of its neighbours can be found without links, however long the
+// first and last cells, so that both of its neighbors can be found without links, however long the
 // word is:
 //
 //     position   0   1   2   3   4   5   6        (the word "lower" after the merges
@@ -123,7 +123,7 @@ class WordCells {
         return num_joined;
     }
 
-    // Call function(position, left, right, count of the word) for all pairs of neighbouring tokens.
+    // Call function(position, left, right, count of the word) for all pairs of neighboring tokens.
     template <class Function>
     void for_each_pair(const TokenBytes& tokens, InterruptCheck interrupt,
                        Function function) const {

@@ -105,7 +105,7 @@ class Scanner {
         }
     }
 
-    // Whether [text, text + end), which ends with a byte above 127, ends with white space.
+    // Whether [text, text + end), which ends with a byte above 127, ends with whitespace.
     static bool ends_with_wide_space(const uint8_t* text, size_t end) {
         const uint8_t last = text[end - 1];
         if (end >= 2 && text[end - 2] == 0xC2) return last == 0x85 || last == 0xA0;

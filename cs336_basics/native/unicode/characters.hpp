@@ -1,4 +1,4 @@
-// The classes of UTF-8 characters (letter, number, white space, other) and runs of one class. The
+// The classes of UTF-8 characters (letter, number, whitespace, other) and runs of one class. The
 // text must be valid UTF-8.
 
 #pragma once
@@ -111,7 +111,7 @@ inline size_t run_end(const uint8_t* text, size_t size, size_t i, uint32_t char_
 
 CS336_INLINE bool is_line_end(uint8_t byte) { return byte == '\n' || byte == '\r'; }
 
-// A run of white space.
+// A run of whitespace.
 struct WhiteSpace {
     size_t end;       // of the run
     size_t last;      // the start of its last character

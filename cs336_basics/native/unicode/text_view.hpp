@@ -144,7 +144,7 @@ CS336_INLINE bool are_all_three_bytes(const Unit (&block)[SIZE]) {
 // if there is a lone surrogate.
 template <class Unit>
 inline uint8_t* write_utf8_of(const Unit* units, size_t length, uint8_t* out) {
-    // Most characters have neighbours with the same UTF-8 length, so loops without branches convert
+    // Most characters have neighbors with the same UTF-8 length, so loops without branches convert
     // them. These loops write up to one byte too many, so at least one unit must follow.
     constexpr size_t STEP = 8, ASCII_STEP = 16;
     uint32_t surrogates = 0;

@@ -21,7 +21,7 @@ as two copies and `{n}` as 2n, because even `{2}` within `{2}` quadruples the co
 
 # Only the lower limit of a repetition creates copies: `a{2,9}` becomes `aa` and a loop.
 _REPEAT = re.compile(r"(?:\+|\{(\d+)(?:(,)(\d*))?\})[+?]?")
-# Syntax that `_size_and_depth` cannot handle: comments, and flags for white space and nested sets.
+# Syntax that `_size_and_depth` cannot handle: comments, and flags for whitespace and nested sets.
 _OTHER_SYNTAX = re.compile(r"\(\?(?:#|[A-Za-z0-9-]*[xV])")
 _RECURSION = re.compile(r"\(\?(?:R|\d|&|P>)")
 _CLASS = re.compile(r"\[\^?\]?(?:\\.|\[:[^]]*:\]|[^]\\])*\]", re.DOTALL)
@@ -68,7 +68,7 @@ def _size_bound(pattern: str) -> int:
     """Return an upper bound on the size of a pattern in any syntax.
 
     The bound is the size that the pattern would have if all repetitions of groups were nested.
-    White space is allowed between the closing parenthesis of a group and its quantifier.
+    Whitespace is allowed between the closing parenthesis of a group and its quantifier.
     """
     of_groups, of_others = [1], [1]
     for found in _REPEAT.finditer(pattern):

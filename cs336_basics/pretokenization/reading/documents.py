@@ -62,7 +62,7 @@ def sample_documents(
             first.append(document)
             num_bytes += len(document)
     if total == 0:
-        raise ValueError(f"{', '.join(corpus.files[:3])}: no document, only white space")
+        raise ValueError(f"{', '.join(corpus.files[:3])}: no document, only whitespace")
     number = min(number, total)
     chosen = {index * total // number for index in range(number)}
     documents = read_documents(corpus, separator)
@@ -81,7 +81,7 @@ def sample_documents(
 def read_documents(corpus: Corpus, separator: str = END_OF_TEXT) -> Iterator[str | bytes]:
     """Yield the nonempty documents in a corpus, in order.
 
-    Each row is a document. Plain text is divided at `separator`, and white space around each
+    Each row is a document. Plain text is divided at `separator`, and whitespace around each
     document is stripped. Documents that are bytes may contain invalid UTF-8.
 
     Raises:

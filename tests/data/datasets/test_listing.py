@@ -22,7 +22,7 @@ def test_every_split_is_listed_without_a_data_directory(tmp_path):
     ]
     for file in files:
         entry = DATASETS[file.dataset].files[file.split]
-        assert file.licence == DATASETS[file.dataset].licence
+        assert file.license == DATASETS[file.dataset].license
         assert (file.repository, file.sha256, file.num_bytes) == (
             entry.repository,
             entry.sha256,

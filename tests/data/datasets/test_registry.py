@@ -10,7 +10,7 @@ def test_every_dataset_is_described():
     assert list(DATASETS) == ["sample", "tinystories", "owt"]
     for name, dataset in DATASETS.items():
         assert dataset.name == name
-        assert dataset.licence
+        assert dataset.license
         assert dataset.description
         assert "\n" not in dataset.description
         assert tuple(dataset.files) == SPLITS

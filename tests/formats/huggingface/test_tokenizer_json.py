@@ -218,7 +218,7 @@ def test_random_texts_have_equal_ids_text_and_offsets(exported, pattern):
 @EVERY_PATTERN
 def test_every_character_has_equal_ids_in_every_context(exported, pattern):
     ours, theirs = exported[pattern]
-    # Put each character before and after an apostrophe, a letter, a number, white space and
+    # Put each character before and after an apostrophe, a letter, a number, whitespace and
     # punctuation.
     characters = characters_without_differences()
     text = "".join(f"'{c}s 's{c}1{c}\n{c}." for c in characters[:: 29 if pattern == "gpt2" else 97])

@@ -142,7 +142,7 @@ def test_lone_surrogates_in_json_are_replaced(tmp_path):
 def test_a_corpus_without_documents_is_rejected(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(ValueError, match="no document, only white space"):
+        with pytest.raises(ValueError, match="no document, only whitespace"):
             sample_documents(Corpus(plain(tmp_path, [" ", "\n"])), 10)
 
 

@@ -22,7 +22,7 @@ namespace cs336 {
 struct Masks {
     uint64_t letter;
     uint64_t number;
-    uint64_t space;  // white space, including non-ASCII
+    uint64_t space;  // whitespace, including non-ASCII
     uint64_t blank;  // ' '
     uint64_t apostrophe;
     uint64_t line_end;            // CR and LF

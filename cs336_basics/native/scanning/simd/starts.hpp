@@ -17,7 +17,7 @@ namespace cs336 {
 
 // Given a mask of the classified bytes, which form a prefix of the window, return a mask of the
 // bytes for which it is certain whether they start a pre-token. Whether a byte starts a pre-token
-// depends on all bytes before it and on at most three bytes after it (a three-byte white space
+// depends on all bytes before it and on at most three bytes after it (a three-byte whitespace
 // character and the byte after it).
 CS336_INLINE uint64_t certain(uint64_t known) { return known >> 3; }
 
@@ -113,9 +113,9 @@ enum class Contractions { NONE, ALONE, AFTER_WORDS };
 struct Cl100kRules {
     static constexpr int DIGITS = 3;
     static constexpr Contractions CONTRACTIONS = Contractions::ALONE;
-    // White space at the end of the text is one pre-token, even if it contains line ends.
+    // Whitespace at the end of the text is one pre-token, even if it contains line ends.
     static constexpr bool JOINS_LAST_SPACES = true;
-    // All white space before a number is one pre-token.
+    // All whitespace before a number is one pre-token.
     static constexpr bool JOINS_SPACES_BEFORE_NUMBERS = false;
     // Marks count as letters without case, and a word also ends between a lower-case and an
     // upper-case letter.
@@ -205,7 +205,7 @@ struct Cl100kStarts {
         uint64_t starts = other_starts | letter_starts | space_starts | last_spaces |
                           number_starts<Rules::DIGITS>(m, window);
 
-        // `\s*[\r\n]` ends after the last line end in a run of white space. The rest of the run is
+        // `\s*[\r\n]` ends after the last line end in a run of whitespace. The rest of the run is
         // another pre-token, unless it reaches the end of the text and JOINS_LAST_SPACES is true.
         uint64_t rests = gap & (m.line_end & ~taken) << 1 & certain(known);
         while (rests) {

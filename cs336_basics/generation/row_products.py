@@ -1,20 +1,27 @@
 """Faster products of a single row and a matrix, the main cost of generating one text on a CPU.
 
-The product reads each weight once, so memory bandwidth limits its speed. PyTorch multiplies a
-single row in one thread. Dot products with the rows of the matrix use all threads and take 4.6
-instead of 5.9 ms per token (benchmarks/NOTES.md).
+The product reads each weight once, so memory bandwidth limits its speed. On many CPUs, PyTorch
+multiplies a single row in one thread, and dot products with the rows of the matrix are faster,
+because they use all threads. On others, PyTorch's product is three times as fast
+(benchmarks/NOTES.md), so both are timed once.
 """
 
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
+import time
 
 import torch
 from torch import Tensor
 
 from cs336_basics.model.layers import Linear
 from cs336_basics.model.transformer import TransformerLM
+
+_SHAPE = (8192, 2048)  # 64 MB, more than most caches
+_ROUNDS = 5
+_GAIN = 1.1  # a smaller one could be noise, and the two products round differently
 
 
 class RowLinear(Linear):
@@ -31,12 +38,15 @@ class RowLinear(Linear):
 def with_row_products(model: TransformerLM) -> TransformerLM:
     """Return a copy of the model that shares its weights and uses `RowLinear`.
 
-    A model that is sharded, not on the CPU or not in float32 is returned unchanged.
+    A model that is sharded, not on the CPU or not in float32 is returned unchanged, as is every
+    model on a machine where PyTorch's product of a single row is faster.
     """
     weight = next(model.parameters())
     # Sharding changes the model's class, and the modules of a sharded model cannot be copied.
     is_plain = type(model) is TransformerLM and weight.device.type == "cpu"
     if not is_plain or weight.dtype != torch.float32:
+        return model
+    if not dot_products_are_faster(torch.get_num_threads()):
         return model
     shared = {id(tensor): tensor for tensor in itertools.chain(model.parameters(), model.buffers())}
     result = copy.deepcopy(model, shared)  # copies the modules but not their tensors
@@ -47,3 +57,22 @@ def with_row_products(model: TransformerLM) -> TransformerLM:
         if isinstance(module, Linear):  # including the subclass that training uses for oneDNN
             module.__class__ = RowLinear
     return result
+
+
+@functools.cache
+def dot_products_are_faster(num_threads: int) -> bool:
+    """Return whether dot products multiply a single row faster than PyTorch's product does.
+
+    The first call takes about 0.1 s; the result is kept for each number of threads.
+    """
+    weight, row = torch.ones(_SHAPE), torch.ones(_SHAPE[1])
+    dots: list[float] = []
+    products: list[float] = []
+    for _ in range(_ROUNDS):
+        start = time.perf_counter()
+        torch.linalg.vecdot(weight, row)
+        middle = time.perf_counter()
+        row @ weight.T
+        dots.append(middle - start)
+        products.append(time.perf_counter() - middle)
+    return _GAIN * min(dots) < min(products)

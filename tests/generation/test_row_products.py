@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import pytest
 import torch
 
-from cs336_basics.generation.row_products import RowLinear, with_row_products
+from cs336_basics.generation import row_products
+from cs336_basics.generation.row_products import (
+    RowLinear,
+    dot_products_are_faster,
+    with_row_products,
+)
 from cs336_basics.model import KVCache, Linear, ModelConfig, TransformerLM
 from tests.numerics import assert_close_sums
 
 CONFIG = ModelConfig(
     vocab_size=40, context_length=8, d_model=16, num_layers=2, num_heads=2, d_ff=24
 )
+
+
+@pytest.fixture
+def dots_are_faster(monkeypatch):
+    monkeypatch.setattr(row_products, "dot_products_are_faster", lambda num_threads: True)
 
 
 @pytest.mark.numerical
@@ -26,7 +37,9 @@ def test_a_product_is_within_its_rounding_bound(shape):
 
 
 @pytest.mark.parametrize("tied", [True, False])
-def test_all_products_of_one_token_are_fast_and_share_the_weights(tied, monkeypatch):
+def test_all_products_of_one_token_are_fast_and_share_the_weights(
+    tied, monkeypatch, dots_are_faster
+):
     model = TransformerLM(dataclasses.replace(CONFIG, tied_embeddings=tied))
     fast = with_row_products(model)
     before = list(model.state_dict().items())
@@ -46,7 +59,7 @@ def test_all_products_of_one_token_are_fast_and_share_the_weights(tied, monkeypa
     assert [name for name, _ in before] == list(model.state_dict())
 
 
-def test_models_of_other_dtypes_devices_and_classes_are_returned_unchanged():
+def test_models_of_other_dtypes_devices_and_classes_are_returned_unchanged(dots_are_faster):
     for options in ({"dtype": torch.float64}, {"dtype": torch.bfloat16}, {"device": "meta"}):
         model = TransformerLM(CONFIG, **options)
         assert with_row_products(model) is model
@@ -60,3 +73,21 @@ def test_models_of_other_dtypes_devices_and_classes_are_returned_unchanged():
         fast = with_row_products(TransformerLM(CONFIG))
         assert fast(torch.tensor([[1]])).isfinite().all()
     assert type(Linear(2, 2)) is Linear
+
+
+@pytest.mark.parametrize("slow", ["vecdot", "product"])
+def test_the_faster_product_is_chosen(slow, monkeypatch):
+    times = {"vecdot": 1.0, "product": 1.0, slow: 3.0}
+    clock = itertools.accumulate(
+        itertools.cycle([0.0, times["vecdot"], times["product"]]), initial=0.0
+    )
+    next(clock)
+    monkeypatch.setattr(row_products.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(row_products, "_SHAPE", (4, 4))
+    random_state = torch.get_rng_state()
+    chosen = dot_products_are_faster.__wrapped__(1)
+    assert chosen == (slow == "product")
+    assert torch.equal(torch.get_rng_state(), random_state)
+    monkeypatch.setattr(row_products, "dot_products_are_faster", lambda num_threads: chosen)
+    model = TransformerLM(CONFIG)
+    assert (with_row_products(model) is model) != chosen

@@ -143,7 +143,7 @@ def _count(
 
 
 def describe_files(files: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the path, size and SHA-256 of each input file. For a URL, only the path is returned.
+    """Return the path, size and SHA-256 of each input file; for a URL, only the URL as its path.
 
     The hash of a file larger than MOST_HASHED is None, because computing it would take as long as
     training.

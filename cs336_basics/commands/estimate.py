@@ -1,18 +1,26 @@
-"""`python -m cs336_basics estimate`: estimate the memory and time of a training run."""
+"""`python -m cs336_basics estimate`: estimate a training run, or the preparation of a corpus."""
 
 from __future__ import annotations
 
 import dataclasses
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cs336_basics._support.validation import option
+from cs336_basics._support.validation import Count, option
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._training_options import CommandLine, RunOptions, TrainingCommand
 from cs336_basics.training.config import TrainConfig
 
 if TYPE_CHECKING:
     import torch
+
+VOCAB_SIZE = 32_000
+"""Vocabulary size for a corpus, unless --model.vocab-size is given."""
+
+SAMPLE_SIZE = 16_000_000
+"""Size of the sample corpus that is measured if no text is given."""
 
 # torch is imported inside functions, so that help pages do not load it.
 
@@ -21,14 +29,46 @@ if TYPE_CHECKING:
 class Options(RunOptions):
     """Estimate the memory and time of a training run, with the same options as train.
 
-    Memory and FLOPs are computed. Then four steps are measured in another process.
+    Memory and FLOPs are computed. Then four steps are measured in another process. With
+    --corpus-bytes, estimate the preparation of a corpus instead: counting, merging and encoding.
     """
 
     no_measure: bool = option("only compute the estimate, without measuring steps", False)
+    corpus_bytes: float | None = option(
+        "size of a corpus; estimate its preparation instead of a run", None, gt=0
+    )
+    corpus_sample: Path | None = option(
+        "with --corpus-bytes: plain text from the corpus, whose first 64 MB are measured "
+        "(default: the sample corpus, with the number of distinct words of web text)",
+        None, metavar="FILE", rare=True,
+    )  # fmt: skip
+    nodes: Count = option("with --corpus-bytes: number of machines", 1, rare=True)
+    cores: Count | None = option(
+        "with --corpus-bytes: cores of each machine (default: those of this one)", None, rare=True
+    )
+    network: float | None = option(
+        "with --corpus-bytes: Gbit/s between each machine and the storage (default: no limit)",
+        None, gt=0, rare=True,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Check that options of a corpus are not given without its size."""
+        super().__post_init__()
+        given = [
+            name
+            for name in ("corpus_sample", "cores", "network")
+            if getattr(self, name) is not None
+        ] + ["nodes"] * (self.nodes != 1)
+        if given and self.corpus_bytes is None:
+            raise ValueError(f"--{given[0].replace('_', '-')} needs --corpus-bytes")
 
 
 def estimate(command: CommandLine) -> None:
     """Print the computed and the measured figures."""
+    if command.options.corpus_bytes is not None:
+        given = "model.vocab_size" in command.given
+        _estimate_corpus(command.options, command.config.model.vocab_size if given else VOCAB_SIZE)
+        return
     import torch
 
     from cs336_basics.training.devices import choose_device
@@ -57,6 +97,41 @@ def estimate(command: CommandLine) -> None:
             ) from error
         for name, value in rows:
             say(f"{name:<24}{value}")
+
+
+def _estimate_corpus(options: Options, vocab_size: int) -> None:
+    """Measure a piece of a corpus, and print what preparing the whole corpus takes."""
+    from cs336_basics.data.corpus_estimate import Cluster, estimate_rows, measure_rates
+    from cs336_basics.data.datasets.sample import write_sample
+    from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
+
+    assert options.corpus_bytes is not None
+    cluster = Cluster(options.nodes, options.cores or resolve_num_workers(None), options.network)
+    with tempfile.TemporaryDirectory() as folder:
+        text = options.corpus_sample or write_sample(Path(folder, "sample.txt"), SAMPLE_SIZE)
+        rates = measure_rates(text, vocab_size)
+    piece = str(options.corpus_sample)
+    if options.corpus_sample is None:
+        piece = "the sample corpus; web text takes twice as long, so pass --corpus-sample"
+        rates = rates.with_words_of_the_web()
+    rows = [
+        ("measured on one core", f"{rates.num_bytes / 1e6:,.1f} MB of {piece}"),
+        ("counting", f"{rates.counting / 1e6:,.0f} MB/s"),
+        ("encoding", f"{rates.encoding / 1e6:,.0f} MB/s, {rates.bytes_per_token:.2f} bytes/token"),
+        ("distinct words", f"{rates.num_words:,}, growing as bytes^{rates.growth:.2f}"),
+        ("", ""),
+        (
+            "estimated",
+            f"{_size(options.corpus_bytes)} on {cluster.nodes:,} x {cluster.cores:,} cores, "
+            f"{vocab_size:,} tokens",
+        ),
+    ]
+    for name, number, unit, limit in estimate_rows(rates, options.corpus_bytes, cluster):
+        shown = f"{number:,.0f}" if not unit else (_duration if unit == "s" else _size)(number)
+        note = f"; limit: {limit}" if unit == "s" else f" {limit}"
+        rows.append((name, f"about {shown}{note}".rstrip()))
+    for name, value in rows:
+        say(f"{name:<24}{value}".rstrip())
 
 
 def _checked(config: TrainConfig) -> TrainConfig:
@@ -123,13 +198,20 @@ def _megabytes(size: int) -> str:
     return f"{size / 1e6:,.0f} MB"
 
 
+def _size(num_bytes: float) -> str:
+    for power, unit in ((12, "TB"), (9, "GB")):
+        if num_bytes >= 10**power:
+            return f"{num_bytes / 10**power:,.1f} {unit}"
+    return f"{num_bytes / 1e6:,.1f} MB"
+
+
 def _duration(seconds: float) -> str:
     minutes, hours = seconds / 60, seconds / 3600
     if hours >= 48:
         return f"{hours / 24:,.1f} days"
     if hours >= 2:
         return f"{hours:,.1f} hours"
-    return f"{minutes:,.1f} minutes" if minutes >= 2 else f"{seconds:,.0f} seconds"
+    return f"{minutes:,.1f} minutes" if minutes >= 2 else f"{seconds:,.3g} seconds"
 
 
 COMMAND = TrainingCommand(
@@ -139,4 +221,5 @@ COMMAND = TrainingCommand(
     "estimate --config tinystories --fast auto",
     "estimate --config my.yaml --batch-size 128 --device cuda",
     "estimate --config huge.yaml --no-measure",
+    "estimate --corpus-bytes 10e12 --corpus-sample web.txt --nodes 20 --cores 64 --network 100",
 )

@@ -86,3 +86,21 @@ def test_ctrl_c_interrupts_the_measurement(capsys, monkeypatch):
     out, error = capsys.readouterr()
     assert "FLOPs of the run" in out
     assert error == "cs336 estimate: interrupted\n"
+
+
+def test_estimate_of_a_corpus_prints_what_limits_it(capsys, tmp_path):
+    text = tmp_path / "web.txt"
+    text.write_text("Once upon a time there was a small cat. " * 2000)
+    words = ["--corpus-bytes", "10e12", "--nodes", "20", "--cores", "64", "--network", "0.001"]
+    assert estimate([*words, "--corpus-sample", str(text), "--model.vocab-size", "270"]) == 0
+    out = capsys.readouterr().out
+    assert f"of {text}" in out
+    assert "10.0 TB on 20 x 64 cores, 270 tokens" in out
+    assert "days; limit: network" in out
+    assert "token files" in out
+
+
+def test_options_of_a_corpus_need_its_size(capsys):
+    for words in (["--nodes", "3"], ["--network", "10"], ["--corpus-sample", "web.txt"]):
+        assert estimate(words) == 2
+        assert f"{words[0]} needs --corpus-bytes" in capsys.readouterr().err

@@ -1,0 +1,181 @@
+"""Estimate the time and storage for preparing a large corpus, from rates measured on a piece of it.
+
+docs/scaling.md explains the formulas and compares them with measurements.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from cs336_basics._support.text import END_OF_TEXT
+from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS
+from cs336_basics.pretokenization.counting.count_words import count_words
+from cs336_basics.pretokenization.splitter import Splitter
+from cs336_basics.tokenizer import Tokenizer
+from cs336_basics.tokenizer.files.encode_files import encode_file
+
+PIECE_SIZE = 64 << 20
+"""Maximum number of bytes of the text that is measured."""
+
+_LEAST_SIZE = 1000
+_TABLE_BYTES = 50  # per distinct word while counting, and below, while merging: docs/scaling.md
+_MERGING_BYTES = 100
+_MOST_WORD_BYTES = 4 << 30  # limit of the native trainer
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Rates of one core, measured on a piece of the corpus.
+
+    Attributes:
+        num_bytes: Size of the piece.
+        counting: Bytes counted per second.
+        num_words: Number of distinct words in the piece.
+        word_bytes: Mean length of its distinct words.
+        growth: Exponent k for which the number of distinct words grows as bytes^k.
+        merging: Seconds to learn the merges, per distinct word of the piece.
+        encoding: Bytes encoded per second.
+        bytes_per_token: Bytes of text per token.
+        bytes_per_id: Size of an id in a token file.
+    """
+
+    num_bytes: int
+    counting: float
+    num_words: int
+    word_bytes: float
+    growth: float
+    merging: float
+    encoding: float
+    bytes_per_token: float
+    bytes_per_id: int
+
+    def with_words_of_the_web(self) -> Rates:
+        """Return these rates with OpenWebText's distinct words and merges (docs/scaling.md)."""
+        return replace(
+            self,
+            num_words=round(3.45 * self.num_bytes**0.62),
+            word_bytes=9.5,
+            growth=0.62,
+            merging=3.3e-7,
+        )
+
+    def words_in(self, num_bytes: float) -> float:
+        """Return the expected number of distinct words in a text (Heaps' law)."""
+        return float(self.num_words * (num_bytes / self.num_bytes) ** self.growth)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Machines that share the work. `network` is in Gbit/s for each machine; None is no limit."""
+
+    nodes: int
+    cores: int
+    network: float | None = None
+
+    def seconds(self, num_bytes: float, rate: float, transferred: float) -> tuple[float, str]:
+        """Return the time to process a text at a rate for each core, and what limits it.
+
+        Args:
+            num_bytes: Size of the text.
+            rate: Bytes per second of one core.
+            transferred: Bytes read and written over the network.
+        """
+        computing = num_bytes / (rate * self.nodes * self.cores)
+        if self.network is None:
+            return computing, "cores"
+        transfer = transferred / (self.network * 1e9 / 8 * self.nodes)
+        return max((computing, "cores"), (transfer, "network"))
+
+
+def measure_rates(text: Path, vocab_size: int) -> Rates:
+    """Measure the rates of one core on the first PIECE_SIZE bytes of a plain text file.
+
+    Raises:
+        OSError: If the file cannot be read.
+        ValueError: If the file is too short, or its text is not UTF-8.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        piece, eighth = Path(folder, "piece.txt"), Path(folder, "eighth.txt")
+        with open(text, "rb") as file:
+            content = _up_to_a_line_end(file.read(PIECE_SIZE))
+        if len(content) < _LEAST_SIZE:
+            raise ValueError(f"{text}: at least {_LEAST_SIZE} bytes are needed, got {len(content)}")
+        piece.write_bytes(content)
+        eighth.write_bytes(_up_to_a_line_end(content[: len(content) // 8]))
+        splitter = Splitter(special_tokens=[END_OF_TEXT])
+        few = len(count_words(eighth, splitter, num_workers=1))
+        counts, counting = _timed(lambda: count_words(piece, splitter, num_workers=1))
+        growth = math.log(len(counts) / few) / math.log(len(content) / eighth.stat().st_size)
+        trainer = TRAINERS[DEFAULT_TRAINER]()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a piece may have too few merges
+            (vocab, merges), merging = _timed(
+                lambda: trainer.train_from_counts(counts, vocab_size, [END_OF_TEXT])
+            )
+        tokenizer = Tokenizer(vocab, merges, [END_OF_TEXT])
+        found, encoding = _timed(
+            lambda: encode_file(
+                tokenizer, piece, Path(folder, "piece.npy"), num_workers=1, overwrite=True
+            )
+        )
+    return Rates(
+        num_bytes=len(content),
+        counting=len(content) / counting,
+        num_words=len(counts),
+        word_bytes=sum(map(len, counts)) / len(counts),
+        growth=growth,
+        merging=merging / len(counts),
+        encoding=len(content) / encoding,
+        bytes_per_token=found["bytes_per_token"],
+        bytes_per_id=2 if found["dtype"] == "uint16" else 4,
+    )
+
+
+def estimate_rows(
+    rates: Rates, num_bytes: float, cluster: Cluster
+) -> list[tuple[str, float, str, str]]:
+    """Return the estimated figures as rows of name, number, unit ("s", "B" or "") and limit."""
+    words = rates.words_in(num_bytes)
+    tokens = num_bytes / rates.bytes_per_token * rates.bytes_per_id
+    counting, counting_limit = cluster.seconds(num_bytes, rates.counting, num_bytes)
+    encoding, encoding_limit = cluster.seconds(num_bytes, rates.encoding, num_bytes + tokens)
+    too_long = words * rates.word_bytes >= _MOST_WORD_BYTES
+    limit = "distinct words; the native trainer takes less than 4 GiB of them" if too_long else ""
+    return [
+        ("counting", counting, "s", counting_limit),
+        ("distinct words", words, "", ""),
+        (
+            "memory for counting",
+            rates.words_in(num_bytes / cluster.nodes) * _TABLE_BYTES,
+            "B",
+            "on each machine",
+        ),
+        ("merging", words * rates.merging, "s", limit or "one core of one machine"),
+        ("memory for merging", words * _MERGING_BYTES, "B", ""),
+        ("encoding", encoding, "s", encoding_limit),
+        ("token files", tokens, "B", ""),
+    ]
+
+
+def _up_to_a_line_end(content: bytes) -> bytes:
+    """Return a text without its last line if the line is incomplete. A single line is kept."""
+    return content[: content.rfind(b"\n") + 1] or content
+
+
+def _timed(work: Callable[[], T]) -> tuple[T, float]:
+    """Return the result of a function, and the time of the faster of two calls in seconds."""
+    seconds = []
+    for _ in range(2):
+        start = time.perf_counter()
+        result = work()
+        seconds.append(time.perf_counter() - start)
+    return result, min(seconds)

@@ -1,0 +1,78 @@
+"""The estimate for a corpus: rates of a piece, growth of the words, and the limit that binds."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+import pytest
+
+from cs336_basics.data import corpus_estimate
+from cs336_basics.data.corpus_estimate import Cluster, Rates, estimate_rows, measure_rates
+
+RATES = Rates(
+    num_bytes=10**6,
+    counting=1e8,
+    num_words=1000,
+    word_bytes=8.0,
+    growth=0.5,
+    merging=1e-6,
+    encoding=5e7,
+    bytes_per_token=4.0,
+    bytes_per_id=2,
+)
+
+
+def rows_by_name(*args):
+    return {name: (number, limit) for name, number, _, limit in estimate_rows(*args)}
+
+
+def test_the_slower_of_cores_and_network_is_the_limit():
+    cores = rows_by_name(RATES, 1e12, Cluster(nodes=2, cores=5))
+    assert cores["counting"] == (pytest.approx(1e12 / (1e8 * 10)), "cores")
+    assert cores["encoding"] == (pytest.approx(1e12 / (5e7 * 10)), "cores")
+    slow = rows_by_name(RATES, 1e12, Cluster(nodes=2, cores=5, network=0.8))  # 0.1 GB/s each
+    assert slow["counting"] == (pytest.approx(1e12 / 2e8), "network")
+    assert slow["token files"][0] == pytest.approx(5e11)
+    assert slow["encoding"] == (pytest.approx(1.5e12 / 2e8), "network")  # token files are written
+    fast = rows_by_name(RATES, 1e12, Cluster(nodes=2, cores=5, network=1000))
+    assert fast["counting"] == cores["counting"]
+
+
+def test_words_grow_as_a_power_and_have_a_limit():
+    rows = rows_by_name(RATES, 1e12, Cluster(nodes=4, cores=1))
+    assert rows["distinct words"][0] == pytest.approx(1000 * 1e6**0.5)
+    assert rows["memory for counting"][0] == pytest.approx(50 * 1000 * 250_000**0.5)
+    assert rows["merging"] == (pytest.approx(1.0), "one core of one machine")
+    longer = dataclasses.replace(RATES, word_bytes=2**32 / 1e6)
+    assert "4 GiB" in rows_by_name(longer, 1e12, Cluster(1, 1))["merging"][1]
+
+
+def test_the_words_of_the_web_follow_the_law_of_the_page():
+    web = RATES.with_words_of_the_web()
+    assert web.words_in(10**13) == pytest.approx(3.45 * (10**13) ** 0.62, rel=1e-3)
+    assert (web.counting, web.encoding) == (RATES.counting, RATES.encoding)
+
+
+def test_rates_are_those_of_the_start_of_the_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(corpus_estimate, "PIECE_SIZE", 40_000)
+    draw = random.Random(0)
+    lines = [" ".join(str(draw.randrange(10**6)) for _ in range(10)) for _ in range(1000)]
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(lines))
+    rates = measure_rates(text, 300)
+    assert 39_000 < rates.num_bytes <= 40_000
+    piece = text.read_text()[: rates.num_bytes].split()
+    assert 0.9 * len(set(piece)) < rates.num_words < 1.3 * len(set(piece))
+    assert 0.8 < rates.growth <= 1.05  # nearly every number is new
+    assert 0 < rates.merging < 1
+    assert min(rates.counting, rates.encoding) > 1e4
+    assert 1 < rates.bytes_per_token < 7
+    assert rates.bytes_per_id == 2
+
+
+def test_an_empty_text_is_rejected(tmp_path):
+    text = tmp_path / "empty.txt"
+    text.touch()
+    with pytest.raises(ValueError, match=r"empty\.txt"):
+        measure_rates(text, 300)

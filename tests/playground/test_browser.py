@@ -254,6 +254,24 @@ def test_a_run_shows_its_losses_and_samples(page, run_path):
     assert [title.text for title in titles] == [f"Step {int(name[5:])}" for name in names]
 
 
+def test_a_series_of_one_point_is_drawn_as_a_dot(page):
+    """A line of one point would be invisible."""
+    browser = page("race")
+    points, cap = browser.execute_async_script("""
+        const done = arguments[0];
+        import(new URL("chart.js", document.querySelector("script[src]").src)).then((chart) => {
+          const parent = document.querySelector("#race-chart");
+          chart.drawChart(parent, [[[1, 1], [3, 3]], [[2, 2]]],
+            { x: "x", y: "y", description: "two series" });
+          const dot = parent.querySelectorAll("polyline")[1];
+          done([dot.getAttribute("points"), getComputedStyle(dot).strokeLinecap]);
+        });
+    """)
+    first, second = points.split()
+    assert first == second
+    assert cap == "round"
+
+
 def test_a_model_generates_and_can_be_stopped(page, run_path):
     browser = page("model", text="Once", seed=5, max_new_tokens=15)
     start, stop = (browser.find_element(By.ID, f"generate-{name}") for name in ("start", "stop"))

@@ -62,8 +62,10 @@ export function drawChart(parent, series, { x, y, description, logX = false, fro
   }
   series.forEach((points, index) => {
     const drawn = points.filter(([at]) => !logX || at > 0);
-    svg.append(node("polyline", { class: `s${index % 5}`,
-      points: drawn.map(([at, value]) => `${px(at)},${py(value)}`).join(" ") }));
+    const dot = drawn.length === 1; // a line of length 0
+    svg.append(node("polyline", { class: `s${index % 5}${dot ? " dot" : ""}`,
+      points: (dot ? [...drawn, ...drawn] : drawn)
+        .map(([at, value]) => `${px(at)},${py(value)}`).join(" ") }));
   });
   svg.append(node("text", { x: (LEFT + WIDTH) / 2, y: HEIGHT - 10, "text-anchor": "middle" }, x),
     node("text", { x: 16, y: HEIGHT / 2 - 20, "text-anchor": "middle",

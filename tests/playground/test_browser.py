@@ -444,8 +444,6 @@ def test_an_error_stays_until_its_cause_is_gone(page):
     assert "has stopped" in error.text
     assert problems_on_devices(browser) == {}
     put(browser, "#model [name=temperature]", "1")
-    # The narrow layouts may have moved the tokens from under the pointer.
-    webdriver.ActionChains(browser).move_to_element(tokens[1]).perform()
     wait(lambda: "temperature" not in error.text)
     assert "has stopped" in error.text
     browser.execute_script("fetch = window.own")

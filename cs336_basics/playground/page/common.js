@@ -32,7 +32,7 @@ export function forgetErrors() {
 /** Return a function that asks and drops its earlier request. Undefined if dropped. */
 export function asker(source) {
   let running = null;
-  return async (work) => {
+  const asking = async (work) => {
     running?.abort();
     const own = (running = new AbortController());
     try {
@@ -45,6 +45,8 @@ export function asker(source) {
       return undefined;
     }
   };
+  asking.drop = () => running?.abort();
+  return asking;
 }
 
 /** Return the parts of a token as elements. A line feed also breaks the line if asked. */

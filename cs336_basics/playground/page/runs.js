@@ -61,6 +61,7 @@ function asked() {
 
 async function updateModel() {
   clearTimeout(pointing);
+  askNext.drop();  // its answer is about earlier settings
   pointed = null;
   const token = numberOrNull("token");
   const request = prompt();

@@ -163,6 +163,8 @@ def _naming(url: str) -> Iterator[None]:
     """Convert all exceptions of fsspec and its packages to OSErrors that name the URL."""
     try:
         yield
+    except MemoryError:
+        raise
     except Exception as raised:
         # s3fs, for example, fails with an IndexError while it handles a timeout.
         found: BaseException | None = raised

@@ -36,7 +36,7 @@ COMMANDS = {
     "encode": "encode text into a token file",
     "decode": "turn ids back into text",
     "train": "train a language model, from text or from token files",
-    "estimate": "estimate the memory and time of a training run",
+    "estimate": "estimate the memory and time of a run, or of preparing a corpus",
     "plot": "plot the learning curves of runs",
     "generate": "generate text with a trained model",
     "export": "convert a tokenizer, model or token file to another format",

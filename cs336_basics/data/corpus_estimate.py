@@ -14,9 +14,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from cs336_basics._support.reading import decoded, open_regular
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS
 from cs336_basics.pretokenization.counting.count_words import count_words
+from cs336_basics.pretokenization.reading.chunking import next_cut
+from cs336_basics.pretokenization.reading.corpus import Corpus
+from cs336_basics.pretokenization.safe_cuts import SafeCuts
 from cs336_basics.pretokenization.splitter import Splitter
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.files.encode_files import encode_file
@@ -101,20 +105,29 @@ def measure_rates(text: Path, vocab_size: int) -> Rates:
 
     Raises:
         OSError: If the file cannot be read.
-        ValueError: If the file is too short, or its text is not UTF-8.
+        ValueError: If the file is not UTF-8 text, is too short, or has no words. JSON Lines and
+            CSV are measured as text.
     """
+    with open_regular(text) as file:
+        end = next_cut(file, PIECE_SIZE, SafeCuts())
+        file.seek(0)
+        content = file.read(end)
+        part = content[: next_cut(file, len(content) // 8, SafeCuts())]
+    if len(content) < _LEAST_SIZE:
+        raise ValueError(f"{text}: at least {_LEAST_SIZE} bytes are needed, got {len(content)}")
+    decoded(content, text)  # an error in the copies below would not name the file
     with tempfile.TemporaryDirectory() as folder:
-        piece, eighth = Path(folder, "piece.txt"), Path(folder, "eighth.txt")
-        with open(text, "rb") as file:
-            content = _up_to_a_line_end(file.read(PIECE_SIZE))
-        if len(content) < _LEAST_SIZE:
-            raise ValueError(f"{text}: at least {_LEAST_SIZE} bytes are needed, got {len(content)}")
-        piece.write_bytes(content)
-        eighth.write_bytes(_up_to_a_line_end(content[: len(content) // 8]))
+        Path(folder, "piece").write_bytes(content)
+        Path(folder, "eighth").write_bytes(part)
+        piece, eighth = (Corpus(Path(folder, name), format="text") for name in ("piece", "eighth"))
         splitter = Splitter(special_tokens=[END_OF_TEXT])
-        few = len(count_words(eighth, splitter, num_workers=1))
         counts, counting = _timed(lambda: count_words(piece, splitter, num_workers=1))
-        growth = math.log(len(counts) / few) / math.log(len(content) / eighth.stat().st_size)
+        if not counts:
+            raise ValueError(f"{text}: no words, only special tokens")
+        few = len(count_words(eighth, splitter, num_workers=1)) or 1
+        growth = 1.0  # of text that cannot be divided
+        if len(part) < len(content):
+            growth = math.log(len(counts) / few) / math.log(len(content) / len(part))
         trainer = TRAINERS[DEFAULT_TRAINER]()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # a piece may have too few merges
@@ -164,11 +177,6 @@ def estimate_rows(
         ("encoding", encoding, "s", encoding_limit),
         ("token files", tokens, "B", ""),
     ]
-
-
-def _up_to_a_line_end(content: bytes) -> bytes:
-    """Return a text without its last line if the line is incomplete. A single line is kept."""
-    return content[: content.rfind(b"\n") + 1] or content
 
 
 def _timed(work: Callable[[], T]) -> tuple[T, float]:

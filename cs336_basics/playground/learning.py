@@ -157,9 +157,8 @@ def run_race(asked: Mapping[str, Any], emit: Callable[[dict[str, Any]], object])
 
     The trainers take turns, so that they do not slow each other down. Each point gives the number
     of merges so far, and the total seconds and work that they took, without the time to build the
-    vocabulary. The last row of a trainer also
-    says whether it learned the same merges as the first trainer. An exception from `emit` ends the
-    race.
+    vocabulary. The last row of a trainer also says whether it learned the same merges as the first
+    trainer. An exception from `emit` ends the race.
     """
     request = build(RaceRequest, asked)
     check_length(request.text, MOST_TEXT)

@@ -57,7 +57,7 @@ def chart(
     for number, (label, points) in enumerate(kept.items()):
         color = f"var(--c{number % NUM_COLORS})"
         placed = [(round(place_x(px), 1), round(place_y(py), 1)) for px, py in points]
-        if lines:
+        if lines and len(placed) > 1:  # a line of one point would be invisible
             shown = " ".join(f"{px},{py}" for px, py in placed)
             parts.append(f'<polyline class="line" stroke="{color}" points="{shown}"/>')
         else:

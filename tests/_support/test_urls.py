@@ -136,3 +136,16 @@ def test_fsspec_is_imported_on_first_use():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "s3://a/b: URLs need fsspec; run pip install 'cs336-basics[ray]'\n"
+
+
+def test_too_little_memory_stays_a_memory_error(memory, monkeypatch):
+    memory.pipe_file("/a.txt", b"0123456789")
+
+    def fail(*_):
+        raise MemoryError
+
+    with open_url("memory://a.txt") as file:
+        monkeypatch.setattr(file, "_file", type("Full", (), {"read": fail, "close": fail})())
+        with pytest.raises(MemoryError):
+            file.read()
+        monkeypatch.undo()

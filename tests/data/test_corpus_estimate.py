@@ -71,8 +71,37 @@ def test_rates_are_those_of_the_start_of_the_file(tmp_path, monkeypatch):
     assert rates.bytes_per_id == 2
 
 
-def test_an_empty_text_is_rejected(tmp_path):
-    text = tmp_path / "empty.txt"
-    text.touch()
-    with pytest.raises(ValueError, match=r"empty\.txt"):
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (b"", "got 0"),
+        (b"<|endoftext|>" * 100, "no words"),
+        (b"word " * 300 + b"\xff", "byte 1500"),
+    ],
+    ids=["empty", "special tokens", "not UTF-8"],
+)
+def test_unusable_text_is_an_error_that_names_the_file(content, named, tmp_path):
+    text = tmp_path / "bad.txt"
+    text.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"bad\.txt.*{named}"):
         measure_rates(text, 300)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "漢字仮名" * 1000,  # no place to divide it
+        "<|endoftext|>" * 200 + " word" * 1000,  # the first eighth has no words
+        '{"text": "once upon a time"}\n' * 100,
+        "one two three\n" * 200 + "<|endoftext|>",  # the only special token is at the end
+    ],
+    ids=["no spaces", "no words first", "JSON Lines", "one document"],
+)
+def test_any_text_has_rates(content, tmp_path, monkeypatch):
+    monkeypatch.setattr(corpus_estimate, "PIECE_SIZE", 10_001)  # inside a character
+    text = tmp_path / "text.txt"
+    text.write_text(content, encoding="utf-8")
+    rates = measure_rates(text, 300)
+    assert rates.num_words > 0
+    assert 0 <= rates.growth < 10
+    assert rates.words_in(rates.num_bytes) == pytest.approx(rates.num_words)

@@ -24,6 +24,11 @@ def test_points_are_in_order_and_within_the_axes():
     assert labels == ["1", "10", "100", "0.1", "1", "10", "x", "y"]
 
 
+def test_a_line_of_one_point_is_a_dot():
+    svg = chart({"a": [(1, 1), (2, 2)], "b": [(1.5, 1.5)]}, title="t", x="x", y="y")
+    assert len(re.findall("<polyline", svg)) == len(re.findall("<circle", svg)) == 1
+
+
 @pytest.mark.parametrize(
     "points",
     [

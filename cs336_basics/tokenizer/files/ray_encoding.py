@@ -23,7 +23,7 @@ from cs336_basics._support.files import printable_path
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.progress import byte_bar, title_of
 from cs336_basics._support.ray_cluster import RETRIES, ray_cluster, run_tasks
-from cs336_basics._support.urls import is_url, uploaded
+from cs336_basics._support.urls import uploaded
 from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
 from cs336_basics.pretokenization.reading.corpus import Corpus, PathsLike
 from cs336_basics.pretokenization.reading.storage import state_of
@@ -207,7 +207,7 @@ def _shards(corpus: Corpus, directory: str, task: EncodingTask) -> list[_Shard]:
             "end_of_document": task.end_of_document,
         }
         name = f"{index:0{width}}.npy"
-        destination = f"{directory}/{name}" if is_url(directory) else os.path.join(directory, name)
+        destination = f"{directory}/{name}"
         shards.append(_Shard(one, printable_path(file), name, destination, made_from, num_bytes))
     return shards
 

@@ -43,6 +43,7 @@ class FakeRay:
 @pytest.fixture(autouse=True)
 def short_silence(monkeypatch):
     monkeypatch.setattr(ray_cluster, "LONGEST_SILENCE", 0.2)
+    monkeypatch.setattr(ray_cluster, "_POLL", 0.05)
 
 
 def cpus(*first):

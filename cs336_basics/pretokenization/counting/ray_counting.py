@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from cs336_basics._support.arguments import checked_integer
@@ -112,14 +113,15 @@ def _count(
 ) -> WordCounts:
     # Each task has two results. The counts stay on the task's machine; the driver receives the size
     # and the changes when the task ends.
-    count_task = ray.remote(max_retries=RETRIES, num_returns=2)(_count_chunk)
-    add_task = ray.remote(max_retries=RETRIES)(_add)
+    task = ray.remote(max_retries=RETRIES)(_call)
 
     def start(
         numbered: tuple[int, Chunk],
     ) -> tuple[ObjectRef[Any], tuple[int, ObjectRef[Any]]]:
         number, chunk = numbered
-        counts, size = count_task.remote(chunk, splitter, folder)
+        counts, size = task.options(num_returns=2, name="_count_chunk").remote(
+            _count_chunk, chunk, splitter, folder
+        )
         return size, (number, counts)
 
     changes: dict[int, TextChanges] = {}
@@ -133,12 +135,12 @@ def _count(
             bar.update(num_counted)
             changes[number] = found
             sums[0].append(counts)
-            _add_up(sums, add_task)
+            _add_up(sums, task)
     rest = [counts for level in sums.values() for counts in level]
     while len(rest) > 1:
-        rest = [add_task.remote(*rest[:_FAN_IN]), *rest[_FAN_IN:]]
+        rest = [task.remote(_add, *rest[:_FAN_IN]), *rest[_FAN_IN:]]
     # As the only task, it is watched like the others.
-    total: WordCounts = next(run_tasks(ray, rest, lambda task: (task, None), 1))[1]
+    total: WordCounts = next(run_tasks(ray, rest, lambda last: (last, None), 1))[1]
     all_changes = TextChanges()
     for number in range(len(chunks)):  # in the order of the corpus, as on one machine
         all_changes.add(changes[number])
@@ -146,11 +148,20 @@ def _count(
     return total
 
 
-def _add_up(sums: dict[int, list[ObjectRef[Any]]], add_task: Any) -> None:
+def _call(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function. The tasks use only this one.
+
+    Ray sends a function to the head node when it is first used. If the head node is lost, this
+    blocks for a minute, so no other function may be used after the first task.
+    """
+    return function(*arguments)
+
+
+def _add_up(sums: dict[int, list[ObjectRef[Any]]], task: Any) -> None:
     """Replace eight sums of one level with one sum of the next level, as often as possible."""
     level = 0
     while len(sums[level]) >= _FAN_IN:
-        total = add_task.remote(*sums[level][:_FAN_IN])
+        total = task.remote(_add, *sums[level][:_FAN_IN])
         del sums[level][:_FAN_IN]
         level += 1
         sums.setdefault(level, []).append(total)

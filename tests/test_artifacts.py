@@ -1,4 +1,4 @@
-"""Test that a writer that fails or is killed at any call leaves the old or the new artifact."""
+"""Kill writers, or let them fail, at any call: the complete old or new artifact remains."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _SPECIAL = "\x1b[1;38;5;231;48;5;54m"
 class Options(Checked):
     """Show the tokens of a text on alternating backgrounds.
 
-    Spaces are shown as ·, tabs as →, line ends as ↵, bytes that are not a complete character as
+    Spaces are shown as ·, tabs as →, line endings as ↵, bytes that are not a complete character as
     <e7>, and invisible characters as <U+200B>.
     """
 
@@ -118,7 +118,7 @@ class _Painter:
 
         Args:
             token_id: Id of the token.
-            line_end: Text to add after each line end symbol.
+            line_end: Text to add after each line ending symbol.
         """
         from cs336_basics.tokenizer import visible_parts
 

@@ -180,7 +180,7 @@ def estimate_rows(
 
 
 def _timed(work: Callable[[], T]) -> tuple[T, float]:
-    """Return the result of a function, and the time of the faster of two calls in seconds."""
+    """Call a function twice. Return its result and the seconds that the faster call took."""
     seconds = []
     for _ in range(2):
         start = time.perf_counter()

@@ -224,7 +224,7 @@ class _DividedFile:
             yield from batches_of_file(file, name, self.corpus.kinds[0], column)
 
     def _checked(self, cuts: list[int], end: int) -> int:
-        """Return the first of `cuts`, 0 and `end` that leaves text on both sides.
+        """Return the first cut that leaves text on both sides, trying `cuts`, then 0, then `end`.
 
         Raises:
             _CannotBeCutError: If there is no such cut.

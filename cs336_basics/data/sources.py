@@ -127,7 +127,7 @@ def _corpus(key: str, files: tuple[str, ...], data: DataConfig) -> Corpus:
             format=data.format,
             max_piece_bytes=data.max_piece_bytes,
         )
-        # Corpus has already checked the start of plain text.
+        # Corpus has already checked the beginning of each plain text file.
         for file, kind in zip(files, corpus.kinds, strict=True):
             if kind == "jsonl":
                 next(read_texts(corpus, file, Splitter()), None)

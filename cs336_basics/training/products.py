@@ -106,7 +106,7 @@ class OneDNNLinear(Linear):
 
 
 def use_onednn(model: TransformerLM) -> None:
-    """Make the linear layers of a model multiply with oneDNN. The state dict does not change."""
+    """Make a model's linear layers multiply matrices with oneDNN. The state dict is unchanged."""
     for module in model.modules():
         if type(module) is Linear:
             module.__class__ = OneDNNLinear

@@ -17,7 +17,7 @@ from cs336_basics.pretokenization.reading.readers import read_texts
 from tests.tokenizer.files.corpus_files import zstandard
 
 END = "<|endoftext|>"
-# Rows of different lengths, with line ends and multi-byte characters.
+# Rows of different lengths, with line endings and multi-byte characters.
 ROWS = ["né\n x" * (i * 37 % 80) + f" row {i}" for i in range(200)]
 
 

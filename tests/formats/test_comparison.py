@@ -1,4 +1,4 @@
-"""In a comparison, one tokenizer gets the same results in every library."""
+"""In a comparison, a tokenizer produces the same results in every library."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def write_sample(
     """Write whole stories to `path` until it has at least `num_bytes` bytes.
 
     An `<|endoftext|>` line follows each story, as in the TinyStories files. The file is UTF-8 with
-    LF line ends. It appears under its name only when it is complete.
+    LF line endings. It appears under its name only when it is complete.
 
     Args:
         path: Output file.

@@ -79,14 +79,14 @@ def _pre_tokenizer(pattern: str, merges: Sequence[Pair]) -> str:
         )
     if name == "cl100k":
         # `\s+$` matches all whitespace at the end of a text. llama.cpp's pattern does not have
-        # this part, so llama.cpp splits this whitespace after the last line end. The ids are the
-        # same unless a token spans that boundary, that is, has bytes after a line end.
+        # this part, so llama.cpp splits this whitespace after the last line ending. The ids are the
+        # same unless a token spans that boundary, that is, has bytes after a line ending.
         for left, right in merges:
             if re.search(rb"[\r\n][^\r\n]+\Z", left + right):
                 raise ValueError(
                     f"the pattern is cl100k and the vocabulary has the token "
                     f"{short_repr(left + right)}; llama.cpp would give different ids, because it "
-                    "splits whitespace at the end of a text after the last line end; train with "
+                    "splits whitespace at the end of a text after the last line ending; train with "
                     "the pattern llama3, which splits it as llama.cpp does"
                 )
     return _PRE_TOKENIZERS[name]
@@ -110,5 +110,5 @@ def _check_special_tokens(special_tokens: Sequence[str]) -> None:
         if len(head) <= len(tail) and any(tail.startswith(head[-n:]) for n in range(1, len(head))):
             raise ValueError(
                 f"special tokens {short_repr(first)} and {short_repr(second)} may overlap in a "
-                "text, so they cannot be exported to GGUF; llama.cpp could match a different one"
+                "text, so they cannot be exported to GGUF; llama.cpp could match the other one"
             )

@@ -87,7 +87,7 @@ def pattern_of(pre_tokenizer: Any) -> str:
     found = [_expression_of(step) for step in before]
     if len(found) == 1:
         return from_oniguruma(found[0][0], keeps_rest=found[0][1])
-    # Files contain line ends either as escapes or as literal characters.
+    # Files contain line endings either as escapes or as literal characters.
     escaped = [expression.replace("\r", r"\r").replace("\n", r"\n") for expression, _ in found]
     if escaped == _DEEPSEEK_V3 and all(isolated for _, isolated in found):
         return "deepseek-v3"

@@ -67,7 +67,7 @@ def count_words(
 ) -> Mapping[bytes, int]:
     """Count the pre-tokens in files.
 
-    Text is read as bytes, so line ends (including CRLF), byte order marks and NUL characters are
+    Text is read as bytes, so line endings (including CRLF), byte order marks and NUL characters are
     preserved. Special tokens are cut out first and are not counted. Each file, and each row of a
     file with rows, is split separately.
 

@@ -25,7 +25,7 @@ else:
 GPT2 = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 
 # GPT-4, as tiktoken 0.14 defines `cl100k_base`: contractions in any case, numbers in groups of up
-# to three digits, and line ends kept with the punctuation before them. tiktoken's possessive
+# to three digits, and line endings kept with the punctuation before them. tiktoken's possessive
 # quantifiers are omitted, because they only save backtracking and do not change the matches.
 CL100K = (
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"

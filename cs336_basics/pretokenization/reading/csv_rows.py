@@ -1,4 +1,4 @@
-"""Read one column of a CSV or TSV file. Quoted fields may contain line ends."""
+"""Read one column of a CSV or TSV file. Quoted fields may contain line endings."""
 
 from __future__ import annotations
 

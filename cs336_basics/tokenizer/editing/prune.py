@@ -94,7 +94,7 @@ def prune(
 
 
 class MergeTree:
-    """The tokens and merges that remain while tokens are removed.
+    """The tokens and merges that are left as tokens are removed one by one.
 
     Attributes:
         tokens: Remaining ids.

@@ -51,7 +51,7 @@ def test_json_lines_are_counted(tmp_path, ending):
 def test_json_lines_are_divided_between_lines(tmp_path, chunk_size):
     path = tmp_path / "rows.jsonl"
     documents = DOCUMENTS[:30]
-    # The data has a byte order mark, CRLF and LF line ends, a blank line, and no final line end.
+    # The data has a byte order mark, CRLF and LF line endings, a blank line and no final newline.
     data = "\ufeff" + json_lines(documents).replace("\n", "\r\n", 3).replace("\n", "\n\n", 1)
     path.write_bytes(data.rstrip().encode())
     assert count([path], field="text", chunk_size=chunk_size) == expected(documents)

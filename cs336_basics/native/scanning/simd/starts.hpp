@@ -113,7 +113,7 @@ enum class Contractions { NONE, ALONE, AFTER_WORDS };
 struct Cl100kRules {
     static constexpr int DIGITS = 3;
     static constexpr Contractions CONTRACTIONS = Contractions::ALONE;
-    // Whitespace at the end of the text is one pre-token, even if it contains line ends.
+    // Whitespace at the end of the text is one pre-token, even if it contains line endings.
     static constexpr bool JOINS_LAST_SPACES = true;
     // All whitespace before a number is one pre-token.
     static constexpr bool JOINS_SPACES_BEFORE_NUMBERS = false;
@@ -205,8 +205,8 @@ struct Cl100kStarts {
         uint64_t starts = other_starts | letter_starts | space_starts | last_spaces |
                           number_starts<Rules::DIGITS>(m, window);
 
-        // `\s*[\r\n]` ends after the last line end in a run of whitespace. The rest of the run is
-        // another pre-token, unless it reaches the end of the text and JOINS_LAST_SPACES is true.
+        // `\s*[\r\n]` ends after the last line ending in a run of whitespace. The rest of the run
+        // is another pre-token, unless it reaches the end of the text and JOINS_LAST_SPACES is true.
         uint64_t rests = gap & (m.line_end & ~taken) << 1 & certain(known);
         while (rests) {
             const int i = lowest_bit(rests);

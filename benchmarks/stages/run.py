@@ -154,7 +154,7 @@ def merges_to(*vocab_sizes):
 
 
 def growth_paths(corpus):
-    """Return the paths of the beginning of a corpus in several sizes, also the common size."""
+    """Return paths to the beginning of a corpus in several sizes, including its common size."""
     common = COMMON_BYTES[corpus.name]
     sizes = {common * 2**step for step in range(GROWTH_STEPS)}
     sizes |= {common // 2**step for step in range(GROWTH_STEPS)}

@@ -124,26 +124,21 @@ class _Watch:
 
     def __init__(self, ray: Any) -> None:
         self._ray = ray
-        self.num_cpus = 0.0
-        self._had_cpus = False
+        self.num_cpus = self._ask()
+        self._had_cpus = self.num_cpus > 0
         self._no_cpus_since: float | None = None
-        self._ask()
-        self._question.join(LONGEST_SILENCE)
-        self.check()
+        self._last_check = time.monotonic()
 
     def check(self) -> None:
         """Raise RuntimeError if the head node does not answer or all CPUs are gone.
 
-        Asks the head node again if the last question is answered and half a second old.
+        Calls that follow a check within half a second do nothing.
         """
-        now = time.monotonic()
-        if self._question.is_alive():
-            if now - self._asked >= LONGEST_SILENCE:
-                raise RuntimeError(
-                    f"the head node of the Ray cluster has not answered for {LONGEST_SILENCE:.0f} "
-                    "s; start it again, then run the command again"
-                )
+        if time.monotonic() - self._last_check < _POLL:
             return
+        self.num_cpus = self._ask()
+        self._had_cpus |= self.num_cpus > 0
+        now = self._last_check = time.monotonic()
         if self.num_cpus > 0 or not self._had_cpus:
             self._no_cpus_since = None
         elif self._no_cpus_since is None:
@@ -153,20 +148,22 @@ class _Watch:
                 "no machine in the Ray cluster has a CPU any more; start machines with "
                 "`ray start --address ...`, then run the command again"
             )
-        if now - self._asked >= _POLL:
-            self._ask()
 
-    def _ask(self) -> None:
-        """Ask for the number of CPUs in another thread, which may never get an answer."""
+    def _ask(self) -> float:
+        """Return the number of CPUs in the cluster."""
+        # Without its head node, Ray answers late or not at all, so ask in another thread.
+        answers: list[float] = []
 
         def ask() -> None:
-            while True:
-                with contextlib.suppress(Exception):  # treated as no answer
-                    self.num_cpus = self._ray.cluster_resources().get("CPU", 0)
-                    self._had_cpus |= self.num_cpus > 0
-                    return
-                time.sleep(_POLL)
+            with contextlib.suppress(Exception):  # treated as no answer
+                answers.append(self._ray.cluster_resources().get("CPU", 0))
 
-        self._asked = time.monotonic()
-        self._question = threading.Thread(target=ask, daemon=True)
-        self._question.start()
+        thread = threading.Thread(target=ask, daemon=True)
+        thread.start()
+        thread.join(LONGEST_SILENCE)
+        if not answers:
+            raise RuntimeError(
+                f"the head node of the Ray cluster has not answered for {LONGEST_SILENCE:.0f} s; "
+                "start it again, then run the command again"
+            )
+        return answers[0]

@@ -1,4 +1,4 @@
-"""Text diagrams that show each trainer's state before a merge, for a few words.
+"""Text drawings that show each trainer's state before a merge, for a few words.
 
 `python -m cs336_basics explain` prints these drawings. docs/stages.md shows them for the course's
 example.

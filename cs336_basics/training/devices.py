@@ -69,7 +69,7 @@ def check_precision(precision: str, device: torch.device) -> None:
     """Check that the device supports the precision in hardware.
 
     Raises:
-        ValueError: If the device would emulate the precision, which is slower than float32.
+        ValueError: If the device can only emulate the precision, which is slower than float32.
     """
     if precision == "bfloat16" and not has_bfloat16(device):
         raise ValueError(

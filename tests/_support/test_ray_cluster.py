@@ -73,6 +73,11 @@ def test_a_head_node_that_does_not_answer_is_an_error():
         run(FakeRay(cpus(2, 2, None), waits=1000))
 
 
+def test_the_head_node_is_watched_while_tasks_keep_ending():
+    with pytest.raises(RuntimeError, match=r"head node .* has not answered"):
+        run(FakeRay(cpus(2, 2, None), waits=0), items=range(100))
+
+
 def test_a_cluster_that_lost_all_its_cpus_is_an_error():
     with pytest.raises(RuntimeError, match=r"no machine .* has a CPU any more"):
         run(FakeRay(cpus(2, 2, 0), waits=1000))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,11 +17,20 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Experiment:
-    """One training run: its name, its label, and the values it changes in the configuration."""
+    """One training run.
+
+    Attributes:
+        name: Name of the run and of its directory.
+        label: Label in the tables.
+        values: Values that the run changes in the configuration.
+        curve: Label in the figure. Of several runs with the same label, the figure shows the best.
+            Defaults to `label`.
+    """
 
     name: str
     label: str
     values: Values = field(default_factory=dict)
+    curve: str = ""
 
 
 @dataclass(frozen=True)
@@ -44,6 +54,8 @@ class Scale:
         baseline_rate: Learning rate of the baseline.
         lower_rate: Learning rate of the second run without RMSNorm.
         batch_sizes: Batch sizes to try, all with the same total number of tokens.
+        rate_factors: Factors by which the learning rate of each batch size is varied. At least one
+            is 1.
     """
 
     config: str
@@ -52,6 +64,7 @@ class Scale:
     baseline_rate: float
     lower_rate: float
     batch_sizes: tuple[int, ...]
+    rate_factors: tuple[float, ...]
 
 
 SCALES = {
@@ -78,13 +91,20 @@ SCALES = {
         baseline_rate=1e-2,
         lower_rate=1e-3,
         batch_sizes=(1, 4, 8),
+        rate_factors=(0.1, 1.0),
     ),
     # 1.1 M parameters and 2.5 M tokens per run.
     "cpu": Scale(
-        "sample",
+        "tinystories",
         {
+            "data.dataset": "sample",
             "model.vocab_size": 2000,
+            "model.d_model": 128,
             "model.d_ff": 344,
+            "model.num_layers": 3,
+            "model.num_heads": 4,
+            "optimizer.betas": (0.9, 0.99),  # fewer steps than the course's, so a longer average
+            "schedule.warmup_fraction": 0.1,
             "batch_size": 16,
             "max_steps": 600,
             "eval_every": 50,
@@ -98,6 +118,7 @@ SCALES = {
         baseline_rate=1e-2,
         lower_rate=1e-3,
         batch_sizes=(1, 4, 16, 64, 128),
+        rate_factors=(0.3, 1.0, 3.0),
     ),
     # The sizes used in CS336: 327,680,000 tokens per run.
     "course": Scale(
@@ -107,6 +128,7 @@ SCALES = {
         baseline_rate=1e-2,
         lower_rate=1e-3,
         batch_sizes=(1, 8, 64, 256, 512),
+        rate_factors=(0.3, 1.0, 3.0),
     ),
 }
 
@@ -137,8 +159,9 @@ def plan(scale: Scale, config: TrainConfig) -> list[Group]:
         Group(
             "batch-size",
             "Batch size",
-            "How does the batch size affect the loss after the same number of tokens? The learning "
-            "rate is proportional to the square root of the batch size.",
+            "How does the batch size affect the loss after the same number of tokens? Each size is "
+            "tried at several learning rates around one proportional to its square root; the "
+            "figure shows the best.",
             tuple(_batch_sizes(scale, baseline, config)),
         ),
         Group(
@@ -184,30 +207,39 @@ def _learning_rates(scale: Scale, baseline: Experiment) -> list[Experiment]:
     return [
         _labelled(baseline, f"learning rate {rate:g}")
         if rate == scale.baseline_rate
-        else Experiment(f"lr-{rate:g}".replace("+", ""), f"learning rate {rate:g}", {_RATE: rate})
+        else Experiment(_rate_name(rate), f"learning rate {rate:g}", {_RATE: rate})
         for rate in scale.learning_rates
     ]
+
+
+def _rate_name(rate: float) -> str:
+    return f"lr-{rate:g}".replace("+", "")
 
 
 def _batch_sizes(scale: Scale, baseline: Experiment, config: TrainConfig) -> list[Experiment]:
     """Return runs with the same numbers of tokens, evaluations and metrics rows."""
     tokens = config.max_steps * config.batch_size
     experiments = []
-    for size in scale.batch_sizes:
-        if size == config.batch_size:
-            experiments.append(_labelled(baseline, f"batch size {size}"))
-            continue
-        factor = config.batch_size / size
+    for size, factor in itertools.product(scale.batch_sizes, scale.rate_factors):
         # Malladi et al. (2022) derive the square-root scaling rule for Adam.
-        rate = float(f"{scale.baseline_rate * math.sqrt(1 / factor):g}")
-        intervals = ("eval_every", "checkpoint_every", "log_every", "eval_batches")
-        values = {
-            "batch_size": size,
-            "max_steps": max(1, tokens // size),
-            _RATE: rate,
-            **{key: max(1, round(getattr(config, key) * factor)) for key in intervals},
-        }
-        experiments.append(Experiment(f"batch-{size}", f"batch size {size}", values))
+        rate = float(f"{scale.baseline_rate * factor * math.sqrt(size / config.batch_size):.3g}")
+        curve = f"batch size {size}"
+        label = f"{curve}, learning rate {rate:g}"
+        if size != config.batch_size:
+            ratio = config.batch_size / size
+            intervals = ("eval_every", "checkpoint_every", "log_every", "eval_batches")
+            values = {
+                "batch_size": size,
+                "max_steps": max(1, tokens // size),
+                _RATE: rate,
+                **{key: max(1, round(getattr(config, key) * ratio)) for key in intervals},
+            }
+            name = f"batch-{size}-{_rate_name(rate)}"
+            experiments.append(Experiment(name, label, values, curve))
+        elif factor == 1:
+            experiments.append(dataclasses.replace(_labelled(baseline, label), curve=curve))
+        else:  # may be one of the runs that compare learning rates
+            experiments.append(Experiment(_rate_name(rate), label, {_RATE: rate}, curve))
     return experiments
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -63,13 +64,24 @@ def write_report(
             lines.append(f"| {experiment.label} | {options} | {row} |")
         lines += ["", f"![{group.title}]({group.name}.png)"]
         if newest.name in [experiment.name for experiment in group.experiments]:
-            ended = {
-                f"{label} (diverged)" if _diverged(directories[label]) else label: rows
-                for label, rows in curves.items()
-            }
-            plot_group(out / f"{group.name}.png", group.title, ended)
+            plot_group(out / f"{group.name}.png", group.title, _best_curves(out, group))
     with atomic_writer(out / "report.md", "w") as file:
         file.write("\n".join(lines) + "\n")
+
+
+def _best_curves(out: Path, group: Group) -> dict[str, Rows]:
+    """Return the rows of the best run for each curve of the group's figure, by label."""
+    best: dict[str, tuple[float, str, Rows]] = {}
+    for experiment in group.experiments:
+        directory = out / "runs" / experiment.name
+        rows = RunDirectory(directory).read_metrics()
+        curve = experiment.curve or experiment.label
+        label = f"{curve} (diverged)" if _diverged(directory) else experiment.label
+        losses = [row["val_loss"] for row in rows if "val_loss" in row]
+        loss = math.inf if _diverged(directory) or not losses else losses[-1]
+        if curve not in best or loss < best[curve][0]:
+            best[curve] = loss, label, rows
+    return {label: rows for _, label, rows in best.values()}
 
 
 def _diverged(directory: Path) -> bool:

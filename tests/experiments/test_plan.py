@@ -41,6 +41,11 @@ def test_every_scale_plans_the_experiments_of_the_course(name):
     assert configs["silu"].model.d_ff == 4 * base.model.d_model
     parameters = configs["silu"].model.num_parameters() / base.model.num_parameters()
     assert name == "test" or 0.97 < parameters < 1.03
+    for size in scale.batch_sizes:
+        tried = [run for run in groups[1].experiments if run.curve == f"batch size {size}"]
+        rates = [configs[run.name].schedule.max_learning_rate for run in tried]
+        assert {configs[run.name].batch_size for run in tried} == {size}
+        assert len(set(rates)) == len(scale.rate_factors)
     for run in groups[1].experiments:  # all batch sizes have about as many tokens and evaluations
         config = configs[run.name]
         tokens = config.max_steps * config.batch_size

@@ -73,7 +73,7 @@ class Ours:
         )
         if config.compile:
             self.loss_of = torch.compile(self.loss_of, dynamic=False)
-        self.clip = clip_gradients if precision is None else clip_gradients_foreach
+        self.clip = clip_gradients if device.type == "cpu" else clip_gradients_foreach
         if config.fused_optimizer:
             self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=True)
         else:

@@ -1,6 +1,7 @@
 """Gradient clipping by the global norm.
 
-`clip_gradients` is the readable implementation, `clip_gradients_foreach` the fast one.
+`clip_gradients` is the readable implementation, and the faster one on a CPU.
+`clip_gradients_foreach` is for GPUs and for gradients sharded over processes.
 """
 
 from __future__ import annotations
@@ -43,9 +44,10 @@ def clip_gradients(parameters: Iterable[Tensor], max_l2_norm: float, eps: float 
         return 0.0
 
     device = gradients[0].device
-    norms = [torch.linalg.vector_norm(at_least_float32(g)).to(device) for g in gradients]
-    # The norm of the norms is the joint norm. This is the only line that waits for a GPU.
-    norm = float(torch.linalg.vector_norm(torch.stack(norms)))
+    vectors = [at_least_float32(gradient).flatten() for gradient in gradients]
+    # On a CPU, a dot product is faster and more precise than torch.linalg.vector_norm.
+    squares = [torch.dot(vector, vector).to(device) for vector in vectors]
+    norm = math.sqrt(torch.stack(squares).sum())  # the only line that waits for a GPU
     if math.isfinite(norm) and norm > max_l2_norm:
         for gradient in gradients:
             gradient.mul_(max_l2_norm / (norm + eps))

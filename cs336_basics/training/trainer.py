@@ -23,7 +23,7 @@ from cs336_basics._support.files import atomic_writer
 from cs336_basics.checkpoints.checkpoint import write_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.model import TransformerLM
-from cs336_basics.training.clipping import clip_gradients_foreach
+from cs336_basics.training.clipping import clip_gradients, clip_gradients_foreach
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.data import StepBatches, StepLoader, TokenArray, TokenWindows
 from cs336_basics.training.devices import (
@@ -127,7 +127,7 @@ class Trainer:
         """The lowest validation loss and its step."""
         self.seconds_before = 0.0
         """Wall-clock time of this run's earlier sessions."""
-        self._unchecked: list[tuple[int, Tensor, Tensor]] = []
+        self._unchecked: list[tuple[int, Tensor, Tensor | float]] = []
         """Step, loss and gradient norm of each step not yet checked for divergence."""
 
     def _load(self, tokens: TokenArray) -> StepLoader:
@@ -164,6 +164,10 @@ class Trainer:
         sharded = world.size > 1 and config.parallel == "fsdp"
         if sharded:
             shard(self.model, world, self.device, compiled=config.compile)
+        whole_on_cpu = self.device.type == "cpu" and not sharded
+        self._clip: Callable[..., Tensor | float] = (
+            clip_gradients if whole_on_cpu else clip_gradients_foreach
+        )
         self.optimizer = build_optimizer(
             self.model,
             config.optimizer,
@@ -202,9 +206,7 @@ class Trainer:
                 step = self.loader.step
                 learning_rate = self._set_learning_rate(step)
                 loss = self._compute_gradients(inputs, targets)
-                grad_norm = clip_gradients_foreach(
-                    self.model.parameters(), config.optimizer.max_grad_norm
-                )
+                grad_norm = self._clip(self.model.parameters(), config.optimizer.max_grad_norm)
                 self._unchecked.append((step, loss, grad_norm))
                 if self._may_wait_for_device(step):
                     self._check_steps_are_finite()  # before the step is taken

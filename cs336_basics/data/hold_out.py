@@ -113,19 +113,9 @@ def hold_out(
     directory.mkdir(parents=True, exist_ok=True)
     divisions = {"parquet": divided.divide_table, "csv": divided.divide_csv}
     divide = divisions.get(ending, divided.divide_text)
-    try:
-        stages.run("text", inputs, parts, lambda: divide(train, valid))
-    except _CannotBeCutError:
-        raise ValueError(
-            f"{file}: no place to cut off the last {fraction:.0%} for validation; set "
-            "data.valid_path"
-        ) from None
+    stages.run("text", inputs, parts, lambda: divide(train, valid))
     before, after = files[:index], files[index + 1 :]
     return corpus.only([*before, str(train)]), corpus.only([str(valid), *after])
-
-
-class _CannotBeCutError(ValueError):
-    """Raised if no cut leaves text on both sides."""
 
 
 @dataclass(frozen=True)
@@ -224,15 +214,14 @@ class _DividedFile:
             yield from batches_of_file(file, name, self.corpus.kinds[0], column)
 
     def _checked(self, cuts: list[int], end: int) -> int:
-        """Return the first cut that leaves text on both sides, trying `cuts`, then 0, then `end`.
-
-        Raises:
-            _CannotBeCutError: If there is no such cut.
-        """
+        """Return the first of `cuts`, 0 and `end` that leaves text on both sides."""
         for cut in (*cuts, 0, end):
             if (cut > 0 or self.has_before) and (cut < end or self.has_after):
                 return cut
-        raise _CannotBeCutError
+        raise ValueError(
+            f"{self.corpus.files[0]}: no place to cut off the last {self.fraction:.0%} for "
+            "validation; set data.valid_path"
+        )
 
 
 def cut_near(file: IO[bytes], window: Window, size: int) -> int | None:

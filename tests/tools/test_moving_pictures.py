@@ -1,6 +1,5 @@
 """The moving pictures: their data, and what they show at each moment in a browser."""
 
-import re
 import xml.etree.ElementTree
 
 import pytest
@@ -9,9 +8,8 @@ from cs336_basics.playground.learning import STAGES
 from cs336_basics.tokenizer import merge_steps, visible
 from tests.browser import NEEDS_CHROMIUM, chromium
 from tests.tokenizer.examples import small_tokenizer
-from tools.moving_pictures import DOCS, moving_merges, moving_race, run_races
+from tools.moving_pictures import moving_merges, moving_race, run_races
 
-PICTURES = ["playground-race.svg", "playground-merges.svg"]
 TIMES = {"naive": [(0.01, 1), (1.0, 100)], "heap": [(0.001, 1), (0.1, 100)]}
 
 
@@ -44,17 +42,6 @@ def test_the_merges_are_those_of_the_tokenizer():
     shown = [text for text in texts(moving_merges(tokenizer, " theatre")) if " " not in text]
     rows = [list("·theatre"), ["bytes"], *([*map(visible, step.tokens)] for step in word.steps)]
     assert shown == [token for row in rows for token in row]
-
-
-@pytest.mark.parametrize("name", PICTURES)
-def test_a_tracked_picture_is_a_small_animation_that_can_be_switched_off(name):
-    svg = (DOCS / name).read_text(encoding="utf-8")
-    assert len(svg.encode()) < 60_000
-    root = xml.etree.ElementTree.fromstring(svg)
-    assert root.get("aria-label")
-    assert not re.search("<script|<animate|href|on[a-z]+=", svg)
-    assert svg.count("animation:") == 1
-    assert re.search(r"prefers-reduced-motion: no-preference\) \{\s+\.moving \{ animation:", svg)
 
 
 # Seconds, and which of the two stages have ended. Of 12 seconds, 7.8 pass from 1 ms to 1 s.

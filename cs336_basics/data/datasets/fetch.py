@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import http.client
 import os
 import zlib
 from collections.abc import Callable
@@ -166,25 +165,9 @@ def _download(url: str, part: Path, num_bytes: int, progress: bool) -> None:
 
 def _reason(error: BaseException) -> str:
     """Describe why a download failed. The libraries wrap the original exception several times."""
-    import urllib3
-
-    cause: BaseException | None = error
-    while cause is not None:
-        reason = next((arg for arg in cause.args if isinstance(arg, Exception)), cause.__context__)
-        if isinstance(cause, http.client.RemoteDisconnected):
-            return "the server closed the connection without a response; try again later"
-        is_cut = isinstance(cause, http.client.IncompleteRead)
-        if is_cut and not isinstance(cause, urllib3.exceptions.InvalidChunkLength):
-            return "the connection broke; repeat the command to continue the download"
-        if isinstance(cause, http.client.HTTPException):
-            got = short_repr(str(cause))
-            return f"the response is not HTTP ({got}); check that the URL belongs to a web server"
-        if isinstance(cause, urllib3.exceptions.NewConnectionError):
-            return f"no connection ({short_reason(cause)}); check the network and the URL"
-        if isinstance(cause, urllib3.exceptions.ReadTimeoutError):
-            return f"the server sent nothing for {_PATIENCE} seconds; try again later"
-        cause = reason
-    return short_reason(error)
+    while error.__context__ is not None:
+        error = error.__context__
+    return f"{short_repr(error)}; check the URL and the network, then repeat the command"
 
 
 def _file_in(directory: Path, file: DataFile) -> Path:

@@ -65,11 +65,3 @@ def test_extracts_compressed_files_and_unfinished_downloads_are_listed(server, t
     verified = {key for key, file in found.items() if file.verified is not None}
     assert verified == {("sample", "valid")}
     assert found["sample", "valid"].verified is False
-
-
-def test_a_text_of_another_size_is_named(server, tmp_path):
-    server.offer("owt_valid.txt.gz", PACKED)
-    path, _ = fetch_split("owt", "valid", tmp_path, source=server.url)
-    path.write_bytes(b"short")
-    assert status(tmp_path, "owt", "valid").note == "present, but with the wrong size: 5 bytes"
-    assert status(tmp_path, "owt", "valid", verify=True).verified is False

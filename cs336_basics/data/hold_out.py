@@ -120,21 +120,16 @@ def hold_out(
 
 @dataclass(frozen=True)
 class _DividedFile:
-    """The file to cut.
-
-    Attributes:
-        corpus: Corpus that contains only this file.
-        fraction: Fraction of the whole corpus to hold out.
-        window: Window of the cut, in stored bytes.
-        has_before: Whether earlier files contain training text.
-        has_after: Whether later files contain validation text.
-    """
+    """The file to cut, in a corpus of its own, and the window of the cut in stored bytes."""
 
     corpus: Corpus
     fraction: float
+    """Fraction of the whole corpus to hold out."""
     window: Window
     has_before: bool
+    """Whether earlier files contain training text."""
     has_after: bool
+    """Whether later files contain validation text."""
 
     def divide_text(self, train: Path, valid: Path) -> None:
         """Write the two parts of plain text or JSON Lines, uncompressed."""
@@ -166,9 +161,7 @@ class _DividedFile:
 
     def divide_csv(self, train: Path, valid: Path) -> None:
         """Write the two parts of a CSV file, keeping only the text column."""
-        num_rows = sum(1 for _ in self._csv_texts())
-        target = self.window.scaled(self.corpus.sizes[0], num_rows).target
-        cut = self._checked([min(max(target, 1), num_rows - 1), target], num_rows)
+        cut = self._row_cut(sum(1 for _ in self._csv_texts()))
         texts = self._csv_texts()
         for path, part in ((train, itertools.islice(texts, cut)), (valid, texts)):
             with atomic_writer(path) as file:
@@ -189,9 +182,7 @@ class _DividedFile:
         """Write the two parts of a table as Parquet files, keeping only the text column."""
         import pyarrow.parquet as parquet
 
-        num_rows = sum(batch.num_rows for batch in self._batches())
-        target = self.window.scaled(self.corpus.sizes[0], num_rows).target
-        cut = self._checked([min(max(target, 1), num_rows - 1), target], num_rows)
+        cut = self._row_cut(sum(batch.num_rows for batch in self._batches()))
         row, batches = 0, self._batches()
         schema = (head := next(batches)).schema  # a table without rows cannot be cut
         with (
@@ -212,6 +203,11 @@ class _DividedFile:
         assert column is not None
         with open_path(name) as file:
             yield from batches_of_file(file, name, self.corpus.kinds[0], column)
+
+    def _row_cut(self, num_rows: int) -> int:
+        """Return the number of rows to train on."""
+        target = self.window.scaled(self.corpus.sizes[0], num_rows).target
+        return self._checked([min(max(target, 1), num_rows - 1), target], num_rows)
 
     def _checked(self, cuts: list[int], end: int) -> int:
         """Return the first of `cuts`, 0 and `end` that leaves text on both sides."""

@@ -56,13 +56,7 @@ class RefusedError(Exception):
 
 
 def make_app(answers: Answers, token: str, port: int) -> ASGIApp:
-    """Return the ASGI application.
-
-    Args:
-        answers: Functions that answer the requests of the page.
-        token: Secret first part of every path.
-        port: Port in the headers `Host` and `Origin`.
-    """
+    """Return the ASGI application. `token` is the secret first part of every path."""
     limiter = CapacityLimiter(MOST_STREAMS)
     streams = threading.BoundedSemaphore(MOST_STREAMS)
     routes = [
@@ -79,13 +73,7 @@ def make_app(answers: Answers, token: str, port: int) -> ASGIApp:
 
 
 def serve(answers: Answers, port: int, open_browser: bool, say: Callable[[str], object]) -> None:
-    """Serve the page until Ctrl-C.
-
-    Args:
-        answers: Functions that answer the requests of the page.
-        port: Port on 127.0.0.1. 0 chooses a free one.
-        open_browser: Whether to open the page in the browser.
-        say: Called with a line that contains the address.
+    """Serve the page on a port of 127.0.0.1 until Ctrl-C. Port 0 chooses a free one.
 
     Raises:
         OSError: If the port is in use.
@@ -223,11 +211,7 @@ async def _lines(
 
 
 async def _body(request: Request) -> Asked:
-    """Return the object in a request.
-
-    Raises:
-        RefusedError: If the body is too large or not a JSON object.
-    """
+    """Return the object in a request."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise RefusedError(415, "the Content-Type must be application/json")
     body = bytearray()

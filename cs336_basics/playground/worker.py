@@ -13,17 +13,10 @@ from cs336_basics.playground.answers import EXPECTED, Answers
 
 
 def answer(answers: Answers, name: str, body: str, emit: Callable[[str], object]) -> str:
-    """Return the answer to a request.
+    """Return the answer to a request, or an object with an `error`, as JSON.
 
-    Args:
-        answers: What the page can ask for.
-        name: Name in `answers.whole` or `answers.streamed`.
-        body: JSON object of the request.
-        emit: Called with the JSON of each object of a streamed answer. Pyodide has no threads, so
-            the page stops such an answer by ending the worker.
-
-    Returns:
-        JSON object of the answer, or an object with an `error`.
+    `emit` is called with the JSON of each object of a streamed answer. Pyodide has no threads, so
+    the page stops such an answer by ending the worker.
     """
     try:
         asked = json.loads(body)

@@ -119,18 +119,9 @@ def _hub_directory(file: DataFile) -> str:
 def _download(url: str, part: Path, num_bytes: int, progress: bool) -> None:
     """Download a file over HTTP to `part`, appending to any bytes already in it.
 
-    If the connection breaks, the remaining bytes are requested, until a request yields none. If the
-    file on the server changes in the meantime, the SHA-256 check of the text detects the change, so
-    ETags and dates are not compared.
-
-    Args:
-        url: URL of the file.
-        part: Path of the unfinished download.
-        num_bytes: Size of the text. The download stops if it becomes much larger.
-        progress: Whether to show a progress bar.
-
-    Raises:
-        DownloadError: If the server does not have the file, or sends no more bytes.
+    If the connection breaks, the remaining bytes are requested, until a request yields none. The
+    download stops if it becomes much larger than the text, which has `num_bytes` bytes. The SHA-256
+    of the text detects a file that changes on the server, so ETags and dates are not compared.
     """
     import requests  # imported here, because the sample needs no network
     import urllib3
@@ -179,11 +170,7 @@ def _file_in(directory: Path, file: DataFile) -> Path:
 
 
 def _write_text(arrived: Path, file: DataFile, path: Path, progress: bool) -> None:
-    """Decompress a file to `path`, and check its SHA-256.
-
-    Raises:
-        DownloadError: If the file is damaged or has the wrong content.
-    """
+    """Decompress a file to `path`, and check its SHA-256."""
     digest, num_bytes = hashlib.sha256(), 0
     label = f"writing {path.name}"
     packed = arrived.name.removesuffix(".part").endswith(".gz")

@@ -1,5 +1,6 @@
 """The playground's server: hostile requests, limits, streams and Ctrl-C."""
 
+import contextlib
 import itertools
 import json
 import os
@@ -206,33 +207,28 @@ def ask(address, name="stream", asked=None):
     return urllib.request.urlopen(request, timeout=10)
 
 
-class running:
-    """A context manager that runs the server in a thread."""
+@contextlib.contextmanager
+def running(answers):
+    """Run the server in a thread, and yield its address."""
+    import uvicorn
 
-    def __init__(self, answers):
-        self.answers = answers
-
-    def __enter__(self):
-        import uvicorn
-
-        self.socket = socket.socket()
-        self.socket.bind(("127.0.0.1", 0))
-        self.socket.listen()
-        port = self.socket.getsockname()[1]
-        app = make_app(self.answers, TOKEN, port)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
         config = uvicorn.Config(
-            app, log_level="critical", lifespan="off", ws="none", timeout_graceful_shutdown=0
+            make_app(answers, TOKEN, port),
+            log_level="critical",
+            lifespan="off",
+            ws="none",
+            timeout_graceful_shutdown=0,
         )
-        self.server = uvicorn.Server(config)
-        options = {"sockets": [self.socket]}
-        self.thread = threading.Thread(target=self.server.run, kwargs=options)
-        self.thread.start()
-        return f"http://127.0.0.1:{port}/{TOKEN}/"
-
-    def __exit__(self, *_):
-        self.server.should_exit = True
-        self.thread.join()
-        self.socket.close()
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{port}/{TOKEN}/"
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
 SERVE = """

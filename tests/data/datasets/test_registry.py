@@ -9,9 +9,7 @@ from cs336_basics.data.datasets import data_directory, dataset_path
     ("name", "split", "file"),
     [
         ("tinystories", "train", "TinyStoriesV2-GPT4-train.txt"),
-        ("tinystories", "valid", "TinyStoriesV2-GPT4-valid.txt"),
         ("tinystories", "valid", "tinystories_valid.txt"),
-        ("owt", "train", "owt_train.txt"),
         ("owt", "valid", "owt_valid.txt"),
         ("sample", "train", "sample_train.txt"),
     ],

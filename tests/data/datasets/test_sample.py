@@ -69,18 +69,6 @@ def test_the_sample_does_not_depend_on_the_hash_seed_or_installed_packages(corpo
         assert corpora[0].startswith(output)
 
 
-def test_a_seed_repeats_and_seeds_differ():
-    def first(seed):
-        return list(itertools.islice(sample_documents(seed), 50))
-
-    assert first(0) == first(0)
-    assert len({story for seed in (0, 1, -1, 2**64) for story in first(seed)}) == 200
-    with pytest.raises(TypeError):
-        first("0")
-    with pytest.raises(TypeError):
-        first(0.0)
-
-
 # The file
 
 

@@ -29,10 +29,9 @@ from typing import Any, Union
 from cs336_basics._support.arguments import checked_integer
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.urls import is_url, matching_urls
-from cs336_basics._support.warnings import warn
 from cs336_basics.pretokenization.reading.arrow import holds_text, open_arrow, open_parquet
 from cs336_basics.pretokenization.reading.csv_rows import read_header
-from cs336_basics.pretokenization.reading.encodings import BEGINNING, check_file, wide_encoding
+from cs336_basics.pretokenization.reading.encodings import BEGINNING, check_file
 from cs336_basics.pretokenization.reading.kinds import (
     HEAD,
     JSON,
@@ -183,9 +182,6 @@ class Corpus:
             table and `column` is missing. MissingFieldError is a subclass of ValueError. `chunks`
             checks that tables have the column.
         TypeError: If a path is not a str or Path, or `field` or `column` is not a str.
-
-    Warns:
-        UserWarning: If a file looks like UTF-16 or UTF-32 without a byte order mark.
     """
 
     paths: PathsLike
@@ -397,15 +393,9 @@ class Corpus:
             return
         head = _head_of(file)
         is_exact = self.errors == "bytes"
-        wide = None if is_exact else wide_encoding(head[:BEGINNING])
         if not is_exact:
             check_file(head[:BEGINNING], file)
-        if wide is not None:
-            warn(
-                f"{file} looks like {wide} but is read as UTF-8, with NUL bytes as characters; "
-                f"convert it with `iconv -f {wide} -t UTF-8`"
-            )
-        elif kind == "text" and self.format is None:
+        if kind == "text" and self.format is None:
             check_is_text(head, file, may_be_binary=is_exact)
 
 

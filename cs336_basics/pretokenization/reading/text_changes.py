@@ -12,17 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cs336_basics._support.messages import short_reason, short_repr
-from cs336_basics._support.urls import is_url
 from cs336_basics._support.warnings import warn
-from cs336_basics.pretokenization.reading.encodings import guess_encoding
-from cs336_basics.pretokenization.reading.storage import open_path
 from cs336_basics.pretokenization.reading.utf8 import count_invalid
 
-SAMPLE_SIZE = 1 << 13
-"""Number of bytes to examine when guessing an encoding."""
 
-
-@dataclass
+@dataclass(frozen=True)
 class Replaced:
     """Invalid UTF-8 sequences that were read as U+FFFD.
 
@@ -31,14 +25,11 @@ class Replaced:
         num_bytes: Total number of bytes in the sequences.
         first: Location of the first sequence: an offset in bytes, or a phrase such as "at byte 3 of
             row 5".
-        sample: Text around the first sequence. Empty if the text can be read again from a plain
-            text file.
     """
 
     sequences: int
     num_bytes: int
     first: int | str
-    sample: bytes = b""
 
 
 @dataclass
@@ -70,11 +61,11 @@ class TextChanges:
         if before is None:
             self.replaced[name] = found
             return
-        first, sample = before.first, before.sample
-        if isinstance(first, int) and isinstance(found.first, int) and found.first < first:
-            first, sample = found.first, found.sample
+        first = before.first
+        if isinstance(first, int) and isinstance(found.first, int):
+            first = min(first, found.first)
         self.replaced[name] = Replaced(
-            before.sequences + found.sequences, before.num_bytes + found.num_bytes, first, sample
+            before.sequences + found.sequences, before.num_bytes + found.num_bytes, first
         )
 
     def add_files(self, files: Iterable[tuple[str, Sequence[int]]]) -> None:
@@ -86,10 +77,7 @@ class TextChanges:
         """Return the changes as a dict that can be written as JSON; see `from_json`."""
         from cs336_basics._support.files import printable_path  # not needed by counting
 
-        replaced = {
-            printable_path(name): {**vars(found), "sample": found.sample.decode("latin-1")}
-            for name, found in self.replaced.items()
-        }
+        replaced = {printable_path(name): vars(found) for name, found in self.replaced.items()}
         return {"num_bytes": self.num_bytes, "num_dropped": self.num_dropped, "replaced": replaced}
 
     @classmethod
@@ -100,21 +88,16 @@ class TextChanges:
             ValueError: If `content` does not have this form.
         """
         try:
-            replaced = {
-                name: Replaced(**{**found, "sample": found["sample"].encode("latin-1")})
-                for name, found in content["replaced"].items()
-            }
+            replaced = {name: Replaced(**found) for name, found in content["replaced"].items()}
             changes = cls(content["num_bytes"], content["num_dropped"], replaced)
             numbers = [changes.num_bytes, changes.num_dropped]
-            for name, found in replaced.items():
+            for found in replaced.values():
                 numbers += [found.sequences, found.num_bytes]
-                if type(found.first) not in (int, str):
-                    raise TypeError(f"{name}: first must be an int or a str, got {found.first!r}")
-            for number in numbers:
-                if type(number) is not int or number < 0:
-                    raise TypeError(f"a number must be a non-negative int, got {number!r}")
+                numbers += [] if isinstance(found.first, str) else [found.first]
+            if any(type(number) is not int or number < 0 for number in numbers):
+                raise TypeError(f"numbers must be non-negative ints, got {numbers}")
             return changes
-        except (AttributeError, KeyError, TypeError, UnicodeEncodeError) as error:
+        except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"not a record of changes to text: {short_reason(error)}") from None
 
     def warn(self, pattern: str, done: str) -> None:
@@ -138,8 +121,7 @@ class TextChanges:
         )
         if others:
             message += f"; {others:,} other file{'s are' if others > 1 else ' is'} affected"
-        guess = guess_encoding(most.sample or _sample_of(name, most.first))
-        return f"{message}; {guess}" if guess else message
+        return message
 
 
 def dropped_message(pattern: str, num_dropped: int, num_bytes: int, done: str) -> str:
@@ -157,23 +139,8 @@ def replaced_in(data: bytes, start: int = 0, row: str | None = None) -> Replaced
     `start` is the offset of `data` in its file. `row` is the location of its row, if any.
     """
     sequences, num_bytes, offset = count_invalid(data)
-    if not sequences:
-        return Replaced(0, 0, start)
-    sample = data[max(0, offset - SAMPLE_SIZE // 4) :][:SAMPLE_SIZE]
     first = start + offset if row is None else f"at byte {offset:,} of {row}"
-    return Replaced(sequences, num_bytes, first, sample)
-
-
-def _sample_of(name: str, offset: int | str) -> bytes:
-    """Return part of a local plain text file, starting shortly before an offset."""
-    if not name or is_url(name) or isinstance(offset, str):
-        return b""
-    try:
-        with open_path(name) as file:
-            file.seek(max(0, offset - SAMPLE_SIZE // 4))
-            return file.read(SAMPLE_SIZE)
-    except OSError:  # the file was deleted
-        return b""
+    return Replaced(sequences, num_bytes, first)
 
 
 def _share(part: int, whole: int) -> str:

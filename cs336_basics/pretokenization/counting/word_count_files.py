@@ -16,8 +16,7 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Callable
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -25,52 +24,41 @@ import numpy.typing as npt
 from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.reading import open_regular, parse_json, read_array_header
+from cs336_basics.pretokenization.counting.word_counts import WordCounts
 
 FORMAT = "cs336_basics word counts"
 FORMAT_VERSION = 1
 
 
-Arrays = tuple["npt.NDArray[Any]", "npt.NDArray[Any]", "npt.NDArray[Any]"]
-"""`data`, `offsets` and `counts`."""
-
-Made = TypeVar("Made")
-
-
-def write_counts(
-    path: str | os.PathLike[str],
-    arrays: Arrays,
-    pattern: str | None,
-    special_tokens: list[str] | None,
-) -> None:
+def write_counts(path: str | os.PathLike[str], counts: WordCounts) -> None:
     """Write word counts to a file."""
-    data, offsets, counts = arrays
+    tokens = None if counts.special_tokens is None else sorted(counts.special_tokens)
     header = {
         "format": FORMAT,
         "version": FORMAT_VERSION,
-        "pattern": pattern,
-        "special_tokens": special_tokens,
+        "pattern": counts.pattern,
+        "special_tokens": tokens,
     }
     with atomic_writer(path) as file:
         np.savez(
             file,
             header=np.frombuffer(json.dumps(header).encode(), np.uint8),
-            data=data,
-            offsets=offsets.astype("<i8", copy=False),
-            counts=counts.astype("<i8", copy=False),
+            data=counts.data,
+            offsets=counts.offsets.astype("<i8", copy=False),
+            counts=counts.counts.astype("<i8", copy=False),
         )
 
 
-def read_counts(path: str | os.PathLike[str], make: Callable[..., Made]) -> Made:
-    """Return `make(data, offsets, counts, pattern, special_tokens)` for the content of a file.
+def read_counts(path: str | os.PathLike[str]) -> WordCounts:
+    """Read word counts from a file.
 
     Raises:
         FileNotFoundError: If the file does not exist.
-        ValueError: If the file is damaged or has a different format or version, or `make` rejects
-            its content.
+        ValueError: If the file is damaged or has a different format or version.
     """
     with open_regular(path) as file:
         try:
-            return make(*_read(file))
+            return _read(file)
         except Exception as error:
             # zipfile, zlib, NumPy and JSON raise different exceptions for a damaged archive.
             raise ValueError(
@@ -78,7 +66,7 @@ def read_counts(path: str | os.PathLike[str], make: Callable[..., Made]) -> Made
             ) from error
 
 
-def _read(file: BinaryIO) -> tuple[Any, ...]:
+def _read(file: BinaryIO) -> WordCounts:
     with zipfile.ZipFile(file) as archive:
         header = parse_json(_array(archive, "header", "uint8").tobytes(), "header.npy")
         found = header.get("format") if isinstance(header, dict) else header
@@ -96,7 +84,7 @@ def _read(file: BinaryIO) -> tuple[Any, ...]:
             raise ValueError(f"special_tokens must be a list of strings, got {short_repr(tokens)}")
         data = _array(archive, "data", "uint8")
         offsets, counts = (_array(archive, name, "int64") for name in ("offsets", "counts"))
-    return data, offsets, counts, pattern, tokens
+    return WordCounts(data, offsets, counts, pattern, tokens)
 
 
 def _array(archive: zipfile.ZipFile, name: str, dtype: str) -> npt.NDArray[Any]:

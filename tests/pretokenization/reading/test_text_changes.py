@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs336_basics import TRAINERS, Tokenizer, train_bpe
+from cs336_basics import TRAINERS, Tokenizer
 from cs336_basics.pretokenization import Corpus, Splitter, count_texts, count_words
 from cs336_basics.pretokenization.reading.text_changes import Replaced, TextChanges, replaced_in
 from cs336_basics.tokenizer import encode_file

@@ -19,18 +19,6 @@ to megabytes."""
 _FILE_MAGIC = b"ARROW1"
 
 
-def import_pyarrow(what: str) -> Any:
-    """Import and return pyarrow. If it is missing, the ImportError says how to install it."""
-    try:
-        import pyarrow
-        import pyarrow.ipc
-    except ImportError:
-        raise ImportError(
-            f"reading {what} needs pyarrow; run pip install 'cs336-basics[parquet]'"
-        ) from None
-    return pyarrow
-
-
 class TableFile:
     """An open Parquet or Arrow file.
 
@@ -48,17 +36,17 @@ class TableFile:
     """
 
     def __init__(self, file: IO[bytes], path: str, kind: str) -> None:
-        pyarrow = import_pyarrow(path)
+        import pyarrow.ipc
+        import pyarrow.parquet
+
         self._path = path
         self._kind = kind
         self._is_stream = kind == "arrow" and file.read(len(_FILE_MAGIC)) != _FILE_MAGIC
         self._num_bytes = file.seek(0, os.SEEK_END)
         bounded = _BoundedFile(file)
         if kind == "parquet":
-            import pyarrow.parquet as parquet
-
             with explained(f"{path} is damaged or not a Parquet file"):
-                self._reader = parquet.ParquetFile(bounded)
+                self._reader = pyarrow.parquet.ParquetFile(bounded)
                 self.schema = self._reader.schema_arrow
                 self.schema.names  # noqa: B018 -- names are decoded when they are read
         else:
@@ -142,7 +130,8 @@ def explained(what: str) -> Iterator[None]:
     Args:
         what: Error message, to which the reason is appended.
     """
-    pyarrow = import_pyarrow(what)
+    import pyarrow
+
     try:
         yield
     except MemoryError as error:  # including pyarrow's, which is also an ArrowException
@@ -155,7 +144,8 @@ def explained(what: str) -> Iterator[None]:
 
 def holds_text(kind: Any) -> bool:
     """Return whether columns of this Arrow type contain strings or bytes."""
-    pyarrow = import_pyarrow("Arrow data")
+    import pyarrow
+
     if pyarrow.types.is_dictionary(kind):
         kind = kind.value_type
     return str(kind) in _AS_BYTES or str(kind) in _AS_BYTES.values()
@@ -173,7 +163,8 @@ def array_texts(array: Any) -> list[bytes | None]:
     Raises:
         pyarrow.ArrowException: If the offsets exceed the data, as in a damaged file.
     """
-    pyarrow = import_pyarrow("Arrow data")
+    import pyarrow
+
     if pyarrow.types.is_dictionary(array.type):
         array.validate(full=True)
         array = array.dictionary_decode()

@@ -13,7 +13,6 @@ from cs336_basics.pretokenization.reading.arrow import (
     array_texts,
     explained,
     holds_text,
-    import_pyarrow,
 )
 
 _ROWS_IN_A_BATCH = 1000
@@ -113,17 +112,13 @@ def _plain(text: Any) -> Any:
 
 def _table_texts(rows: Any, field: str | None) -> Iterator[bytes]:
     """Yield the texts in one column of an Arrow stream."""
-    pyarrow = import_pyarrow("Arrow data")
+    import pyarrow
+
     if hasattr(rows, "scanner"):  # a pyarrow.dataset.Dataset can read a single column
         field = _checked_field(field, rows.schema.names)
         reader = rows.scanner(columns=[field]).to_reader()
-    elif isinstance(rows, pyarrow.RecordBatchReader):
-        reader = rows
     else:
-        if isinstance(rows, pyarrow.RecordBatch):
-            rows = pyarrow.Table.from_batches([rows])
-        is_table = isinstance(rows, pyarrow.Table)
-        reader = rows.to_reader() if is_table else pyarrow.RecordBatchReader.from_stream(rows)
+        reader = pyarrow.RecordBatchReader.from_stream(rows)
     field = _checked_field(field, reader.schema.names)
     kind = reader.schema.field(field).type
     if not holds_text(kind):

@@ -68,7 +68,10 @@ def decompressed_blocks(file: IO[bytes], path: str, block_size: int) -> Iterator
         stream = gzip.GzipFile(fileobj=file)
         damaged: tuple[type[Exception], ...] = (EOFError, OSError, zlib.error)
     else:
-        zstd = _import_zstd(path)
+        try:
+            from compression import zstd  # type: ignore[import-not-found, unused-ignore]
+        except ImportError:
+            from backports import zstd
         stream = zstd.ZstdFile(file)
         damaged = (EOFError, zstd.ZstdError)
     done = 0
@@ -139,16 +142,3 @@ def became_shorter(path: str | os.PathLike[str], size: int, expected: int) -> Va
         f"{os.fspath(path)}: the file ended at byte {size:,}, expected {expected:,} bytes; it was "
         "truncated while being read"
     )
-
-
-def _import_zstd(path: str) -> Any:
-    try:
-        from compression import zstd  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        try:
-            from backports import zstd
-        except ImportError:
-            raise ImportError(
-                f"{path}: .zst files need Zstandard; run pip install 'cs336-basics[zstd]'"
-            ) from None
-    return zstd

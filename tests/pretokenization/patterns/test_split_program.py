@@ -57,26 +57,16 @@ def random_text(rng, longest=30):
     return "".join(rng.choices(samples, k=rng.randrange(longest)))
 
 
+@pytest.mark.parametrize("count", [400, pytest.param(50_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("expression", [*PATTERNS.values(), *EXPRESSIONS[:-1]])
-def test_matches_equal_those_of_regex(expression):
+def test_matches_equal_those_of_regex(expression, count):
     program = compile_program(expression)
     rng = random.Random(1)
-    for _ in range(400):
+    for _ in range(count):
         text = random_text(rng)
         spans = expected(expression, text)
         words = [text[start:end].encode() for start, end in spans]
         assert list(_scanner.pretokenize_bytes(text.encode(), program)) == words, repr(text)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PATTERNS)
-def test_matches_equal_those_of_regex_on_200_000_texts(name):
-    program = compile_program(PATTERNS[name])
-    rng = random.Random(2)
-    for _ in range(200_000):
-        text = random_text(rng, 60)
-        found = list(_scanner.pretokenize_bytes(text.encode(), program))
-        assert found == [match.encode() for match in regex.findall(f"(?:{PATTERNS[name]})", text)]
 
 
 @pytest.mark.parametrize("name", PATTERNS)
@@ -144,7 +134,7 @@ def test_both_sides_of_a_safe_cut_are_split_like_the_complete_text(expression):
                 num_cuts += 1
                 halves = [regex.finditer(expression, half) for half in (left, right)]
                 assert [match.group() for half in halves for match in half] == whole, (text, index)
-            if cuts.inside_text(text.encode(), offset, offset) is not None:
+            if cuts.first(text.encode(), offset, offset) is not None:
                 assert program.safe_cuts[
                     program.column_of(left[-1]), program.column_of(right[0])
                 ] or (expression in (PATTERNS["gpt2"], PATTERNS["cl100k"]))
@@ -201,12 +191,6 @@ def test_the_regex_bug_with_first_characters_is_avoided(expression, text, words)
 def test_a_negated_set_of_everything_matches_as_in_the_reference(expression):
     words = list(reference.pretokenize("axbx", expression))
     assert list(pretokenize("axbx", expression)) == words
-
-
-def test_regex_splits_text_if_the_pattern_cannot_be_compiled():
-    assert find_program(r"\b\w+\b") is None
-    assert list(pretokenize("to be, or", r"\b\w+\b")) == ["to", "be", "or"]
-    assert not Splitter(r"\b\w+\b").has_scanner
 
 
 def test_a_slow_search_by_regex_times_out(monkeypatch):

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from cs336_basics import TRAINERS, train_bpe
+from cs336_basics import train_bpe
 from cs336_basics.pretokenization import count_texts
 from cs336_basics.pretokenization.reading.rows import texts_of_rows
 
@@ -163,12 +163,6 @@ def test_a_table_without_an_arrow_stream_is_rejected():
 
     with pytest.raises(TypeError, match="must export an Arrow stream, got a table of type Table"):
         texts_of_rows(Table(["text"]))
-
-
-def test_rows_train_a_tokenizer():
-    trainer = TRAINERS["heap"](num_workers=1)
-    expected = trainer.train_from_iterator(TEXTS, 270, ["<|endoftext|>"])
-    assert trainer.train_from_iterator(table(), 270, ["<|endoftext|>"], field="text") == expected
 
 
 def test_train_bpe_rejects_rows_and_suggests_a_method():

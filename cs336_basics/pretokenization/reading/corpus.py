@@ -1,17 +1,8 @@
 """Corpus: a set of files, and where to find the text in them.
 
-| name ends in | content | library |
-|---|---|---|
-| `.jsonl`, `.ndjson` | one JSON object per line, text in `field` | json |
-| `.json` | the same; a single JSON value is rejected | json |
-| `.csv`, `.tsv` | rows, text in `column`; the first row has the column names | csv |
-| `.parquet` | rows, text in `column` | pyarrow |
-| `.arrow`, `.feather` | rows, text in `column` | pyarrow |
-| anything else | UTF-8 text; evident JSON Lines, CSV and binary data are rejected | |
-
-`format` overrides the table. Text, JSON Lines and CSV may be compressed: append `.gz` (gzip) or
-`.zst` (Zstandard) to the name. Each plain text file and each row of another file is a separate
-document: no word spans two documents.
+`kinds.py` detects the kind of a file from its name and content; docs/train-on-your-files.md lists
+the kinds. Each plain text file and each row of another file is a separate document: no word spans
+two documents.
 """
 
 from __future__ import annotations
@@ -181,7 +172,7 @@ class Corpus:
         MissingFieldError: If a file contains JSON Lines and `field` is missing, or a file is a
             table and `column` is missing. MissingFieldError is a subclass of ValueError. `chunks`
             checks that tables have the column.
-        TypeError: If a path is not a str or Path, or `field` or `column` is not a str.
+        TypeError: If a path is not a str or Path.
     """
 
     paths: PathsLike
@@ -382,20 +373,17 @@ def _head_of(file: str) -> bytes:
         return b""
 
 
-def kinds_of(files: Iterable[str], format: str | None = None) -> tuple[str, ...]:
+def kinds_of(files: Sequence[str], format: str | None = None) -> tuple[str, ...]:
     """Return the kind of each file: `format` if given, or the kind detected by name and content.
 
     Raises:
         ValueError: If a .json file is a single JSON value.
     """
-    return tuple(_kind_of(file, format) for file in files)
-
-
-def _kind_of(file: str, format: str | None) -> str:
-    if format is not None:
-        return format
-    kind = named_kind(file)
-    return kind_of_json(_head_of(file), file) if kind == JSON else kind
+    kinds = [format or named_kind(file) for file in files]
+    return tuple(
+        kind_of_json(_head_of(file), file) if kind == JSON else kind
+        for file, kind in zip(files, kinds, strict=True)
+    )
 
 
 def check_options_are_used(
@@ -410,12 +398,9 @@ def check_options_are_used(
 
     Raises:
         ValueError: If an option is given but no file needs it.
-        TypeError: If an option is neither a str nor None.
     """
     kinds = {kind for corpus in corpora for kind in corpus.kinds}
     for option, given in (("field", field), ("column", column)):
-        if given is not None and not isinstance(given, str):
-            raise TypeError(f"{prefix}{option} must be a str or None, got {short_repr(given)}")
         if given is not None and kinds.isdisjoint(_KINDS_WITH[option]):
             raise ValueError(
                 f"{prefix}{option} {short_repr(given)} applies only to {_FILES_WITH[option]}; omit "
@@ -433,11 +418,7 @@ def check_errors(errors: str, allowed: Sequence[str] = ERRORS) -> None:
 
 
 def expand_paths(paths: PathsLike) -> tuple[str, ...]:
-    """Expand paths, globs and directories into file names; see `Corpus`.
-
-    Raises:
-        FileNotFoundError, ValueError, TypeError: See `Corpus`.
-    """
+    """Expand paths, globs and directories into file names; see `Corpus`."""
     return tuple(file for name in _names_of(paths) for file in _expand(name))
 
 
@@ -489,23 +470,16 @@ def _files_in(directory: str) -> list[str]:
     Raises:
         ValueError: If there are no such files.
     """
-    found, others = [], set()
+    found = []
     for folder, folders, names in os.walk(directory):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in names:
             path = os.path.join(folder, name)
-            if name.startswith(".") or not os.path.isfile(path):
-                continue
-            if has_known_ending(name):
+            if has_known_ending(name) and not name.startswith(".") and os.path.isfile(path):
                 found.append(path)
-            else:
-                others.add(f"*{os.path.splitext(name)[1]}")
     if not found:
-        advice = "pass files"
-        if others:
-            advice += f" or a glob, such as {os.path.join(directory, '**', min(others))!r}"
         raise ValueError(
             f"{directory!r} is a directory without text files (.txt, .md, .jsonl, .csv, .parquet, "
-            f"...); {advice}"
+            "...); pass files or a glob"
         )
     return sorted(found)

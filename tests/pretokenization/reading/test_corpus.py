@@ -183,7 +183,7 @@ def test_a_directory_stands_for_its_files_with_known_endings(folder):
     assert Corpus(folder).files == tuple(str(folder / name) for name in names)
     (folder / "images").mkdir()
     (folder / "images" / "a.png").write_text("")
-    with pytest.raises(ValueError, match=r"images' is a directory.*images/\*\*/\*\.png'"):
+    with pytest.raises(ValueError, match="images' is a directory without text files"):
         Corpus([folder / "a.txt", folder / "images"])
 
 

@@ -7,13 +7,21 @@ once at the end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.warnings import warn
-from cs336_basics.pretokenization.reading.utf8 import count_invalid
+from cs336_basics.pretokenization.reading.encodings import check_beginning
+from cs336_basics.pretokenization.reading.utf8 import (
+    count_invalid,
+    is_valid_utf8,
+    replace_invalid,
+)
+from cs336_basics.pretokenization.reading.utf8_errors import invalid_utf8_error
+
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 @dataclass(frozen=True)
@@ -67,6 +75,63 @@ class TextChanges:
         self.replaced[name] = Replaced(
             before.sequences + found.sequences, before.num_bytes + found.num_bytes, first
         )
+
+    def utf8_of(
+        self,
+        text: Any,
+        errors: str,
+        *,
+        file: str = "",
+        start: int = 0,
+        row: str | int | None = None,
+    ) -> bytes:
+        """Return a text as valid UTF-8, and record what was replaced.
+
+        Args:
+            text: A str, which may contain lone surrogates, or bytes.
+            errors: `"replace"` reads invalid UTF-8 as U+FFFD; `"strict"` rejects it.
+            file: Name of the file, or "" for text in memory.
+            start: Offset of the text in the file.
+            row: Location of the row in the file, or index of the text in memory.
+
+        Raises:
+            TypeError: If `text` is neither str nor bytes.
+            ValueError: If the text starts with the byte order mark of UTF-16 or UTF-32, or if
+                `errors` is "strict" and the text is not valid.
+        """
+        if isinstance(text, str):
+            try:
+                return text.encode()
+            except UnicodeEncodeError as error:
+                code, index = ord(text[error.start]), error.start
+        elif not isinstance(text, bytes):
+            hint = "; pass field=, such as field='text'" if isinstance(text, Mapping) else ""
+            kind = type(text).__name__
+            raise TypeError(f"{_named(row) or 'text'} must be str or bytes, not {kind}{hint}")
+        elif is_valid_utf8(data := bytes(text)):
+            return data
+        named = _named(row)
+        where = ", ".join(filter(None, (file, named)))
+        if isinstance(text, str):
+            if errors == "strict":
+                raise ValueError(
+                    f"{where or 'the text'}: the lone surrogate U+{code:04X} at character "
+                    f"{index:,} cannot be encoded as UTF-8"
+                )
+            # UTF-16 can encode lone surrogates. Decoding combines pairs and replaces the others.
+            replaced = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+            number = replaced.count(_REPLACEMENT) - text.count(_REPLACEMENT)
+            where = "a lone surrogate" if named is None else f"a lone surrogate in {named}"
+            self.add_replaced(file, Replaced(number, 3 * number, where))
+            return replaced.encode()
+        if start == 0:
+            check_beginning(data, where or "the text")
+        sequences, num_bytes, offset = count_invalid(data)
+        if errors == "strict":
+            raise invalid_utf8_error(where or None, data[offset], start + offset)
+        first = start + offset if named is None else f"at byte {offset:,} of {named}"
+        self.add_replaced(file, Replaced(sequences, num_bytes, first))
+        return replace_invalid(data)
 
     def add_files(self, files: Iterable[tuple[str, Sequence[int]]]) -> None:
         """Add `(file, (sequences, bytes, first offset))` pairs from compiled code."""
@@ -133,14 +198,8 @@ def dropped_message(pattern: str, num_dropped: int, num_bytes: int, done: str) -
     )
 
 
-def replaced_in(data: bytes, start: int = 0, row: str | None = None) -> Replaced:
-    """Return the sequences that `data.decode(errors="replace")` replaces.
-
-    `start` is the offset of `data` in its file. `row` is the location of its row, if any.
-    """
-    sequences, num_bytes, offset = count_invalid(data)
-    first = start + offset if row is None else f"at byte {offset:,} of {row}"
-    return Replaced(sequences, num_bytes, first)
+def _named(row: str | int | None) -> str | None:
+    return f"text {row:,}" if isinstance(row, int) else row
 
 
 def _share(part: int, whole: int) -> str:

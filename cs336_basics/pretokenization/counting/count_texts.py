@@ -18,8 +18,6 @@ from cs336_basics.pretokenization.splitter import (
     search_pretokens,
 )
 
-_REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
-
 
 def count_texts(
     texts: Any,
@@ -53,13 +51,11 @@ def count_texts(
     splitter = Splitter.of(splitter)
     counter = text_counter(splitter)
     changes = TextChanges()
-    num_bytes = 0
     for index, text in enumerate(found):
         data = changes.utf8_of(text, errors, row=index)
-        num_bytes += len(data)
+        changes.num_bytes += len(text) if isinstance(text, bytes) else len(data)
         counter.count(data)
     counts = counter.counts()
-    changes.num_bytes = num_bytes
     changes.num_dropped = counter.num_dropped()
     changes.warn(splitter.pattern, "counted")
     return counts

@@ -366,9 +366,7 @@ def _head_of(file: str) -> bytes:
     """
     try:
         with open_path(file) as opened:
-            if is_compressed(file):
-                return next(decompressed_blocks(opened, file, HEAD), b"")
-            return opened.read(HEAD)
+            return next(decompressed_blocks(opened, file, HEAD), b"")
     except (OSError, ValueError, ImportError):
         return b""
 

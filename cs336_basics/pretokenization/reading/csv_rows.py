@@ -9,7 +9,6 @@ from typing import IO
 from cs336_basics.pretokenization.reading.kinds import ending_of
 from cs336_basics.pretokenization.reading.storage import (
     decompressed_blocks,
-    is_compressed,
     lines_of,
     piece_too_long,
 )
@@ -58,10 +57,7 @@ def column_texts(
 
 def _rows(file: IO[bytes], path: str, max_bytes: int) -> Iterator[tuple[str, list[str]]]:
     """Yield `(location, fields)` for each nonempty row."""
-    if is_compressed(path):
-        blocks = decompressed_blocks(file, path, _BLOCK_SIZE)
-    else:
-        blocks = iter(lambda: file.read(_BLOCK_SIZE), b"")
+    blocks = decompressed_blocks(file, path, _BLOCK_SIZE)
     first = number = num_bytes = 0  # first and last line of the current row, and its size
 
     def lines() -> Iterator[str]:

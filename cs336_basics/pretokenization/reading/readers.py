@@ -158,15 +158,11 @@ def blocks_between(
 def _json_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:
     """Yield the text from each JSON line that starts in a chunk."""
     with open_path(chunk.path) as file:
-        if chunk.end == WHOLE_FILE:
-            start = 0
-            blocks = decompressed_blocks(file, chunk.path, DEFAULT_BLOCK_SIZE)
-        else:
-            start = next_line(file, chunk.start, chunk.end)
-            if start == chunk.end:
-                return
-            file.seek(start)
-            blocks = iter(lambda: file.read(DEFAULT_BLOCK_SIZE), b"")
+        start = 0 if chunk.end == WHOLE_FILE else next_line(file, chunk.start, chunk.end)
+        if start == chunk.end:
+            return
+        file.seek(start)
+        blocks = decompressed_blocks(file, chunk.path, DEFAULT_BLOCK_SIZE)
         for offset, line in lines_of(blocks, start, chunk.path, chunk.max_piece_bytes):
             if chunk.end != WHOLE_FILE and offset >= chunk.end:
                 return

@@ -51,8 +51,6 @@ def texts_of_rows(rows: Any, field: str | None = None) -> Iterator[Any]:
         return _dataset_texts(rows, field)
     if _is_table(rows):
         return _table_texts(rows, field)
-    if _is_arrow_array(rows):
-        return _array_texts(rows, field)
     if hasattr(rows, "columns"):  # iterating would yield the column names
         raise TypeError(
             f"rows must export an Arrow stream, got a table of type {type(rows).__name__}; pass "
@@ -67,12 +65,6 @@ def _is_table(rows: Any) -> bool:
     """Return whether `rows` exports an Arrow stream with columns."""
     is_stream = hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "scanner")
     return is_stream and (hasattr(rows, "schema") or hasattr(rows, "columns"))
-
-
-def _is_arrow_array(rows: Any) -> bool:
-    """Return whether `rows` is a pyarrow.Array or ChunkedArray."""
-    of_arrow = type(rows).__module__.split(".")[0] == "pyarrow"
-    return of_arrow and hasattr(rows, "type") and hasattr(rows, "to_pylist")
 
 
 def _dict_texts(rows: Iterable[Any], field: str) -> Iterator[Any]:
@@ -132,16 +124,6 @@ def _table_texts(rows: Any, field: str | None) -> Iterator[bytes]:
             return
         yield from (text or b"" for text in texts)
         done += batch.num_rows
-
-
-def _array_texts(rows: Any, field: str | None) -> Iterator[bytes]:
-    """Yield the texts in a pyarrow.Array or ChunkedArray."""
-    if field is not None:
-        raise ValueError(f"field must be omitted for an array of texts, got {field!r}")
-    if not holds_text(rows.type):
-        raise ValueError(f"array must contain strings, got {rows.type}")
-    for chunk in getattr(rows, "chunks", [rows]):
-        yield from (text or b"" for text in array_texts(chunk))
 
 
 def _checked_field(field: str | None, names: Any) -> str:

@@ -157,18 +157,3 @@ def test_a_repeated_word_is_rejected(tmp_path, monkeypatch, word, compiled):
     WordCounts.of_buffers(arrays).save(tmp_path / "counts.npz")
     with pytest.raises(ValueError, match=rf"counts\.npz.*{message}"):
         WordCounts.load(tmp_path / "counts.npz")
-
-
-def test_word_counts_own_their_arrays():
-    data, offsets, counts = (
-        np.frombuffer(b"abc", np.uint8).copy(),
-        np.array([0, 1, 3]),
-        np.ones(2, int),
-    )
-    words = WordCounts(data, offsets, counts)
-    data[:], offsets[:], counts[:] = 255, 1 << 40, -5
-    assert words == {b"a": 1, b"bc": 1}
-    for name in ("data", "offsets", "counts"):
-        assert not getattr(words, name).flags.writeable
-        with pytest.raises(AttributeError):
-            setattr(words, name, data)

@@ -5,7 +5,6 @@ import io
 import json
 import struct
 import zlib
-from pathlib import Path
 
 import pytest
 
@@ -80,15 +79,6 @@ def test_text_in_another_encoding_is_not_binary(encoding):
     }
     data = words.get(encoding, "caf\xe9 na\xefve ").encode(encoding) * 99
     check_is_text(data, "x", may_be_binary=False)
-
-
-def test_this_repository_is_text():
-    root = Path(__file__).parents[3]
-    files = [p for end in ("*.py", "*.md", "*.hpp", "*.pyx", "*.yaml") for p in root.rglob(end)]
-    assert len(files) > 100
-    for file in files:
-        with open(file, "rb") as opened:
-            check_is_text(opened.read(HEAD), str(file), may_be_binary=False)
 
 
 @pytest.mark.parametrize(

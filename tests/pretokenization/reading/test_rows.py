@@ -109,15 +109,6 @@ def test_arrow_streams_of_other_libraries_are_read():
         list(texts_of_rows(Frame()))
 
 
-def test_arrays_of_texts_are_read():
-    for rows in (pyarrow.array(TEXTS), pyarrow.chunked_array([TEXTS[:9], TEXTS[9:]])):
-        assert decoded(texts_of_rows(rows)) == TEXTS
-    with pytest.raises(ValueError, match="omitted for an array of texts"):
-        list(texts_of_rows(pyarrow.array(TEXTS), "text"))
-    with pytest.raises(ValueError, match="array must contain strings, got int64"):
-        list(texts_of_rows(pyarrow.array([1])))
-
-
 def test_rows_are_read_lazily():
     endless = ({"text": f"row {number}"} for number in itertools.count())
     assert list(itertools.islice(texts_of_rows(endless, "text"), 2)) == ["row 0", "row 1"]

@@ -195,7 +195,7 @@ def test_a_negated_set_of_everything_matches_as_in_the_reference(expression):
 
 def test_a_slow_search_by_regex_times_out(monkeypatch):
     monkeypatch.setattr(splitter, "SEARCH_TIMEOUT", 0.1)
-    with pytest.raises(ValueError, match=r"took more than 0\.1 seconds"):
+    with pytest.raises(ValueError, match=r"took more than 0\.1\d* seconds"):
         list(pretokenize("a" * 40, r"(?<!x)(?:a|aa)+[bc]|."))
 
 
@@ -208,26 +208,12 @@ def test_encoding_with_a_slow_pattern_times_out(monkeypatch, name):
         getattr(tokenizer, name)("a" * 60)
 
 
-def test_the_timeout_excludes_time_spent_by_the_caller(monkeypatch):
-    monkeypatch.setattr(splitter, "SEARCH_TIMEOUT", 0.1)
-    monkeypatch.setattr(splitter, "_MATCHES_AT_A_TIME", 2)
-    found = []
-    for word in pretokenize("one two three four five", r"\b\w+\b"):
-        found.append(word)
-        end = time.process_time() + 0.15
-        while time.process_time() < end:
-            pass
-    assert found == ["one", "two", "three", "four", "five"]
-
-
-@pytest.mark.parametrize("matches_at_a_time", [1, 2, 3])
 @pytest.mark.parametrize(
     "expression",
     [r"\b\w+|\W", r"(?<=a)b|a+|.", r"(?=a)|b+", r"(?<!a)\b|a|.", r"(a)\1|\w", r"\Ga|b", r"^a|b$|."],
 )
-def test_a_search_in_batches_finds_the_same_matches(monkeypatch, expression, matches_at_a_time):
+def test_patterns_that_cannot_be_compiled_split_like_the_reference(expression):
     assert find_program(expression) is None
-    monkeypatch.setattr(splitter, "_MATCHES_AT_A_TIME", matches_at_a_time)
     rng = random.Random(6)
     for _ in range(300):
         text = "".join(rng.choices("aab é\n", k=rng.randrange(12)))

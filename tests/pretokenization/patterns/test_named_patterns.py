@@ -138,10 +138,9 @@ def test_a_pattern_with_an_operator_or_without_letters_is_an_expression(pattern)
     assert resolve_pattern(pattern) == pattern
 
 
-@pytest.mark.parametrize("pattern", [None, 5, b"gpt2", ["gpt2"]])
-def test_a_pattern_must_be_a_str(pattern):
+def test_a_pattern_must_be_a_str():
     with pytest.raises(TypeError, match=r"pattern must be a str, one of gpt2, "):
-        resolve_pattern(pattern)
+        resolve_pattern(["gpt2"])
 
 
 def test_a_pattern_that_never_ends_on_the_empty_string_raises():

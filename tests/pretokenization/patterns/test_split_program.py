@@ -5,7 +5,7 @@ import time
 
 import pytest
 import regex
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cs336_basics import Tokenizer
@@ -252,22 +252,6 @@ def test_matching_takes_linear_time(expression, text):
 
     # If the text is eight times as long, a quadratic matcher takes 64 times as long.
     assert seconds(len(text)) < 30 * max(seconds(len(text) // 8), 1e-3)
-
-
-# No set in the o200k pattern separates Lu from Lt or Lm from Lo.
-O200K_SETS = (r"[\p{Lu}\p{Lt}]", r"\p{Ll}", r"[\p{Lm}\p{Lo}]", r"\p{M}", r"\p{N}", r"\s")
-
-
-@given(st.text(st.characters(codec="utf-8"), max_size=20))
-@example("A\u1fa8")  # Lu and Lt
-@example("\u02b0\u00aa")  # Lm and Lo
-def test_characters_of_a_column_belong_to_the_same_sets(text):
-    program = compile_program(PATTERNS["o200k"])
-    rows = {}
-    for character in text:
-        kinds = tuple(bool(regex.match(one, character)) for one in O200K_SETS)
-        if not OTHER_UNICODE:
-            assert rows.setdefault(program.column_of(character), kinds) == kinds
 
 
 def test_sets_equal_those_of_the_pinned_regex():

@@ -80,11 +80,6 @@ def test_beginning_contains_the_first_documents(tmp_path):
     assert sample_documents(corpus, 1).beginning == []
 
 
-def test_empty_documents_and_surrounding_white_space_are_dropped(tmp_path):
-    path = plain(tmp_path, ["", " a ", "\n", "b\n", ""], between=END_OF_TEXT)
-    assert list(read_documents(Corpus(path))) == [b"a", b"b"]
-
-
 def test_the_separator_can_be_changed(tmp_path):
     corpus = Corpus(plain(tmp_path, TEXTS, between="\n###\n"))
     assert as_texts(read_documents(corpus, "###")) == TEXTS

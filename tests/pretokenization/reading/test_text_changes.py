@@ -137,9 +137,6 @@ def test_utf_16_is_rejected_before_reading(tmp_path, suffix):
         field = "text" if "json" in name else None
         with pytest.raises(ValueError, match=rf"{name}{suffix} starts with .* UTF-16.*iconv"):
             Corpus([tmp_path / "good.txt", path], field=field)
-
-
-def test_utf_16_in_memory_is_rejected():
     data = "hello".encode("utf-16")
     with pytest.raises(ValueError, match="the text starts with the byte order mark of UTF-16"):
         byte_tokenizer().encode_array(data)
@@ -200,38 +197,16 @@ def test_encoding_reports_text_that_the_pattern_drops(tmp_path, backend):
     assert f"does not match {30 * DROPPED} of {30 * size} bytes" in message
 
 
-def test_the_suggested_pattern_drops_nothing(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_text(TEXT + "\n\r\x00\u2028", encoding="utf-8")
-    pattern = LETTERS + "|(?s:.)"
-    assert messages_of(count_words, path, Splitter(pattern), backend="serial") == []
-    tokenizer = byte_tokenizer(pattern=pattern)
-    assert messages_of(tokenizer.encode, path.read_text(encoding="utf-8")) == []
-
-
-def test_changes_survive_json():
+def test_changes_survive_json_and_other_json_is_rejected():
     changes = TextChanges(100, 7)
     changes.utf8_of(b"ab\xff\xfe", "replace", file="a.txt", start=5)
     changes.utf8_of(b"\xe2\x82", "replace", file="b.jsonl", row="row 3")
     content = json.loads(json.dumps(changes.as_json()))
     assert TextChanges.from_json(content) == changes
-    assert TextChanges.from_json(TextChanges().as_json()) == TextChanges()
-
-
-def replaced_record(**values):
-    """Return a record of changes to one file, in which the given values replace the defaults."""
-    found = {"sequences": 1, "num_bytes": 1, "first": 0, **values}
-    return {"num_bytes": 1, "num_dropped": 0, "replaced": {"a": found}}
-
-
-@pytest.mark.parametrize(
-    "content",
-    [None, [], {}, {"replaced": []}, {"num_bytes": 1, "num_dropped": 0, "replaced": {"a": {}}},
-     replaced_record(x=1),
-     {"num_bytes": "1", "num_dropped": 0, "replaced": {}},
-     {"num_bytes": 1, "num_dropped": -1, "replaced": {}},
-     replaced_record(sequences=1.5), replaced_record(num_bytes=None), replaced_record(first=[])],
-)  # fmt: skip
-def test_other_json_is_rejected(content):
-    with pytest.raises(ValueError, match="not a record of changes"):
-        TextChanges.from_json(content)
+    for other in (None, [], {}, {**content, "num_bytes": "1"}, {**content, "num_dropped": -1}):
+        with pytest.raises(ValueError, match="not a record of changes"):
+            TextChanges.from_json(other)
+    for change in ({"sequences": 1.5}, {"num_bytes": None}, {"first": []}, {"x": 1}):
+        found = {"a": {"sequences": 1, "num_bytes": 1, "first": 0, **change}}
+        with pytest.raises(ValueError, match="not a record of changes"):
+            TextChanges.from_json({**content, "replaced": found})

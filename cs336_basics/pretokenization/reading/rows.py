@@ -31,8 +31,7 @@ def texts_of_rows(rows: Any, field: str | None = None) -> Iterator[Any]:
         field: Field or column that contains the text.
 
     Raises:
-        TypeError: If `rows` is a single text, is not iterable, or is a mapping of several datasets,
-            or if `field` is not a str.
+        TypeError: If `rows` is a single text, is not iterable, or is a mapping of several datasets.
         ValueError: If `field` is missing, if the rows do not have it, or if it does not contain
             strings. The message includes the index of the invalid row.
         ImportError: If `rows` exports an Arrow stream and pyarrow is not installed.
@@ -45,8 +44,6 @@ def texts_of_rows(rows: Any, field: str | None = None) -> Iterator[Any]:
             f"rows must not be a mapping, got one with keys {names}; pass a value such as "
             "rows['train']"
         )
-    if field is not None and not isinstance(field, str):
-        raise TypeError(f"field must be a str or None, got {short_repr(field)}")
     if hasattr(rows, "select_columns") and hasattr(rows, "iter"):
         return _dataset_texts(rows, field)
     if _is_table(rows):

@@ -103,27 +103,16 @@ class TextChanges:
             try:
                 return text.encode()
             except UnicodeEncodeError as error:
-                code, index = ord(text[error.start]), error.start
-        elif not isinstance(text, bytes):
+                return self._without_surrogates(text, errors, error.start, file, row)
+        if not isinstance(text, bytes):
             hint = "; pass field=, such as field='text'" if isinstance(text, Mapping) else ""
             kind = type(text).__name__
             raise TypeError(f"{_named(row) or 'text'} must be str or bytes, not {kind}{hint}")
-        elif is_valid_utf8(data := bytes(text)):
+        data = bytes(text)
+        if is_valid_utf8(data):
             return data
         named = _named(row)
         where = ", ".join(filter(None, (file, named)))
-        if isinstance(text, str):
-            if errors == "strict":
-                raise ValueError(
-                    f"{where or 'the text'}: the lone surrogate U+{code:04X} at character "
-                    f"{index:,} cannot be encoded as UTF-8"
-                )
-            # UTF-16 can encode lone surrogates. Decoding combines pairs and replaces the others.
-            replaced = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-            number = replaced.count(_REPLACEMENT) - text.count(_REPLACEMENT)
-            where = "a lone surrogate" if named is None else f"a lone surrogate in {named}"
-            self.add_replaced(file, Replaced(number, 3 * number, where))
-            return replaced.encode()
         if start == 0:
             check_beginning(data, where or "the text")
         sequences, num_bytes, offset = count_invalid(data)
@@ -132,6 +121,22 @@ class TextChanges:
         first = start + offset if named is None else f"at byte {offset:,} of {named}"
         self.add_replaced(file, Replaced(sequences, num_bytes, first))
         return replace_invalid(data)
+
+    def _without_surrogates(
+        self, text: str, errors: str, index: int, file: str, row: str | int | None
+    ) -> bytes:
+        """Return a str with surrogates, the first one at `index`, as UTF-8; see `utf8_of`."""
+        named = _named(row) or "the text"
+        if errors == "strict":
+            raise ValueError(
+                f"{', '.join(filter(None, (file, named)))}: the lone surrogate "
+                f"U+{ord(text[index]):04X} at character {index:,} cannot be encoded as UTF-8"
+            )
+        # UTF-16 can encode lone surrogates. Decoding combines pairs and replaces the others.
+        replaced = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        number = replaced.count(_REPLACEMENT) - text.count(_REPLACEMENT)
+        self.add_replaced(file, Replaced(number, 3 * number, f"a lone surrogate in {named}"))
+        return replaced.encode()
 
     def add_files(self, files: Iterable[tuple[str, Sequence[int]]]) -> None:
         """Add `(file, (sequences, bytes, first offset))` pairs from compiled code."""

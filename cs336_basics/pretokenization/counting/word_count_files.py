@@ -16,7 +16,8 @@ import io
 import json
 import os
 import zipfile
-from typing import Any, BinaryIO
+from collections.abc import Callable
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,41 +25,52 @@ import numpy.typing as npt
 from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.reading import open_regular, parse_json, read_array_header
-from cs336_basics.pretokenization.counting.word_counts import WordCounts
 
 FORMAT = "cs336_basics word counts"
 FORMAT_VERSION = 1
 
 
-def write_counts(path: str | os.PathLike[str], counts: WordCounts) -> None:
+Arrays = tuple["npt.NDArray[Any]", "npt.NDArray[Any]", "npt.NDArray[Any]"]
+"""`data`, `offsets` and `counts`."""
+
+Made = TypeVar("Made")
+
+
+def write_counts(
+    path: str | os.PathLike[str],
+    arrays: Arrays,
+    pattern: str | None,
+    special_tokens: list[str] | None,
+) -> None:
     """Write word counts to a file."""
-    tokens = None if counts.special_tokens is None else sorted(counts.special_tokens)
+    data, offsets, counts = arrays
     header = {
         "format": FORMAT,
         "version": FORMAT_VERSION,
-        "pattern": counts.pattern,
-        "special_tokens": tokens,
+        "pattern": pattern,
+        "special_tokens": special_tokens,
     }
     with atomic_writer(path) as file:
         np.savez(
             file,
             header=np.frombuffer(json.dumps(header).encode(), np.uint8),
-            data=counts.data,
-            offsets=counts.offsets.astype("<i8", copy=False),
-            counts=counts.counts.astype("<i8", copy=False),
+            data=data,
+            offsets=offsets.astype("<i8", copy=False),
+            counts=counts.astype("<i8", copy=False),
         )
 
 
-def read_counts(path: str | os.PathLike[str]) -> WordCounts:
-    """Read word counts from a file.
+def read_counts(path: str | os.PathLike[str], make: Callable[..., Made]) -> Made:
+    """Return `make(data, offsets, counts, pattern, special_tokens)` for the content of a file.
 
     Raises:
         FileNotFoundError: If the file does not exist.
-        ValueError: If the file is damaged or has a different format or version.
+        ValueError: If the file is damaged or has a different format or version, or `make` rejects
+            its content.
     """
     with open_regular(path) as file:
         try:
-            return _read(file)
+            return make(*_read(file))
         except Exception as error:
             # zipfile, zlib, NumPy and JSON raise different exceptions for a damaged archive.
             raise ValueError(
@@ -66,7 +78,7 @@ def read_counts(path: str | os.PathLike[str]) -> WordCounts:
             ) from error
 
 
-def _read(file: BinaryIO) -> WordCounts:
+def _read(file: BinaryIO) -> tuple[Any, ...]:
     with zipfile.ZipFile(file) as archive:
         header = parse_json(_array(archive, "header", "uint8").tobytes(), "header.npy")
         found = header.get("format") if isinstance(header, dict) else header
@@ -84,7 +96,7 @@ def _read(file: BinaryIO) -> WordCounts:
             raise ValueError(f"special_tokens must be a list of strings, got {short_repr(tokens)}")
         data = _array(archive, "data", "uint8")
         offsets, counts = (_array(archive, name, "int64") for name in ("offsets", "counts"))
-    return WordCounts(data, offsets, counts, pattern, tokens)
+    return data, offsets, counts, pattern, tokens
 
 
 def _array(archive: zipfile.ZipFile, name: str, dtype: str) -> npt.NDArray[Any]:

@@ -219,7 +219,8 @@ class WordCounts(Mapping[bytes, int]):
         """Write the counts to a file. The format is described in `word_count_files.py`."""
         from cs336_basics.pretokenization.counting.word_count_files import write_counts
 
-        write_counts(path, self)
+        cut_out = None if self.special_tokens is None else sorted(self.special_tokens)
+        write_counts(path, (self.data, self.offsets, self.counts), self.pattern, cut_out)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> WordCounts:
@@ -231,7 +232,7 @@ class WordCounts(Mapping[bytes, int]):
         """
         from cs336_basics.pretokenization.counting.word_count_files import read_counts
 
-        return read_counts(path)
+        return read_counts(path, WordCounts)
 
     @property
     def total(self) -> int:

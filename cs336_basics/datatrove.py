@@ -31,7 +31,8 @@ from cs336_basics._support.messages import short_repr
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS, BPE_Trainer
 from cs336_basics.pretokenization import Splitter, WordCounts
-from cs336_basics.pretokenization.counting.count_texts import text_counter, to_utf8
+from cs336_basics.pretokenization.counting.count_texts import text_counter
+from cs336_basics.pretokenization.reading.text_changes import TextChanges
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.ids import token_dtype
 from cs336_basics.tokenizer.vocabulary import TOKENIZER_FILE
@@ -83,10 +84,10 @@ class CountWords(PipelineStep):  # type: ignore[misc]  # datatrove has no types
     def run(self, data: Any, rank: int = 0, world_size: int = 1) -> Iterator[Any]:
         """Yield the documents, and write the counts of the task at the end."""
         splitter = self.splitter
-        counter = text_counter(splitter, "replace")
+        counter = text_counter(splitter)
         for document in data or ():
             with self.track_time():
-                counter.count(to_utf8(document.text, "replace"))
+                counter.count(TextChanges().utf8_of(document.text, "replace"))
             yield document
         counts = counter.counts()
         if not isinstance(counts, WordCounts):

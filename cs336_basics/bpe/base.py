@@ -174,10 +174,10 @@ class BPE_Trainer:
             word_counts: Mapping from pre-tokens (bytes) to counts.
 
         Raises:
-            ValueError: If a count is negative, the counted bytes exceed 2^63 - 1, a WordCounts was
-                created with a different pattern or different special tokens, or the merges produce
-                a special token that is part of a word; see also `train`.
-            TypeError, OverflowError: See `WordCounts.from_mapping`.
+            ValueError: If a count is out of range, the counted bytes exceed 2^63 - 1, a WordCounts
+                was created with a different pattern or different special tokens, or the merges
+                produce a special token that is part of a word; see also `train`.
+            TypeError: See `WordCounts.from_mapping`.
         """
         if not isinstance(word_counts, Mapping):
             raise TypeError(f"word_counts must be a dict, got {short_repr(word_counts)}")

@@ -18,7 +18,7 @@ from typing import IO, Any
 from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.data.preparation_record import Stages
-from cs336_basics.pretokenization.reading.arrow import batches_of_file
+from cs336_basics.pretokenization.reading.arrow import TableFile
 from cs336_basics.pretokenization.reading.chunking import next_cut
 from cs336_basics.pretokenization.reading.corpus import Corpus
 from cs336_basics.pretokenization.reading.csv_rows import column_texts
@@ -202,7 +202,7 @@ class _DividedFile:
         name, column = self.corpus.files[0], self.corpus.column
         assert column is not None
         with open_path(name) as file:
-            yield from batches_of_file(file, name, self.corpus.kinds[0], column)
+            yield from TableFile(file, name, self.corpus.kinds[0]).batches(column)
 
     def _row_cut(self, num_rows: int) -> int:
         """Return the number of rows to train on."""

@@ -12,7 +12,7 @@ from cs336_basics.pretokenization.scanners cimport (
 )
 
 from cs336_basics._support.lazy import LazyModule
-from cs336_basics.pretokenization.patterns.named_patterns import PATTERNS
+from cs336_basics.pretokenization.patterns.named_patterns import pattern_name
 from cs336_basics.pretokenization.reading.utf8_errors import invalid_utf8_error
 
 split_program = LazyModule("cs336_basics.pretokenization.patterns.split_program")
@@ -50,22 +50,11 @@ REGEX_VERSION = c_REGEX_VERSION.decode()
 # Patterns whose scanners do not need a SplitProgram.
 _WITHOUT_PROGRAM = ("gpt2", "cl100k")
 
-# Regular expression -> name. native/scanning/simd/starts.hpp contains rules for each name.
-_IMPLEMENTED = {expression: name for name, expression in PATTERNS.items()}
-
 
 def scanned_pattern(pattern):
     """Return the name of a pattern that has its own scanner, or None for any other pattern."""
-    name = _IMPLEMENTED.get(PATTERNS.get(pattern, pattern))
+    name = pattern_name(pattern)
     return name if name in _WITHOUT_PROGRAM else None
-
-
-def masked_pattern(pattern):
-    """Return the name of a pattern that is in MASKED_PATTERNS, or None for any other pattern."""
-    if not isinstance(pattern, str):
-        return None
-    name = _IMPLEMENTED.get(PATTERNS.get(pattern, pattern))
-    return None if name in _WITHOUT_PROGRAM else name
 
 
 def program_of(pattern):

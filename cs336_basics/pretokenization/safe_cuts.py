@@ -54,7 +54,7 @@ class SafeCuts:
         """Number of bytes needed on each side of an offset to decide whether it is a safe cut."""
         # Replacing invalid bytes can create an occurrence of a special token that contains U+FFFD.
         # The original bytes do not reveal it, so if there is such a token, the text is never cut.
-        self._never = any("\N{REPLACEMENT CHARACTER}".encode() in token for token in tokens)
+        never = any("\N{REPLACEMENT CHARACTER}".encode() in token for token in tokens)
         name = pattern_name(resolve_pattern(pattern))
         followers = _SAFE_FOLLOWERS.get(name) if name else None
         self._program = None if followers else split_program.find_program(pattern)
@@ -63,16 +63,24 @@ class SafeCuts:
             self._inside = re.compile(rb"[!-~\x80-\xff](?=[" + followers + rb"])")
         elif self._program:
             self._inside = _candidates(self._program)
-        self.may_exist = not self._never and (self._special or self._inside) is not None
+        self.may_exist = not never and (self._special or self._inside) is not None
         """Whether safe cuts are possible with these special tokens and this pattern."""
 
-    def after_special_token(self, data: bytes, start: int, stop: int) -> int | None:
-        """Return the first cut in [start, stop] at the end of a special token, or None.
+    def first(self, data: bytes, start: int, stop: int) -> int | None:
+        """Return the first cut in [start, stop], or None.
 
         `data` must include `margin` bytes before `start` and after `stop`, or reach the ends of the
         text.
         """
-        if self._special is None or self._never:
+        if not self.may_exist:
+            return None
+        inside = self._inside_text(data, start, stop)
+        after = self._after_special_token(data, start, stop if inside is None else inside)
+        return inside if after is None else after
+
+    def _after_special_token(self, data: bytes, start: int, stop: int) -> int | None:
+        """Return the first cut in [start, stop] at the end of a special token, or None."""
+        if self._special is None:
             return None
         offset = max(0, start - self.margin // 2)
         while found := self._special.search(data, offset):
@@ -85,12 +93,9 @@ class SafeCuts:
             offset = begin + 1
         return None
 
-    def inside_text(self, data: bytes, start: int, stop: int) -> int | None:
-        """Return the first cut in [start, stop] between two pre-tokens, or None.
-
-        See `after_special_token` for the requirements on `data`.
-        """
-        if self._inside is None or self._never:
+    def _inside_text(self, data: bytes, start: int, stop: int) -> int | None:
+        """Return the first cut in [start, stop] between two pre-tokens, or None."""
+        if self._inside is None:
             return None
         for match in self._inside.finditer(data, max(0, start - 1)):
             cut = match.end()
@@ -117,25 +122,20 @@ class SafeCuts:
         In a stream, the bytes before this cut can be split immediately. The search runs backwards
         from the end of `data` in growing steps, so it visits few bytes before the cut.
         """
-        stop = len(data) - self.margin
-        upper = stop
+        upper = len(data) - self.margin
         step = 256
-        while upper > start:
+        while self.may_exist and upper > start:
             lower = max(start, upper - step)
-            found = self._last_between(data, lower, upper)
-            if found is not None:
-                return found
+            latest: int | None = None
+            for find in (self._inside_text, self._after_special_token):
+                cut = find(data, max(lower, 1), upper)
+                while cut is not None:
+                    latest = max(cut, latest or 0)
+                    cut = find(data, cut + 1, upper)
+            if latest is not None:
+                return latest
             upper, step = lower, step * 2
         return None
-
-    def _last_between(self, data: bytes, start: int, stop: int) -> int | None:
-        latest: int | None = None
-        for find in (self.inside_text, self.after_special_token):
-            cut = find(data, max(start, 1), stop)
-            while cut is not None:
-                latest = max(cut, latest or 0)
-                cut = find(data, cut + 1, stop)
-        return latest
 
     def _is_crossed(self, data: bytes, cut: int) -> bool:
         """Return whether an occurrence of a special token starts before `cut` and ends after it."""

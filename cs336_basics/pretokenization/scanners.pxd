@@ -87,7 +87,8 @@ cdef inline Scanner make_scanner(pattern, SimdLevel simd_level) except *:
     Raises:
         ValueError: If the pattern cannot be compiled or does not match all text.
     """
-    from cs336_basics.pretokenization._scanner import masked_pattern, program_of, scanned_pattern
+    from cs336_basics.pretokenization._scanner import program_of, scanned_pattern
+    from cs336_basics.pretokenization.patterns.named_patterns import pattern_name
 
     cdef int i
     program = program_of(pattern)
@@ -98,7 +99,8 @@ cdef inline Scanner make_scanner(pattern, SimdLevel simd_level) except *:
             f"pattern {pattern!r} does not match all text, so it has no scanner; choose another "
             "backend"
         )
-    name = masked_pattern(pattern)
+    # native/scanning/simd/starts.hpp contains rules for these names.
+    name = pattern_name(pattern) if isinstance(pattern, str) else None
     for i in range(NUM_MASKED_PATTERNS):
         if MASKED_PATTERNS[i].name.decode() == name:
             return Scanner(make_program(program), MASKED_PATTERNS[i], simd_level)

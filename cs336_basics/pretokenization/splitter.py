@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -42,10 +43,8 @@ MAX_SPECIAL_TOKEN_LENGTH = 1024
 length."""
 
 SEARCH_TIMEOUT = 10
-"""Maximum number of seconds that `regex` may take to find the next pre-tokens with a pattern that
-cannot be compiled. One second is added for every 100,000 characters of text."""
-
-_MATCHES_AT_A_TIME = 1024
+"""Maximum number of seconds that `regex` may take to split a text with a pattern that cannot be
+compiled. One second is added for every 10,000 characters of text."""
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -188,27 +187,19 @@ def search_words(text: str, pattern: str) -> Iterator[tuple[int, str]]:
     if pattern in PATTERNS:  # no time limit; see `search_pretokens`
         yield from ((match.start(), match.group()) for match in find(text))
         return
-    limit = SEARCH_TIMEOUT + len(text) / 100_000
-    start: int | None = 0
-    while start is not None:
-        # The timeout of `regex` runs for the lifetime of an iterator, including time that the
-        # caller spends between matches. So read a batch of matches, then start a new iterator.
-        matches = find(text, start, timeout=limit)
-        start = None
-        found = []
-        try:
-            for match in matches:
-                found.append((match.start(), match.group()))
-                # After an empty match, a new iterator would find the same match again.
-                if len(found) >= _MATCHES_AT_A_TIME and found[-1][1]:
-                    start = match.end()
-                    break
-        except TimeoutError:
-            raise ValueError(
-                f"pattern {short_repr(pattern)} took more than {limit:.3g} seconds to find the "
-                "next pre-tokens; rewrite it without nested repetitions"
-            ) from None
-        yield from ((place, word) for place, word in found if word)
+    limit = SEARCH_TIMEOUT + len(text) / 10_000
+    spans = array("q")  # all at once, because the time limit includes what the caller does
+    try:
+        for match in find(text, timeout=limit):
+            if match.end() > match.start():
+                spans.extend(match.span())
+    except TimeoutError:
+        raise ValueError(
+            f"pattern {short_repr(pattern)} took more than {limit:.3g} seconds to split a text; "
+            "rewrite it without nested repetitions"
+        ) from None
+    for start, end in zip(spans[::2], spans[1::2], strict=True):
+        yield start, text[start:end]
 
 
 def split_special_tokens(text: str, special_tokens: Iterable[str]) -> Iterator[tuple[str, bool]]:

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cs336_basics._support.messages import short_repr
-from cs336_basics.pretokenization.reading.text_changes import TextChanges, replaced_in
-from cs336_basics.pretokenization.reading.utf8_errors import checked_utf8
+from cs336_basics.pretokenization.reading.text_changes import TextChanges
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
 
 
@@ -32,12 +31,10 @@ def text_column(row: Mapping[str, Any]) -> Any:
 
 
 def replaced_utf8(data: bytes, errors: str) -> bytes:
-    """Return bytes as valid UTF-8, and warn if they had to be changed; see `checked_utf8`."""
-    valid = checked_utf8(data, errors)
-    if valid is not data:
-        changes = TextChanges(len(data))
-        changes.add_replaced("", replaced_in(data))
-        changes.warn("", "encoded")
+    """Return bytes as valid UTF-8, and warn if they had to be changed."""
+    changes = TextChanges(len(data))
+    valid = changes.utf8_of(data, errors)
+    changes.warn("", "encoded")
     return valid
 
 

@@ -83,14 +83,6 @@ def test_warnings_about_files_name_the_call(call, text_file):
     check_lines(lambda: call(text_file))
 
 
-def test_warnings_about_a_corpus_name_the_line_that_creates_it(tmp_path):
-    path = tmp_path / "wide.txt"
-    path.write_bytes("some text in UTF-16 ".encode("utf-16-le") * 50)
-    check_lines(lambda: Corpus(path))
-    check_lines(lambda: Corpus.of(path))
-    check_lines(lambda: count_words(path))
-
-
 def test_warnings_about_existing_merges_name_the_training_line():
     vocab = {**BYTES, 256: b"aa"}
     check_lines(lambda: trainer(continue_from=(vocab, [])).train_from_counts({b"aa": 5}, 258, []))

@@ -326,7 +326,7 @@ def test_a_missing_file_is_named(tmp_path):
         ({b"ab": 1.5}, TypeError, r"b'ab' .* 1\.5"),
         ({b"ab" * 10**6: 1.5}, TypeError, r"1\.5"),
         ({b"ab": True}, TypeError, "b'ab' .* True"),
-        ({b"ab": 10**5000}, OverflowError, "b'ab'"),
+        ({b"ab": 10**5000}, ValueError, "b'ab'"),
         ({b"ab": 2**62 - 1, b"abc": 2}, ValueError, "got 9,223,372,036,854,775,812"),
         ([(b"ab", 1)], TypeError, "word_counts must be a dict"),
     ],

@@ -72,13 +72,6 @@ def test_a_splitter_is_immutable_hashable_and_picklable():
         splitter.pattern = "gpt2"
 
 
-def test_the_constructor_checks_the_pattern_and_the_special_tokens():
-    with pytest.raises(ValueError, match=r"pattern 'a\*'"):
-        Splitter("a*")
-    with pytest.raises(TypeError, match="special_tokens"):
-        Splitter("gpt2", EOT)
-
-
 def test_of_accepts_a_splitter_or_none():
     splitter = Splitter("cl100k")
     assert Splitter.of(splitter) is splitter

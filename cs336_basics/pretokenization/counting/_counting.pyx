@@ -21,7 +21,6 @@ from cs336_basics.pretokenization.scanners cimport Scanner, make_scanner, simd_l
 
 from cs336_basics.pretokenization._scanner import default_simd_level
 from cs336_basics.pretokenization.reading.storage import MAX_PIECE_BYTES
-from cs336_basics.pretokenization.reading.utf8_errors import invalid_utf8_error
 
 
 cdef extern from "unicode/utf8.hpp" namespace "cs336" nogil:
@@ -51,7 +50,6 @@ cdef extern from "counting/word_counter.hpp" namespace "cs336" nogil:
     cdef cppclass MemoryCounter:
         MemoryCounter(SplitOptions) except +
         size_t count(const uint8_t*, size_t) except +
-        uint64_t num_replaced()
         void add_words(const uint8_t*, size_t, const int64_t*, const int64_t*, size_t) except +
         void finish() except +
         size_t num_words()
@@ -200,32 +198,21 @@ cdef class TextCounter:
     """Counts texts in memory, and can add words that have already been counted.
 
     Args:
-        special_tokens, pattern, errors, simd_level: See `count_files`.
+        special_tokens, pattern, simd_level: See `count_files`.
     """
 
     cdef unique_ptr[MemoryCounter] counter
 
-    def __cinit__(self, special_tokens=(), pattern="gpt2", errors="replace", simd_level=None):
-        cdef SplitOptions options = make_options(special_tokens, pattern, errors, simd_level)
+    def __cinit__(self, special_tokens=(), pattern="gpt2", simd_level=None):
+        cdef SplitOptions options = make_options(special_tokens, pattern, "replace", simd_level)
         self.counter.reset(new MemoryCounter(options))
 
     def count(self, bytes text not None):
-        """Count the pre-tokens of a complete text in UTF-8.
-
-        Returns:
-            Number of invalid sequences that were read as U+FFFD.
-
-        Raises:
-            ValueError: If `errors` is "strict" and the text is not valid UTF-8.
-        """
+        """Count the pre-tokens of a complete text in UTF-8."""
         cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(text)
         cdef size_t size = PyBytes_GET_SIZE(text)
-        cdef size_t invalid
         with nogil:
-            invalid = self.counter.get().count(start, size)
-        if invalid < size:
-            raise invalid_utf8_error(None, text[invalid], invalid)
-        return self.counter.get().num_replaced()
+            self.counter.get().count(start, size)
 
     def add_words(self, const uint8_t[::1] data, const int64_t[::1] offsets,
                   const int64_t[::1] counts):

@@ -15,8 +15,8 @@ All backends return the same counts, for any number of workers and any chunk siz
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from cs336_basics._support.arguments import checked_integer
 from cs336_basics._support.memory import holding
@@ -52,8 +52,7 @@ CHUNKS_PER_WORKER = 4
 """Number of chunks per worker process for a small text. Several chunks balance the load."""
 
 _MOST_ADDENDS = 16
-
-_patterns_warned_of: set[str] = set()
+"""Number of counts that are kept in memory before they are added up."""
 
 
 def count_words(
@@ -121,7 +120,7 @@ def count_words(
         even = plain.num_bytes // (CHUNKS_PER_WORKER * workers)
         size = chunk_size or min(PLAIN_CHUNK_SIZE, max(SMALLEST_CHUNK_SIZE, even))
         chunks += [(chunk, splitter, backend) for chunk in plain.chunks(size)]
-    total = _Sum()
+    counted: list[Mapping[bytes, int]] = []
     changes = TextChanges()
     num_bytes = sum(chunk.num_bytes for chunk, *_ in chunks)
     num_bytes += plain.num_bytes if backend == "native" else 0
@@ -131,40 +130,30 @@ def count_words(
     ):
         if plain.files and backend == "native":
             size = chunk_size or DEFAULT_BLOCK_SIZE
-            total.add(_count_native(plain, splitter, workers, size, bar, changes))
+            counted.append(_count_native(plain, splitter, workers, size, bar, changes))
         for counts, num_bytes, found in map_ordered(
             count_chunk, chunks, max(1, min(workers, len(chunks)))
         ):
-            total.add(counts)
+            counted.append(counts)
+            if len(counted) == _MOST_ADDENDS:
+                counted = [_sum_of(counted)]
             changes.add(found)
             bar.update(num_bytes)
     changes.warn(splitter.pattern, "counted")
-    return total.result()
+    return _sum_of(counted)
 
 
-class _Sum:
-    """A sum of word counts. Counts are added in small groups, so that only a few are in memory."""
-
-    def __init__(self) -> None:
-        self._counted: list[WordCounts] = []
-        self._others: Counter[bytes] | None = None  # counts from Python code
-
-    def add(self, counts: Mapping[bytes, int]) -> None:
-        if isinstance(counts, WordCounts):
-            self._counted.append(counts)
-            if len(self._counted) == _MOST_ADDENDS:
-                self._counted = [WordCounts.combined(self._counted)]
-        else:
-            self._others = Counter() if self._others is None else self._others
-            self._others.update(counts)
-
-    def result(self) -> Mapping[bytes, int]:
-        if self._others is None:
-            one = len(self._counted) == 1
-            return self._counted[0] if one else WordCounts.combined(self._counted)
-        for counts in self._counted:
-            self._others.update(counts)
-        return self._others
+def _sum_of(addends: Sequence[Mapping[bytes, int]]) -> Mapping[bytes, int]:
+    """Return the sum of counts: a Counter if one of them is a Counter."""
+    if len(addends) == 1:
+        return addends[0]
+    if all(isinstance(counts, WordCounts) for counts in addends):
+        return WordCounts.combined(cast("Sequence[WordCounts]", addends))
+    first, *others = sorted(addends, key=lambda counts: not isinstance(counts, Counter))
+    total = cast("Counter[bytes]", first)
+    for counts in others:
+        total.update(counts)
+    return total
 
 
 def check_backend(backend: str | None, name: str = "backend") -> None:
@@ -181,12 +170,10 @@ def _choose_backend(backend: str | None, splitter: Splitter) -> str:
         return backend
     if splitter.has_scanner:
         return "native"
-    pattern = splitter.pattern
-    if has_scanner("gpt2") and pattern not in _patterns_warned_of:
-        _patterns_warned_of.add(pattern)
+    if has_scanner("gpt2"):  # the extensions are built
         warn(
-            f"pattern {short_repr(pattern)} cannot be compiled or does not match all text; words "
-            "are counted in worker processes, which is many times slower"
+            f"pattern {short_repr(splitter.pattern)} cannot be compiled or does not match all "
+            "text; words are counted in worker processes, which is many times slower"
         )
     return "processes"
 

@@ -14,9 +14,9 @@ import os
 from array import array
 from collections import Counter
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, Union
 
+from cs336_basics._support.arguments import MAX_INT64, checked_integer
 from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.messages import short_repr
 from cs336_basics.pretokenization.patterns.named_patterns import pattern_name
@@ -29,8 +29,6 @@ else:  # not needed by counting and native training
 
 Buffer = Union["npt.NDArray[Any]", "array[int]", bytes, memoryview]
 """One-dimensional buffer of uint8 or int64."""
-
-_INT64_MAX = 2**63 - 1
 
 # Limits of the table in a notebook.
 _MOST_SHOWN = 20
@@ -56,9 +54,8 @@ class WordCounts(Mapping[bytes, int]):
             different patterns or special tokens cannot be added.
 
     Raises:
-        ValueError: If the arrays are inconsistent, a number is out of range for its type, a count
-            is less than 1, or a word is repeated.
-        TypeError: If an array does not contain integers.
+        ValueError: If the arrays are inconsistent, a count is less than 1, or a word is repeated.
+        TypeError: If an array has a dtype that cannot be converted safely.
     """
 
     buffers: tuple[Buffer, Buffer, Buffer]
@@ -139,34 +136,23 @@ class WordCounts(Mapping[bytes, int]):
 
         Raises:
             TypeError: If a word is not bytes, or a count is not an int.
-            ValueError: If a count is negative.
-            OverflowError: If a count exceeds 2^63 - 1.
+            ValueError: If a count is negative or exceeds 2^63 - 1.
         """
         if isinstance(counts, WordCounts) and pattern is None and special_tokens is None:
             return counts
         words: list[bytes] = []
-        numbers: list[int] = []
-        count: Any
+        numbers = array("q")
         for word, count in counts.items():
             if not isinstance(word, bytes):
                 raise TypeError(f"words must be bytes, got {short_repr(word)}")
-            if type(count) is not int:  # isinstance takes five times as long
-                if isinstance(count, bool) or not isinstance(count, Integral):
-                    raise TypeError(
-                        f"count of word {short_repr(word)} must be an int, got {short_repr(count)}"
-                    )
-                count = int(count)
-            if not 0 <= count <= _INT64_MAX:
-                raise (ValueError if count < 0 else OverflowError)(
-                    f"count of word {short_repr(word)} must be from 0 to 2^63 - 1, got "
-                    f"{short_repr(count)}"
-                )
+            if type(count) is not int or not 0 <= count <= MAX_INT64:
+                what = f"the count of word {short_repr(word)}"
+                count = checked_integer(what, count, 0, MAX_INT64)
             if count:
                 words.append(word)
                 numbers.append(count)
         offsets = array("q", itertools.accumulate(map(len, words), initial=0))
-        buffers = b"".join(words), offsets, array("q", numbers)
-        return cls.of_buffers(buffers, pattern, special_tokens)
+        return cls.of_buffers((b"".join(words), offsets, numbers), pattern, special_tokens)
 
     @classmethod
     def combined(cls, addends: Iterable[WordCounts]) -> WordCounts:
@@ -216,7 +202,7 @@ class WordCounts(Mapping[bytes, int]):
         if not 0 <= weight < float("inf"):
             raise ValueError(f"weight must be finite and at least 0, got {weight}")
         highest = int(self.counts.max()) if len(self) else 0
-        if highest * weight > _INT64_MAX - 1024:
+        if highest * weight > MAX_INT64 - 1024:
             raise OverflowError(f"count {highest:,} times weight {weight} exceeds 2^63 - 1")
         if isinstance(weight, (int, np.integer)):
             counts = self.counts * np.int64(weight)
@@ -236,8 +222,8 @@ class WordCounts(Mapping[bytes, int]):
         cut_out = None if self.special_tokens is None else sorted(self.special_tokens)
         write_counts(path, (self.data, self.offsets, self.counts), self.pattern, cut_out)
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> WordCounts:
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> WordCounts:
         """Read a file written by `save`.
 
         Raises:
@@ -246,7 +232,7 @@ class WordCounts(Mapping[bytes, int]):
         """
         from cs336_basics.pretokenization.counting.word_count_files import read_counts
 
-        return read_counts(path, cls)
+        return read_counts(path, WordCounts)
 
     @property
     def total(self) -> int:
@@ -403,45 +389,23 @@ def _first_repeated(counts: WordCounts) -> int:
 def _checked(
     data: npt.NDArray[Any], offsets: npt.NDArray[Any], counts: npt.NDArray[Any]
 ) -> tuple[Buffer, Buffer, Buffer]:
-    """Check the arrays as described in `WordCounts`. Return read-only arrays with those dtypes."""
-    data = _read_only("data", data, np.uint8)
-    offsets = _read_only("offsets", offsets, np.int64)
-    counts = _read_only("counts", counts, np.int64)
+    """Check the arrays as described in `WordCounts`, and return them with those dtypes."""
+    if not data.ndim == offsets.ndim == counts.ndim == 1:
+        raise ValueError("data, offsets and counts must have one dimension")
+    data = data.astype(np.uint8, casting="safe", copy=False)
+    offsets = offsets.astype(np.int64, casting="safe", copy=False)
+    counts = counts.astype(np.int64, casting="safe", copy=False)
     if len(offsets) != len(counts) + 1:
         raise ValueError(
             f"offsets must have {len(counts) + 1:,} elements for {len(counts):,} counts, got "
             f"{len(offsets):,}"
         )
-    if offsets[0] != 0 or offsets[-1] != len(data):
-        raise ValueError(
-            f"offsets must start at 0 and end at the number of bytes, {len(data):,}, got "
-            f"{offsets[0]:,} and {offsets[-1]:,}"
-        )
-    if np.any(offsets[1:] < offsets[:-1]):
-        raise ValueError("offsets must not decrease")
+    if offsets[0] != 0 or offsets[-1] != len(data) or np.any(offsets[1:] < offsets[:-1]):
+        raise ValueError(f"offsets must increase from 0 to the number of bytes, {len(data):,}")
     if np.any(counts <= 0):
-        bad = int(np.flatnonzero(counts <= 0)[0])
-        raise ValueError(
-            f"count of word {short_repr(_word(data, offsets, bad))} must be at least 1, got "
-            f"{counts[bad]}"
-        )
+        raise ValueError(f"counts must be at least 1, got {counts.min():,}")
     return data, offsets, counts
 
 
 def _word(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], index: int) -> bytes:
     return data[offsets[index] : offsets[index + 1]].tobytes()
-
-
-def _read_only(name: str, array: npt.NDArray[Any], dtype: type) -> npt.NDArray[Any]:
-    if array.ndim != 1:
-        raise ValueError(f"{name} must have one dimension, got {array.ndim}")
-    if array.dtype.kind not in "iu" and array.size:
-        raise TypeError(f"{name} must contain integers, got {array.dtype}")
-    if array.size and not np.can_cast(array.dtype, dtype):
-        limits = np.iinfo(dtype)
-        for value in (int(array.min()), int(array.max())):
-            if not limits.min <= value <= limits.max:
-                raise ValueError(f"{name} must be from {limits.min} to {limits.max}, got {value}")
-    view: npt.NDArray[Any] = np.ascontiguousarray(array, dtype).view()
-    view.flags.writeable = False
-    return view

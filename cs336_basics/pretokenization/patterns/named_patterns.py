@@ -10,15 +10,13 @@ import functools
 from typing import TYPE_CHECKING
 
 from cs336_basics._support.lazy import LazyModule
-from cs336_basics._support.messages import short_reason, short_repr
+from cs336_basics._support.messages import nearest, short_reason, short_repr
 from cs336_basics.pretokenization.patterns.pattern_limits import check_limits
 
 if TYPE_CHECKING:
-    import difflib
-
     import regex
 else:
-    difflib, regex = LazyModule("difflib"), LazyModule("regex")
+    regex = LazyModule("regex")
 
 # Radford et al. 2019, "Language Models are Unsupervised Multitask Learners" (GPT-2). The lookahead
 # attaches the last space before a word to that word.
@@ -91,6 +89,7 @@ PATTERNS: dict[str, str] = {
 }
 """Regular expressions by name, in the syntax of the `regex` module."""
 
+_NAMES = {expression: name for name, expression in PATTERNS.items()}
 
 # An expression without any of these characters matches only itself (apart from dots), so it is
 # treated as a misspelled name.
@@ -122,12 +121,10 @@ def _checked_expression(pattern: str) -> str:
     """Check a regular expression as described in `resolve_pattern`, and return it."""
     shown = short_repr(pattern)
     if _OPERATORS.isdisjoint(pattern) and any(map(str.isalnum, pattern)):
-        near = difflib.get_close_matches(pattern.strip().lower(), PATTERNS, n=1)
+        hint = nearest(pattern.strip().lower(), PATTERNS) or f"; choose from {', '.join(PATTERNS)}"
         raise ValueError(
-            f"unknown pattern {shown}"
-            + (f"; did you mean {near[0]!r}?" if near else f"; choose from {', '.join(PATTERNS)}")
-            + f" (for a regular expression that matches only this text, write "
-            f"{short_repr(f'(?:{pattern})')})"
+            f"unknown pattern {shown}{hint} (for a regular expression that matches only this text, "
+            f"write {short_repr(f'(?:{pattern})')})"
         )
     try:
         compiled = compile_pattern(pattern)
@@ -153,10 +150,7 @@ def _checked_expression(pattern: str) -> str:
 
 def pattern_name(pattern: str) -> str | None:
     """Return the name of a pattern given as a name or an expression, or None if it has no name."""
-    for name, expression in PATTERNS.items():
-        if pattern in (name, expression):
-            return name
-    return None
+    return pattern if pattern in PATTERNS else _NAMES.get(pattern)
 
 
 @functools.lru_cache(maxsize=32)

@@ -116,8 +116,10 @@ def compile_program(expression: str) -> SplitProgram:
         columns = [program.column_of(chr(code)) for code in number.bounds[::2]]
         threes = np.isin(np.arange(program.transitions.shape[1]), columns)
         return replace(program, expression=expression, threes=threes)
-    instructions = _Assembler().assemble(parse(expression))
-    sets = list(dict.fromkeys(i.members for i in instructions if isinstance(i, (_Char, _Look))))
+    assembler = _Assembler()
+    assembler.add(parse(expression))
+    instructions = assembler.instructions
+    sets = list(dict.fromkeys(i.members for i in instructions if isinstance(i, (Chars, Next))))
     starts = _interval_starts(sets)
     builder = _TableBuilder(instructions, sets, starts)
     transitions = builder.build()
@@ -158,30 +160,15 @@ def complete_program(pattern: str) -> SplitProgram | None:
 
 
 @dataclass(frozen=True)
-class _Char:
-    """Consume a character from a set and continue with the next instruction."""
-
-    members: CharSet
-
-
-@dataclass(frozen=True)
-class _Look:
-    """Continue with the next instruction if the lookahead succeeds (see `Next`)."""
-
-    members: CharSet
-    end: bool
-    last_line_feed: bool
-
-
-@dataclass(frozen=True)
 class _Goto:
     """Continue at each of the targets, in order of preference."""
 
     targets: tuple[int, ...]
 
 
-_Instruction = _Char | _Look | _Goto
-# The end of the pattern is the index after the last instruction.
+# Chars consumes a character from its set; Next continues if the lookahead succeeds. Both continue
+# with the next instruction. The end of the pattern is the index after the last instruction.
+_Instruction = Chars | Next | _Goto
 
 
 class _Assembler:
@@ -189,10 +176,6 @@ class _Assembler:
 
     def __init__(self) -> None:
         self.instructions: list[_Instruction] = []
-
-    def assemble(self, node: Node) -> list[_Instruction]:
-        self.add(node)
-        return self.instructions
 
     def emit(self, instruction: _Instruction) -> int:
         if len(self.instructions) == MAX_INSTRUCTIONS:
@@ -203,10 +186,8 @@ class _Assembler:
         return len(self.instructions) - 1
 
     def add(self, node: Node) -> None:
-        if isinstance(node, Chars):
-            self.emit(_Char(node.members))
-        elif isinstance(node, Next):
-            self.emit(_Look(node.members, node.end, node.last_line_feed))
+        if isinstance(node, (Chars, Next)):
+            self.emit(node)
         elif isinstance(node, Sequence):
             for item in node.items:
                 self.add(item)
@@ -236,17 +217,15 @@ class _Assembler:
             fork = self.emit(_Goto(()))
             self.add(node.item)
             self.emit(_Goto((fork,)))
-            self.instructions[fork] = self.fork(fork + 1, len(self.instructions), node.greedy)
-            return
-        forks = []
-        for _ in range(node.most - node.least):
-            forks.append(self.emit(_Goto(())))
-            self.add(node.item)
+            forks = [fork]
+        else:
+            forks = []
+            for _ in range(node.most - node.least):
+                forks.append(self.emit(_Goto(())))
+                self.add(node.item)
         for fork in forks:
-            self.instructions[fork] = self.fork(fork + 1, len(self.instructions), node.greedy)
-
-    def fork(self, again: int, leave: int, greedy: bool) -> _Goto:
-        return _Goto((again, leave) if greedy else (leave, again))
+            targets = (fork + 1, len(self.instructions))
+            self.instructions[fork] = _Goto(targets if node.greedy else targets[::-1])
 
 
 def _may_be_empty(node: Node) -> bool:
@@ -338,7 +317,7 @@ class _TableBuilder:
             instruction = self.instructions[point]
             if isinstance(instruction, _Goto):
                 todo += reversed(instruction.targets)
-            elif isinstance(instruction, _Char):
+            elif isinstance(instruction, Chars):
                 if not at_end and plain in self.columns_of_set[instruction.members]:
                     following[point + 1] = None
             elif (

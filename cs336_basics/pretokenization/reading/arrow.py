@@ -19,51 +19,90 @@ to megabytes."""
 _FILE_MAGIC = b"ARROW1"
 
 
-def import_pyarrow(what: str) -> Any:
-    """Import and return pyarrow. If it is missing, the ImportError says how to install it."""
-    try:
-        import pyarrow
+class TableFile:
+    """An open Parquet or Arrow file.
+
+    Args:
+        file: File opened for reading in binary mode.
+        path: Name of the file, for messages.
+        kind: `"parquet"` or `"arrow"`.
+
+    Attributes:
+        schema: The `pyarrow.Schema`.
+
+    Raises:
+        ValueError: If the file is damaged or has another format.
+        ImportError: If pyarrow is not installed.
+    """
+
+    def __init__(self, file: IO[bytes], path: str, kind: str) -> None:
         import pyarrow.ipc
-    except ImportError:
-        raise ImportError(
-            f"reading {what} needs pyarrow; run pip install 'cs336-basics[parquet]'"
-        ) from None
-    return pyarrow
+        import pyarrow.parquet
+
+        self._path = path
+        self._kind = kind
+        self._is_stream = kind == "arrow" and file.read(len(_FILE_MAGIC)) != _FILE_MAGIC
+        self._num_bytes = file.seek(0, os.SEEK_END)
+        bounded = _BoundedFile(file)
+        if kind == "parquet":
+            with explained(f"{path} is damaged or not a Parquet file"):
+                self._reader = pyarrow.parquet.ParquetFile(bounded)
+                self.schema = self._reader.schema_arrow
+                self.schema.names  # noqa: B018 -- names are decoded when they are read
+        else:
+            with explained(f"{path} is damaged or not an Arrow file (IPC file or stream format)"):
+                open_reader = pyarrow.ipc.open_stream if self._is_stream else pyarrow.ipc.open_file
+                self._reader = open_reader(bounded)
+                self.schema = self._reader.schema
+                self.schema.names  # noqa: B018 -- as above
+
+    def part_sizes(self) -> list[int] | None:
+        """Return the size of each row group (uncompressed) or record batch (assumed equal).
+
+        Return None for an Arrow stream, which can be read only from its start.
+        """
+        if self._is_stream:
+            return None
+        if self._kind == "parquet":
+            metadata = self._reader.metadata
+            return [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
+        number, size = self._reader.num_record_batches, self._num_bytes
+        return [size * (i + 1) // number - size * i // number for i in range(number)]
+
+    def num_rows(self, part: int, batch: Any) -> int:
+        """Return the number of rows in a part that contains `batch`."""
+        if self._kind == "parquet":
+            return int(self._reader.metadata.row_group(part).num_rows)
+        return int(batch.num_rows)
+
+    def batches(self, column: str, part: int | None = None) -> Iterator[Any]:
+        """Yield one column as record batches, of the whole file or of one part.
+
+        Raises:
+            ValueError: If the file is damaged.
+        """
+        if self._is_stream:
+            found = (batch.select([column]) for batch in self._reader)
+        elif self._kind == "parquet":
+            parts = None if part is None else [part]
+            found = self._reader.iter_batches(_ROWS_IN_A_BATCH, row_groups=parts, columns=[column])
+        else:
+            indices = range(self._reader.num_record_batches) if part is None else [part]
+            found = (self._reader.get_batch(index).select([column]) for index in indices)
+        row = 0
+        while True:
+            with explained(f"{self._path}, row {row:,}{of_part(self._kind, part)} is damaged"):
+                batch = next(found, None)
+            if batch is None:
+                return
+            yield batch
+            row += batch.num_rows
 
 
-def open_parquet(file: IO[bytes], path: str) -> Any:
-    """Return a `pyarrow.parquet.ParquetFile` for an open file.
-
-    Raises:
-        ValueError: If the file is damaged or not a Parquet file.
-        ImportError: If pyarrow is not installed.
-    """
-    import_pyarrow(path)
-    import pyarrow.parquet as parquet
-
-    with explained(f"{path} is damaged or not a Parquet file"):
-        reader = parquet.ParquetFile(_BoundedFile(file))
-        reader.schema_arrow.names  # noqa: B018 -- names are decoded when they are read
-    return reader
-
-
-def open_arrow(file: IO[bytes], path: str) -> Any:
-    """Return a RecordBatchFileReader or RecordBatchStreamReader for an open Arrow file.
-
-    Only a RecordBatchFileReader has `num_record_batches` and `get_batch`.
-
-    Raises:
-        ValueError: If the file is damaged or not an Arrow file.
-        ImportError: If pyarrow is not installed.
-    """
-    pyarrow = import_pyarrow(path)
-    is_file = file.read(len(_FILE_MAGIC)) == _FILE_MAGIC
-    file.seek(0)
-    with explained(f"{path} is damaged or not an Arrow file (IPC file or stream format)"):
-        open_reader = pyarrow.ipc.open_file if is_file else pyarrow.ipc.open_stream
-        reader = open_reader(_BoundedFile(file))
-        reader.schema.names  # noqa: B018 -- names are decoded when they are read
-    return reader
+def of_part(kind: str, part: int | None) -> str:
+    """Return " of row group N" or " of batch N" for messages, or nothing for a whole file."""
+    name = "row group" if kind == "parquet" else "batch"
+    return "" if part is None else f" of {name} {part}"
 
 
 class _BoundedFile:
@@ -91,7 +130,8 @@ def explained(what: str) -> Iterator[None]:
     Args:
         what: Error message, to which the reason is appended.
     """
-    pyarrow = import_pyarrow(what)
+    import pyarrow
+
     try:
         yield
     except MemoryError as error:  # including pyarrow's, which is also an ArrowException
@@ -104,7 +144,8 @@ def explained(what: str) -> Iterator[None]:
 
 def holds_text(kind: Any) -> bool:
     """Return whether columns of this Arrow type contain strings or bytes."""
-    pyarrow = import_pyarrow("Arrow data")
+    import pyarrow
+
     if pyarrow.types.is_dictionary(kind):
         kind = kind.value_type
     return str(kind) in _AS_BYTES or str(kind) in _AS_BYTES.values()
@@ -122,7 +163,8 @@ def array_texts(array: Any) -> list[bytes | None]:
     Raises:
         pyarrow.ArrowException: If the offsets exceed the data, as in a damaged file.
     """
-    pyarrow = import_pyarrow("Arrow data")
+    import pyarrow
+
     if pyarrow.types.is_dictionary(array.type):
         array.validate(full=True)
         array = array.dictionary_decode()
@@ -132,42 +174,3 @@ def array_texts(array: Any) -> list[bytes | None]:
     array.validate(full=True)
     texts: list[bytes | None] = array.to_pylist()
     return texts
-
-
-def batches_of_file(file: IO[bytes], path: str, kind: str, column: str) -> Iterator[Any]:
-    """Yield one column of an open Parquet or Arrow file as record batches.
-
-    Raises:
-        ValueError: If the file is damaged.
-        ImportError: If pyarrow is not installed.
-    """
-    reader = open_parquet(file, path) if kind == "parquet" else open_arrow(file, path)
-    groups = None if kind == "parquet" else range(getattr(reader, "num_record_batches", 1))
-    yield from batches_of(reader, path, column, groups)
-
-
-def batches_of(reader: Any, path: str, column: str, groups: range | None) -> Iterator[Any]:
-    """Yield one column of a reader from `open_parquet` or `open_arrow` as record batches.
-
-    `groups` contains the indices of the row groups (Parquet; None reads all) or record batches
-    (Arrow file format) to read. It is ignored for Arrow streams.
-
-    Raises:
-        ValueError: If the file is damaged.
-    """
-    row = 0
-    if hasattr(reader, "iter_batches"):
-        only = None if groups is None else list(groups)
-        batches = reader.iter_batches(_ROWS_IN_A_BATCH, row_groups=only, columns=[column])
-    elif hasattr(reader, "get_batch"):
-        batches = (reader.get_batch(index).select([column]) for index in groups or ())
-    else:
-        batches = (batch.select([column]) for batch in reader)
-    of_group = "" if groups is None else f" of row group {groups.start}"
-    while True:
-        with explained(f"{path}, row {row:,}{of_group} is damaged"):
-            batch = next(batches, None)
-        if batch is None:
-            return
-        yield batch
-        row += batch.num_rows

@@ -16,25 +16,14 @@ from cs336_basics.pretokenization.reading.storage import (
 )
 from cs336_basics.pretokenization.safe_cuts import SafeCutBuffer, SafeCuts
 
-REACH = 4 << 20
-"""Maximum number of bytes to search for the end of a special token before cutting inside text."""
-
 _WINDOW = 1 << 16
 
 
-def next_cut(
-    file: IO[bytes],
-    target: int,
-    cuts: SafeCuts,
-    reach: int = REACH,
-    max_bytes: int = MAX_PIECE_BYTES,
-) -> int:
-    """Return the offset of a safe cut at or after `target` in an open file.
+def next_cut(file: IO[bytes], target: int, cuts: SafeCuts, max_bytes: int = MAX_PIECE_BYTES) -> int:
+    """Return the offset of the first safe cut at or after `target` in an open file.
 
-    The result is the first offset within `reach` bytes where a special token ends. If there is
-    none, the result is the first safe cut of either kind, or the end of the file. It depends only
-    on the file and `target`, so independent processes agree on where one chunk ends and the next
-    one starts.
+    If there is none, return the size of the file. The result depends only on the file and `target`,
+    so independent processes agree on where one chunk ends and the next one starts.
 
     Raises:
         ValueError: If the file was truncated, or has no safe cut within `max_bytes`.
@@ -42,35 +31,24 @@ def next_cut(
     size = file.seek(0, os.SEEK_END)
     if target >= size or not cuts.may_exist:
         return size
-    origin = max(0, target - cuts.margin)
-    inside: int | None = None
-    searched, window = target, min(_WINDOW, reach)
+    name = getattr(file, "name", "the file")
+    searched, window = target, _WINDOW
     while True:
+        origin = max(0, searched - cuts.margin)
         file.seek(origin)
-        wanted = target - origin + window + cuts.margin
+        wanted = searched - origin + window + cuts.margin
         data = file.read(wanted)
         known = origin + len(data)
         if len(data) < wanted and known < size:
-            shorter = file.seek(0, os.SEEK_END)
-            raise became_shorter(getattr(file, "name", "the file"), shorter, size)
+            raise became_shorter(name, file.seek(0, os.SEEK_END), size)
         stop = size if known >= size else known - cuts.margin
-        cut = cuts.after_special_token(data, searched - origin, stop - origin)
-        if cut is not None and origin + cut <= target + reach:
-            return origin + cut
-        if inside is None:
-            inside = cuts.inside_text(data, searched - origin, stop - origin)
-        # Beyond `reach`, take the first cut of either kind, so that a larger target never leads to
-        # an earlier cut.
+        cut = cuts.first(data, searched - origin, stop - origin)
         if cut is not None:
-            return origin + (cut if inside is None else min(inside, cut))
-        if inside is not None and (window >= reach or stop == size):
-            return origin + inside
+            return origin + cut
         if stop == size:
             return size
         if stop - target > max_bytes:
-            name = getattr(file, "name", "the file")
             raise piece_too_long(f"{name}, the text at byte {target:,}", max_bytes)
-        # There is no cut up to `stop`, so search only the rest of the next window.
         searched, window = max(searched, stop), window * 2
 
 

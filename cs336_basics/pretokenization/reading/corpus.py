@@ -1,17 +1,8 @@
 """Corpus: a set of files, and where to find the text in them.
 
-| name ends in | content | library |
-|---|---|---|
-| `.jsonl`, `.ndjson` | one JSON object per line, text in `field` | json |
-| `.json` | the same; a single JSON value is rejected | json |
-| `.csv`, `.tsv` | rows, text in `column`; the first row has the column names | csv |
-| `.parquet` | rows, text in `column` | pyarrow |
-| `.arrow`, `.feather` | rows, text in `column` | pyarrow |
-| anything else | UTF-8 text; evident JSON Lines, CSV and binary data are rejected | |
-
-`format` overrides the table. Text, JSON Lines and CSV may be compressed: append `.gz` (gzip) or
-`.zst` (Zstandard) to the name. Each plain text file and each row of another file is a separate
-document: no word spans two documents.
+`kinds.py` detects the kind of a file from its name and content; docs/train-on-your-files.md lists
+the kinds. Each plain text file and each row of another file is a separate document: no word spans
+two documents.
 """
 
 from __future__ import annotations
@@ -22,17 +13,16 @@ import glob
 import io
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Union
+from typing import Union
 
 from cs336_basics._support.arguments import checked_integer
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.urls import is_url, matching_urls
-from cs336_basics._support.warnings import warn
-from cs336_basics.pretokenization.reading.arrow import holds_text, open_arrow, open_parquet
+from cs336_basics.pretokenization.reading.arrow import TableFile, holds_text
 from cs336_basics.pretokenization.reading.csv_rows import read_header
-from cs336_basics.pretokenization.reading.encodings import BEGINNING, check_file, wide_encoding
+from cs336_basics.pretokenization.reading.encodings import BEGINNING, check_file
 from cs336_basics.pretokenization.reading.kinds import (
     HEAD,
     JSON,
@@ -182,10 +172,7 @@ class Corpus:
         MissingFieldError: If a file contains JSON Lines and `field` is missing, or a file is a
             table and `column` is missing. MissingFieldError is a subclass of ValueError. `chunks`
             checks that tables have the column.
-        TypeError: If a path is not a str or Path, or `field` or `column` is not a str.
-
-    Warns:
-        UserWarning: If a file looks like UTF-16 or UTF-32 without a byte order mark.
+        TypeError: If a path is not a str or Path.
     """
 
     paths: PathsLike
@@ -212,7 +199,10 @@ class Corpus:
             raise ValueError("paths must contain at least one file")
         object.__setattr__(self, "kinds", kinds_of(files, self.format))
         for file, kind in zip(files, self.kinds, strict=True):
-            self._check_field(file, kind)
+            if kind == "jsonl" and self.field is None:
+                raise MissingFieldError(file, "field")
+            if kind in _KINDS_WITH["column"] and self.column is None:
+                self._checked_table(file, kind)
         check_options_are_used([self], field=self.field, column=self.column)
         if not any(is_url(file) or os.path.getsize(file) for file in files):
             shown = ", ".join(map(repr, files[:3])) + (", ..." if len(files) > 3 else "")
@@ -313,83 +303,49 @@ class Corpus:
             ImportError: If a library for the format is not installed.
         """
         chunk_size = checked_integer("chunk_size", chunk_size, 1, note=" byte")
-        chunks = [
-            chunk
-            for file, kind in zip(self.files, self.kinds, strict=True)
-            for chunk in self._chunks_of(file, kind, chunk_size)
-        ]
-        most = self.max_piece_bytes
-        return [dataclasses.replace(chunk, max_piece_bytes=most) for chunk in chunks]
+        chunks = []
+        for file, kind in zip(self.files, self.kinds, strict=True):
+            field = {"text": None, "jsonl": self.field}.get(kind, self.column)
+            chunks += [
+                Chunk(file, kind, start, end, num_bytes, field, self.errors, self.max_piece_bytes)
+                for start, end, num_bytes in self._ranges_of(file, kind, chunk_size)
+            ]
+        return chunks
 
-    def _chunks_of(self, file: str, kind: str, chunk_size: int) -> Iterator[Chunk]:
-        if kind == "parquet":
-            yield from self._row_groups(file)
-            return
-        if kind == "arrow":
-            yield from self._record_batches(file)
-            return
+    def _ranges_of(self, file: str, kind: str, chunk_size: int) -> list[tuple[int, int, int]]:
+        """Return `start`, `end` and `num_bytes` of each chunk of a file."""
         size = size_of(file)
-        if kind == "csv":  # rows may span lines, so there are no safe cuts
-            if size:
-                self._check_column(file, self._header(file))
-                yield Chunk(file, kind, 0, WHOLE_FILE, size, self.column, self.errors)
-            return
-        field = self.field if kind == "jsonl" else None
-        if is_compressed(file):
-            yield Chunk(file, kind, 0, WHOLE_FILE, size, field, self.errors)
-            return
-        for start in range(0, size, chunk_size):
-            end = min(start + chunk_size, size)
-            yield Chunk(file, kind, start, end, end - start, field, self.errors)
+        if kind == "csv" and not size:
+            return []
+        if kind in _KINDS_WITH["column"]:
+            sizes = self._checked_table(file, kind)
+            if sizes is not None:
+                return [(index, index + 1, num_bytes) for index, num_bytes in enumerate(sizes)]
+        if kind in _KINDS_WITH["column"] or is_compressed(file):
+            return [(0, WHOLE_FILE, size)]
+        starts = range(0, size, chunk_size)
+        ends = [*starts[1:], size]
+        return [(start, end, end - start) for start, end in zip(starts, ends, strict=False)]
 
-    def _row_groups(self, file: str) -> Iterator[Chunk]:
+    def _checked_table(self, file: str, kind: str) -> list[int] | None:
+        """Check that a table has the column and that it contains strings.
+
+        Return the sizes of the row groups or record batches, or None if the file is not divided:
+        the rows of a CSV file may span lines, and an Arrow stream can be read only from its start.
+        """
         with open_path(file) as opened:
-            parquet = open_parquet(opened, file)
-            self._check_column(file, parquet.schema_arrow.names, parquet.schema_arrow)
-            for group in range(parquet.num_row_groups):
-                size = parquet.metadata.row_group(group).total_byte_size
-                yield Chunk(file, "parquet", group, group + 1, size, self.column, self.errors)
-
-    def _record_batches(self, file: str) -> Iterator[Chunk]:
-        with open_path(file) as opened:
-            reader = open_arrow(opened, file)
-            self._check_column(file, reader.schema.names, reader.schema)
-            size, column, errors = size_of(file), self.column, self.errors
-            num_batches = getattr(reader, "num_record_batches", None)
-            if num_batches is None:  # a stream can be read only from its start
-                yield Chunk(file, "arrow", 0, WHOLE_FILE, size, column, errors)
-                return
-            for batch in range(num_batches):
-                # The size of a batch is unknown until it is read. Assume equal sizes.
-                share = size * (batch + 1) // num_batches - size * batch // num_batches
-                yield Chunk(file, "arrow", batch, batch + 1, share, column, errors)
-
-    def _check_column(self, file: str, names: Sequence[str], schema: Any = None) -> None:
-        """Check that a table has the column and that the column contains strings."""
+            if kind == "csv":
+                names, sizes = read_header(opened, file, self.max_piece_bytes), None
+            else:
+                table = TableFile(opened, file, kind)
+                names, sizes = table.schema.names, table.part_sizes()
         if self.column is None or self.column not in names:
             raise MissingFieldError(file, "column", self.column, names)
         if names.count(self.column) > 1:
             raise ValueError(f"{file}: several columns are named {self.column!r}; rename them")
-        if schema is not None and not holds_text(kind := schema.field(self.column).type):
-            raise ValueError(f"{file}: column {self.column!r} must contain strings, got {kind}")
-
-    def _header(self, file: str) -> list[str]:
-        """Return the column names of a CSV file."""
-        with open_path(file) as opened:
-            return read_header(opened, file, self.max_piece_bytes)
-
-    def _check_field(self, file: str, kind: str) -> None:
-        if kind == "jsonl" and self.field is None:
-            raise MissingFieldError(file, "field")
-        if kind == "csv" and self.column is None:
-            raise MissingFieldError(file, "column", None, self._header(file))
-        if kind in ("parquet", "arrow") and self.column is None:
-            with open_path(file) as opened:
-                if kind == "parquet":
-                    schema = open_parquet(opened, file).schema_arrow
-                else:
-                    schema = open_arrow(opened, file).schema
-            raise MissingFieldError(file, "column", None, schema.names)
+        if kind != "csv" and not holds_text(found := table.schema.field(self.column).type):
+            raise ValueError(f"{file}: column {self.column!r} must contain strings, got {found}")
+        return sizes
 
     def _check_beginning_of(self, file: str, kind: str) -> None:
         """Check the first bytes of a local file with `check_file` and `check_is_text`."""
@@ -397,15 +353,9 @@ class Corpus:
             return
         head = _head_of(file)
         is_exact = self.errors == "bytes"
-        wide = None if is_exact else wide_encoding(head[:BEGINNING])
         if not is_exact:
             check_file(head[:BEGINNING], file)
-        if wide is not None:
-            warn(
-                f"{file} looks like {wide} but is read as UTF-8, with NUL bytes as characters; "
-                f"convert it with `iconv -f {wide} -t UTF-8`"
-            )
-        elif kind == "text" and self.format is None:
+        if kind == "text" and self.format is None:
             check_is_text(head, file, may_be_binary=is_exact)
 
 
@@ -416,27 +366,22 @@ def _head_of(file: str) -> bytes:
     """
     try:
         with open_path(file) as opened:
-            if is_compressed(file):
-                return next(decompressed_blocks(opened, file, HEAD), b"")
-            return opened.read(HEAD)
+            return next(decompressed_blocks(opened, file, HEAD), b"")
     except (OSError, ValueError, ImportError):
         return b""
 
 
-def kinds_of(files: Iterable[str], format: str | None = None) -> tuple[str, ...]:
+def kinds_of(files: Sequence[str], format: str | None = None) -> tuple[str, ...]:
     """Return the kind of each file: `format` if given, or the kind detected by name and content.
 
     Raises:
         ValueError: If a .json file is a single JSON value.
     """
-    return tuple(_kind_of(file, format) for file in files)
-
-
-def _kind_of(file: str, format: str | None) -> str:
-    if format is not None:
-        return format
-    kind = named_kind(file)
-    return kind_of_json(_head_of(file), file) if kind == JSON else kind
+    kinds = [format or named_kind(file) for file in files]
+    return tuple(
+        kind_of_json(_head_of(file), file) if kind == JSON else kind
+        for file, kind in zip(files, kinds, strict=True)
+    )
 
 
 def check_options_are_used(
@@ -451,12 +396,9 @@ def check_options_are_used(
 
     Raises:
         ValueError: If an option is given but no file needs it.
-        TypeError: If an option is neither a str nor None.
     """
     kinds = {kind for corpus in corpora for kind in corpus.kinds}
     for option, given in (("field", field), ("column", column)):
-        if given is not None and not isinstance(given, str):
-            raise TypeError(f"{prefix}{option} must be a str or None, got {short_repr(given)}")
         if given is not None and kinds.isdisjoint(_KINDS_WITH[option]):
             raise ValueError(
                 f"{prefix}{option} {short_repr(given)} applies only to {_FILES_WITH[option]}; omit "
@@ -474,11 +416,7 @@ def check_errors(errors: str, allowed: Sequence[str] = ERRORS) -> None:
 
 
 def expand_paths(paths: PathsLike) -> tuple[str, ...]:
-    """Expand paths, globs and directories into file names; see `Corpus`.
-
-    Raises:
-        FileNotFoundError, ValueError, TypeError: See `Corpus`.
-    """
+    """Expand paths, globs and directories into file names; see `Corpus`."""
     return tuple(file for name in _names_of(paths) for file in _expand(name))
 
 
@@ -530,23 +468,16 @@ def _files_in(directory: str) -> list[str]:
     Raises:
         ValueError: If there are no such files.
     """
-    found, others = [], set()
+    found = []
     for folder, folders, names in os.walk(directory):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in names:
             path = os.path.join(folder, name)
-            if name.startswith(".") or not os.path.isfile(path):
-                continue
-            if has_known_ending(name):
+            if has_known_ending(name) and not name.startswith(".") and os.path.isfile(path):
                 found.append(path)
-            else:
-                others.add(f"*{os.path.splitext(name)[1]}")
     if not found:
-        advice = "pass files"
-        if others:
-            advice += f" or a glob, such as {os.path.join(directory, '**', min(others))!r}"
         raise ValueError(
             f"{directory!r} is a directory without text files (.txt, .md, .jsonl, .csv, .parquet, "
-            f"...); {advice}"
+            "...); pass files or a glob"
         )
     return sorted(found)

@@ -6,10 +6,9 @@ import csv
 from collections.abc import Iterator
 from typing import IO
 
+from cs336_basics.pretokenization.reading.kinds import ending_of
 from cs336_basics.pretokenization.reading.storage import (
-    COMPRESSED_ENDINGS,
     decompressed_blocks,
-    is_compressed,
     lines_of,
     piece_too_long,
 )
@@ -56,51 +55,32 @@ def column_texts(
             yield location, text
 
 
-class _Lines:
-    """The lines of an open file, for the csv module."""
-
-    def __init__(self, file: IO[bytes], path: str, max_bytes: int) -> None:
-        if is_compressed(path):
-            blocks = decompressed_blocks(file, path, _BLOCK_SIZE)
-        else:
-            blocks = iter(lambda: file.read(_BLOCK_SIZE), b"")
-        self._lines = lines_of(blocks, 0, path, max_bytes)
-        self._path = path
-        self._max_bytes = max_bytes
-        self.number = 0  # current line
-        self.first = 1  # first line of the current row
-        self.num_bytes = 0  # of the current row so far
-
-    def __iter__(self) -> Iterator[str]:
-        for _, line in self._lines:
-            self.number += 1
-            self.num_bytes += len(line) + 1
-            if self.num_bytes > self._max_bytes:
-                raise piece_too_long(
-                    f"{self._path}, the row at line {self.first:,}", self._max_bytes
-                )
-            text = line.decode("utf-8", "surrogateescape") + "\n"
-            yield text.removeprefix("\ufeff") if self.number == 1 else text
-
-
 def _rows(file: IO[bytes], path: str, max_bytes: int) -> Iterator[tuple[str, list[str]]]:
     """Yield `(location, fields)` for each nonempty row."""
-    name = path.lower()
-    for ending in COMPRESSED_ENDINGS:
-        name = name.removesuffix(ending)
-    lines = _Lines(file, path, max_bytes)
+    blocks = decompressed_blocks(file, path, _BLOCK_SIZE)
+    first = number = num_bytes = 0  # first and last line of the current row, and its size
+
+    def lines() -> Iterator[str]:
+        nonlocal number, num_bytes
+        for offset, line in lines_of(blocks, 0, path, max_bytes):
+            number += 1
+            num_bytes += len(line) + 1
+            if num_bytes > max_bytes:
+                raise piece_too_long(f"{path}, the row at line {first:,}", max_bytes)
+            text = line.decode("utf-8", "surrogateescape") + "\n"
+            yield text if offset else text.removeprefix("\ufeff")
+
     # This limit applies to the whole process and defaults to 128 KB.
-    most = min(_MOST_CHARACTERS, max(csv.field_size_limit(), max_bytes))
-    csv.field_size_limit(most)
-    reader = csv.reader(lines, delimiter="\t" if name.endswith(".tsv") else ",", strict=True)
+    csv.field_size_limit(min(_MOST_CHARACTERS, max(csv.field_size_limit(), max_bytes)))
+    delimiter = "\t" if ending_of(path) == ".tsv" else ","
+    reader = csv.reader(lines(), delimiter=delimiter, strict=True)
     while True:
+        first, num_bytes = number + 1, 0
         try:
             row = next(reader, None)
         except csv.Error as error:
-            raise ValueError(f"{path}, the row at line {lines.first:,}: not CSV: {error}") from None
+            raise ValueError(f"{path}, the row at line {first:,}: not CSV: {error}") from None
         if row is None:
             return
         if row:
-            yield f"the row at line {lines.first:,}", row
-        lines.first = lines.number + 1
-        lines.num_bytes = 0
+            yield f"the row at line {first:,}", row

@@ -65,17 +65,10 @@ def sample_documents(
         raise ValueError(f"{', '.join(corpus.files[:3])}: no document, only whitespace")
     number = min(number, total)
     chosen = {index * total // number for index in range(number)}
-    documents = read_documents(corpus, separator)
-    spaced, changed = _texts(
-        [document for index, document in enumerate(documents) if index in chosen], corpus.errors
-    )
-    beginning, also_changed = _texts(first, corpus.errors)
-    if changed + also_changed:
-        warn(
-            f"{corpus.files[0]}: {changed + also_changed:,} of the sampled documents are not valid "
-            "UTF-8; invalid bytes were read as U+FFFD"
-        )
-    return DocumentSample(spaced, beginning, total)
+    documents = enumerate(read_documents(corpus, separator))
+    spaced = [document for index, document in documents if index in chosen]
+    texts = _as_texts(spaced + first, corpus)
+    return DocumentSample(texts[: len(spaced)], texts[len(spaced) :], total)
 
 
 def read_documents(corpus: Corpus, separator: str = END_OF_TEXT) -> Iterator[str | bytes]:
@@ -113,21 +106,17 @@ def _in_blocks(blocks: Iterable[TextBlock], separator: bytes) -> Iterator[str | 
         yield text
 
 
-def _texts(documents: list[str | bytes], errors: str) -> tuple[list[str], int]:
-    """Return documents as str, and the number of documents that are not valid UTF-8."""
-    texts: list[str] = []
-    num_changed = 0
-    for document in documents:
-        # JSON escapes can produce lone surrogates, which become invalid bytes.
-        data = document.encode("utf-8", "surrogatepass") if isinstance(document, str) else document
-        try:
-            texts.append(data.decode())
-        except UnicodeDecodeError as error:
-            if errors == "strict":
-                raise ValueError(
-                    f"a document is not valid UTF-8 at byte {error.start:,} ({error.reason}); pass "
-                    'errors="replace" to read invalid bytes as U+FFFD'
-                ) from None
-            texts.append(data.decode("utf-8", "replace"))
-            num_changed += 1
-    return texts, num_changed
+def _as_texts(documents: list[str | bytes], corpus: Corpus) -> list[str]:
+    """Return documents as str, and warn if some are not valid UTF-8."""
+    # JSON escapes can produce lone surrogates, which become invalid bytes.
+    found = [d.encode("utf-8", "surrogatepass") if isinstance(d, str) else d for d in documents]
+    texts = [
+        data.decode("utf-8", "strict" if corpus.errors == "strict" else "replace") for data in found
+    ]
+    changed = sum(text.encode() != data for text, data in zip(texts, found, strict=True))
+    if changed:
+        warn(
+            f"{corpus.files[0]}: {changed:,} of the sampled documents are not valid UTF-8; invalid "
+            "bytes were read as U+FFFD"
+        )
+    return texts

@@ -1,4 +1,4 @@
-"""Detect files that are not UTF-8 text, and guess their encoding."""
+"""Detect files that are not UTF-8 text."""
 
 from __future__ import annotations
 
@@ -27,20 +27,8 @@ _FORMATS = (
 )
 """For each format: the offset and bytes that identify it, its name, and advice for the user."""
 
-_GUESSED = (
-    "cp1252", "gb18030", "big5", "cp932", "euc_jp", "cp949", "cp1251", "koi8_r", "cp866", "cp1250",
-    "cp1253", "cp1254", "cp1255", "cp1256", "cp1257",
-)  # fmt: skip
-"""Encodings to try, most frequent first. `iconv` supports all of them."""
-
-_FEWEST_BYTES = 8
-"""Minimum number of non-ASCII bytes for a guess."""
-
-_MOST_GUESSES = 3
-"""Maximum number of equally likely encodings to report. If there are more, none is reported."""
-
 BEGINNING = 1 << 10
-"""Number of bytes that `check_file` and `wide_encoding` need from the start of a file."""
+"""Number of bytes that `check_file` needs from the start of a file."""
 
 
 def check_file(data: bytes, name: str) -> None:
@@ -79,60 +67,5 @@ def check_beginning(data: bytes, name: str) -> None:
         if data.startswith(mark):
             raise ValueError(
                 f"{name} starts with the byte order mark of {encoding}; convert it to UTF-8 with "
-                f"{_conversion(encoding)}"
+                f"`iconv -f {encoding} -t UTF-8`"
             )
-
-
-def wide_encoding(data: bytes) -> str | None:
-    """Recognize UTF-16 or UTF-32 without a byte order mark. Return the encoding, or None.
-
-    The encoding is recognized by the NUL bytes in ASCII letters. Such text is also valid UTF-8. The
-    data must start at an even offset, or at a multiple of four for UTF-32.
-    """
-    if len(data) < 16:
-        return None
-    quarters = [data[i::4].count(0) / len(data[i::4]) for i in range(4)]
-    nul = "".join("0" if share > 0.7 else "x" for share in quarters)
-    return {"x0x0": "UTF-16LE", "0x0x": "UTF-16BE", "x000": "UTF-32LE", "000x": "UTF-32BE"}.get(nul)
-
-
-def guess_encoding(sample: bytes) -> str | None:
-    """Return a remark on the likely encoding of text that is not UTF-8, or None if unsure."""
-    wide = wide_encoding(sample) or wide_encoding(sample[1:])
-    if wide is not None:
-        return _remark(wide)
-    controls = sum(byte < 32 and byte not in b"\t\n\r\f\x1b" for byte in sample)
-    if controls > len(sample) / 20:
-        return "it does not look like text"
-    # UTF-8 text with a few damaged bytes also has valid non-ASCII characters.
-    beyond_ascii = sum(byte > 127 for byte in sample)
-    valid = sum(len(c.encode()) for c in sample.decode("utf-8", "ignore") if ord(c) > 127)
-    if beyond_ascii < _FEWEST_BYTES or valid > beyond_ascii / 2:
-        return None
-    from charset_normalizer import from_bytes
-
-    matches = from_bytes(sample, cp_isolation=list(_GUESSED))
-    best = matches.best()
-    if best is None:
-        return None
-    # Several encodings may fit, since most Western European letters are also letters in CP1250.
-    likely = [
-        min(match.could_be_from_charset, key=_GUESSED.index)
-        for match in matches
-        if match.chaos <= best.chaos + 0.05 and match.coherence >= best.coherence - 0.05
-    ]
-    return _remark(*sorted(likely, key=_GUESSED.index)) if len(likely) <= _MOST_GUESSES else None
-
-
-def _remark(*encodings: str) -> str:
-    names = [encoding.upper().replace("_", "-") for encoding in encodings]
-    if len(names) == 1:
-        return f"it looks like {names[0]}; if so, convert it to UTF-8 with {_conversion(names[0])}"
-    return (
-        f"it may be {', '.join(names[:-1])} or {names[-1]}; find out which one gives readable text "
-        f"and convert the file to UTF-8, for example with {_conversion(names[0])}"
-    )
-
-
-def _conversion(encoding: str) -> str:
-    return f"`iconv -f {encoding} -t UTF-8`"

@@ -47,16 +47,17 @@ _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
 
 def named_kind(path: str | os.PathLike[str]) -> str:
     """Return the kind that a file's name indicates: a name in KINDS, or JSON."""
-    return _ENDINGS.get(_ending(path), "text")
+    return _ENDINGS.get(ending_of(path), "text")
 
 
 def has_known_ending(path: str | os.PathLike[str]) -> bool:
     """Return whether a file name has an ending for text or for rows that contain text."""
-    ending = _ending(path)
+    ending = ending_of(path)
     return ending in _ENDINGS or ending in _TEXT_ENDINGS
 
 
-def _ending(path: str | os.PathLike[str]) -> str:
+def ending_of(path: str | os.PathLike[str]) -> str:
+    """Return the ending of a file name in lower case, without an ending for compression."""
     name = os.fspath(path).lower()
     for ending in COMPRESSED_ENDINGS:
         name = name.removesuffix(ending)

@@ -9,13 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO
 
-from cs336_basics.pretokenization.reading.arrow import (
-    array_texts,
-    batches_of,
-    explained,
-    open_arrow,
-    open_parquet,
-)
+from cs336_basics.pretokenization.reading.arrow import TableFile, array_texts, explained, of_part
 from cs336_basics.pretokenization.reading.chunking import next_cut, safe_blocks
 from cs336_basics.pretokenization.reading.corpus import WHOLE_FILE, Chunk, Corpus
 from cs336_basics.pretokenization.reading.csv_rows import column_texts
@@ -164,15 +158,11 @@ def blocks_between(
 def _json_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:
     """Yield the text from each JSON line that starts in a chunk."""
     with open_path(chunk.path) as file:
-        if chunk.end == WHOLE_FILE:
-            start = 0
-            blocks = decompressed_blocks(file, chunk.path, DEFAULT_BLOCK_SIZE)
-        else:
-            start = next_line(file, chunk.start, chunk.end)
-            if start == chunk.end:
-                return
-            file.seek(start)
-            blocks = iter(lambda: file.read(DEFAULT_BLOCK_SIZE), b"")
+        start = 0 if chunk.end == WHOLE_FILE else next_line(file, chunk.start, chunk.end)
+        if start == chunk.end:
+            return
+        file.seek(start)
+        blocks = decompressed_blocks(file, chunk.path, DEFAULT_BLOCK_SIZE)
         for offset, line in lines_of(blocks, start, chunk.path, chunk.max_piece_bytes):
             if chunk.end != WHOLE_FILE and offset >= chunk.end:
                 return
@@ -258,29 +248,25 @@ def _csv_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:
 
 def _table_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:
     """Yield the text of each row in a chunk. Rows whose text is null are skipped."""
-    is_parquet = chunk.kind == "parquet"
-    groups = None if chunk.end == WHOLE_FILE else range(chunk.start, chunk.end)
-    of_group = (
-        "" if groups is None else f" of {'row group' if is_parquet else 'batch'} {chunk.start}"
-    )
+    assert chunk.field is not None
+    part = None if chunk.end == WHOLE_FILE else chunk.start
+    where = of_part(chunk.kind, part)
+    row = 0
     with open_path(chunk.path) as file:
-        if is_parquet:
-            reader = open_parquet(file, chunk.path)
-            num_rows = sum(reader.metadata.row_group(group).num_rows for group in groups or ())
-        else:
-            reader = open_arrow(file, chunk.path)
-            num_rows = 0  # not known until a batch is read
-        assert chunk.field is not None
-        row = 0
-        for batch in batches_of(reader, chunk.path, chunk.field, groups):
-            total = num_rows or (batch.num_rows if groups is not None else 0)
-            with explained(f"{chunk.path}, row {row:,}{of_group} is damaged"):
+        table = TableFile(file, chunk.path, chunk.kind)
+        for batch in table.batches(chunk.field, part):
+            with explained(f"{chunk.path}, row {row:,}{where} is damaged"):
                 texts = array_texts(batch.column(0))
+            num_rows = 0 if part is None else table.num_rows(part, batch)
             for text in texts:
+                location = f"row {row:,}{where}"
                 row += 1
-                if text is not None:
-                    if len(text) > chunk.max_piece_bytes:
-                        where = f"{chunk.path}, row {row - 1:,}{of_group}"
-                        raise piece_too_long(where, chunk.max_piece_bytes)
-                    num_read = chunk.num_bytes * row // total if total else file.tell()
-                    yield f"row {row - 1:,}{of_group}", text, min(num_read, chunk.num_bytes)
+                if text is None:
+                    continue
+                if len(text) > chunk.max_piece_bytes:
+                    raise piece_too_long(f"{chunk.path}, {location}", chunk.max_piece_bytes)
+                if part is None:
+                    num_read = file.tell()
+                else:
+                    num_read = chunk.num_bytes * row // num_rows
+                yield location, text, min(num_read, chunk.num_bytes)

@@ -13,7 +13,6 @@ from cs336_basics.pretokenization.reading.arrow import (
     array_texts,
     explained,
     holds_text,
-    import_pyarrow,
 )
 
 _ROWS_IN_A_BATCH = 1000
@@ -32,8 +31,7 @@ def texts_of_rows(rows: Any, field: str | None = None) -> Iterator[Any]:
         field: Field or column that contains the text.
 
     Raises:
-        TypeError: If `rows` is a single text, is not iterable, or is a mapping of several datasets,
-            or if `field` is not a str.
+        TypeError: If `rows` is a single text, is not iterable, or is a mapping of several datasets.
         ValueError: If `field` is missing, if the rows do not have it, or if it does not contain
             strings. The message includes the index of the invalid row.
         ImportError: If `rows` exports an Arrow stream and pyarrow is not installed.
@@ -46,14 +44,10 @@ def texts_of_rows(rows: Any, field: str | None = None) -> Iterator[Any]:
             f"rows must not be a mapping, got one with keys {names}; pass a value such as "
             "rows['train']"
         )
-    if field is not None and not isinstance(field, str):
-        raise TypeError(f"field must be a str or None, got {short_repr(field)}")
     if hasattr(rows, "select_columns") and hasattr(rows, "iter"):
         return _dataset_texts(rows, field)
     if _is_table(rows):
         return _table_texts(rows, field)
-    if _is_arrow_array(rows):
-        return _array_texts(rows, field)
     if hasattr(rows, "columns"):  # iterating would yield the column names
         raise TypeError(
             f"rows must export an Arrow stream, got a table of type {type(rows).__name__}; pass "
@@ -68,12 +62,6 @@ def _is_table(rows: Any) -> bool:
     """Return whether `rows` exports an Arrow stream with columns."""
     is_stream = hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "scanner")
     return is_stream and (hasattr(rows, "schema") or hasattr(rows, "columns"))
-
-
-def _is_arrow_array(rows: Any) -> bool:
-    """Return whether `rows` is a pyarrow.Array or ChunkedArray."""
-    of_arrow = type(rows).__module__.split(".")[0] == "pyarrow"
-    return of_arrow and hasattr(rows, "type") and hasattr(rows, "to_pylist")
 
 
 def _dict_texts(rows: Iterable[Any], field: str) -> Iterator[Any]:
@@ -113,17 +101,13 @@ def _plain(text: Any) -> Any:
 
 def _table_texts(rows: Any, field: str | None) -> Iterator[bytes]:
     """Yield the texts in one column of an Arrow stream."""
-    pyarrow = import_pyarrow("Arrow data")
+    import pyarrow
+
     if hasattr(rows, "scanner"):  # a pyarrow.dataset.Dataset can read a single column
         field = _checked_field(field, rows.schema.names)
         reader = rows.scanner(columns=[field]).to_reader()
-    elif isinstance(rows, pyarrow.RecordBatchReader):
-        reader = rows
     else:
-        if isinstance(rows, pyarrow.RecordBatch):
-            rows = pyarrow.Table.from_batches([rows])
-        is_table = isinstance(rows, pyarrow.Table)
-        reader = rows.to_reader() if is_table else pyarrow.RecordBatchReader.from_stream(rows)
+        reader = pyarrow.RecordBatchReader.from_stream(rows)
     field = _checked_field(field, reader.schema.names)
     kind = reader.schema.field(field).type
     if not holds_text(kind):
@@ -137,16 +121,6 @@ def _table_texts(rows: Any, field: str | None) -> Iterator[bytes]:
             return
         yield from (text or b"" for text in texts)
         done += batch.num_rows
-
-
-def _array_texts(rows: Any, field: str | None) -> Iterator[bytes]:
-    """Yield the texts in a pyarrow.Array or ChunkedArray."""
-    if field is not None:
-        raise ValueError(f"field must be omitted for an array of texts, got {field!r}")
-    if not holds_text(rows.type):
-        raise ValueError(f"array must contain strings, got {rows.type}")
-    for chunk in getattr(rows, "chunks", [rows]):
-        yield from (text or b"" for text in array_texts(chunk))
 
 
 def _checked_field(field: str | None, names: Any) -> str:

@@ -54,38 +54,43 @@ def state_of(path: str) -> tuple[int, int | None]:
 
 
 def decompressed_blocks(file: IO[bytes], path: str, block_size: int) -> Iterator[bytes]:
-    """Yield the decompressed content of an open .gz or .zst file in blocks of up to `block_size`.
+    """Yield the rest of an open file in blocks of up to `block_size` bytes.
+
+    The content of a .gz or .zst file is decompressed.
 
     Raises:
         ValueError: If the file is damaged or truncated. The message includes the number of bytes
             read so far.
         ImportError: If no Zstandard library is installed.
     """
-    stream: Any
+    stream: Any = file
+    damaged: tuple[type[Exception], ...] = ()
     if path.lower().endswith(".gz"):
         import gzip
 
         stream = gzip.GzipFile(fileobj=file)
-        damaged: tuple[type[Exception], ...] = (EOFError, OSError, zlib.error)
-    else:
-        zstd = _import_zstd(path)
+        damaged = (EOFError, OSError, zlib.error)
+    elif path.lower().endswith(".zst"):
+        try:
+            from compression import zstd  # type: ignore[import-not-found, unused-ignore]
+        except ImportError:
+            from backports import zstd
         stream = zstd.ZstdFile(file)
         damaged = (EOFError, zstd.ZstdError)
     done = 0
-    with stream:
-        while True:
-            try:
-                block: bytes = stream.read(block_size)
-            except damaged as error:
-                if isinstance(error, OSError) and error.errno is not None:
-                    raise  # from the operating system, not the decompressor
-                raise ValueError(
-                    f"{path}: damaged or truncated after {done:,} decompressed bytes: {error}"
-                ) from None
-            if not block:
-                return
-            done += len(block)
-            yield block
+    while True:
+        try:
+            block: bytes = stream.read(block_size)
+        except damaged as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise  # from the operating system, not the decompressor
+            raise ValueError(
+                f"{path}: damaged or truncated after {done:,} decompressed bytes: {error}"
+            ) from None
+        if not block:
+            return
+        done += len(block)
+        yield block
 
 
 def lines_of(
@@ -139,16 +144,3 @@ def became_shorter(path: str | os.PathLike[str], size: int, expected: int) -> Va
         f"{os.fspath(path)}: the file ended at byte {size:,}, expected {expected:,} bytes; it was "
         "truncated while being read"
     )
-
-
-def _import_zstd(path: str) -> Any:
-    try:
-        from compression import zstd  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        try:
-            from backports import zstd
-        except ImportError:
-            raise ImportError(
-                f"{path}: .zst files need Zstandard; run pip install 'cs336-basics[zstd]'"
-            ) from None
-    return zstd

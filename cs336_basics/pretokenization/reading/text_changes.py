@@ -7,22 +7,24 @@ once at the end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from cs336_basics._support.messages import short_reason, short_repr
-from cs336_basics._support.urls import is_url
 from cs336_basics._support.warnings import warn
-from cs336_basics.pretokenization.reading.encodings import guess_encoding
-from cs336_basics.pretokenization.reading.storage import open_path
-from cs336_basics.pretokenization.reading.utf8 import count_invalid
+from cs336_basics.pretokenization.reading.encodings import check_beginning
+from cs336_basics.pretokenization.reading.utf8 import (
+    count_invalid,
+    is_valid_utf8,
+    replace_invalid,
+)
+from cs336_basics.pretokenization.reading.utf8_errors import invalid_utf8_error
 
-SAMPLE_SIZE = 1 << 13
-"""Number of bytes to examine when guessing an encoding."""
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
-@dataclass
+@dataclass(frozen=True)
 class Replaced:
     """Invalid UTF-8 sequences that were read as U+FFFD.
 
@@ -31,14 +33,11 @@ class Replaced:
         num_bytes: Total number of bytes in the sequences.
         first: Location of the first sequence: an offset in bytes, or a phrase such as "at byte 3 of
             row 5".
-        sample: Text around the first sequence. Empty if the text can be read again from a plain
-            text file.
     """
 
     sequences: int
     num_bytes: int
     first: int | str
-    sample: bytes = b""
 
 
 @dataclass
@@ -70,12 +69,74 @@ class TextChanges:
         if before is None:
             self.replaced[name] = found
             return
-        first, sample = before.first, before.sample
-        if isinstance(first, int) and isinstance(found.first, int) and found.first < first:
-            first, sample = found.first, found.sample
+        first = before.first
+        if isinstance(first, int) and isinstance(found.first, int):
+            first = min(first, found.first)
         self.replaced[name] = Replaced(
-            before.sequences + found.sequences, before.num_bytes + found.num_bytes, first, sample
+            before.sequences + found.sequences, before.num_bytes + found.num_bytes, first
         )
+
+    def utf8_of(
+        self,
+        text: Any,
+        errors: str,
+        *,
+        file: str = "",
+        start: int = 0,
+        row: str | int | None = None,
+    ) -> bytes:
+        """Return a text as valid UTF-8, and record what was replaced.
+
+        Args:
+            text: A str, which may contain lone surrogates, or bytes.
+            errors: `"replace"` reads invalid UTF-8 as U+FFFD; `"strict"` rejects it.
+            file: Name of the file, or "" for text in memory.
+            start: Offset of the text in the file.
+            row: Location of the row in the file, or index of the text in memory.
+
+        Raises:
+            TypeError: If `text` is neither str nor bytes.
+            ValueError: If the text starts with the byte order mark of UTF-16 or UTF-32, or if
+                `errors` is "strict" and the text is not valid.
+        """
+        if isinstance(text, str):
+            try:
+                return text.encode()
+            except UnicodeEncodeError as error:
+                return self._without_surrogates(text, errors, error.start, file, row)
+        if not isinstance(text, bytes):
+            hint = "; pass field=, such as field='text'" if isinstance(text, Mapping) else ""
+            kind = type(text).__name__
+            raise TypeError(f"{_named(row) or 'text'} must be str or bytes, not {kind}{hint}")
+        data = bytes(text)
+        if is_valid_utf8(data):
+            return data
+        named = _named(row)
+        where = ", ".join(filter(None, (file, named)))
+        if start == 0:
+            check_beginning(data, where or "the text")
+        sequences, num_bytes, offset = count_invalid(data)
+        if errors == "strict":
+            raise invalid_utf8_error(where or None, data[offset], start + offset)
+        first = start + offset if named is None else f"at byte {offset:,} of {named}"
+        self.add_replaced(file, Replaced(sequences, num_bytes, first))
+        return replace_invalid(data)
+
+    def _without_surrogates(
+        self, text: str, errors: str, index: int, file: str, row: str | int | None
+    ) -> bytes:
+        """Return a str with surrogates, the first one at `index`, as UTF-8; see `utf8_of`."""
+        named = _named(row) or "the text"
+        if errors == "strict":
+            raise ValueError(
+                f"{', '.join(filter(None, (file, named)))}: the lone surrogate "
+                f"U+{ord(text[index]):04X} at character {index:,} cannot be encoded as UTF-8"
+            )
+        # UTF-16 can encode lone surrogates. Decoding combines pairs and replaces the others.
+        replaced = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        number = replaced.count(_REPLACEMENT) - text.count(_REPLACEMENT)
+        self.add_replaced(file, Replaced(number, 3 * number, f"a lone surrogate in {named}"))
+        return replaced.encode()
 
     def add_files(self, files: Iterable[tuple[str, Sequence[int]]]) -> None:
         """Add `(file, (sequences, bytes, first offset))` pairs from compiled code."""
@@ -86,10 +147,7 @@ class TextChanges:
         """Return the changes as a dict that can be written as JSON; see `from_json`."""
         from cs336_basics._support.files import printable_path  # not needed by counting
 
-        replaced = {
-            printable_path(name): {**vars(found), "sample": found.sample.decode("latin-1")}
-            for name, found in self.replaced.items()
-        }
+        replaced = {printable_path(name): vars(found) for name, found in self.replaced.items()}
         return {"num_bytes": self.num_bytes, "num_dropped": self.num_dropped, "replaced": replaced}
 
     @classmethod
@@ -100,21 +158,16 @@ class TextChanges:
             ValueError: If `content` does not have this form.
         """
         try:
-            replaced = {
-                name: Replaced(**{**found, "sample": found["sample"].encode("latin-1")})
-                for name, found in content["replaced"].items()
-            }
+            replaced = {name: Replaced(**found) for name, found in content["replaced"].items()}
             changes = cls(content["num_bytes"], content["num_dropped"], replaced)
             numbers = [changes.num_bytes, changes.num_dropped]
-            for name, found in replaced.items():
+            for found in replaced.values():
                 numbers += [found.sequences, found.num_bytes]
-                if type(found.first) not in (int, str):
-                    raise TypeError(f"{name}: first must be an int or a str, got {found.first!r}")
-            for number in numbers:
-                if type(number) is not int or number < 0:
-                    raise TypeError(f"a number must be a non-negative int, got {number!r}")
+                numbers += [] if isinstance(found.first, str) else [found.first]
+            if any(type(number) is not int or number < 0 for number in numbers):
+                raise TypeError(f"numbers must be non-negative ints, got {numbers}")
             return changes
-        except (AttributeError, KeyError, TypeError, UnicodeEncodeError) as error:
+        except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"not a record of changes to text: {short_reason(error)}") from None
 
     def warn(self, pattern: str, done: str) -> None:
@@ -138,8 +191,7 @@ class TextChanges:
         )
         if others:
             message += f"; {others:,} other file{'s are' if others > 1 else ' is'} affected"
-        guess = guess_encoding(most.sample or _sample_of(name, most.first))
-        return f"{message}; {guess}" if guess else message
+        return message
 
 
 def dropped_message(pattern: str, num_dropped: int, num_bytes: int, done: str) -> str:
@@ -151,29 +203,8 @@ def dropped_message(pattern: str, num_dropped: int, num_bytes: int, done: str) -
     )
 
 
-def replaced_in(data: bytes, start: int = 0, row: str | None = None) -> Replaced:
-    """Return the sequences that `data.decode(errors="replace")` replaces.
-
-    `start` is the offset of `data` in its file. `row` is the location of its row, if any.
-    """
-    sequences, num_bytes, offset = count_invalid(data)
-    if not sequences:
-        return Replaced(0, 0, start)
-    sample = data[max(0, offset - SAMPLE_SIZE // 4) :][:SAMPLE_SIZE]
-    first = start + offset if row is None else f"at byte {offset:,} of {row}"
-    return Replaced(sequences, num_bytes, first, sample)
-
-
-def _sample_of(name: str, offset: int | str) -> bytes:
-    """Return part of a local plain text file, starting shortly before an offset."""
-    if not name or is_url(name) or isinstance(offset, str):
-        return b""
-    try:
-        with open_path(name) as file:
-            file.seek(max(0, offset - SAMPLE_SIZE // 4))
-            return file.read(SAMPLE_SIZE)
-    except OSError:  # the file was deleted
-        return b""
+def _named(row: str | int | None) -> str | None:
+    return f"text {row:,}" if isinstance(row, int) else row
 
 
 def _share(part: int, whole: int) -> str:

@@ -19,13 +19,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.text import END_OF_TEXT
-from cs336_basics.pretokenization.counting.count_texts import replaced_surrogates, to_utf8
 from cs336_basics.pretokenization.counting.parallel import map_ordered
 from cs336_basics.pretokenization.reading.corpus import Corpus
 from cs336_basics.pretokenization.reading.readers import TextBlock, read_texts
-from cs336_basics.pretokenization.reading.text_changes import Replaced, TextChanges, replaced_in
+from cs336_basics.pretokenization.reading.text_changes import TextChanges
 from cs336_basics.pretokenization.reading.utf8 import is_valid_utf8
-from cs336_basics.pretokenization.reading.utf8_errors import checked_utf8
 from cs336_basics.pretokenization.splitter import Splitter
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder, FileEncoder
 from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, absent_byte_error, encode_exactly
@@ -284,27 +282,10 @@ def _checked_text(block: TextBlock, errors: str, changes: TextChanges) -> bytes:
 
     With `errors="bytes"`, the bytes are returned unchanged.
     """
-    if isinstance(block.text, bytes):
-        if errors == EXACT:
-            return block.text
-        start = block.offset or 0
-        data = checked_utf8(block.text, errors, where=block.origin, start=start)
-        if data is not block.text:
-            row = _row_of(block) if block.offset is None else None
-            changes.add_replaced(block.file, replaced_in(block.text, start, row))
-        return data
-    try:
-        data = to_utf8(block.text, errors)
-    except ValueError as error:
-        raise ValueError(f"{block.origin}: {error}") from None
-    if num := replaced_surrogates(block.text, data):
-        where = f"a lone surrogate in {_row_of(block)}"
-        changes.add_replaced(block.file, Replaced(num, 3 * num, where))
-    return data
-
-
-def _row_of(block: TextBlock) -> str:
-    return block.origin.removeprefix(f"{block.file}, ")
+    if errors == EXACT and isinstance(block.text, bytes):
+        return block.text
+    row = block.origin.removeprefix(f"{block.file}, ") if block.offset is None else None
+    return changes.utf8_of(block.text, errors, file=block.file, start=block.offset or 0, row=row)
 
 
 def map_in_threads(

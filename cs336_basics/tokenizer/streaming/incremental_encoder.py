@@ -6,8 +6,8 @@ import codecs
 from collections.abc import Collection
 
 from cs336_basics.pretokenization.reading.corpus import ENCODING_ERRORS, check_errors
-from cs336_basics.pretokenization.reading.text_changes import TextChanges, replaced_in
-from cs336_basics.pretokenization.reading.utf8_errors import checked_utf8, invalid_utf8_error
+from cs336_basics.pretokenization.reading.text_changes import TextChanges
+from cs336_basics.pretokenization.reading.utf8_errors import invalid_utf8_error
 from cs336_basics.pretokenization.safe_cuts import SafeCutBuffer
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
 from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, absent_byte_error, encode_exactly
@@ -136,9 +136,7 @@ class IncrementalEncoder:
                 self._check_special(data.decode("utf-8", "surrogateescape"))
                 ids: list[int] = encode_exactly(encoder, data, self._special.allowed).tolist()
                 return ids
-            valid = checked_utf8(data, self._errors, start=start)
-            if valid is not data:
-                self._changes.add_replaced("", replaced_in(data, start))
+            valid = self._changes.utf8_of(data, self._errors, start=start)
             text = valid.decode()
             self._check_special(text)
             return encoder.encode(text, self._special.allowed)

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from cs336_basics.pretokenization import Splitter, count_words
-from cs336_basics.pretokenization.counting.parallel import map_ordered
 from tests.pretokenization.counting.hostile import HOSTILE, SPLITTER, expected_counts
 
 ROOT = Path(__file__).parents[3]
@@ -49,22 +48,6 @@ def test_urls_are_counted(hostile_file):
     counts = count_words([f"file://{hostile_file}", hostile_file], SPLITTER, num_workers=1)
     once = count_words(hostile_file, SPLITTER)
     assert counts == {word: 2 * count for word, count in once.items()}
-
-
-def test_several_files_share_one_pool_of_processes(hostile_file, monkeypatch):
-    pools = []
-
-    def map_and_record(function, arguments, num_workers):
-        pools.append(num_workers)
-        return map_ordered(function, arguments, num_workers)
-
-    monkeypatch.setattr(
-        "cs336_basics.pretokenization.counting.count_words.map_ordered", map_and_record
-    )
-    files = [hostile_file] * 3
-    counts = count_words(files, SPLITTER, backend="processes", num_workers=2, chunk_size=1 << 20)
-    assert counts == count_words(files, SPLITTER, backend="serial")
-    assert pools == [2, 1]  # one pool per call
 
 
 def test_a_script_needs_no_main_guard(tmp_path, hostile_file):

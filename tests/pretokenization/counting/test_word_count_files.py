@@ -54,9 +54,29 @@ def rejected(path):
     return message
 
 
-def test_unchanged_file_is_loaded(tmp_path):
-    write_counts(tmp_path / "c.npz")
-    assert WordCounts.load(tmp_path / "c.npz") == {b"a": 5, b"bc": 6}
+def test_saved_word_counts_are_loaded_unchanged(tmp_path):
+    path = tmp_path / "c.npz"
+    for content in ({b"the": 3, b"x" * 40: 2**40}, {}, {b"": 5, b"\0\xff": 1}):
+        WordCounts.from_mapping(content, "cl100k").save(path)
+        loaded = WordCounts.load(path)
+        assert loaded == content
+        assert loaded.pattern == "cl100k"
+    with np.load(path, allow_pickle=False) as archive:  # the documented way to read the file
+        assert sorted(archive) == ["counts", "data", "header", "offsets"]
+        assert archive["counts"].dtype == np.dtype("<i8")
+    write_counts(path)
+    assert WordCounts.load(path) == {b"a": 5, b"bc": 6}
+
+
+def test_damaged_and_foreign_files_are_rejected(tmp_path):
+    path = tmp_path / "c.npz"
+    write_counts(path)
+    good = path.read_bytes()
+    for data in (b"", b"text", good[:-50], good[: len(good) // 2], good[:300] + good[310:]):
+        path.write_bytes(data)
+        rejected(path)
+    with pytest.raises(FileNotFoundError, match=r"gone\.npz"):
+        WordCounts.load(tmp_path / "gone.npz")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import time
 
 import pytest
 import regex
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cs336_basics import Tokenizer
@@ -57,26 +57,16 @@ def random_text(rng, longest=30):
     return "".join(rng.choices(samples, k=rng.randrange(longest)))
 
 
+@pytest.mark.parametrize("count", [400, pytest.param(50_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("expression", [*PATTERNS.values(), *EXPRESSIONS[:-1]])
-def test_matches_equal_those_of_regex(expression):
+def test_matches_equal_those_of_regex(expression, count):
     program = compile_program(expression)
     rng = random.Random(1)
-    for _ in range(400):
+    for _ in range(count):
         text = random_text(rng)
         spans = expected(expression, text)
         words = [text[start:end].encode() for start, end in spans]
         assert list(_scanner.pretokenize_bytes(text.encode(), program)) == words, repr(text)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PATTERNS)
-def test_matches_equal_those_of_regex_on_200_000_texts(name):
-    program = compile_program(PATTERNS[name])
-    rng = random.Random(2)
-    for _ in range(200_000):
-        text = random_text(rng, 60)
-        found = list(_scanner.pretokenize_bytes(text.encode(), program))
-        assert found == [match.encode() for match in regex.findall(f"(?:{PATTERNS[name]})", text)]
 
 
 @pytest.mark.parametrize("name", PATTERNS)
@@ -144,7 +134,7 @@ def test_both_sides_of_a_safe_cut_are_split_like_the_complete_text(expression):
                 num_cuts += 1
                 halves = [regex.finditer(expression, half) for half in (left, right)]
                 assert [match.group() for half in halves for match in half] == whole, (text, index)
-            if cuts.inside_text(text.encode(), offset, offset) is not None:
+            if cuts.first(text.encode(), offset, offset) is not None:
                 assert program.safe_cuts[
                     program.column_of(left[-1]), program.column_of(right[0])
                 ] or (expression in (PATTERNS["gpt2"], PATTERNS["cl100k"]))
@@ -203,15 +193,9 @@ def test_a_negated_set_of_everything_matches_as_in_the_reference(expression):
     assert list(pretokenize("axbx", expression)) == words
 
 
-def test_regex_splits_text_if_the_pattern_cannot_be_compiled():
-    assert find_program(r"\b\w+\b") is None
-    assert list(pretokenize("to be, or", r"\b\w+\b")) == ["to", "be", "or"]
-    assert not Splitter(r"\b\w+\b").has_scanner
-
-
 def test_a_slow_search_by_regex_times_out(monkeypatch):
     monkeypatch.setattr(splitter, "SEARCH_TIMEOUT", 0.1)
-    with pytest.raises(ValueError, match=r"took more than 0\.1 seconds"):
+    with pytest.raises(ValueError, match=r"took more than 0\.1\d* seconds"):
         list(pretokenize("a" * 40, r"(?<!x)(?:a|aa)+[bc]|."))
 
 
@@ -224,26 +208,12 @@ def test_encoding_with_a_slow_pattern_times_out(monkeypatch, name):
         getattr(tokenizer, name)("a" * 60)
 
 
-def test_the_timeout_excludes_time_spent_by_the_caller(monkeypatch):
-    monkeypatch.setattr(splitter, "SEARCH_TIMEOUT", 0.1)
-    monkeypatch.setattr(splitter, "_MATCHES_AT_A_TIME", 2)
-    found = []
-    for word in pretokenize("one two three four five", r"\b\w+\b"):
-        found.append(word)
-        end = time.process_time() + 0.15
-        while time.process_time() < end:
-            pass
-    assert found == ["one", "two", "three", "four", "five"]
-
-
-@pytest.mark.parametrize("matches_at_a_time", [1, 2, 3])
 @pytest.mark.parametrize(
     "expression",
     [r"\b\w+|\W", r"(?<=a)b|a+|.", r"(?=a)|b+", r"(?<!a)\b|a|.", r"(a)\1|\w", r"\Ga|b", r"^a|b$|."],
 )
-def test_a_search_in_batches_finds_the_same_matches(monkeypatch, expression, matches_at_a_time):
+def test_patterns_that_cannot_be_compiled_split_like_the_reference(expression):
     assert find_program(expression) is None
-    monkeypatch.setattr(splitter, "_MATCHES_AT_A_TIME", matches_at_a_time)
     rng = random.Random(6)
     for _ in range(300):
         text = "".join(rng.choices("aab é\n", k=rng.randrange(12)))
@@ -282,22 +252,6 @@ def test_matching_takes_linear_time(expression, text):
 
     # If the text is eight times as long, a quadratic matcher takes 64 times as long.
     assert seconds(len(text)) < 30 * max(seconds(len(text) // 8), 1e-3)
-
-
-# No set in the o200k pattern separates Lu from Lt or Lm from Lo.
-O200K_SETS = (r"[\p{Lu}\p{Lt}]", r"\p{Ll}", r"[\p{Lm}\p{Lo}]", r"\p{M}", r"\p{N}", r"\s")
-
-
-@given(st.text(st.characters(codec="utf-8"), max_size=20))
-@example("A\u1fa8")  # Lu and Lt
-@example("\u02b0\u00aa")  # Lm and Lo
-def test_characters_of_a_column_belong_to_the_same_sets(text):
-    program = compile_program(PATTERNS["o200k"])
-    rows = {}
-    for character in text:
-        kinds = tuple(bool(regex.match(one, character)) for one in O200K_SETS)
-        if not OTHER_UNICODE:
-            assert rows.setdefault(program.column_of(character), kinds) == kinds
 
 
 def test_sets_equal_those_of_the_pinned_regex():

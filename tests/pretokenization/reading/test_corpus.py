@@ -33,21 +33,6 @@ def test_paths_keep_their_order_and_globs_are_sorted(folder):
     assert Corpus(folder / "[x]*.txt").files == (str(folder / "[x]*.txt"),)
 
 
-def test_sizes_are_read_at_each_access(folder):
-    corpus = Corpus([folder / "a.txt", folder / "b.txt"])
-    assert corpus.sizes == (1, 2)
-    (folder / "a.txt").write_text("aaaa")
-    assert corpus.sizes == (4, 2)
-    assert corpus.num_bytes == 6
-
-
-def test_urls_are_read_through_fsspec(folder):
-    pytest.importorskip("fsspec")
-    url = f"file://{folder / 'b.txt'}"
-    assert Corpus(url).sizes == (2,)
-    assert Corpus(url).chunks(10) == [Chunk(url, "text", 0, 2, 2, None, "replace")]
-
-
 @pytest.mark.parametrize(
     ("paths", "options", "error", "message"),
     [
@@ -98,13 +83,6 @@ def test_other_types_than_paths_are_rejected():
         Corpus([])
 
 
-def test_of_returns_a_corpus_unchanged(folder):
-    corpus = Corpus(folder / "a.txt", errors="strict")
-    assert Corpus.of(corpus) is corpus
-    assert Corpus.of(folder / "a.txt") == Corpus(folder / "a.txt")
-    assert Corpus.of([folder / "a.txt"]) != corpus
-
-
 def test_fitting_ignores_options_that_no_file_needs(folder):
     given = {"field": "body", "column": "text"}
     text = Corpus.fitting(iter([folder / "a.txt"]), errors="strict", **given)
@@ -141,9 +119,8 @@ def test_a_corpus_is_immutable_and_picklable(folder):
     corpus = Corpus([folder / "*.txt", folder / "c.jsonl"], field="body", errors="strict")
     with pytest.raises(dataclasses.FrozenInstanceError):
         corpus.field = "text"
-    received = pickle.loads(pickle.dumps(corpus))
-    assert received == corpus
-    assert received.files == corpus.files
+    assert Corpus.of(corpus) is corpus
+    assert pickle.loads(pickle.dumps(corpus)) == corpus
     # Unpickling does not check the files again.
     pickled = pickle.dumps(corpus)
     (folder / "a.txt").unlink()
@@ -206,7 +183,7 @@ def test_a_directory_stands_for_its_files_with_known_endings(folder):
     assert Corpus(folder).files == tuple(str(folder / name) for name in names)
     (folder / "images").mkdir()
     (folder / "images" / "a.png").write_text("")
-    with pytest.raises(ValueError, match=r"images' is a directory.*images/\*\*/\*\.png'"):
+    with pytest.raises(ValueError, match="images' is a directory without text files"):
         Corpus([folder / "a.txt", folder / "images"])
 
 
@@ -237,9 +214,3 @@ def test_csv_needs_an_existing_column(folder):
     with pytest.raises(ValueError, match="several columns"):
         Corpus(folder / "rows.csv", column="text").chunks()
     assert Corpus([folder / "empty.txt", folder / "a.txt"], format="csv", column="a").kinds
-
-
-def test_only_text_without_compression_on_this_machine_is_plain(folder):
-    (folder / "b.gz").write_bytes(gzip.compress(b"bb"))
-    files = [folder / "b.txt", folder / "b.gz", folder / "c.jsonl", "s3://b.txt"]
-    assert Corpus(files, field="body").plain == (True, False, False, False)

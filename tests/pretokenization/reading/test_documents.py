@@ -69,11 +69,7 @@ def test_samples_are_at_equal_distances(make):
     assert sample.spaced == [TEXTS[index * 25 // 10] for index in range(10)]
     assert sample.beginning == TEXTS[:1]
     assert sample.num_documents == 25
-
-
-@pytest.mark.parametrize("number", [25, 26, 1000, 10**15])
-def test_a_sample_has_at_most_all_documents(tmp_path, number):
-    assert sample_documents(Corpus(plain(tmp_path, TEXTS)), number).spaced == TEXTS
+    assert sample_documents(make(TEXTS), 10**15).spaced == TEXTS
 
 
 def test_beginning_contains_the_first_documents(tmp_path):
@@ -82,11 +78,6 @@ def test_beginning_contains_the_first_documents(tmp_path):
     assert sample_documents(corpus, 1, beginning_bytes=size).beginning == TEXTS[:3]
     assert sample_documents(corpus, 1, beginning_bytes=size + 1).beginning == TEXTS[:4]
     assert sample_documents(corpus, 1).beginning == []
-
-
-def test_empty_documents_and_surrounding_white_space_are_dropped(tmp_path):
-    path = plain(tmp_path, ["", " a ", "\n", "b\n", ""], between=END_OF_TEXT)
-    assert list(read_documents(Corpus(path))) == [b"a", b"b"]
 
 
 def test_the_separator_can_be_changed(tmp_path):
@@ -128,15 +119,8 @@ def test_invalid_utf8_is_replaced_with_a_warning_or_rejected(tmp_path):
     path.write_bytes(b"a\xff" + END_OF_TEXT.encode() + b"b")
     with pytest.warns(UserWarning, match="1 of the sampled documents are not valid UTF-8"):
         assert sample_documents(Corpus(path), 2).spaced == ["a\ufffd", "b"]
-    with pytest.raises(ValueError, match="a document is not valid UTF-8 at byte 1"):
+    with pytest.raises(ValueError, match="0xff in position 1"):
         sample_documents(Corpus(path, errors="strict"), 2)
-
-
-def test_lone_surrogates_in_json_are_replaced(tmp_path):
-    path = tmp_path / "text.jsonl"
-    path.write_text('{"text": "a\\ud800"}\n', encoding="utf-8")
-    with pytest.warns(UserWarning, match="not valid UTF-8"):
-        assert sample_documents(Corpus(path, field="text"), 1).spaced == ["a\ufffd\ufffd\ufffd"]
 
 
 def test_a_corpus_without_documents_is_rejected(tmp_path):
@@ -144,8 +128,3 @@ def test_a_corpus_without_documents_is_rejected(tmp_path):
         warnings.simplefilter("error")
         with pytest.raises(ValueError, match="no document, only whitespace"):
             sample_documents(Corpus(plain(tmp_path, [" ", "\n"])), 10)
-
-
-def test_the_number_must_be_at_least_one(tmp_path):
-    with pytest.raises(ValueError, match=r"number.* 0"):
-        sample_documents(Corpus(plain(tmp_path, TEXTS)), 0)

@@ -3,9 +3,7 @@
 import csv
 import io
 import json
-import struct
-import zlib
-from pathlib import Path
+import random
 
 import pytest
 
@@ -27,21 +25,6 @@ def as_csv(rows, **how):
     writer.writerow(rows[0])
     writer.writerows(row.values() for row in rows)
     return file.getvalue()
-
-
-def picture():
-    """Return a PNG image of noise."""
-    noise = b"".join(
-        b"\0" + bytes((x * y * 2654435761 >> 7) & 255 for x in range(300)) for y in range(99)
-    )
-    chunks = (
-        (b"IHDR", struct.pack(">IIBBBBB", 100, 99, 8, 2, 0, 0, 0)),
-        (b"IDAT", zlib.compress(noise)),
-    )
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-        for name, data in chunks
-    )
 
 
 TEXTS = {
@@ -82,15 +65,6 @@ def test_text_in_another_encoding_is_not_binary(encoding):
     check_is_text(data, "x", may_be_binary=False)
 
 
-def test_this_repository_is_text():
-    root = Path(__file__).parents[3]
-    files = [p for end in ("*.py", "*.md", "*.hpp", "*.pyx", "*.yaml") for p in root.rglob(end)]
-    assert len(files) > 100
-    for file in files:
-        with open(file, "rb") as opened:
-            check_is_text(opened.read(HEAD), str(file), may_be_binary=False)
-
-
 @pytest.mark.parametrize(
     ("data", "format"),
     [
@@ -118,14 +92,6 @@ def test_json_lines_and_csv_are_rejected_as_text(data, format):
         assert kind_of_json(head, "x.json") == "jsonl"
 
 
-def test_a_picture_is_binary():
-    data = picture()
-    assert len(data) > 1000
-    with pytest.raises(ValueError, match=r'^x\.png is binary.*format="text"'):
-        check_is_text(data, "x.png", may_be_binary=False)
-    check_is_text(data, "x.png", may_be_binary=True)
-
-
 @pytest.mark.parametrize("data", ['[{"text": "a"}]', '{\n  "text": "a"\n}\n', " [1, 2]", "{}"])
 def test_a_single_json_value_is_not_json_lines(data):
     with pytest.raises(ValueError, match=r'^x\.json is a single JSON value.*format="text"'):
@@ -141,3 +107,10 @@ def test_kinds_by_name():
     assert has_known_ending("a.txt.gz")
     assert has_known_ending("a.json")
     assert not any(map(has_known_ending, ["a.png", "a", "a.npy", "a.gz", "txt"]))
+
+
+def test_random_bytes_are_binary():
+    data = random.Random(1).randbytes(1000)
+    with pytest.raises(ValueError, match=r'^x\.png is binary.*format="text"'):
+        check_is_text(data, "x.png", may_be_binary=False)
+    check_is_text(data, "x.png", may_be_binary=True)

@@ -20,7 +20,6 @@ from cs336_basics.pretokenization import (
 from cs336_basics.pretokenization.counting.count_texts import count_chunk
 from tests.pretokenization.reading.counted import (
     DOCUMENTS,
-    EOT,
     SPLITTER,
     count,
     expected,
@@ -176,19 +175,3 @@ def test_truncated_json_lines_are_rejected(tmp_path, lines_left):
         with pytest.raises(ValueError, match=message):
             count_chunk(chunk, Splitter())
     assert counted == lines_left // 3 * 3
-
-
-@pytest.mark.parametrize("chunk_size", [1, 7, 64, 1000])
-def test_text_is_divided_at_safe_cuts(tmp_path, chunk_size):
-    path = tmp_path / "text.txt"
-    text = EOT.join(DOCUMENTS[:40])
-    path.write_bytes(text.encode())
-    assert count([path], chunk_size=chunk_size) == expected([text])
-
-
-def test_rows_and_files_do_not_join(tmp_path):
-    (tmp_path / "a.jsonl").write_text(json_lines(["ab", "cd"]))
-    (tmp_path / "b.jsonl").write_text(json_lines(["ef"]))
-    counts = count([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], field="text")
-    assert counts == {b"ab": 1, b"cd": 1, b"ef": 1}
-    assert count_texts(["ab", b"cd", "ef"]) == {b"ab": 1, b"cd": 1, b"ef": 1}

@@ -54,9 +54,3 @@ def test_each_invalid_sequence_is_counted():
     assert utf8.replace_invalid(data) == "a\ufffd \ufffd\ufffd\ufffd".encode()
     assert list(utf8.text_and_bytes(data)) == [(b"a", data[1:3]), (b" ", data[4:])]
     assert utf8.count_invalid("naïve".encode()) == (0, 0, 6)
-
-
-@pytest.mark.parametrize("name", utf8.__all__)
-def test_only_bytes_are_accepted(name):
-    with pytest.raises((TypeError, AttributeError)):
-        list(getattr(utf8, name)("text"))

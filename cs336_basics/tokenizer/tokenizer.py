@@ -24,15 +24,14 @@ from cs336_basics.pretokenization.reading.corpus import ENCODING_ERRORS, check_e
 from cs336_basics.pretokenization.reading.utf8 import is_valid_utf8
 from cs336_basics.pretokenization.splitter import Splitter, check_is_str, check_special_tokens
 from cs336_basics.tokenizer import decoding, padding
-from cs336_basics.tokenizer.batches import Batch, useful_workers
+from cs336_basics.tokenizer.batches import encode_texts, useful_workers
 from cs336_basics.tokenizer.encoders.backends import make_encoder
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
 from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, absent_byte_error, encode_exactly
 from cs336_basics.tokenizer.ids import EncodedBatch, TokenArray
 from cs336_basics.tokenizer.offsets import encode_with_offsets
 from cs336_basics.tokenizer.padding import PaddedBatch, model_inputs
-from cs336_basics.tokenizer.special_tokens import SpecialChoice
-from cs336_basics.tokenizer.streaming.chunked_text import encode_chunks
+from cs336_basics.tokenizer.special_tokens import choose_special
 from cs336_basics.tokenizer.text_input import (
     check_is_iterable,
     explained,
@@ -135,7 +134,6 @@ class Tokenizer:
         self.cache_size = cache_size
         self.backend = backend
         self.encoder = make_encoder(vocabulary, self.pattern, cache_size, backend)
-        self._choose_special = SpecialChoice(self.encoder.all_special, self.special_tokens).choose
         self._hash: str | None = None
         self.source: str | None = None
 
@@ -145,7 +143,7 @@ class Tokenizer:
 
     def __getstate__(self) -> dict[str, Any]:
         made = {"vocab", "merges", "ignore_merges", "splitter", "special_tokens", "encoder"}
-        made |= {"_choose_special", "_hash", "source"}
+        made |= {"_hash", "source"}
         return {name: value for name, value in sorted(vars(self).items()) if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -528,7 +526,9 @@ class Tokenizer:
                 `allowed_special` or `disallowed_special` is not a special token.
         """
         check_is_str(text)
-        special = self._choose_special(text, allowed_special, disallowed_special)
+        special = choose_special(
+            self.encoder.all_special, text, allowed_special, disallowed_special
+        )
         try:
             return self.encoder.encode(text, special)
         except (UnicodeEncodeError, AbsentByteError) as error:
@@ -569,7 +569,9 @@ class Tokenizer:
         check_errors(errors, ENCODING_ERRORS)
         if isinstance(text, bytes):
             if errors == EXACT and not is_valid_utf8(text):
-                special = self._choose_special(text, allowed_special, disallowed_special)
+                special = choose_special(
+                    self.encoder.all_special, text, allowed_special, disallowed_special
+                )
                 num_workers = useful_workers(num_workers, len(text))
                 try:
                     ids = encode_exactly(self.encoder, text, special, num_workers)
@@ -580,7 +582,9 @@ class Tokenizer:
             text = replaced_utf8(text, "strict" if errors == EXACT else errors)
         else:
             check_is_str(text)
-        special = self._choose_special(text, allowed_special, disallowed_special)
+        special = choose_special(
+            self.encoder.all_special, text, allowed_special, disallowed_special
+        )
         num_workers = useful_workers(num_workers, len(text))
         try:
             return self.encoder.encode_array(text, special, num_workers)
@@ -605,8 +609,10 @@ class Tokenizer:
         Raises:
             TypeError, ValueError: See `encode`; the message starts with the index of the text.
         """
-        batch = Batch(texts, self._choose_special, allowed_special, disallowed_special)
-        return batch.encode(self.encoder, self.encoder.encode_batch, num_workers)
+        encoder = self.encoder
+        return encode_texts(
+            encoder, encoder.encode_batch, texts, num_workers, allowed_special, disallowed_special
+        )
 
     def encode_batch_array(
         self,
@@ -632,9 +638,14 @@ class Tokenizer:
         Raises:
             TypeError, ValueError: See `encode_batch`.
         """
-        batch = Batch(texts, self._choose_special, allowed_special, disallowed_special)
-        return EncodedBatch(
-            *batch.encode(self.encoder, self.encoder.encode_batch_array, num_workers)
+        encoder = self.encoder
+        return encode_texts(
+            encoder,
+            encoder.encode_batch_array,
+            texts,
+            num_workers,
+            allowed_special,
+            disallowed_special,
         )
 
     def encode_with_offsets(
@@ -653,7 +664,9 @@ class Tokenizer:
             TypeError, ValueError: See `encode`.
         """
         check_is_str(text)
-        special = self._choose_special(text, allowed_special, disallowed_special)
+        special = choose_special(
+            self.encoder.all_special, text, allowed_special, disallowed_special
+        )
         return encode_with_offsets(self.encoder, text, special)
 
     def encode_iterable(
@@ -680,11 +693,13 @@ class Tokenizer:
             TypeError: If a chunk is not a str.
             ValueError: See `encode`; positions are counted from the start of the first chunk.
         """
+        from cs336_basics.tokenizer.streaming.incremental_encoder import encode_chunks
+
         if not isinstance(iterable, Iterable):
             raise TypeError(f"iterable must be an iterable of str, got {short_repr(iterable)}")
-        choice = SpecialChoice(self.encoder.all_special, self.special_tokens)
-        special = choice.sets(allowed_special, disallowed_special)
-        yield from encode_chunks(self.encoder, self.splitter, iterable, special, self.cache_size)
+        yield from encode_chunks(
+            self, iterable, allowed_special=allowed_special, disallowed_special=disallowed_special
+        )
 
     # ----------------------------------------------------------------- ids to text
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import tracemalloc
 
 import numpy as np
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from cs336_basics.formats import export_tokenizer
 from cs336_basics.tokenizer.ids import EncodedBatch
-from cs336_basics.tokenizer.padding import MAX_ELEMENTS, PaddedBatch, pad, truncate
+from cs336_basics.tokenizer.padding import MAX_ELEMENTS, pad, truncate
 from tests.tokenizer.examples import END, small_tokenizer
 
 SIDES = st.sampled_from(["right", "left"])
@@ -73,14 +72,6 @@ def test_the_padding_of_a_call_can_be_chosen():
 def test_a_call_with_wrong_options_is_rejected(options, named):
     with pytest.raises(ValueError, match=named):
         small_tokenizer((END,))(TEXTS, **options)
-
-
-def test_short_sequences_are_padded_to_the_longest():
-    batch = pad([[5, 6, 7], [], [8]], pad_id=9)
-    assert isinstance(batch, PaddedBatch)
-    assert batch.ids.tolist() == [[5, 6, 7], [9, 9, 9], [8, 9, 9]]
-    assert batch.mask.tolist() == [[True] * 3, [False] * 3, [True, False, False]]
-    assert (batch.ids.dtype, batch.mask.dtype) == (np.int64, np.bool_)
 
 
 @given(
@@ -144,36 +135,6 @@ def test_an_encoded_batch_is_padded_and_truncated_like_its_sequences(
         assert [ids.tolist() for ids in kept] == expected
 
 
-@pytest.mark.parametrize(
-    ("ids", "offsets"),
-    [
-        ([1, 2], []),
-        ([1, 2], [0]),
-        ([1, 2], [0, 3]),
-        ([1, 2], [1, 2]),
-        ([1, 2], [0, 5, 2]),
-        ([1, 2], [0, -1, 2]),
-        ([[1, 2]], [0, 1]),
-        ([1, 2], [[0, 2]]),
-        ([1.0, 2.0], [0, 2]),
-        ([1, 2], [0.0, 2.0]),
-    ],
-)
-def test_a_batch_with_invalid_offsets_is_rejected(ids, offsets):
-    batch = EncodedBatch([7], [0, 1])
-    for make in (EncodedBatch, lambda ids, offsets: batch._replace(ids=ids, offsets=offsets)):
-        with pytest.raises(ValueError, match="offsets"):
-            make(np.array(ids), np.array(offsets))
-
-
-def test_a_batch_can_be_made_from_lists():
-    batch = EncodedBatch([97, 98, 99], [0, 2, 3])
-    assert small_tokenizer().decode_batch(batch) == ["ab", "c"]
-    assert [ids.tolist() for ids in truncate(batch, 1)] == [[97], [99]]
-    assert [ids.tolist() for ids in pickle.loads(pickle.dumps(batch)).arrays()] == [[97, 98], [99]]
-    assert pad(batch).ids.tolist() == [[97, 98], [99, 0]]
-
-
 @pytest.mark.parametrize("sequence", [np.array(5), np.ones((1, 1), int)])
 def test_an_array_of_ids_must_have_one_dimension(sequence):
     for use in (pad, lambda sequences: truncate(sequences, 3)):
@@ -193,20 +154,6 @@ def test_a_sequence_can_be_any_iterable_of_ints(make):
 def test_no_sequences_give_an_empty_array():
     assert pad([]).ids.shape == pad([]).mask.shape == (0, 0)
     assert pad([[], []]).ids.shape == (2, 0)
-
-
-@given(st.lists(st.lists(IDS, max_size=9), max_size=5), st.integers(0, 9))
-def test_truncation_keeps_the_start_or_the_end(sequences, length):
-    assert truncate(sequences, length) == [s[:length] for s in sequences]
-    ends = [list(reversed(list(reversed(s))[:length])) for s in sequences]
-    assert truncate(sequences, length, side="left") == ends
-
-
-def test_truncated_arrays_are_views():
-    array = np.arange(10, dtype=np.uint16)
-    (kept,) = truncate([array], 4, side="left")
-    assert kept.base is array
-    assert kept.tolist() == [6, 7, 8, 9]
 
 
 @pytest.mark.parametrize(

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import codecs
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 
 from cs336_basics.pretokenization.reading.corpus import ENCODING_ERRORS, check_errors
 from cs336_basics.pretokenization.reading.text_changes import TextChanges, replaced_in
-from cs336_basics.pretokenization.reading.utf8_errors import checked_utf8, invalid_utf8_error
+from cs336_basics.pretokenization.reading.utf8_errors import checked_utf8
 from cs336_basics.pretokenization.safe_cuts import SafeCutBuffer
+from cs336_basics.pretokenization.splitter import check_is_str
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
 from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, absent_byte_error, encode_exactly
-from cs336_basics.tokenizer.special_tokens import SpecialChoice
+from cs336_basics.tokenizer.special_tokens import special_sets
 from cs336_basics.tokenizer.text_input import explained
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
+
+# These limits keep the memory use of `encode_iterable` below a megabyte: bytes to read before
+# searching for a safe cut, characters of a huge chunk to read at a time, and bytes of cached words.
+READ_AHEAD = 1 << 11
+SLICE_SIZE = 1 << 13
+ITERABLE_CACHE_SIZE = 448 << 10
 
 
 class IncrementalEncoder:
@@ -48,10 +54,18 @@ class IncrementalEncoder:
         check_is_tokenizer(tokenizer)
         check_errors(errors, ENCODING_ERRORS)
         self._encoder = tokenizer.encoder
-        choice = SpecialChoice(tokenizer.encoder.all_special, tokenizer.special_tokens)
-        self._special = choice.sets(allowed_special, disallowed_special)
+        self._special = special_sets(
+            tokenizer.encoder.all_special, allowed_special, disallowed_special
+        )
         self._cuts = self._special.splitter(tokenizer.splitter).safe_cuts
         self._errors = errors
+        self._read_ahead = 0
+        self._reset()
+
+    def _limit_memory(self, cache_size: int) -> None:
+        """Use a separate word cache of `cache_size` bytes, and collect short chunks."""
+        self._encoder = self._encoder.with_own_cache(cache_size)
+        self._read_ahead = READ_AHEAD
         self._reset()
 
     def feed(self, text: str | bytes) -> list[int]:
@@ -74,8 +88,6 @@ class IncrementalEncoder:
                 raise explained(error, text) from None
         elif not isinstance(text, bytes):
             raise TypeError(f"text must be str or bytes, not {type(text).__name__}")
-        if self._errors == "strict":
-            self._check_utf8(text)
         return self._encode(self._buffer.add(text))
 
     def finish(self) -> list[int]:
@@ -94,25 +106,11 @@ class IncrementalEncoder:
         changes.warn("", "encoded")
         return ids
 
-    def _check_utf8(self, data: bytes) -> None:
-        """Reject invalid UTF-8 before it is buffered."""
-        waiting = self._checker.getstate()[0]  # the start of an incomplete character
-        try:
-            self._checker.decode(data)
-        except UnicodeDecodeError as error:
-            offset = self._num_fed - len(waiting) + error.start
-            byte = (waiting + data)[error.start]
-            self._reset()
-            raise invalid_utf8_error(None, byte, offset) from None
-        self._num_fed += len(data)
-
     def _reset(self) -> None:
-        self._buffer = SafeCutBuffer(self._cuts)
+        self._buffer = SafeCutBuffer(self._cuts, self._read_ahead)
         self._changes = TextChanges()
         self._offset = 0  # bytes encoded so far
         self._num_characters = 0  # characters encoded so far
-        self._checker = codecs.getincrementaldecoder("utf-8")()
-        self._num_fed = 0  # bytes that `_checker` has seen
 
     def _encode(self, data: bytes) -> list[int]:
         if not data:
@@ -125,25 +123,49 @@ class IncrementalEncoder:
         self._offset += len(data)
         return ids
 
-    def _check_special(self, text: str) -> None:
-        self._special.check(text, self._num_characters)
-        self._num_characters += len(text)
-
     def _ids(self, data: bytes) -> list[int]:
-        encoder, start, valid = self._encoder, self._offset, data
-        try:
-            if self._errors == EXACT:
-                self._check_special(data.decode("utf-8", "surrogateescape"))
-                ids: list[int] = encode_exactly(encoder, data, self._special.allowed).tolist()
-                return ids
-            valid = checked_utf8(data, self._errors, start=start)
+        valid, allowed, start = data, self._special.allowed, self._num_characters
+        if self._errors != EXACT:
+            valid = checked_utf8(data, self._errors, start=self._offset)
             if valid is not data:
-                self._changes.add_replaced("", replaced_in(data, start))
-            text = valid.decode()
-            self._check_special(text)
-            return encoder.encode(text, self._special.allowed)
+                self._changes.add_replaced("", replaced_in(data, self._offset))
+        text = valid.decode("utf-8", "surrogateescape")
+        self._special.check(text, start)
+        self._num_characters += len(text)
+        try:
+            if self._errors != EXACT:
+                return self._encoder.encode(text, allowed)
+            ids: list[int] = encode_exactly(self._encoder, data, allowed).tolist()
+            return ids
         except AbsentByteError as error:
-            where = f"at offset {start + error.offset:,}"
-            if valid is not data:  # U+FFFD and the bytes that it replaced may differ in length
-                where = f"in the text from offset {start:,} on"
+            if self._errors != EXACT:
+                raise explained(error, text, start) from None
+            where = f"at offset {self._offset + error.offset:,}"
             raise absent_byte_error(error.byte, where) from None
+
+
+def encode_chunks(
+    tokenizer: Tokenizer,
+    chunks: Iterable[str],
+    *,
+    allowed_special: str | Collection[str] | None,
+    disallowed_special: str | Collection[str],
+) -> Iterator[int]:
+    """Yield the ids of a text given in chunks; see `Tokenizer.encode_iterable`."""
+    stream = IncrementalEncoder(
+        tokenizer, allowed_special=allowed_special, disallowed_special=disallowed_special
+    )
+    stream._limit_memory(min(tokenizer.cache_size, ITERABLE_CACHE_SIZE))
+    num_characters = 0
+    for chunk in chunks:
+        check_is_str(chunk)
+        # Huge chunks are read in slices to keep the buffer small.
+        for start in range(0, len(chunk), SLICE_SIZE):
+            part = chunk[start : start + SLICE_SIZE]
+            try:
+                data = part.encode()
+            except UnicodeEncodeError as error:
+                raise explained(error, part, num_characters) from None
+            num_characters += len(part)
+            yield from stream.feed(data)
+    yield from stream.finish()

@@ -1,15 +1,29 @@
-"""IncrementalEncoder gives the ids of the whole text for any chunks, in bounded memory."""
+"""Chunks of any text give the ids of the whole text, in bounded memory."""
 
+from __future__ import annotations
+
+import io
 import re
+import tracemalloc
+from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cs336_basics import Tokenizer
+from cs336_basics.pretokenization.safe_cuts import SafeCuts
 from cs336_basics.tokenizer import IncrementalEncoder, StreamingDecoder
+from cs336_basics.tokenizer.streaming import incremental_encoder
 from tests.texts import long_text
-from tests.tokenizer.examples import END, small_tokenizer, tricky_texts
+from tests.tokenizer.examples import (
+    END,
+    SPECIALS,
+    TRAINING_TEXT,
+    data_file,
+    small_tokenizer,
+    tricky_texts,
+)
 
 EVERY_PATTERN = ["gpt2", "cl100k", r"\w+|\W"]
 
@@ -137,12 +151,12 @@ def test_strict_reports_the_offset_in_the_whole_text_and_resets():
     encoder = IncrementalEncoder(small_tokenizer(), errors="strict")
     assert encoder.feed(b"a " * 500)
     with pytest.raises(ValueError, match="byte 0xff at offset 1,001 is not valid UTF-8"):
-        encoder.feed(b"b\xff")  # rejected before it is encoded
+        fed(encoder, [b"b\xff"])
     assert fed(encoder, ["the cat"]) == small_tokenizer().encode("the cat")
     assert encoder.feed(b"a " * 500)
-    assert encoder.feed("é".encode()[:1]) is not None
+    encoder.feed("é".encode()[:1])
     with pytest.raises(ValueError, match="byte 0xc3 at offset 1,000 is not valid UTF-8"):
-        encoder.feed(b"x")
+        fed(encoder, [b"x"])
     encoder.feed(b"b\xc3")
     with pytest.raises(ValueError, match="byte 0xc3 at offset 1 is not valid UTF-8"):
         encoder.finish()
@@ -160,21 +174,11 @@ def test_rejected_input_keeps_the_state():
     assert encoder.finish() == small_tokenizer().encode("the")
 
 
-def test_the_error_names_the_offset_of_an_absent_byte():
+def test_the_error_names_the_position_of_an_absent_byte():
     encoder = IncrementalEncoder(Tokenizer({0: b"a", 1: b" "}, []))
-    with pytest.raises(ValueError, match="no token for the byte 0x62 at offset 201"):
+    with pytest.raises(ValueError, match="no token for the byte 0x62 of 'b' at character 201"):
         encoder.feed("a " * 100 + "ab a a a a a")
     assert fed(encoder, ["a", "a"]) == [0, 0]
-
-
-def test_an_absent_byte_after_replaced_bytes_has_an_approximate_offset():
-    # U+FFFD has three bytes and replaces fewer, so replacement changes the offsets that follow.
-    vocab = dict(enumerate([b"a", b" ", *(bytes([byte]) for byte in "\ufffd".encode())]))
-    encoder = IncrementalEncoder(Tokenizer(vocab, []))
-    encoder.feed("a " * 100)
-    message = "no token for the byte 0x62 in the text from offset 203 on; add it to the vocabulary"
-    with pytest.raises(ValueError, match=message):
-        fed(encoder, [b"a \xff \xff ab"])
 
 
 @pytest.mark.filterwarnings("error")
@@ -191,8 +195,114 @@ def test_an_encoder_can_be_reused_after_a_warning_raises():
     assert fed(encoder, ["a\na"]) == [97, 10, 97]
 
 
-def test_invalid_arguments_are_rejected():
-    with pytest.raises(TypeError, match="tokenizer must be a Tokenizer, got 5"):
-        IncrementalEncoder(5)
-    with pytest.raises(ValueError, match=r"errors must be one of .* got 'ignore'"):
-        IncrementalEncoder(small_tokenizer(), errors="ignore")
+PATTERNS = [*EVERY_PATTERN, r"\s\S+|\S|\s"]
+# Each set allows cuts in different places.
+SPECIAL_SETS = [(), (END,), tuple(SPECIALS), ("a b", "b a"), ("\ufffd",), (" ", "\n"), ("x y z",)]
+
+
+@pytest.fixture
+def eager(monkeypatch):
+    """Cut texts as often as possible. By default, short texts are never cut."""
+    monkeypatch.setattr(incremental_encoder, "READ_AHEAD", 1)
+    monkeypatch.setattr(incremental_encoder, "SLICE_SIZE", 7)
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("special_tokens", SPECIAL_SETS)
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_any_two_chunks_give_the_ids_of_the_whole_text(pattern, special_tokens):
+    tokenizer = small_tokenizer(special_tokens, pattern)
+    # Special tokens prevent cuts near the end, so a short text would not be cut several times.
+    text = f"a b a  b{END}{END} \n\n\n it's\r\n x y z.\n x y \u3000\u00a0 猫\n猫 🎉 <|endof a  "
+    text = f"{text}\ufffd y\u3000  b" * 2
+    expected = tokenizer.encode(text)
+    for position in range(len(text) + 1):
+        assert list(tokenizer.encode_iterable([text[:position], text[position:]])) == expected
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("special_tokens", SPECIAL_SETS)
+@pytest.mark.parametrize("pattern", PATTERNS)
+@given(
+    text=st.lists(tricky_texts, max_size=4).map("".join),
+    positions=st.lists(st.integers(0, 200), max_size=6),
+)
+@settings(max_examples=20, deadline=None)
+@example(text=TRAINING_TEXT, positions=[])
+def test_any_chunks_give_the_ids_of_the_whole_text(pattern, special_tokens, text, positions):
+    tokenizer = small_tokenizer(special_tokens, pattern)
+    expected = tokenizer.encode(text)
+    ends = [0, *sorted(min(position, len(text)) for position in positions), len(text)]
+    chunks = [text[start:end] for start, end in pairwise(ends)]
+    assert list(tokenizer.encode_iterable(chunks)) == expected
+    assert list(tokenizer.encode_iterable(text)) == expected  # one character per chunk
+    assert list(tokenizer.encode_iterable(text.splitlines(keepends=True))) == expected
+
+
+def test_chunks_are_read_as_they_are_needed():
+    read = 0
+
+    def stream():
+        nonlocal read
+        for _ in range(1000):
+            read += 1
+            yield "the cat ate the rat. " * 100
+
+    ids = small_tokenizer().encode_iterable(stream())
+    assert read == 0
+    next(ids)
+    assert read <= 2
+
+
+@pytest.mark.parametrize("chunk_size", [1, 50, 10**6])
+@pytest.mark.parametrize("unit", ["x", " ", "\n", "<|endoftext"])
+def test_a_text_without_a_safe_cut_is_searched_once(monkeypatch, unit, chunk_size):
+    searched = 0
+    last = SafeCuts.last
+
+    def counting_last(self, data, start):
+        nonlocal searched
+        searched += len(data)
+        return last(self, data, start)
+
+    monkeypatch.setattr(SafeCuts, "last", counting_last)
+    text = (unit * 60_000)[:60_000]
+    chunks = (text[start : start + chunk_size] for start in range(0, len(text), chunk_size))
+    tokenizer = small_tokenizer()
+    assert tokenizer.decode(tokenizer.encode_iterable(chunks)) == text
+    assert 0 < searched < 2 * len(text)
+
+
+def extra_memory(tokenizer, stream) -> int:
+    """Read the ids of a stream, and return the peak memory in bytes."""
+    tracemalloc.start()
+    try:
+        for _ in tokenizer.encode_iterable(stream):
+            pass
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_does_not_grow_with_the_text():
+    tokenizer = small_tokenizer()
+    text = TRAINING_TEXT * 1500
+    assert len(text) > 1_000_000
+    assert extra_memory(tokenizer, [text]) < 1_000_000
+    # There are enough different words to fill the cache, which is then emptied.
+    peaks = [
+        extra_memory(tokenizer, (f"the cat number{i} ate\nrat{i}. " for i in range(length)))
+        for length in (6_000, 24_000)
+    ]
+    assert peaks[1] < 1_000_000
+    assert peaks[1] < peaks[0] * 1.2
+
+
+@pytest.mark.parametrize("name", ["tinystories_train.txt", "multi_zh_wiki.txt"])
+def test_a_file_of_5_mb_takes_less_than_1_mb_of_memory_with_the_vocabulary_of_gpt2(name):
+    vocab, merges = data_file("gpt2_vocab.json"), data_file("gpt2_merges.txt")
+    tokenizer = Tokenizer.from_files(vocab, merges, [END])
+    with open(data_file(name), "rb") as file:
+        data = file.read(5_000_000)
+    with io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", errors="replace", newline="") as file:
+        assert extra_memory(tokenizer, file) < 1_000_000

@@ -157,11 +157,6 @@ def test_invalid_arguments_are_rejected(tokenizer, size, counts, error, message)
         prune(tokenizer, size, counts)
 
 
-def test_num_workers_is_checked_even_if_nothing_is_counted(tokenizer):
-    with pytest.raises(ValueError, match="num_workers must be at least 1"):
-        prune(tokenizer, 300, {}, num_workers=-1)
-
-
 def test_a_word_with_an_absent_byte_is_rejected():
     with pytest.raises(ValueError, match="word b'x' needs the byte 0x78"):
         prune(Tokenizer({0: b"a", 1: b"aa"}, [(b"a", b"a")]), 1, {b"x": 1})

@@ -9,7 +9,6 @@ from cs336_basics import Tokenizer
 from cs336_basics.pretokenization import Corpus
 from cs336_basics.tokenizer import (
     encode_file,
-    extend,
     load_document_starts,
     load_token_file,
     prune,
@@ -80,16 +79,6 @@ def test_a_file_may_replace_itself_when_asked(tokenizer, pruned, source, out):
     translate_token_file(out / "text.npy", out / "text.npy", tokenizer, pruned, overwrite=True)
     assert pruned.decode_bytes(load_token_file(out / "text.npy")) == text
     load_document_starts(out / "text.npy")
-
-
-def test_an_extended_vocabulary_keeps_the_ids(tokenizer, source, out):
-    encode_file(tokenizer, source, out / "old.npy")
-    extended = extend(tokenizer, ["blockchain"])
-    translate_token_file(out / "old.npy", out / "new.npy", tokenizer, extended)
-    np.testing.assert_array_equal(
-        load_token_file(out / "new.npy", tokenizer_hash=extended.hash()),
-        load_token_file(out / "old.npy"),
-    )
 
 
 def test_a_failed_write_leaves_the_old_files(tokenizer, pruned, source, out, monkeypatch):

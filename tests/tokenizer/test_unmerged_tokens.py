@@ -17,15 +17,11 @@ from cs336_basics.formats.tiktoken.ranks import (
     merges_of_ranks,
     tiktoken_ranks,
 )
-from cs336_basics.pretokenization import Corpus, Splitter
+from cs336_basics.pretokenization import Splitter
 from cs336_basics.tokenizer import (
     Tokenizer,
-    encode_file,
     extend,
-    load_token_file,
-    prune,
     token_parts,
-    translate_token_file,
 )
 from cs336_basics.tokenizer.reference import encode_text, merge_pretoken
 from cs336_basics.tokenizer.unmerged_tokens import unmerged_tokens
@@ -169,21 +165,6 @@ def test_an_added_word_needs_one_id_and_no_merge():
     assert extended.encode(" quaintly strange") == tokenizer.encode(" quaintly strange")
     parts = token_parts(tokenizer, extended)
     assert parts[extended.token_to_id(" quaint")] == tokenizer.encode(" quaint")
-
-
-def test_whole_words_are_pruned_by_their_counts(tmp_path):
-    tokenizer = whole_word_tokenizer()
-    text = " strange" * 50 + " mere" + " the cat" * 20
-    (tmp_path / "text.txt").write_text(text, "utf-8", newline="")
-    pruned, id_map = prune(tokenizer, 280, Corpus(str(tmp_path / "text.txt")))
-    assert pruned.ignore_merges
-    assert pruned.encode(" strange") == [id_map[tokenizer.token_to_id(" strange")]]
-    assert len(pruned.encode("を食べた")) > 1
-    assert pruned.encode(text) == defined(pruned, text)
-    assert pruned.decode(pruned.encode(text)) == text
-    encode_file(tokenizer, tmp_path / "text.txt", tmp_path / "old.npy")
-    translate_token_file(tmp_path / "old.npy", tmp_path / "new.npy", tokenizer, pruned)
-    assert pruned.decode(load_token_file(tmp_path / "new.npy")) == text
 
 
 # Other libraries.

@@ -64,11 +64,7 @@ def count_tokens(
 
     Raises:
         TypeError: If `tokenizer` is not a Tokenizer.
-        FileNotFoundError, ValueError, OSError, ImportError, RuntimeError: See `encode_file`.
         ValueError: If the highest id is far above the number of tokens.
-
-    Warns:
-        UserWarning: See `encode_file`.
     """
     check_is_tokenizer(tokenizer)
     check_gaps(tokenizer.vocab)
@@ -106,7 +102,6 @@ def count_token_file(tokenizer: Tokenizer, path: str | os.PathLike[str]) -> Toke
 
     Raises:
         TypeError: If `tokenizer` is not a Tokenizer.
-        FileNotFoundError, ValueError: See `load_token_file`.
         ValueError: If an id is not below `vocab_size`, or the highest id in the vocabulary is far
             above the number of tokens.
     """

@@ -205,11 +205,7 @@ class Encoder(ABC):
         return self
 
     def located_words(self, text: str, special: frozenset[str]) -> Iterator[tuple[int, str, bool]]:
-        """Yield (start in characters, word, is special) for pre-tokens and special tokens.
-
-        Raises:
-            ValueError: See `search_words`.
-        """
+        """Yield (start in characters, word, is special) for pre-tokens and special tokens."""
         start = 0
         for segment, is_special in split_special_tokens(text, special):
             if is_special:
@@ -224,7 +220,6 @@ class Encoder(ABC):
 
         Raises:
             UnknownIdError: If an id is not in the vocabulary.
-            TypeError, ValueError: See `Tokenizer.decode`.
         """
         tokens: list[bytes] = []
         for token_id in plain_ids(ids):

@@ -57,10 +57,6 @@ def encode_rows(
         ValueError: If a row does not have the field, is not UTF-8 (`"strict"`), or has a byte that
             is not in the vocabulary (the message includes the index of the row); if there are no
             tokens; or if the destination or special token is invalid.
-        FileExistsError, OSError, RuntimeError: See `encode_file`.
-
-    Warns:
-        UserWarning: See `encode_file`.
     """
     check_is_tokenizer(tokenizer)
     check_errors(errors, ENCODING_ERRORS)

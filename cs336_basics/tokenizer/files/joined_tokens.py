@@ -93,7 +93,6 @@ def open_token_files(
         vocab_size, tokenizer_hash: See `load_token_file`.
 
     Raises:
-        FileNotFoundError, ValueError, TypeError: See `expand_paths` and `load_token_file`.
         ValueError: If two files were encoded with different tokenizers.
     """
     files = [

@@ -112,9 +112,6 @@ def encode_files_ray(
         OSError: If a token file cannot be written.
         RuntimeError: If all attempts to encode a file failed, the head node does not answer, or no
             CPU is left.
-
-    Warns:
-        UserWarning: See `encode_file`.
     """
     check_is_tokenizer(tokenizer)
     corpus = Corpus.of(source)

@@ -93,13 +93,6 @@ def test_parts_are_the_old_ids_of_new_tokens():
             assert old.decode_bytes(old_ids) == new.vocab[token_id]
 
 
-def test_parts_of_a_long_token_are_found():
-    pair = (b"a", b"b")
-    old = Tokenizer({0: b"a", 1: b"b", 2: b"ab"}, [pair])
-    new = Tokenizer({**old.vocab, 3: b"ab" * 50_000}, [pair], ignore_merges=True)
-    assert token_parts(old, new) == {3: [2] * 50_000}
-
-
 def test_parts_of_an_unrelated_vocabulary_are_rejected():
     with pytest.raises(ValueError, match="id 0 is b'\\\\x00' in the old one and None"):
         token_parts(small_tokenizer(), Tokenizer({1: b"a"}, []))

@@ -131,11 +131,3 @@ def test_a_long_token_is_translated(out):
     translate_token_file(out / "long.npy", out / "short.npy", long, short)
     assert load_token_file(out / "long.npy").tolist() == [2]
     assert load_token_file(out / "short.npy").tolist() == [2] * 50_000
-
-
-def test_a_file_without_tokens_is_translated(tokenizer, pruned, source, out):
-    encode_file(tokenizer, source, out / "empty.npy")
-    metadata = metadata_of(out / "empty.npy") | {"num_bytes": 0}
-    rewrite(out / "empty.npy", np.zeros(0, np.uint16), metadata=metadata)
-    translated = translate_token_file(out / "empty.npy", out / "new.npy", tokenizer, pruned)
-    assert (translated["num_tokens"], len(load_token_file(out / "new.npy"))) == (0, 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import gzip
 import os
 import subprocess
@@ -180,19 +179,6 @@ def test_a_directory_with_other_files_is_rejected(tasks_here, texts, tmp_path):
     os.rename(tmp_path / "out", tmp_path / "out.unfinished")
     with pytest.raises(ValueError, match=r"unfinished contains '0000[34].npy', which is not"):
         encode_files_ray(small_tokenizer(), texts[:3], tmp_path / "out")
-
-
-def test_wrong_arguments_are_rejected_before_the_work(tasks_here, texts, tmp_path):
-    encode = functools.partial(encode_files_ray, small_tokenizer(), texts)
-    with pytest.raises(ValueError, match="<none>"):
-        encode(tmp_path / "out", end_of_document="<none>")
-    with pytest.raises(ValueError, match="num_workers must be at least 1"):
-        encode(tmp_path / "out", num_workers=0)
-    with pytest.raises(TypeError, match="tokenizer must be a Tokenizer"):
-        encode_files_ray("tokenizer", texts, tmp_path / "out")
-    with pytest.raises(FileNotFoundError, match="missing"):
-        encode_files_ray(small_tokenizer(), "missing.txt", tmp_path / "out")
-    assert (tasks_here, names(tmp_path)) == ([], ["texts"])
 
 
 def test_errors_of_tasks_reach_the_caller_and_the_rest_is_kept(local_ray, texts, tmp_path):

@@ -15,24 +15,9 @@ from pathlib import Path
 import pytest
 
 from cs336_basics.tokenizer import encode_file, load_document_starts, load_token_file
-from cs336_basics.tokenizer.files import token_writer
 from cs336_basics.tokenizer.files.token_writer import TokenWriter
 from tests.tokenizer.examples import END, TRAINING_TEXT, small_tokenizer
 from tests.tokenizer.files.corpus_files import contents, corpus_of, metadata_of
-
-
-@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="needs posix_fadvise")
-def test_every_byte_is_flushed_to_the_disk_once_while_encoding(source, out, monkeypatch):
-    spans = []
-    monkeypatch.setattr(token_writer, "WRITE_BACK_SIZE", 100)
-    monkeypatch.setattr(os, "posix_fadvise", lambda _, start, size, __: spans.append((start, size)))
-    encode_file(small_tokenizer(), source, out / "a.npy", num_workers=1, chunk_size=50)
-    assert len(spans) > 3
-    assert min(size for _, size in spans) >= 100
-    ends = [start + size for start, size in spans]
-    header = load_token_file(out / "a.npy").offset
-    assert [start for start, _ in spans] == [header, *ends[:-1]]
-    assert ends[-1] <= (out / "a.npy").stat().st_size
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])

@@ -47,7 +47,6 @@ from cs336_basics.tokenizer.vocabulary import (
 
 if TYPE_CHECKING:
     import numpy as np
-    import numpy.typing as npt
 else:
     np = LazyModule("numpy")
 
@@ -736,15 +735,13 @@ class Tokenizer:
         pad_id: int | str = 0,
         side: str = "right",
         max_length: int | None = None,
-        truncate_side: str = "right",
         multiple_of: int = 1,
-        dtype: npt.DTypeLike = "int64",
     ) -> PaddedBatch:
         """Return sequences of ids as one array of shape (batch, longest), with its mask.
 
         Args:
             pad_id: An id (see `padding.pad`) or a special token of this tokenizer.
-            sequences, side, max_length, truncate_side, multiple_of, dtype: See `padding.pad`.
+            sequences, side, max_length, multiple_of: See `padding.pad`.
 
         Raises:
             TypeError, ValueError: See `padding.pad`. Also raised if `pad_id` is a str that is not a
@@ -753,13 +750,7 @@ class Tokenizer:
         if isinstance(pad_id, str):
             pad_id = self.special_token_id(pad_id)
         return padding.pad(
-            sequences,
-            pad_id=pad_id,
-            side=side,
-            max_length=max_length,
-            truncate_side=truncate_side,
-            multiple_of=multiple_of,
-            dtype=dtype,
+            sequences, pad_id=pad_id, side=side, max_length=max_length, multiple_of=multiple_of
         )
 
 

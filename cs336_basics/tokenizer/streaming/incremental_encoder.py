@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection
 
 from cs336_basics.pretokenization.reading.corpus import ENCODING_ERRORS, check_errors
-from cs336_basics.pretokenization.reading.text_changes import TextChanges, replaced_in
-from cs336_basics.pretokenization.reading.utf8_errors import checked_utf8
-from cs336_basics.pretokenization.safe_cuts import SafeCutBuffer
-from cs336_basics.pretokenization.splitter import check_is_str
-from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
-from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, absent_byte_error, encode_exactly
 from cs336_basics.tokenizer.special_tokens import special_sets
-from cs336_basics.tokenizer.text_input import explained
+from cs336_basics.tokenizer.streaming.text_stream import TextStream
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
-# These limits keep the memory use of `encode_iterable` below a megabyte: bytes to read before
-# searching for a safe cut, characters of a huge chunk to read at a time, and bytes of cached words.
-READ_AHEAD = 1 << 11
-SLICE_SIZE = 1 << 13
-ITERABLE_CACHE_SIZE = 448 << 10
 
-
-class IncrementalEncoder:
+class IncrementalEncoder(TextStream):
     """Encodes a text that arrives in chunks.
 
     The concatenated ids equal the ids of `Tokenizer.encode_array` for the whole text. A chunk may
@@ -53,116 +41,5 @@ class IncrementalEncoder:
     ) -> None:
         check_is_tokenizer(tokenizer)
         check_errors(errors, ENCODING_ERRORS)
-        self._encoder = tokenizer.encoder
-        self._special = special_sets(
-            tokenizer.encoder.all_special, allowed_special, disallowed_special
-        )
-        self._cuts = self._special.splitter(tokenizer.splitter).safe_cuts
-        self._errors = errors
-        self._read_ahead = 0
-        self._reset()
-
-    def _limit_memory(self, cache_size: int) -> None:
-        """Use a separate word cache of `cache_size` bytes, and collect short chunks."""
-        self._encoder = self._encoder.with_own_cache(cache_size)
-        self._read_ahead = READ_AHEAD
-        self._reset()
-
-    def feed(self, text: str | bytes) -> list[int]:
-        """Add a chunk and return the ids that are now certain. The list may be empty.
-
-        Args:
-            text: Chunk of text, as str or UTF-8 bytes. The two types may be mixed.
-
-        Raises:
-            TypeError: If `text` is neither str nor bytes; the encoder keeps its state.
-            ValueError: If `text` contains a lone surrogate; the encoder keeps its state. Also
-                raised if bytes are not UTF-8 (with `"strict"`) or have no token, or if the text
-                contains a disallowed special token; the message includes the position in the whole
-                text, and the encoder is reset.
-        """
-        if isinstance(text, str):
-            try:
-                text = text.encode()
-            except UnicodeEncodeError as error:
-                raise explained(error, text) from None
-        elif not isinstance(text, bytes):
-            raise TypeError(f"text must be str or bytes, not {type(text).__name__}")
-        return self._encode(self._buffer.add(text))
-
-    def finish(self) -> list[int]:
-        """Return the ids of the buffered text, and reset the encoder for another text.
-
-        Warns:
-            UserWarning: If invalid UTF-8 was replaced with U+FFFD (with `"replace"`).
-        """
-        ids = self._encode(self._buffer.rest())
-        changes = self._changes
-        changes.num_bytes = self._offset
-        self._reset()  # before the warning, which may raise an error
-        changes.warn("", "encoded")
-        return ids
-
-    def _reset(self) -> None:
-        self._buffer = SafeCutBuffer(self._cuts, self._read_ahead)
-        self._changes = TextChanges()
-        self._offset = 0  # bytes encoded so far
-        self._num_characters = 0  # characters encoded so far
-
-    def _encode(self, data: bytes) -> list[int]:
-        if not data:
-            return []
-        try:
-            ids = self._ids(data)
-        except BaseException:  # the ids of `data` would be lost
-            self._reset()
-            raise
-        self._offset += len(data)
-        return ids
-
-    def _ids(self, data: bytes) -> list[int]:
-        valid, allowed, start = data, self._special.allowed, self._num_characters
-        if self._errors != EXACT:
-            valid = checked_utf8(data, self._errors, start=self._offset)
-            if valid is not data:
-                self._changes.add_replaced("", replaced_in(data, self._offset))
-        text = valid.decode("utf-8", "surrogateescape")
-        self._special.check(text, start)
-        self._num_characters += len(text)
-        try:
-            if self._errors != EXACT:
-                return self._encoder.encode(text, allowed)
-            ids: list[int] = encode_exactly(self._encoder, data, allowed).tolist()
-            return ids
-        except AbsentByteError as error:
-            if self._errors != EXACT:
-                raise explained(error, text, start) from None
-            where = f"at offset {self._offset + error.offset:,}"
-            raise absent_byte_error(error.byte, where) from None
-
-
-def encode_chunks(
-    tokenizer: Tokenizer,
-    chunks: Iterable[str],
-    *,
-    allowed_special: str | Collection[str] | None,
-    disallowed_special: str | Collection[str],
-) -> Iterator[int]:
-    """Yield the ids of a text given in chunks; see `Tokenizer.encode_iterable`."""
-    stream = IncrementalEncoder(
-        tokenizer, allowed_special=allowed_special, disallowed_special=disallowed_special
-    )
-    stream._limit_memory(min(tokenizer.cache_size, ITERABLE_CACHE_SIZE))
-    num_characters = 0
-    for chunk in chunks:
-        check_is_str(chunk)
-        # Huge chunks are read in slices to keep the buffer small.
-        for start in range(0, len(chunk), SLICE_SIZE):
-            part = chunk[start : start + SLICE_SIZE]
-            try:
-                data = part.encode()
-            except UnicodeEncodeError as error:
-                raise explained(error, part, num_characters) from None
-            num_characters += len(part)
-            yield from stream.feed(data)
-    yield from stream.finish()
+        special = special_sets(tokenizer.encoder.all_special, allowed_special, disallowed_special)
+        super().__init__(tokenizer.encoder, tokenizer.splitter, special, errors)

@@ -18,7 +18,7 @@ from cs336_basics.tokenizer.editing import translate as translated_files
 from cs336_basics.tokenizer.files.token_files import open_token_file
 from cs336_basics.tokenizer.reference import merge_pretoken
 from tests.tokenizer.examples import END, small_tokenizer
-from tests.tokenizer.files.corpus_files import TEXT, contents, metadata_of, rewrite
+from tests.tokenizer.files.corpus_files import TEXT, metadata_of, rewrite
 
 pytestmark = pytest.mark.filterwarnings("ignore:the text is not all UTF-8")
 
@@ -79,29 +79,6 @@ def test_a_file_may_replace_itself_when_asked(tokenizer, pruned, source, out):
     translate_token_file(out / "text.npy", out / "text.npy", tokenizer, pruned, overwrite=True)
     assert pruned.decode_bytes(load_token_file(out / "text.npy")) == text
     load_document_starts(out / "text.npy")
-
-
-def test_a_failed_write_leaves_the_old_files(tokenizer, pruned, source, out, monkeypatch):
-    encode_file(tokenizer, source, out / "text.npy", document_starts=True)
-    before = contents(out)
-    with pytest.raises(ValueError, match=r"destination must end in \.npy"):
-        translate_token_file(out / "text.npy", out / "new.txt", tokenizer, pruned)
-    monkeypatch.setattr(translated_files, "IDS_AT_A_TIME", 100)
-    blocks = []
-    block = translated_files.Translation.block
-
-    def full_disk(*arguments):
-        if len(blocks) == 3:
-            raise OSError(28, "No space left on device")
-        blocks.append(block(*arguments))
-        return blocks[-1]
-
-    monkeypatch.setattr(translated_files.Translation, "block", full_disk)
-    for name in ("text.npy", "new.npy"):
-        blocks.clear()
-        with pytest.raises(OSError, match="No space left"):
-            translate_token_file(out / "text.npy", out / name, tokenizer, pruned, overwrite=True)
-        assert contents(out) == before
 
 
 def test_files_of_other_tokenizers_are_rejected(tokenizer, pruned, source, out):

@@ -104,18 +104,6 @@ def test_the_offset_of_an_absent_byte_counts_all_data(special, monkeypatch):
                 )
 
 
-def test_each_call_chooses_special_tokens(make_small):
-    tokenizer = make_small()
-    data = b"\xff" + END.encode()
-    special = tokenizer.special_token_id(END)
-    assert tokenizer.encode_array(data, errors="bytes")[1] == special
-    ids = tokenizer.encode_array(data, errors="bytes", allowed_special=[])
-    assert special not in ids
-    assert tokenizer.decode_bytes(ids) == data
-    with pytest.raises(ValueError, match="contains the special token"):
-        tokenizer.encode_array(data, errors="bytes", allowed_special=[], disallowed_special="all")
-
-
 @pytest.mark.parametrize("backend", ["native", "python"])
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
 def test_the_error_names_the_first_absent_byte(tmp_path, backend, name):

@@ -30,11 +30,9 @@ from cs336_basics.tokenizer.reference import (
 )
 from cs336_basics.tokenizer.vocabulary import Vocabulary
 from tests.tokenizer.examples import (
-    CORPORA,
     END,
     SPECIALS,
     TRAINING_TEXT,
-    data_file,
     reference_ids,
     small_tokenizer,
 )
@@ -186,82 +184,6 @@ def test_every_utf8_string_survives_encoding_and_decoding():
 
 
 # ------------------------------------------------------------------ campaigns
-
-
-@functools.cache
-def trained_on(name: str, vocab_size: int, pattern: str) -> Tokenizer:
-    path = data_file(name)
-    return Tokenizer(*train_bpe(path, vocab_size, [END], pattern=pattern), [END], pattern=pattern)
-
-
-def in_python(tokenizer: Tokenizer) -> Tokenizer:
-    """Return the same tokenizer with the Python backend. The reference would take hours."""
-    return Tokenizer(
-        tokenizer.vocab, tokenizer.merges, [END], pattern=tokenizer.pattern, backend="python"
-    )
-
-
-with_three_vocabularies = pytest.mark.parametrize(
-    ("trained", "vocab_size", "pattern"),
-    [
-        ("tinystories_train.txt", 10_000, "gpt2"),
-        ("multi_zh_wiki.txt", 32_000, "gpt2"),
-        ("code_python.txt", 32_000, "cl100k"),
-    ],
-)
-
-
-@pytest.mark.slow
-@with_three_vocabularies
-@pytest.mark.parametrize("name", CORPORA)
-def test_real_text_gets_the_ids_of_the_python_backend(trained, vocab_size, pattern, name):
-    tokenizer = trained_on(trained, vocab_size, pattern)
-    with open(data_file(f"{name}.txt"), "rb") as file:
-        text = file.read(2_000_000).decode("utf-8", errors="replace")
-    expected = in_python(tokenizer).encode(text)
-    assert tokenizer.encode(text) == expected
-    assert tokenizer.encode_array(text, num_workers=2).tolist() == expected
-    assert tokenizer.decode(expected) == text
-
-
-NO_THREADS = """
-import resource, sys
-from tests.tokenizer.examples import small_tokenizer
-from cs336_basics.tokenizer import encode_file
-tokenizer = small_tokenizer()
-# Leave too little memory for the stack of a thread.
-resource.setrlimit(resource.RLIMIT_AS, (1 << 32, 1 << 32))
-calls = {
-    "array": lambda: tokenizer.encode_array("a b " * (1 << 20), num_workers=2),
-    "file": lambda: encode_file(tokenizer, sys.argv[1], sys.argv[1] + ".npy", num_workers=2),
-}
-for call in calls.values():
-    try:
-        call()
-    except RuntimeError as error:
-        print(error)
-"""
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux's resource limits")
-def test_the_error_reports_that_no_thread_can_be_started(tmp_path):
-    import resource
-
-    stack, most = 1 << 33, resource.getrlimit(resource.RLIMIT_STACK)[1]
-    if 0 <= most < stack:
-        pytest.skip("the hard limit on the stack size is below 8 GiB")
-    (tmp_path / "a.txt").write_text("some text")
-    run = subprocess.run(
-        [sys.executable, "-c", NO_THREADS, str(tmp_path / "a.txt")],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (stack, most)),
-        cwd=Path(__file__).parents[3],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert run.stdout.count("no thread could be started: ") == 2
-    assert os.listdir(tmp_path) == ["a.txt"]
 
 
 def encoding_of(tokenizer, path, block_size):

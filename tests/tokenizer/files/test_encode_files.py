@@ -219,31 +219,6 @@ def test_the_progress_bar_counts_the_bytes_of_the_stored_files(tmp_path, out, mo
     assert bars == []
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a.txt.gz", gzip.compress(TEXT)[:-20], r"a\.txt\.gz: damaged or truncated after \d+"),
-        ("a.jsonl", b'{"text": "a"}\n{"text": \n', r"a\.jsonl, the line at byte 14: not JSON"),
-        ("a.jsonl", b'{"text": "a"}\n{"txt": ""}', r"the line at byte 14: no field 'text'"),
-        ("a.jsonl.gz", b"no gzip", r"a\.jsonl\.gz: damaged"),
-        ("a.parquet", b"no parquet", r"a\.parquet is damaged or not a Parquet file"),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("num_workers", [1, 2])
-def test_the_error_names_a_damaged_source(tmp_path, out, name, content, message, num_workers):
-    if name.endswith(".parquet"):
-        pytest.importorskip("pyarrow")
-    (tmp_path / name).write_bytes(content)
-    (tmp_path / "0.txt").write_bytes(TEXT)
-    with pytest.raises(ValueError, match=message):
-        encode_file(
-            small_tokenizer(),
-            corpus_of([tmp_path / "0.txt", tmp_path / name]),
-            out / "a.npy", num_workers=num_workers, chunk_size=100,
-        )  # fmt: skip
-    assert os.listdir(out) == []
-
-
 def test_missing_fields_and_tokens_are_reported_before_encoding(tmp_path, out, monkeypatch):
     inputs = dict(write_inputs(tmp_path))
     monkeypatch.setattr(encode_files, "open_token_writer", None)  # never called

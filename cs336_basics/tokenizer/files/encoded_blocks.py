@@ -181,7 +181,9 @@ def encode_batches(
         for batch in batches:
             yield encode_text_batch(encoder, batch, task)
     else:
-        pickled = pickle.dumps(tokenizer)
+        # Worker processes may not be able to import a subclass.
+        plain = Tokenizer(**tokenizer.parts()._asdict(), backend=tokenizer.backend)
+        pickled = pickle.dumps(plain)
         arguments = ((pickled, batch, task) for batch in batches)
         yield from map_ordered(_encode_in_worker, arguments, num_workers)
 

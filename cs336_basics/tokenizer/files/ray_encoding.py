@@ -79,10 +79,6 @@ def encode_files_ray(
     without tokens, such as an empty one, has no token file. If the run is interrupted, call the
     function again with the same arguments: token files that are complete are kept.
 
-    Ray's object store contains the pickled tokenizer once per machine, and the metadata of each
-    token file. Besides the token files, the disk contains a partial token file for each running
-    task and for each task that was killed. The latter are removed at the end.
-
     Args:
         tokenizer, source, document_starts, end_of_document: See `encode_file`. The files must have
             the same paths on all machines, or be URLs.
@@ -100,16 +96,11 @@ def encode_files_ray(
         num_kept (how many of them are from an earlier run), and with `document_starts`,
         num_documents.
 
-    Raises:
-        ImportError: If Ray is not installed.
-        ConnectionError: If there is no cluster at `address`.
+    Raises, besides the errors of `encode_file` and `ray_cluster`:
         FileExistsError: If the directory exists and is not empty, or the folder is complete.
-        FileNotFoundError: If a file does not exist, or a machine wrote its token file to another
-            file system.
-        ValueError: If the source or `end_of_document` is invalid (see `encode_file`); if the
-            directory is the address of a web page; or if an unfinished run encoded other text or
-            had other options.
-        OSError: If a token file cannot be written.
+        FileNotFoundError: If a machine wrote its token file to another file system.
+        ValueError: If the directory is the address of a web page, or if an unfinished run encoded
+            other text or had other options.
         RuntimeError: If all attempts to encode a file failed, the head node does not answer, or no
             CPU is left.
     """
@@ -159,7 +150,9 @@ def encode_files_ray(
         "num_kept": num_kept,
     }
     if document_starts:
-        information["num_documents"] = sum(found["num_documents"] for found in files.values())
+        information["num_documents"] = sum(
+            found.get("num_documents", 0) for found in files.values()
+        )
     folder.complete(list(files), information)
     changes.warn(tokenizer.pattern, "encoded")
     return information

@@ -143,19 +143,6 @@ def test_several_workers_write_the_same_files_for_every_kind(tmp_path, out, back
     assert (out / "1.npy").read_bytes() == (out / "2.npy").read_bytes()
 
 
-def test_files_keep_their_order_and_globs_are_sorted(tmp_path, out):
-    tokenizer = small_tokenizer()
-    for name in ("b", "a", "c"):
-        (tmp_path / f"{name}.txt").write_text(name)
-    metadata = encode_file(
-        tokenizer, [tmp_path / "c.txt", str(tmp_path / "[ab].*")], out / "a.npy", num_workers=1
-    )
-    assert load_token_file(out / "a.npy").tolist() == tokenizer.encode("cab")
-    assert [os.path.basename(name) for name in metadata["source"]] == ["c.txt", "a.txt", "b.txt"]
-    metadata = encode_file(tokenizer, [tmp_path / "a.txt"], out / "b.npy", num_workers=1)
-    assert metadata["source"] == str(tmp_path / "a.txt")
-
-
 def test_a_lone_surrogate_in_a_row_is_replaced_or_rejected(tmp_path, out, backend):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "a"}\n{"text": "b\\ud800"}\n')

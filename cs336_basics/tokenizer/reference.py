@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from cs336_basics.bpe.reference import merge_by_rank, split_bytes
+from cs336_basics.bpe.reference import merge_by_rank, merge_pair, split_bytes
 from cs336_basics.pretokenization import reference as reference_splitter
 from cs336_basics.pretokenization import split_special_tokens
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
@@ -67,6 +67,19 @@ def merge_pretoken(pretoken: bytes, ranks: Mapping[Pair, int]) -> list[bytes]:
         ranks: Mapping of pair -> rank; see `merge_by_rank`.
     """
     return list(merge_by_rank(split_bytes(pretoken), ranks))
+
+
+def merge_pretoken_in_order(pretoken: bytes, merges: Iterable[Pair]) -> list[bytes]:
+    """Return the tokens of a pre-token after applying every merge once, in the order learned.
+
+    The running time grows with the number of merges. `merge_pretoken` gives the same result if
+    every merge follows the merges that produce its two tokens, as in every trained vocabulary. In a
+    vocabulary edited by hand, a pair may appear only after its merge has had its turn.
+    """
+    tokens = split_bytes(pretoken)
+    for pair in merges:
+        tokens = merge_pair(tokens, pair)
+    return list(tokens)
 
 
 class ReferenceEncoder(Encoder):

@@ -22,15 +22,15 @@ from cs336_basics.formats.gpt2.pair import load_merges, load_vocab
 from cs336_basics.pretokenization import PATTERNS
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.encoders.backends import BACKENDS
-from cs336_basics.tokenizer.reference import (
-    merge_pretoken,
-)
+from cs336_basics.tokenizer.reference import merge_pretoken, merge_pretoken_in_order
 from tests.texts import TEXTS, long_text
 from tests.tokenizer.examples import (
     CORPORA,
     END,
     FRAGMENTS,
+    TRAINING_TEXT,
     data_file,
+    trained,
 )
 
 
@@ -48,6 +48,15 @@ def test_a_new_pair_of_lower_rank_merges_before_the_next_occurrence():
     ranks = {(b"ab", b"a"): 0, (b"a", b"b"): 1}
     assert merge_pretoken(b"xabab", ranks) == [b"x", b"aba", b"b"]
     assert merge_pretoken(b"aaa", {(b"a", b"a"): 0}) == [b"aa", b"a"]
+
+
+def test_merges_in_order_give_the_same_tokens_in_a_trained_vocabulary():
+    vocab, merges = trained()
+    ranks = {pair: rank for rank, pair in enumerate(merges)}
+    for word in {*TRAINING_TEXT.split(" "), "aaaaaaaa", "hahahaha", " \n\r\t.", ""}:
+        expected = merge_pretoken(word.encode(), ranks)
+        assert merge_pretoken_in_order(word.encode(), merges) == expected
+        assert set(expected) <= set(vocab.values())
 
 
 tiktoken = pytest.importorskip("tiktoken")

@@ -12,7 +12,8 @@ from typing import Any
 
 from cs336_basics._support.messages import short_repr
 from cs336_basics.pretokenization.counting.ray_counting import count_words_ray
-from cs336_basics.tokenizer.files.ray_encoding import encode_files_ray, unpickled_once
+from cs336_basics.tokenizer.files.encoded_blocks import unpickled_once
+from cs336_basics.tokenizer.files.ray_encoding import encode_files_ray
 from cs336_basics.tokenizer.files.token_folders import download_token_files
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 

@@ -59,7 +59,7 @@ def test_a_pickled_stage_loads_its_tokenizer_once():
     encode = pickle.loads(pickle.dumps(Encode(small_tokenizer())))
     for _ in range(3):
         encode({"text": ["a"]})
-    from cs336_basics.tokenizer.files.ray_encoding import unpickled_once
+    from cs336_basics.tokenizer.files.encoded_blocks import unpickled_once
 
     assert unpickled_once.cache_info().currsize == 1
 

@@ -1,4 +1,4 @@
-"""Batch: texts that are checked and encoded together."""
+"""Check and encode several texts together."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from cs336_basics._support.messages import short_repr
 from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
 from cs336_basics.pretokenization.splitter import check_is_str
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
+from cs336_basics.tokenizer.special_tokens import choose_special
 from cs336_basics.tokenizer.text_input import check_is_iterable, explained
 
 _Encoded = TypeVar("_Encoded")
@@ -17,65 +18,48 @@ _Encoded = TypeVar("_Encoded")
 _BYTES_PER_WORKER = 1 << 18
 
 
-class Batch:
-    """Checked texts, and the special tokens in them that become ids.
+def encode_texts(
+    encoder: Encoder,
+    encode: Callable[[list[str], frozenset[str], int], _Encoded],
+    texts: Iterable[str],
+    num_workers: int | None,
+    allowed_special: str | Collection[str] | None,
+    disallowed_special: str | Collection[str],
+) -> _Encoded:
+    """Encode texts with a method of `encoder`, such as `encode_batch`.
 
     Args:
-        texts: Iterable of str.
-        choose_special: See `SpecialChoice.choose`.
-        allowed_special, disallowed_special: See `Tokenizer.encode`.
+        encoder: Encoder.
+        encode: The method.
+        texts, num_workers, allowed_special, disallowed_special: See `Tokenizer.encode_batch`.
 
     Raises:
         TypeError, ValueError: See `Tokenizer.encode`; the message starts with the index of the
-            text.
+            first text that cannot be encoded.
     """
-
-    def __init__(
-        self,
-        texts: Iterable[str],
-        choose_special: Callable[..., frozenset[str]],
-        allowed_special: str | Collection[str] | None,
-        disallowed_special: str | Collection[str],
-    ) -> None:
-        check_is_iterable("texts", texts, "texts")
-        if isinstance(texts, Mapping):  # iterating over a batch of Dataset rows gives column names
-            raise TypeError(
-                f"texts must be a list of texts, such as a column, got {short_repr(texts)}"
-            )
-        self._texts = list(texts)
-        for index, text in enumerate(self._texts):
-            if isinstance(text, str) and not disallowed_special:
-                continue
-            try:
-                check_is_str(text)
-                choose_special(text, allowed_special, disallowed_special)
-            except (TypeError, ValueError) as error:
-                raise type(error)(f"text {index:,}: {error}") from None
-        self._special = choose_special("", allowed_special, disallowed_special)
-
-    def encode(
-        self,
-        encoder: Encoder,
-        method: Callable[[list[str], frozenset[str], int], _Encoded],
-        num_workers: int | None,
-    ) -> _Encoded:
-        """Call an encoder method, such as `encode_batch`, and add the text's index to its errors.
-
-        Raises:
-            ValueError: If a text cannot be encoded. The message includes the index of the first
-                such text.
-        """
-        workers = useful_workers(num_workers, sum(map(len, self._texts)))
+    check_is_iterable("texts", texts, "texts")
+    if isinstance(texts, Mapping):  # iterating over a batch of Dataset rows gives column names
+        raise TypeError(f"texts must be a list of texts, such as a column, got {short_repr(texts)}")
+    texts = list(texts)
+    special = choose_special(encoder.all_special, "", allowed_special, disallowed_special)
+    for index, text in enumerate(texts):
+        if isinstance(text, str) and not disallowed_special:
+            continue
         try:
-            return method(self._texts, self._special, workers)
-        except (UnicodeEncodeError, AbsentByteError):
-            # Threads encode in any order, so find the first text that fails.
-            for index, text in enumerate(self._texts):
-                try:
-                    encoder.encode(text, self._special)
-                except (UnicodeEncodeError, AbsentByteError) as error:
-                    raise ValueError(f"text {index:,}: {explained(error, text)}") from None
-            raise
+            check_is_str(text)
+            choose_special(encoder.all_special, text, allowed_special, disallowed_special)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"text {index:,}: {error}") from None
+    try:
+        return encode(texts, special, useful_workers(num_workers, sum(map(len, texts))))
+    except (UnicodeEncodeError, AbsentByteError):
+        # Threads encode in any order, so find the first text that fails.
+        for index, text in enumerate(texts):
+            try:
+                encoder.encode(text, special)
+            except (UnicodeEncodeError, AbsentByteError) as error:
+                raise ValueError(f"text {index:,}: {explained(error, text)}") from None
+        raise
 
 
 def useful_workers(num_workers: int | None, num_bytes: int) -> int:

@@ -20,47 +20,17 @@ TokenArray: TypeAlias = "npt.NDArray[np.unsignedinteger[Any]]"
 """Token ids of shape (num_tokens,), dtype uint16 or uint32."""
 
 
-class _Batch(NamedTuple):
-    ids: TokenArray
-    offsets: npt.NDArray[np.int64]
-
-
-class EncodedBatch(_Batch):
+class EncodedBatch(NamedTuple):
     """The ids of several texts, as a pair of arrays.
 
     Attributes:
         ids: Ids of all texts, shape (num_tokens,).
-        offsets: Shape (num_texts + 1,), int64. The ids of text i are ids[offsets[i]:offsets[i +
-            1]].
-
-    Raises:
-        ValueError: If an array is not one-dimensional or does not contain integers, or if the
-            offsets do not match the number of ids.
+        offsets: Shape (num_texts + 1,), int64. The ids of text i are `ids[offsets[i]:offsets[i +
+            1]]`.
     """
 
-    __slots__ = ()
-
-    def __new__(cls, ids: npt.ArrayLike, offsets: npt.ArrayLike) -> EncodedBatch:
-        """Check the arrays; see the class."""
-        ids, offsets = np.asarray(ids), np.asarray(offsets)
-        kinds = {ids.dtype.kind, offsets.dtype.kind}
-        if ids.ndim != 1 or offsets.ndim != 1 or not kinds <= {*"iu"}:
-            raise ValueError(
-                f"ids and offsets must be one-dimensional arrays of integers, got {ids.dtype} of "
-                f"shape {ids.shape} and {offsets.dtype} of shape {offsets.shape}"
-            )
-        starts = offsets.astype(np.int64)
-        if not len(starts) or starts[0] or starts[-1] != len(ids) or (np.diff(starts) < 0).any():
-            raise ValueError(
-                f"offsets must ascend from 0 to the number of ids ({len(ids):,}), got "
-                f"{short_repr(offsets.tolist())}"
-            )
-        return super().__new__(cls, ids, starts)
-
-    @classmethod
-    def _make(cls, iterable: Iterable[Any]) -> EncodedBatch:  # type: ignore[override]
-        """Check the arrays; `_replace` calls this method."""
-        return cls(*iterable)
+    ids: TokenArray
+    offsets: npt.NDArray[np.int64]
 
     def arrays(self) -> list[TokenArray]:
         """Return a view of the ids of each text."""

@@ -14,11 +14,7 @@ Span = tuple[int, int]
 def encode_with_offsets(
     encoder: Encoder, text: str, special: frozenset[str]
 ) -> tuple[list[int], list[Span]]:
-    """Return the ids of a text and their spans; see `Tokenizer.encode_with_offsets`.
-
-    Raises:
-        ValueError: See `Tokenizer.encode`.
-    """
+    """Return the ids of a text and their spans; see `Tokenizer.encode_with_offsets`."""
     vocabulary = encoder.vocabulary
     ids: list[int] = []
     spans: list[Span] = []

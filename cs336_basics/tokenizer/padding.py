@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
-from cs336_basics._support.arguments import checked_integer
+from cs336_basics._support.arguments import MAX_INT64, checked_integer
 from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.messages import short_repr
 from cs336_basics.tokenizer.encoders.encoder import offsets_of
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 else:
     np = LazyModule("numpy")
 
-SIDES = ("right", "left")
-
-
 MAX_ELEMENTS = 1 << 30
 """Maximum number of ids in an array returned by `pad`. Without this limit, a single long sequence
 among many short ones could exhaust memory."""
@@ -36,11 +33,11 @@ class PaddedBatch(NamedTuple):
     """Sequences of ids as one array.
 
     Attributes:
-        ids: Shape (batch, longest), int64 or int32.
+        ids: Shape (batch, longest), int64.
         mask: Shape (batch, longest), bool. True for ids of a sequence, False for padding.
     """
 
-    ids: npt.NDArray[np.integer[Any]]
+    ids: npt.NDArray[np.int64]
     mask: npt.NDArray[np.bool_]
 
 
@@ -67,7 +64,7 @@ def truncate(
             one-dimensional.
     """
     max_length = checked_integer("max_length", max_length, 0)
-    _check_side("side", side)
+    _check_side(side)
     kept: list[Any] = []
     check_is_iterable("sequences", sequences, "sequences of ids")
     for index, sequence in enumerate(sequences_of(sequences)):
@@ -84,9 +81,7 @@ def pad(
     pad_id: int = 0,
     side: str = "right",
     max_length: int | None = None,
-    truncate_side: str = "right",
     multiple_of: int = 1,
-    dtype: npt.DTypeLike = "int64",
 ) -> PaddedBatch:
     """Return sequences of ids as one array, with a mask that separates ids from padding.
 
@@ -97,28 +92,24 @@ def pad(
             id of a special token, and -100, which PyTorch's cross-entropy ignores in targets.
         side: Side to pad: `"right"`, or `"left"` for generation, which needs the newest ids in the
             last column.
-        max_length: Maximum number of ids in a sequence; longer sequences are truncated. Defaults to
-            no limit.
-        truncate_side: Side from which ids are removed; see the `side` argument of `truncate`.
+        max_length: Maximum number of ids in a sequence. Longer sequences keep their start; to keep
+            their end, call `truncate` first. Defaults to no limit.
         multiple_of: Round the width of the array up to a multiple of this number. If it equals
             `max_length`, all arrays have the same width.
-        dtype: Dtype of the ids: int64, which PyTorch's embeddings expect, or int32.
 
     Returns:
-        Ids of shape (batch, longest) and a bool mask of the same shape.
+        Ids of shape (batch, longest), dtype int64, and a bool mask of the same shape.
 
     Raises:
         TypeError: If `sequences` does not contain sequences, or an id is not an integer; the
             message starts with the index of the sequence.
-        ValueError: If an array has more than one dimension, an id or `pad_id` does not fit `dtype`,
-            `side` or `dtype` is unknown, `max_length` is not a multiple of `multiple_of`, or the
-            array would have more than MAX_ELEMENTS ids.
+        ValueError: If an array has more than one dimension, an id or `pad_id` does not fit int64,
+            `side` is unknown, `max_length` is not a multiple of `multiple_of`, or the array would
+            have more than MAX_ELEMENTS ids.
     """
-    _check_side("side", side)
-    _check_side("truncate_side", truncate_side)
+    _check_side(side)
     multiple_of = checked_integer("multiple_of", multiple_of, 1)
-    limits = np.iinfo(_checked_dtype(dtype))
-    pad_id = checked_integer("pad_id", pad_id, limits.min, limits.max, note=f" ({limits.dtype})")
+    pad_id = checked_integer("pad_id", pad_id, -MAX_INT64 - 1, MAX_INT64)
     if max_length is not None:
         max_length = checked_integer("max_length", max_length, 1)
         if max_length % multiple_of:
@@ -126,18 +117,21 @@ def pad(
                 f"max_length must be a multiple of multiple_of ({multiple_of}), got {max_length}"
             )
     if isinstance(sequences, EncodedBatch):
-        batch = _truncated_batch(sequences, max_length, truncate_side)
-        mask = _mask(np.diff(batch.offsets), multiple_of, side)
-        padded = np.full(mask.shape, pad_id, limits.dtype)
-        _check_batch_ids(batch, limits)
-        padded[mask] = batch.ids
-        return PaddedBatch(padded, mask)
-    rows = truncate(sequences, max_length or sys.maxsize, side=truncate_side)
-    mask = _mask(np.array([len(row) for row in rows], np.int64), multiple_of, side)
-    padded = np.full(mask.shape, pad_id, limits.dtype)
-    for index, row in enumerate(rows):
-        start = 0 if side == "right" else mask.shape[1] - len(row)
-        padded[index, start : start + len(row)] = _checked_ids(row, index, limits)
+        batch = _truncated_batch(sequences, max_length)
+    else:
+        batch = _joined(truncate(sequences, max_length or sys.maxsize))
+    lengths = np.diff(batch.offsets)[:, None]
+    width = -(-int(lengths.max(initial=0)) // multiple_of) * multiple_of
+    if len(lengths) * width > MAX_ELEMENTS:
+        raise ValueError(
+            f"the array must have at most {MAX_ELEMENTS:,} ids, got {len(lengths):,} sequences of "
+            f"up to {lengths.max():,} ids; pass max_length, or sort the sequences by length and "
+            "pad smaller batches"
+        )
+    columns = np.arange(width)
+    mask = columns < lengths if side == "right" else columns >= width - lengths
+    padded = np.full(mask.shape, pad_id, np.int64)
+    padded[mask] = batch.ids
     return PaddedBatch(padded, mask)
 
 
@@ -179,45 +173,20 @@ def model_inputs(
     return padded.ids[:number].tolist(), padded.mask[:number].astype(np.int8).tolist()
 
 
-def _mask(lengths: npt.NDArray[np.int64], multiple_of: int, side: str) -> npt.NDArray[np.bool_]:
-    """Return the mask for sequences of the given lengths; see `pad`."""
-    width = -(-int(lengths.max(initial=0)) // multiple_of) * multiple_of
-    if len(lengths) * width > MAX_ELEMENTS:
-        raise ValueError(
-            f"the array must have at most {MAX_ELEMENTS:,} ids, got {len(lengths):,} sequences of "
-            f"up to {lengths.max():,} ids; pass max_length, or sort the sequences by length and "
-            "pad smaller batches"
-        )
-    columns, ends = np.arange(width), lengths[:, None]
-    mask: npt.NDArray[np.bool_] = columns < ends if side == "right" else columns >= width - ends
-    return mask
-
-
-def _truncated_batch(batch: EncodedBatch, max_length: int | None, side: str) -> EncodedBatch:
-    """Truncate the sequences in a batch; see `truncate`."""
+def _truncated_batch(batch: EncodedBatch, max_length: int | None) -> EncodedBatch:
+    """Keep the start of each sequence in a batch."""
     lengths = np.diff(batch.offsets)
     if max_length is None or lengths.max(initial=0) <= max_length:
         return batch
     kept = np.minimum(lengths, max_length)
-    starts = batch.offsets[:-1] if side == "right" else batch.offsets[1:] - kept
     offsets = offsets_of(kept)
-    index = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], kept)
+    index = np.arange(offsets[-1]) + np.repeat(batch.offsets[:-1] - offsets[:-1], kept)
     return EncodedBatch(batch.ids[index], offsets)
 
 
-def _check_side(name: str, side: str) -> None:
-    if side not in SIDES:
-        raise ValueError(f"{name} must be 'right' or 'left', got {short_repr(side)}")
-
-
-def _checked_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
-    try:
-        found = np.dtype(dtype)
-    except TypeError:
-        found = None
-    if found is None or found not in (np.dtype(np.int64), np.dtype(np.int32)):
-        raise ValueError(f"dtype must be int64 or int32, got {short_repr(dtype)}")
-    return found
+def _check_side(side: str) -> None:
+    if side not in ("right", "left"):
+        raise ValueError(f"side must be 'right' or 'left', got {short_repr(side)}")
 
 
 def _sliceable(sequence: Any, index: int) -> Any:
@@ -230,34 +199,24 @@ def _sliceable(sequence: Any, index: int) -> Any:
         raise type(error)(f"sequence {index:,}: {error}") from None
 
 
-def _check_batch_ids(batch: EncodedBatch, limits: np.iinfo[Any]) -> None:
-    outside = np.flatnonzero((batch.ids < limits.min) | (batch.ids > limits.max))
-    if len(outside):
-        index = int(np.searchsorted(batch.offsets, outside[0], side="right")) - 1
-        raise _outside(index, int(batch.ids[outside[0]]), limits)
-
-
-def _checked_ids(row: Any, index: int, limits: np.iinfo[Any]) -> Any:
-    """Check that the ids of a sequence fit the dtype of `limits`, and return them."""
-    # Lists of ints and arrays are checked at once. Ids of other types are converted one by one.
-    if isinstance(row, (list, tuple)) and set(map(type, row)) == {int}:
-        low, high = min(row), max(row)
-    elif is_plain_array(row) and row.dtype.kind in "iu":
-        low, high = (int(row.min()), int(row.max())) if len(row) else (0, 0)
-    else:
+def _joined(rows: list[Any]) -> EncodedBatch:
+    """Return the ids of lists and arrays as one array."""
+    arrays = [np.zeros(0, np.int64)]
+    for index, row in enumerate(rows):
         try:
-            row = list(plain_ids(row))
+            # Lists of ints and arrays are converted at once, and ids of other types one by one.
+            if is_plain_array(row) and row.dtype.kind in "iu" and row.dtype != np.uint64:
+                array = row
+            elif not is_plain_array(row) and set(map(type, row)) <= {int}:
+                array = np.array(row, np.int64)
+            else:
+                array = np.array(list(plain_ids(row)), np.int64)
         except (TypeError, ValueError) as error:
             raise type(error)(f"sequence {index:,}: {error}") from None
-        low, high = min(row, default=0), max(row, default=0)
-    if limits.min <= low and high <= limits.max:
-        return row
-    raise _outside(index, low if low < limits.min else high, limits)
-
-
-def _outside(index: int, token_id: int, limits: np.iinfo[Any]) -> ValueError:
-    advice = "" if limits.bits == 64 else "use dtype='int64', or "
-    return ValueError(
-        f"sequence {index:,}: id {short_repr(token_id)} does not fit {limits.dtype}; {advice}pass "
-        "smaller ids"
-    )
+        except OverflowError:
+            raise ValueError(
+                f"sequence {index:,}: an id in {short_repr(row)} does not fit int64"
+            ) from None
+        arrays.append(array)
+    lengths = np.array([len(array) for array in arrays[1:]], np.int64)
+    return EncodedBatch(np.concatenate(arrays), offsets_of(lengths))

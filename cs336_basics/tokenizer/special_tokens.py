@@ -1,8 +1,8 @@
-"""SpecialChoice: choose the special tokens that become ids and those that raise an error."""
+"""Choose the special tokens of a text that become ids and those that raise an error."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from cs336_basics._support.messages import short_repr
@@ -47,72 +47,57 @@ class SpecialSets(NamedTuple):
         return Splitter(splitter.pattern, special_tokens)
 
 
-class SpecialChoice:
-    """Chooses which special tokens a call to `encode` allows.
+def choose_special(
+    all_special: frozenset[str],
+    text: str | bytes,
+    allowed_special: str | Collection[str] | None,
+    disallowed_special: str | Collection[str],
+) -> frozenset[str]:
+    """Return the allowed special tokens, after checking the text for disallowed ones.
 
     Args:
         all_special: All special tokens of the tokenizer.
-        in_order: The same tokens, in the order in which error messages list them.
+        text: The text. It may be bytes, even invalid UTF-8.
+        allowed_special, disallowed_special: See `Tokenizer.encode`.
     """
+    none_disallowed = isinstance(disallowed_special, (tuple, list)) and not disallowed_special
+    if allowed_special in (None, "all") and none_disallowed:  # the usual case
+        return all_special
+    sets = special_sets(all_special, allowed_special, disallowed_special)
+    if sets.disallowed:
+        sets.check(text if isinstance(text, str) else text.decode("utf-8", "surrogateescape"))
+    return sets.allowed
 
-    def __init__(self, all_special: frozenset[str], in_order: Sequence[str]) -> None:
-        self._all = all_special
-        self._in_order = in_order
 
-    def choose(
-        self,
-        text: str | bytes,
-        allowed_special: str | Collection[str] | None,
-        disallowed_special: str | Collection[str],
-    ) -> frozenset[str]:
-        """Return the allowed special tokens, after checking the text for disallowed ones.
+def special_sets(
+    all_special: frozenset[str],
+    allowed_special: str | Collection[str] | None,
+    disallowed_special: str | Collection[str],
+) -> SpecialSets:
+    """Return the allowed and the disallowed special tokens; see `choose_special`."""
 
-        The text may be bytes, even invalid UTF-8. See `Tokenizer.encode` for the other arguments.
-
-        Raises:
-            TypeError, ValueError: See `Tokenizer.encode`.
-        """
-        none_disallowed = isinstance(disallowed_special, (tuple, list)) and not disallowed_special
-        if allowed_special in (None, "all") and none_disallowed:
-            return self._all
-        sets = self.sets(allowed_special, disallowed_special)
-        if sets.disallowed:
-            sets.check(text if isinstance(text, str) else text.decode("utf-8", "surrogateescape"))
-        return sets.allowed
-
-    def sets(
-        self,
-        allowed_special: str | Collection[str] | None,
-        disallowed_special: str | Collection[str],
-    ) -> SpecialSets:
-        """Return the allowed and the disallowed special tokens; see `Tokenizer.encode`."""
-        if allowed_special is None:
-            disallowed = self._named("disallowed_special", disallowed_special, self._all)
-            allowed = self._all - disallowed
-        else:
-            allowed = self._named("allowed_special", allowed_special, self._all)
-            disallowed = self._named("disallowed_special", disallowed_special, self._all - allowed)
-        if both := allowed & disallowed:
-            raise ValueError(
-                f"special token {min(both)!r} is both allowed and disallowed; remove one"
-            )
-        return SpecialSets(allowed, disallowed)
-
-    def _named(
-        self, name: str, tokens: str | Collection[str], everything: frozenset[str]
-    ) -> frozenset[str]:
+    def named(name: str, tokens: Any, everything: frozenset[str]) -> frozenset[str]:
         """Return the special tokens given by the `name` argument; "all" means `everything`."""
         if tokens == "all":
             return everything
-        given: Any = tokens
-        if isinstance(given, (str, bytes, bytearray)) or not isinstance(given, Collection):
-            raise (ValueError if isinstance(given, str) else TypeError)(
+        if isinstance(tokens, (str, bytes, bytearray)) or not isinstance(tokens, Collection):
+            raise (ValueError if isinstance(tokens, str) else TypeError)(
                 f"{name} must be 'all' or a list of special tokens, got {short_repr(tokens)}"
             )
         for token in tokens:
-            if not isinstance(token, str) or token not in self._all:
+            if not isinstance(token, str) or token not in all_special:
                 raise ValueError(
                     f"{name}: {short_repr(token)} is not a special token; the tokenizer has "
-                    f"{short_repr(self._in_order)}"
+                    f"{short_repr(sorted(all_special))}"
                 )
         return frozenset(tokens)
+
+    if allowed_special is None:
+        disallowed = named("disallowed_special", disallowed_special, all_special)
+        allowed = all_special - disallowed
+    else:
+        allowed = named("allowed_special", allowed_special, all_special)
+        disallowed = named("disallowed_special", disallowed_special, all_special - allowed)
+    if both := allowed & disallowed:
+        raise ValueError(f"special token {min(both)!r} is both allowed and disallowed; remove one")
+    return SpecialSets(allowed, disallowed)

@@ -58,7 +58,6 @@ def tokens_of(tokenizer: Tokenizer, text: str) -> TextTokens:
 
     Raises:
         TypeError: If `tokenizer` is not a Tokenizer or `text` is not a str.
-        ValueError: See `Tokenizer.encode`.
     """
     check_is_tokenizer(tokenizer)
     ids, spans = tokenizer.encode_with_offsets(text)

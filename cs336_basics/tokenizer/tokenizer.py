@@ -24,15 +24,15 @@ from cs336_basics.pretokenization.reading.corpus import ENCODING_ERRORS, check_e
 from cs336_basics.pretokenization.reading.utf8 import is_valid_utf8
 from cs336_basics.pretokenization.splitter import Splitter, check_is_str, check_special_tokens
 from cs336_basics.tokenizer import decoding, padding
-from cs336_basics.tokenizer.batches import Batch, useful_workers
+from cs336_basics.tokenizer.batches import encode_texts, useful_workers
 from cs336_basics.tokenizer.encoders.backends import make_encoder
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
 from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, absent_byte_error, encode_exactly
 from cs336_basics.tokenizer.ids import EncodedBatch, TokenArray
 from cs336_basics.tokenizer.offsets import encode_with_offsets
 from cs336_basics.tokenizer.padding import PaddedBatch, model_inputs
-from cs336_basics.tokenizer.special_tokens import SpecialChoice
-from cs336_basics.tokenizer.streaming.chunked_text import encode_chunks
+from cs336_basics.tokenizer.special_tokens import choose_special, special_sets
+from cs336_basics.tokenizer.streaming.text_stream import encode_chunks
 from cs336_basics.tokenizer.text_input import (
     check_is_iterable,
     explained,
@@ -48,7 +48,6 @@ from cs336_basics.tokenizer.vocabulary import (
 
 if TYPE_CHECKING:
     import numpy as np
-    import numpy.typing as npt
 else:
     np = LazyModule("numpy")
 
@@ -135,7 +134,6 @@ class Tokenizer:
         self.cache_size = cache_size
         self.backend = backend
         self.encoder = make_encoder(vocabulary, self.pattern, cache_size, backend)
-        self._choose_special = SpecialChoice(self.encoder.all_special, self.special_tokens).choose
         self._hash: str | None = None
         self.source: str | None = None
 
@@ -145,7 +143,7 @@ class Tokenizer:
 
     def __getstate__(self) -> dict[str, Any]:
         made = {"vocab", "merges", "ignore_merges", "splitter", "special_tokens", "encoder"}
-        made |= {"_choose_special", "_hash", "source"}
+        made |= {"_hash", "source"}
         return {name: value for name, value in sorted(vars(self).items()) if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -173,11 +171,7 @@ class Tokenizer:
         cache_size: int = DEFAULT_CACHE_SIZE,
         backend: str | None = None,
     ) -> Tokenizer:
-        """Read vocab.json and merges.txt in GPT-2's format.
-
-        Raises:
-            FileNotFoundError, ValueError: See `load_vocab` and `load_merges`.
-        """
+        """Read vocab.json and merges.txt in GPT-2's format."""
         from cs336_basics.formats.gpt2.pair import load_merges, load_vocab
 
         vocab, merges = load_vocab(vocab_filepath), load_merges(merges_filepath)
@@ -199,9 +193,6 @@ class Tokenizer:
             directory: Directory that contains the file, or the file itself. The file may come from
                 another library.
             cache_size, backend: See the constructor.
-
-        Raises:
-            FileNotFoundError, ValueError: See `load_tokenizer_json`.
         """
         from cs336_basics.formats.huggingface.tokenizer_json import load_tokenizer_json
 
@@ -230,7 +221,6 @@ class Tokenizer:
             cache_size, backend: See the constructor.
 
         Raises:
-            FileNotFoundError, OSError, ImportError: See `find_or_download`.
             ValueError: If the file is malformed or has an unsupported part, such as a normalizer.
                 The message says whether you can ignore the part.
         """
@@ -255,9 +245,6 @@ class Tokenizer:
         Args:
             source, revision, ignore: See `from_huggingface`.
             cache_size, backend: See the constructor.
-
-        Raises:
-            FileNotFoundError, OSError, ImportError, ValueError: See `from_huggingface`.
         """
         from cs336_basics.formats.huggingface.hub import find_or_download
         from cs336_basics.formats.huggingface.tokenizer_json import load_tokenizer_json
@@ -275,11 +262,7 @@ class Tokenizer:
         cache_size: int = DEFAULT_CACHE_SIZE,
         backend: str | None = None,
     ) -> Tokenizer:
-        """Read a tiktoken rank file or an export for tiktoken, or load a tiktoken encoding by name.
-
-        Raises:
-            FileNotFoundError, ValueError, ImportError, OSError: See `load_tiktoken`.
-        """
+        """Read a tiktoken rank file, an export for tiktoken, or an encoding of tiktoken by name."""
         from cs336_basics.formats.tiktoken.ranks import load_tiktoken
 
         parts = load_tiktoken(source, special_tokens, pattern)
@@ -420,12 +403,7 @@ class Tokenizer:
             ValueError: If `token` contains a lone surrogate.
         """
         if isinstance(token, str):
-            try:
-                token = token.encode()
-            except UnicodeEncodeError:
-                raise ValueError(
-                    f"token must not contain a lone surrogate, got {short_repr(token)}"
-                ) from None
+            token = token.encode()
         elif not isinstance(token, bytes):
             raise TypeError(f"token must be bytes or a str, got {short_repr(token)}")
         return self._vocabulary.token_ids.get(token)
@@ -438,12 +416,7 @@ class Tokenizer:
         Raises:
             TypeError: If `token_id` is not an integer.
         """
-        if isinstance(token_id, (bool, np.bool_)):
-            raise TypeError(f"token_id must be an int, got {token_id!r}")
-        try:
-            return self.vocab.get(operator.index(token_id))
-        except TypeError:
-            raise TypeError(f"token_id must be an int, got {short_repr(token_id)}") from None
+        return self.vocab.get(operator.index(token_id))
 
     def special_token_id(self, token: str) -> int:
         """Return the id of a special token.
@@ -528,7 +501,9 @@ class Tokenizer:
                 `allowed_special` or `disallowed_special` is not a special token.
         """
         check_is_str(text)
-        special = self._choose_special(text, allowed_special, disallowed_special)
+        special = choose_special(
+            self.encoder.all_special, text, allowed_special, disallowed_special
+        )
         try:
             return self.encoder.encode(text, special)
         except (UnicodeEncodeError, AbsentByteError) as error:
@@ -569,7 +544,9 @@ class Tokenizer:
         check_errors(errors, ENCODING_ERRORS)
         if isinstance(text, bytes):
             if errors == EXACT and not is_valid_utf8(text):
-                special = self._choose_special(text, allowed_special, disallowed_special)
+                special = choose_special(
+                    self.encoder.all_special, text, allowed_special, disallowed_special
+                )
                 num_workers = useful_workers(num_workers, len(text))
                 try:
                     ids = encode_exactly(self.encoder, text, special, num_workers)
@@ -580,7 +557,9 @@ class Tokenizer:
             text = replaced_utf8(text, "strict" if errors == EXACT else errors)
         else:
             check_is_str(text)
-        special = self._choose_special(text, allowed_special, disallowed_special)
+        special = choose_special(
+            self.encoder.all_special, text, allowed_special, disallowed_special
+        )
         num_workers = useful_workers(num_workers, len(text))
         try:
             return self.encoder.encode_array(text, special, num_workers)
@@ -605,8 +584,10 @@ class Tokenizer:
         Raises:
             TypeError, ValueError: See `encode`; the message starts with the index of the text.
         """
-        batch = Batch(texts, self._choose_special, allowed_special, disallowed_special)
-        return batch.encode(self.encoder, self.encoder.encode_batch, num_workers)
+        encoder = self.encoder
+        return encode_texts(
+            encoder, encoder.encode_batch, texts, num_workers, allowed_special, disallowed_special
+        )
 
     def encode_batch_array(
         self,
@@ -628,13 +609,15 @@ class Tokenizer:
             A pair: the ids, of shape (num_tokens,) and the same dtype as in `encode_array`, and the
             offsets, of shape (num_texts + 1,) and dtype int64. The ids of text i are
             ids[offsets[i]:offsets[i + 1]].
-
-        Raises:
-            TypeError, ValueError: See `encode_batch`.
         """
-        batch = Batch(texts, self._choose_special, allowed_special, disallowed_special)
-        return EncodedBatch(
-            *batch.encode(self.encoder, self.encoder.encode_batch_array, num_workers)
+        encoder = self.encoder
+        return encode_texts(
+            encoder,
+            encoder.encode_batch_array,
+            texts,
+            num_workers,
+            allowed_special,
+            disallowed_special,
         )
 
     def encode_with_offsets(
@@ -648,12 +631,11 @@ class Tokenizer:
 
         A span is (start, end) in characters: `text[start:end]`. A token with only some bytes of a
         character covers the whole character, so several tokens can have the same span.
-
-        Raises:
-            TypeError, ValueError: See `encode`.
         """
         check_is_str(text)
-        special = self._choose_special(text, allowed_special, disallowed_special)
+        special = choose_special(
+            self.encoder.all_special, text, allowed_special, disallowed_special
+        )
         return encode_with_offsets(self.encoder, text, special)
 
     def encode_iterable(
@@ -682,8 +664,7 @@ class Tokenizer:
         """
         if not isinstance(iterable, Iterable):
             raise TypeError(f"iterable must be an iterable of str, got {short_repr(iterable)}")
-        choice = SpecialChoice(self.encoder.all_special, self.special_tokens)
-        special = choice.sets(allowed_special, disallowed_special)
+        special = special_sets(self.encoder.all_special, allowed_special, disallowed_special)
         yield from encode_chunks(self.encoder, self.splitter, iterable, special, self.cache_size)
 
     # ----------------------------------------------------------------- ids to text
@@ -714,9 +695,6 @@ class Tokenizer:
             ids: See `decode`.
             errors: How to handle unknown ids: `"strict"` or None raises ValueError, `"replace"`
                 replaces each with the UTF-8 of U+FFFD, and `"ignore"` leaves them out.
-
-        Raises:
-            TypeError, ValueError: See `decode`.
         """
         if errors is None:
             return self.encoder.decode_bytes(ids)
@@ -755,15 +733,13 @@ class Tokenizer:
         pad_id: int | str = 0,
         side: str = "right",
         max_length: int | None = None,
-        truncate_side: str = "right",
         multiple_of: int = 1,
-        dtype: npt.DTypeLike = "int64",
     ) -> PaddedBatch:
         """Return sequences of ids as one array of shape (batch, longest), with its mask.
 
         Args:
             pad_id: An id (see `padding.pad`) or a special token of this tokenizer.
-            sequences, side, max_length, truncate_side, multiple_of, dtype: See `padding.pad`.
+            sequences, side, max_length, multiple_of: See `padding.pad`.
 
         Raises:
             TypeError, ValueError: See `padding.pad`. Also raised if `pad_id` is a str that is not a
@@ -772,13 +748,7 @@ class Tokenizer:
         if isinstance(pad_id, str):
             pad_id = self.special_token_id(pad_id)
         return padding.pad(
-            sequences,
-            pad_id=pad_id,
-            side=side,
-            max_length=max_length,
-            truncate_side=truncate_side,
-            multiple_of=multiple_of,
-            dtype=dtype,
+            sequences, pad_id=pad_id, side=side, max_length=max_length, multiple_of=multiple_of
         )
 
 

@@ -63,9 +63,6 @@ class Vocabulary:
         size: Highest id plus one.
         byte_ids: Id of each of the 256 bytes, or ABSENT if it has no token.
         merge_ids: Ids of the left, right and joined tokens of each merge, shape (num_merges, 3).
-
-    Raises:
-        TypeError, ValueError: See `Tokenizer`.
     """
 
     def __init__(
@@ -154,27 +151,18 @@ class Vocabulary:
             token: token_id for token, token_id in self.token_ids.items() if token not in special
         }
 
-    # Arrays are ordered by id, so that equal vocabularies have equal pickles.
+    # The tokens are sorted and the merges are ids, so that equal vocabularies have equal pickles.
 
     def __getstate__(self) -> dict[str, Any]:
-        ids = sorted(self.tokens)
-        tokens = [self.tokens[token_id] for token_id in ids]
         return {
-            "ids": np.array(ids, "<u4").tobytes(),
-            "lengths": np.array(list(map(len, tokens)), "<u8").tobytes(),
-            "tokens": b"".join(tokens),
+            "tokens": dict(sorted(self.tokens.items())),
             "merges": self.merge_ids[:, :2].astype("<u4").tobytes(),
             "special_tokens": list(self.special_ids),
             "ignore_merges": self.ignore_merges,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        ids = np.frombuffer(state["ids"], "<u4").tolist()
-        ends = np.frombuffer(state["lengths"], "<u8").cumsum().tolist()
-        tokens = {
-            token_id: state["tokens"][start:end]
-            for token_id, start, end in zip(ids, [0, *ends], ends, strict=False)
-        }
+        tokens = state["tokens"]
         pairs = np.frombuffer(state["merges"], "<u4").reshape(-1, 2).tolist()
         merges = [(tokens[left], tokens[right]) for left, right in pairs]
         self.__init__(  # type: ignore[misc]

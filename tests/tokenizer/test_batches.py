@@ -75,13 +75,3 @@ def test_signals_are_handled_between_the_texts_of_a_batch(offset):
         signal.signal(signal.SIGALRM, before)
     # Signals that arrive between two checks are handled only once.
     assert len(seen) > 5
-
-
-def test_the_error_names_the_text_that_cannot_be_encoded():
-    tokenizer = Tokenizer({0: b"a", 1: b" "}, [])
-    with pytest.raises(ValueError, match=r"text 2: .*U\+DFFF"):
-        tokenizer.encode_batch(["a a", "a", "a\udfff"])
-    with pytest.raises(TypeError, match=r"text 1: .*bytes"):
-        tokenizer.encode_batch(["a", b"a"])
-    with pytest.raises(ValueError, match="sequence 1: id 7"):
-        tokenizer.decode_batch([[0], [7]])

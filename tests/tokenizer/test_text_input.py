@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import pytest
@@ -120,27 +118,3 @@ def test_hugging_face_datasets_are_mapped_and_cached(tmp_path):
     assert len(outputs) == 1
     assert len(files[0]) == 1
     assert files == [files[0]] * 3  # the second and third processes read the first one's result
-
-
-def test_hugging_face_datasets_are_mapped_in_several_processes(tmp_path):
-    datasets = pytest.importorskip("datasets")
-    tokenizer = small_tokenizer()
-    rows = datasets.Dataset.from_dict({"body": ROWS * 3})
-    found = rows.map(tokenizer, batched=True, input_columns="body", num_proc=2)
-    assert list(found["input_ids"]) == tokenizer.encode_batch(ROWS * 3)
-
-
-@pytest.mark.parametrize("start", ["fork", "spawn"])
-def test_workers_of_pytorch_encode(start):
-    torch = pytest.importorskip("torch")
-    if start not in multiprocessing.get_all_start_methods():
-        pytest.skip(f"this system has no {start}")
-    tokenizer = small_tokenizer()
-    loader = torch.utils.data.DataLoader(
-        ROWS * 3, batch_size=2, num_workers=2, collate_fn=tokenizer, multiprocessing_context=start
-    )
-    with warnings.catch_warnings():
-        # Python 3.12 warns about forking while threads of other tests are still running.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        found = [ids for batch in loader for ids in batch["input_ids"]]
-    assert found == tokenizer.encode_batch(ROWS * 3)

@@ -54,10 +54,6 @@ def test_arrays_are_not_allocated_for_a_huge_id(tmp_path):
     assert not (tmp_path / "new.npy").exists()
 
 
-def test_longest_tokens_leaves_out_special_tokens():
-    assert longest_tokens({0: b"<s>"}, ["<s>"]) == []
-
-
 def result_or_error(function, *arguments):
     try:
         return function(*arguments)

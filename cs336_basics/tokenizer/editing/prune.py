@@ -120,7 +120,8 @@ class MergeTree:
             for part in pair:
                 self.num_uses[part] += 1
         stays = {token.encode() for token in tokenizer.special_tokens}
-        stays.update(token for token in vocabulary.whole_words if not self._is_encodable(token))
+        absent = {byte for byte, token_id in enumerate(vocabulary.byte_ids) if token_id == ABSENT}
+        stays.update(token for token in vocabulary.whole_words if not absent.isdisjoint(token))
         self._stays = {
             token_id
             for token_id, token in tokenizer.vocab.items()
@@ -148,10 +149,6 @@ class MergeTree:
             for part in pair:
                 self.num_uses[part] -= 1
         return pairs
-
-    def _is_encodable(self, token: bytes) -> bool:
-        """Return whether the vocabulary contains every byte of a token."""
-        return all(self._vocabulary.byte_ids[byte] != ABSENT for byte in token)
 
     def encode(self, word: bytes) -> list[int]:
         """Encode a word with the remaining merges.

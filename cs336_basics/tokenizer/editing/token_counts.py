@@ -64,20 +64,14 @@ def count_tokens(
 
     Raises:
         TypeError: If `tokenizer` is not a Tokenizer.
-        FileNotFoundError, ValueError, OSError, ImportError, RuntimeError: See `encode_file`.
         ValueError: If the highest id is far above the number of tokens.
-
-    Warns:
-        UserWarning: See `encode_file`.
     """
     check_is_tokenizer(tokenizer)
     check_gaps(tokenizer.vocab)
     corpus = Corpus.of(source)
     corpus.by_plainness()[1].chunks()  # reports errors in Parquet files before the work starts
     chunk_size = checked_integer("chunk_size", chunk_size, 1, note=" byte")
-    task = EncodingTask.of(
-        tokenizer, corpus.errors, chunk_size, document_starts=False, end_of_document=None
-    )
+    task = EncodingTask.of(tokenizer, corpus.errors, chunk_size)
     num_workers = resolve_num_workers(num_workers)
     counts = np.zeros(tokenizer.vocab_size, np.int64)
     changes = TextChanges()
@@ -108,7 +102,6 @@ def count_token_file(tokenizer: Tokenizer, path: str | os.PathLike[str]) -> Toke
 
     Raises:
         TypeError: If `tokenizer` is not a Tokenizer.
-        FileNotFoundError, ValueError: See `load_token_file`.
         ValueError: If an id is not below `vocab_size`, or the highest id in the vocabulary is far
             above the number of tokens.
     """

@@ -14,9 +14,9 @@ can perform faster.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.messages import short_repr
@@ -24,10 +24,9 @@ from cs336_basics._support.warnings import warn
 from cs336_basics.pretokenization import pretokenize, split_special_tokens
 from cs336_basics.pretokenization.patterns.named_patterns import pattern_name
 from cs336_basics.pretokenization.patterns.split_program import complete_program
-from cs336_basics.pretokenization.reading.storage import MAX_PIECE_BYTES
 from cs336_basics.pretokenization.reading.text_changes import dropped_message
 from cs336_basics.pretokenization.splitter import search_words
-from cs336_basics.tokenizer.ids import TokenArray, plain_ids, token_dtype
+from cs336_basics.tokenizer.ids import EncodedBatch, TokenArray, plain_ids, token_dtype
 from cs336_basics.tokenizer.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -35,9 +34,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 else:
     np = LazyModule("numpy")
-
-if TYPE_CHECKING:
-    from cs336_basics.tokenizer.encoders._encoder import FileEncoding
 
 
 class AbsentByteError(Exception):
@@ -74,11 +70,15 @@ class Encoder(ABC):
         vocabulary, pattern: The arguments.
         all_special: All special tokens of the vocabulary.
         may_drop: Whether the pattern may leave out parts of a text. Named patterns never do.
+        encodes_files: Whether the encoder has the method `NativeEncoder.encode_files`, and releases
+            the GIL.
 
     Every encoding method raises:
         AbsentByteError: If the vocabulary does not contain a byte of the text.
         UnicodeEncodeError: If the text contains a lone surrogate.
     """
+
+    encodes_files = False
 
     def __init__(self, vocabulary: Vocabulary, pattern: str) -> None:
         self.vocabulary = vocabulary
@@ -162,18 +162,12 @@ class Encoder(ABC):
 
     def encode_batch_array(
         self, texts: list[str], special: frozenset[str], num_workers: int
-    ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
-        """Return the concatenated ids of several texts, and the offset where each text's ids start.
-
-        Returns:
-            Ids of shape (num_tokens,) and dtype `token_dtype`; offsets of shape (num_texts + 1,).
-
-        Raises:
-            AbsentByteError: See the class; `item` is the index of the text.
-        """
-        lists = self.encode_batch(texts, special, num_workers)
-        ids = np.fromiter(chain.from_iterable(lists), token_dtype(self.vocabulary.size))
-        return ids, offsets_of(np.array([len(ids_of_text) for ids_of_text in lists], np.int64))
+    ) -> EncodedBatch:
+        """Return the ids of several texts; see `encode_documents`."""
+        ids, lengths = self.encode_documents(texts, special, num_workers)
+        if self.may_drop:
+            self.warn_of_dropped(sum(len(text.encode()) for text in texts), ids)
+        return EncodedBatch(ids, offsets_of(lengths))
 
     def _encode_each(self, texts: Iterable[str], special: frozenset[str]) -> list[list[int]]:
         lists: list[list[int]] = []
@@ -186,14 +180,23 @@ class Encoder(ABC):
         return lists
 
     def encode_documents(
-        self, texts: Sequence[bytes], special: frozenset[str]
+        self, texts: list[Any], special: frozenset[str], num_workers: int = 1
     ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
-        """Return the concatenated ids of valid UTF-8 texts, and the number of ids of each.
+        """Return the concatenated ids of several texts, and the number of ids of each.
+
+        Args:
+            texts: Texts, each as str or valid UTF-8 bytes.
+            special: See the class.
+            num_workers: Number of threads.
+
+        Returns:
+            Ids of shape (num_tokens,) and dtype `token_dtype`; lengths of shape (num_texts,).
 
         Raises:
             AbsentByteError: See the class; `item` is the index of the text.
         """
-        lists = self._encode_each((text.decode() for text in texts), special)
+        decoded = (text if isinstance(text, str) else text.decode() for text in texts)
+        lists = self._encode_each(decoded, special)
         ids = np.fromiter(chain.from_iterable(lists), token_dtype(self.vocabulary.size))
         return ids, np.array([len(ids_of_text) for ids_of_text in lists], np.int64)
 
@@ -202,11 +205,7 @@ class Encoder(ABC):
         return self
 
     def located_words(self, text: str, special: frozenset[str]) -> Iterator[tuple[int, str, bool]]:
-        """Yield (start in characters, word, is special) for pre-tokens and special tokens.
-
-        Raises:
-            ValueError: See `search_words`.
-        """
+        """Yield (start in characters, word, is special) for pre-tokens and special tokens."""
         start = 0
         for segment, is_special in split_special_tokens(text, special):
             if is_special:
@@ -221,7 +220,6 @@ class Encoder(ABC):
 
         Raises:
             UnknownIdError: If an id is not in the vocabulary.
-            TypeError, ValueError: See `Tokenizer.decode`.
         """
         tokens: list[bytes] = []
         for token_id in plain_ids(ids):
@@ -244,21 +242,3 @@ def offsets_of(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
-
-
-class FileEncoder(Encoder):
-    """An encoder that releases the GIL and both reads and encodes files in threads."""
-
-    @abstractmethod
-    def encode_files(
-        self,
-        files: Sequence[str],
-        sizes: Sequence[int],
-        *,
-        block_size: int,
-        num_workers: int,
-        errors: str,
-        separator: int | None,
-        max_piece_bytes: int = MAX_PIECE_BYTES,
-    ) -> FileEncoding:
-        """Return an iterator over the blocks of plain-text files; see `_encoder.FileEncoding`."""

@@ -5,16 +5,15 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
 from cs336_basics.pretokenization import pretokenize, split_special_tokens
-from cs336_basics.pretokenization.reading.storage import MAX_PIECE_BYTES
 from cs336_basics.tokenizer.encoders import _encoder
 from cs336_basics.tokenizer.encoders._decoder import Decoder
-from cs336_basics.tokenizer.encoders.encoder import Encoder, FileEncoder, offsets_of
+from cs336_basics.tokenizer.encoders.encoder import Encoder, offsets_of
 from cs336_basics.tokenizer.ids import TokenArray
 from cs336_basics.tokenizer.vocabulary import ABSENT, Vocabulary, max_array_size
 
@@ -73,11 +72,13 @@ class NativeWordEncoder(Encoder):
         return super().decode(ids) if text is None else text
 
 
-class NativeEncoder(NativeWordEncoder, FileEncoder):
+class NativeEncoder(NativeWordEncoder):
     """Compiled splitting, merging and decoding for split patterns with a scanner.
 
     It encodes in several threads, without holding the GIL.
     """
+
+    encodes_files = True
 
     def __init__(self, vocabulary: Vocabulary, pattern: str, cache_size: int) -> None:
         super().__init__(vocabulary, pattern, cache_size)
@@ -99,20 +100,11 @@ class NativeEncoder(NativeWordEncoder, FileEncoder):
         """See `Encoder`."""
         return self._compiled.encode_batch(texts, self._special_sets[special], num_workers)
 
-    def encode_batch_array(
-        self, texts: list[str], special: frozenset[str], num_workers: int
-    ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
-        """See `Encoder`."""
-        ids, lengths = self._compiled.encode_documents(
-            texts, self._special_sets[special], num_workers
-        )
-        return ids, offsets_of(lengths)
-
     def encode_documents(
-        self, texts: Sequence[bytes], special: frozenset[str]
+        self, texts: list[Any], special: frozenset[str], num_workers: int = 1
     ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
         """See `Encoder`."""
-        return self._compiled.encode_documents(list(texts), self._special_sets[special], 1)
+        return self._compiled.encode_documents(texts, self._special_sets[special], num_workers)
 
     def encode_files(
         self,
@@ -123,9 +115,9 @@ class NativeEncoder(NativeWordEncoder, FileEncoder):
         num_workers: int,
         errors: str,
         separator: int | None,
-        max_piece_bytes: int = MAX_PIECE_BYTES,
+        max_piece_bytes: int,
     ) -> _encoder.FileEncoding:
-        """See `FileEncoder`."""
+        """Return an iterator over the blocks of plain-text files; see `_encoder.FileEncoding`."""
         special = self._special_sets[self.all_special]
         return _encoder.FileEncoding(
             self._compiled, files, sizes, special, block_size, num_workers, errors, separator,

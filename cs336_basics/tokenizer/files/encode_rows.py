@@ -14,10 +14,9 @@ from cs336_basics.pretokenization.reading.rows import texts_of_rows
 from cs336_basics.pretokenization.reading.text_changes import TextChanges
 from cs336_basics.tokenizer.files.encode_files import check_destination, write_token_file
 from cs336_basics.tokenizer.files.encoded_blocks import (
-    DEFAULT_CHUNK_SIZE,
     EncodingTask,
-    TextBatch,
     encode_batches,
+    text_batches,
 )
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
@@ -58,10 +57,6 @@ def encode_rows(
         ValueError: If a row does not have the field, is not UTF-8 (`"strict"`), or has a byte that
             is not in the vocabulary (the message includes the index of the row); if there are no
             tokens; or if the destination or special token is invalid.
-        FileExistsError, OSError, RuntimeError: See `encode_file`.
-
-    Warns:
-        UserWarning: See `encode_file`.
     """
     check_is_tokenizer(tokenizer)
     check_errors(errors, ENCODING_ERRORS)
@@ -70,16 +65,13 @@ def encode_rows(
     texts = texts_of_rows(rows, field)
     num_workers = resolve_num_workers(num_workers)
     task = EncodingTask.of(
-        tokenizer,
-        errors,
-        DEFAULT_CHUNK_SIZE,
-        document_starts=document_starts,
-        end_of_document=end_of_document,
+        tokenizer, errors, document_starts=document_starts, end_of_document=end_of_document
     )
+    batches = text_batches(((block, 0) for block in _blocks(texts)), task.chunk_size, 0)
     changes = TextChanges()
     metadata = write_token_file(
         tokenizer,
-        encode_batches(tokenizer, _batches(texts, task.chunk_size), task, num_workers),
+        encode_batches(tokenizer, batches, task, num_workers),
         destination,
         task,
         source=f"rows of type {type(rows).__qualname__}",
@@ -89,19 +81,10 @@ def encode_rows(
     return metadata
 
 
-def _batches(texts: Iterable[Any], chunk_size: int) -> Iterator[TextBatch]:
-    """Yield texts in batches of about `chunk_size` bytes."""
-    blocks: list[TextBlock] = []
-    size = num_bytes = 0
+def _blocks(texts: Iterable[Any]) -> Iterator[TextBlock]:
+    """Yield each text as a document."""
     for index, text in enumerate(texts):
         if not isinstance(text, (str, bytes)):
             hint = "; pass field=, such as field='text'" if isinstance(text, Mapping) else ""
             raise TypeError(f"row {index:,} must be str or bytes, not {type(text).__name__}{hint}")
-        blocks.append(TextBlock(text, True, "", f"row {index:,}", None, 0))
-        size += len(text)
-        if size >= chunk_size:
-            num_bytes += size
-            yield TextBatch(blocks, num_bytes)
-            blocks, size = [], 0
-    if blocks:
-        yield TextBatch(blocks, num_bytes + size)
+        yield TextBlock(text, True, "", f"row {index:,}", None, 0)

@@ -1,8 +1,8 @@
 """The pipeline from a corpus to the ids of its text, block by block, in constant memory.
 
-A `FileEncoder`, which releases the GIL, reads plain text in its own threads. Other text (compressed
-text, JSON Lines, Parquet) is read here and encoded in threads, batch by batch. With any other
-encoder, worker processes encode the batches. The ids are the same in all cases.
+The native encoder, which releases the GIL, reads plain text in its own threads. Other text
+(compressed text, JSON Lines, Parquet) is read here and encoded in threads, batch by batch. With any
+other encoder, worker processes encode the batches. The ids are the same in all cases.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import collections
 import contextlib
 import functools
 import itertools
-import tempfile
+import pickle
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.text import END_OF_TEXT
@@ -25,7 +25,7 @@ from cs336_basics.pretokenization.reading.readers import TextBlock, read_texts
 from cs336_basics.pretokenization.reading.text_changes import TextChanges
 from cs336_basics.pretokenization.reading.utf8 import is_valid_utf8
 from cs336_basics.pretokenization.splitter import Splitter
-from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder, FileEncoder
+from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
 from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, absent_byte_error, encode_exactly
 from cs336_basics.tokenizer.files.token_writer import EncodedBlock
 from cs336_basics.tokenizer.ids import TokenArray
@@ -34,14 +34,13 @@ from cs336_basics.tokenizer.tokenizer import Tokenizer
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+    from cs336_basics.tokenizer.encoders.native_encoder import NativeEncoder
 else:
     np = LazyModule("numpy")
 
 DEFAULT_CHUNK_SIZE = 1 << 19
 """Bytes of text to encode at a time, enough to hide the cost of passing them to a worker."""
-
-LARGE_BATCH = 16 << 20
-"""Larger batches are encoded in the main thread, the only thread that can handle Ctrl-C."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -54,58 +53,48 @@ class EncodingTask:
     errors: str
     splitter: Splitter
     chunk_size: int
-    end_id: int | None
-    separator_id: int | None
     document_starts: bool
     end_of_document: str | None
+    end_id: int | None
     separator: str | None
+    separator_id: int | None
 
     @classmethod
     def of(
         cls,
         tokenizer: Tokenizer,
         errors: str,
-        chunk_size: int,
+        chunk_size: int = DEFAULT_CHUNK_SIZE,
         *,
-        document_starts: bool,
-        end_of_document: str | None,
+        document_starts: bool = False,
+        end_of_document: str | None = None,
     ) -> EncodingTask:
         """Return the task for these arguments; see `encode_file`.
 
         Raises:
             ValueError: If `end_of_document` is not a special token.
         """
-        separator = end_of_document
+        end_id = None if end_of_document is None else tokenizer.special_token_id(end_of_document)
+        separator, separator_id = end_of_document, end_id
         if separator is None and END_OF_TEXT in tokenizer.special_tokens:
-            separator = END_OF_TEXT
+            separator, separator_id = END_OF_TEXT, tokenizer.special_token_id(END_OF_TEXT)
         return cls(
             errors,
             tokenizer.splitter,
             chunk_size,
-            _special_id(tokenizer, end_of_document),
-            _special_id(tokenizer, separator if document_starts else None),
             document_starts,
             end_of_document,
+            end_id,
             separator,
+            separator_id if document_starts else None,
         )
 
 
-@dataclass(frozen=True)
-class TextBatch:
-    """A batch of texts from a corpus.
-
-    Attributes:
-        blocks: The texts.
-        bytes_read: Number of bytes read from storage so far.
-    """
+class TextBatch(NamedTuple):
+    """A batch of texts, and the number of bytes read from storage so far."""
 
     blocks: list[TextBlock]
     bytes_read: int
-
-    @property
-    def num_bytes(self) -> int:
-        """The total size of the texts, in bytes or characters."""
-        return sum(len(block.text) for block in self.blocks)
 
 
 def encoded_blocks(
@@ -120,7 +109,7 @@ def encoded_blocks(
     Replacements in plain-text files are added to `changes`; each block records all other changes.
     """
     encoder = tokenizer.encoder
-    if not isinstance(encoder, FileEncoder):
+    if not encoder.encodes_files:
         # Any workers beyond the number of chunks would be idle.
         num_workers = max(1, min(num_workers, -(-corpus.num_bytes // task.chunk_size)))
         yield from encode_batches(tokenizer, read_batches(corpus, task, 0), task, num_workers)
@@ -138,7 +127,7 @@ def encoded_blocks(
 
 
 def _encode_plain_text(
-    encoder: FileEncoder,
+    encoder: Encoder,
     corpus: Corpus,
     task: EncodingTask,
     bytes_read: int,
@@ -150,7 +139,7 @@ def _encode_plain_text(
     block_size = min(task.chunk_size, max(1, *sizes))  # C++ integers have a limit
     blocks_per_file = (-(-size // block_size) for size in sizes)
     first_blocks = set(itertools.accumulate(blocks_per_file, initial=0))
-    encoding = encoder.encode_files(
+    encoding = cast("NativeEncoder", encoder).encode_files(
         corpus.files,
         sizes,
         block_size=block_size,
@@ -182,51 +171,66 @@ def encode_batches(
     and there is more than one worker.
     """
     encoder = tokenizer.encoder
-    if isinstance(encoder, FileEncoder):
+    if encoder.encodes_files:
         yield from map_in_threads(
-            lambda batch: encode_text_batch(encoder, batch, task),
-            batches,
-            num_workers,
-            run_here=lambda batch: batch.num_bytes > LARGE_BATCH,
+            lambda batch: encode_text_batch(encoder, batch, task), batches, num_workers
         )
-        return
-    if num_workers == 1:
+    elif num_workers == 1:
         for batch in batches:
             yield encode_text_batch(encoder, batch, task)
-        return
-    # A tokenizer is too large to send with every batch, so each worker loads it once.
-    with tempfile.TemporaryDirectory() as directory:
-        tokenizer.save(directory)
-        arguments = ((directory, tokenizer.backend, batch, task) for batch in batches)
+    else:
+        # Worker processes may not be able to import a subclass.
+        plain = Tokenizer(**tokenizer.parts()._asdict(), backend=tokenizer.backend)
+        pickled = pickle.dumps(plain)
+        arguments = ((pickled, batch, task) for batch in batches)
         yield from map_ordered(_encode_in_worker, arguments, num_workers)
 
 
-def _encode_in_worker(
-    directory: str, backend: str | None, batch: TextBatch, task: EncodingTask
-) -> EncodedBlock:
-    return encode_text_batch(load_encoder_once(directory, backend), batch, task)
+def _encode_in_worker(pickled: bytes, batch: TextBatch, task: EncodingTask) -> EncodedBlock:
+    return encode_text_batch(unpickled_once(pickled).encoder, batch, task)
 
 
 @functools.lru_cache(maxsize=1)
-def load_encoder_once(directory: str, backend: str | None) -> Encoder:
-    """Return the encoder of a saved tokenizer, which each worker process caches."""
-    return Tokenizer.from_directory(directory, backend=backend).encoder
+def unpickled_once(pickled: bytes) -> Tokenizer:
+    """Return a pickled tokenizer, which each worker process caches."""
+    tokenizer: Tokenizer = pickle.loads(pickled)
+    return tokenizer
 
 
 def read_batches(corpus: Corpus, task: EncodingTask, bytes_read: int) -> Iterator[TextBatch]:
     """Yield the text of files in any format, in batches of about `task.chunk_size` bytes."""
-    blocks: list[TextBlock] = []
+    sizes = corpus.sizes
+
+    def blocks() -> Iterator[tuple[TextBlock, int]]:
+        before = bytes_read
+        for file, size in zip(corpus.files, sizes, strict=True):
+            for block in read_texts(corpus, file, task.splitter, block_size=task.chunk_size):
+                yield block, before + block.bytes_read
+            before += size
+
+    return text_batches(blocks(), task.chunk_size, bytes_read + sum(sizes))
+
+
+def text_batches(
+    blocks: Iterable[tuple[TextBlock, int]], chunk_size: int, size: int
+) -> Iterator[TextBatch]:
+    """Yield texts in batches of about `chunk_size` bytes.
+
+    Args:
+        blocks: Pairs of a text and the number of bytes read from storage so far.
+        chunk_size: Minimum size of a batch, except for the last one.
+        size: Number of bytes in storage.
+    """
+    batch: list[TextBlock] = []
     num_bytes = 0
-    for file, size in zip(corpus.files, corpus.sizes, strict=True):
-        for block in read_texts(corpus, file, task.splitter, block_size=task.chunk_size):
-            blocks.append(block)
-            num_bytes += len(block.text)
-            if num_bytes >= task.chunk_size:
-                yield TextBatch(blocks, bytes_read + block.bytes_read)
-                blocks, num_bytes = [], 0
-        bytes_read += size
-    if blocks:
-        yield TextBatch(blocks, bytes_read)
+    for block, bytes_read in blocks:
+        batch.append(block)
+        num_bytes += len(block.text)
+        if num_bytes >= chunk_size:
+            yield TextBatch(batch, bytes_read)
+            batch, num_bytes = [], 0
+    if batch:
+        yield TextBatch(batch, size)
 
 
 def encode_text_batch(encoder: Encoder, batch: TextBatch, task: EncodingTask) -> EncodedBlock:
@@ -289,11 +293,7 @@ def _checked_text(block: TextBlock, errors: str, changes: TextChanges) -> bytes:
 
 
 def map_in_threads(
-    function: Callable[[Item], Result],
-    items: Iterable[Item],
-    num_workers: int,
-    *,
-    run_here: Callable[[Item], bool],
+    function: Callable[[Item], Result], items: Iterable[Item], num_workers: int
 ) -> Generator[Result, None, None]:
     """Yield `function(item)` for each item, in order, computed in threads.
 
@@ -305,31 +305,18 @@ def map_in_threads(
         function: Function that releases the GIL.
         items: Arguments of the function.
         num_workers: Number of threads.
-        run_here: Function that returns whether the calling thread should compute an item.
     """
     executor = ThreadPoolExecutor(num_workers)
     pending: collections.deque[Future[Result]] = collections.deque()
     try:
         for item in items:
-            if run_here(item):
-                pending.append(_completed(function, item))
-            else:
-                pending.append(executor.submit(function, item))
+            pending.append(executor.submit(function, item))
             if len(pending) > 2 * num_workers:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
-
-
-def _completed(function: Callable[[Item], Result], item: Item) -> Future[Result]:
-    future: Future[Result] = Future()
-    try:
-        future.set_result(function(item))
-    except Exception as error:  # raised only after the previous results
-        future.set_exception(error)
-    return future
 
 
 def _absent_byte(name: str, error: AbsentByteError, is_exact: bool) -> ValueError:
@@ -339,7 +326,3 @@ def _absent_byte(name: str, error: AbsentByteError, is_exact: bool) -> ValueErro
     """
     where = f"{'at' if is_exact else 'near'} offset {error.offset:,}"
     return ValueError(f"{name}: {absent_byte_error(error.byte, where)}")
-
-
-def _special_id(tokenizer: Tokenizer, token: str | None) -> int | None:
-    return None if token is None else tokenizer.special_token_id(token)

@@ -33,17 +33,12 @@ class JoinedTokens:
         dtype: Common dtype of the arrays.
         ndim: 1.
         shape: (number of ids,).
-
-    Raises:
-        ValueError: If there are no arrays, or an array is not one-dimensional.
     """
 
     ndim = 1
 
     def __init__(self, parts: Sequence[npt.NDArray[np.integer[Any]]]) -> None:
         self.parts = tuple(parts)
-        if not self.parts or any(part.ndim != 1 for part in self.parts):
-            raise ValueError("parts must be one or more one-dimensional arrays")
         self.dtype: np.dtype[Any] = np.result_type(*self.parts)
         self._ends = list(itertools.accumulate(len(part) for part in self.parts))
         self.shape = (self._ends[-1],)
@@ -93,7 +88,6 @@ def open_token_files(
         vocab_size, tokenizer_hash: See `load_token_file`.
 
     Raises:
-        FileNotFoundError, ValueError, TypeError: See `expand_paths` and `load_token_file`.
         ValueError: If two files were encoded with different tokenizers.
     """
     files = [

@@ -11,12 +11,11 @@ text with the same options, the run stops instead of mixing two texts.
 
 from __future__ import annotations
 
-import functools
 import os
 import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import cs336_basics
 from cs336_basics._support.files import printable_path
@@ -30,22 +29,16 @@ from cs336_basics.pretokenization.reading.storage import state_of
 from cs336_basics.pretokenization.reading.text_changes import TextChanges
 from cs336_basics.tokenizer.files.encode_files import NoTokensError, no_tokens, write_token_file
 from cs336_basics.tokenizer.files.encoded_blocks import (
-    DEFAULT_CHUNK_SIZE,
     EncodingTask,
     encoded_blocks,
+    unpickled_once,
 )
 from cs336_basics.tokenizer.files.token_folders import TokenFolder, token_folder
 from cs336_basics.tokenizer.ids import token_dtype
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
-
-@dataclass(frozen=True)
-class _Job:
-    """What all tasks share: the pickled tokenizer, its `source`, and the settings."""
-
-    tokenizer: bytes
-    source: str | None
-    task: EncodingTask
+Job: TypeAlias = tuple[bytes, "str | None", EncodingTask]
+"""What all tasks share: the pickled tokenizer, its `source`, and the settings."""
 
 
 @dataclass(frozen=True)
@@ -86,10 +79,6 @@ def encode_files_ray(
     without tokens, such as an empty one, has no token file. If the run is interrupted, call the
     function again with the same arguments: token files that are complete are kept.
 
-    Ray's object store contains the pickled tokenizer once per machine, and the metadata of each
-    token file. Besides the token files, the disk contains a partial token file for each running
-    task and for each task that was killed. The latter are removed at the end.
-
     Args:
         tokenizer, source, document_starts, end_of_document: See `encode_file`. The files must have
             the same paths on all machines, or be URLs.
@@ -107,21 +96,13 @@ def encode_files_ray(
         num_kept (how many of them are from an earlier run), and with `document_starts`,
         num_documents.
 
-    Raises:
-        ImportError: If Ray is not installed.
-        ConnectionError: If there is no cluster at `address`.
+    Raises, besides the errors of `encode_file` and `ray_cluster`:
         FileExistsError: If the directory exists and is not empty, or the folder is complete.
-        FileNotFoundError: If a file does not exist, or a machine wrote its token file to another
-            file system.
-        ValueError: If the source or `end_of_document` is invalid (see `encode_file`); if the
-            directory is the address of a web page; or if an unfinished run encoded other text or
-            had other options.
-        OSError: If a token file cannot be written.
+        FileNotFoundError: If a machine wrote its token file to another file system.
+        ValueError: If the directory is the address of a web page, or if an unfinished run encoded
+            other text or had other options.
         RuntimeError: If all attempts to encode a file failed, the head node does not answer, or no
             CPU is left.
-
-    Warns:
-        UserWarning: See `encode_file`.
     """
     check_is_tokenizer(tokenizer)
     corpus = Corpus.of(source)
@@ -129,9 +110,8 @@ def encode_files_ray(
     if num_workers is not None:
         resolve_num_workers(num_workers)  # checks the argument
     task = EncodingTask.of(
-        tokenizer, corpus.errors, DEFAULT_CHUNK_SIZE, document_starts=document_starts,
-        end_of_document=end_of_document,
-    )  # fmt: skip
+        tokenizer, corpus.errors, document_starts=document_starts, end_of_document=end_of_document
+    )
     corpus.by_plainness()[1].chunks()  # reports errors in tables before the work starts
     folder.create()
     shards = _shards(corpus, folder.path, task)
@@ -143,7 +123,7 @@ def encode_files_ray(
     }
     num_kept = len(results)
     left = [shard for shard in shards if shard.name not in results]
-    job = _Job(pickle.dumps(tokenizer), tokenizer.source, task)
+    job = pickle.dumps(tokenizer), tokenizer.source, task
     with byte_bar(progress, corpus.num_bytes, f"encoding {title_of(corpus.files)}") as bar:
         bar.update(sum(shard.num_bytes for shard in shards if shard.name in results))
         for shard, result in _encode(job, left, address, num_workers):
@@ -151,42 +131,31 @@ def encode_files_ray(
                 folder.check_is_visible(shard.name)
             results[shard.name] = result
             bar.update(shard.num_bytes)
-    total = _Total()
+    changes = TextChanges()
     for shard in shards:  # in the order of the corpus, whatever the order in which tasks ended
-        total.add(*results[shard.name])
-    if not total.num_tokens:
+        changes.add(results[shard.name][1])
+    files = {name: metadata for name, (metadata, _) in sorted(results.items()) if metadata}
+    num_tokens = sum(metadata["num_tokens"] for metadata in files.values())
+    if not num_tokens:
         folder.discard()
-        raise no_tokens([shard.source for shard in shards], total.changes.num_bytes)
+        raise no_tokens([shard.source for shard in shards], changes.num_bytes)
     information = {
         "tokenizer_hash": tokenizer.hash(),
         "vocab_size": tokenizer.vocab_size,
         "dtype": token_dtype(tokenizer.vocab_size).name,
-        "num_tokens": total.num_tokens,
-        "num_bytes": total.changes.num_bytes,
-        "bytes_per_token": total.changes.num_bytes / total.num_tokens,
-        "num_files": total.num_files,
+        "num_tokens": num_tokens,
+        "num_bytes": changes.num_bytes,
+        "bytes_per_token": changes.num_bytes / num_tokens,
+        "num_files": len(files),
         "num_kept": num_kept,
     }
     if document_starts:
-        information["num_documents"] = total.num_documents
-    folder.complete([shard.name for shard in shards if results[shard.name][0]], information)
-    total.changes.warn(tokenizer.pattern, "encoded")
+        information["num_documents"] = sum(
+            found.get("num_documents", 0) for found in files.values()
+        )
+    folder.complete(list(files), information)
+    changes.warn(tokenizer.pattern, "encoded")
     return information
-
-
-class _Total:
-    """Sums over token files."""
-
-    def __init__(self) -> None:
-        self.num_files = self.num_tokens = self.num_documents = 0
-        self.changes = TextChanges()
-
-    def add(self, metadata: dict[str, Any] | None, changes: TextChanges) -> None:
-        self.changes.add(changes)
-        if metadata is not None:
-            self.num_files += 1
-            self.num_tokens += metadata["num_tokens"]
-            self.num_documents += metadata.get("num_documents", 0)
 
 
 def _shards(corpus: Corpus, directory: str, task: EncodingTask) -> list[_Shard]:
@@ -256,7 +225,7 @@ def _finished(
 
 
 def _encode(
-    job: _Job, shards: list[_Shard], address: str | None, num_workers: int | None
+    job: Job, shards: list[_Shard], address: str | None, num_workers: int | None
 ) -> Iterator[tuple[_Shard, tuple[dict[str, Any] | None, TextChanges]]]:
     """Encode files with Ray tasks, and yield the result of each task as it ends."""
     if not shards:
@@ -271,18 +240,19 @@ def _encode(
         )
 
 
-def _encode_shard(job: _Job, shard: _Shard) -> tuple[dict[str, Any] | None, TextChanges]:
+def _encode_shard(job: Job, shard: _Shard) -> tuple[dict[str, Any] | None, TextChanges]:
     """Encode a file, and return the metadata of its token file, or None if it has no tokens."""
-    tokenizer = unpickled_once(job.tokenizer)
-    tokenizer.source = job.source
+    pickled, source, task = job
+    tokenizer = unpickled_once(pickled)
+    tokenizer.source = source
     changes = TextChanges()
     try:
         with uploaded(shard.destination) as file:
             metadata = write_token_file(
                 tokenizer,
-                encoded_blocks(tokenizer, shard.corpus, job.task, 1, changes),
+                encoded_blocks(tokenizer, shard.corpus, task, 1, changes),
                 file,
-                job.task,
+                task,
                 source=shard.source,
                 changes=changes,
                 record=lambda: {"made_from": shard.made_from, "changes": changes.as_json()},
@@ -290,10 +260,3 @@ def _encode_shard(job: _Job, shard: _Shard) -> tuple[dict[str, Any] | None, Text
     except NoTokensError:
         return None, changes
     return metadata, changes
-
-
-@functools.lru_cache(maxsize=1)
-def unpickled_once(pickled: bytes) -> Tokenizer:
-    """Return a pickled tokenizer, which each worker process caches."""
-    tokenizer: Tokenizer = pickle.loads(pickled)
-    return tokenizer

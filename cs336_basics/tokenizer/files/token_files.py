@@ -19,7 +19,7 @@ import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from cs336_basics._support.arguments import checked_integer
 from cs336_basics._support.lazy import LazyModule
@@ -104,7 +104,13 @@ def open_token_file(
     except FileNotFoundError:
         raise FileNotFoundError(f"{path}: file does not exist; {_make_it(path)}") from None
     with file:
-        found = _map(file, path)
+        layout = read_layout(file, path, os.fstat(file.fileno()).st_size)
+        found = TokenFile(
+            path,
+            np.memmap(file, layout.dtype, "r", layout.array_offset, (layout.num_tokens,)),
+            layout.metadata,
+            np.memmap(file, STARTS_DTYPE, "r", layout.starts_offset, (layout.num_starts,)),
+        )
     made_by, size = found.metadata["tokenizer_hash"], found.metadata["vocab_size"]
     if tokenizer_hash is not None and made_by != tokenizer_hash:
         source = found.metadata.get("tokenizer")
@@ -169,18 +175,8 @@ def starts_offset(array_end: int) -> int:
     return -(-array_end // STARTS_BYTES) * STARTS_BYTES
 
 
-def read_metadata(file: BinaryIO, path: str | os.PathLike[str], size: int) -> dict[str, Any]:
-    """Return the metadata of a token file of `size` bytes, after checking the file's layout.
-
-    Raises:
-        ValueError: If the file is not a token file or is damaged.
-    """
-    return _read_layout(file, path, size).metadata
-
-
-@dataclass(frozen=True)
-class _Layout:
-    """The metadata, and where the ids and document starts are in the file."""
+class Layout(NamedTuple):
+    """The metadata of a token file, and where the ids and document starts are in the file."""
 
     metadata: dict[str, Any]
     dtype: np.dtype[Any]
@@ -190,7 +186,12 @@ class _Layout:
     num_starts: int
 
 
-def _read_layout(file: BinaryIO, path: str | os.PathLike[str], size: int) -> _Layout:
+def read_layout(file: BinaryIO, path: str | os.PathLike[str], size: int) -> Layout:
+    """Return the layout of a token file of `size` bytes, after checking it.
+
+    Raises:
+        ValueError: If the file is not a token file or is damaged.
+    """
     file.seek(max(0, size - FOOTER.size))
     footer = file.read()
     file.seek(0)
@@ -211,16 +212,7 @@ def _read_layout(file: BinaryIO, path: str | os.PathLike[str], size: int) -> _La
     metadata = _parse_metadata(file.read(metadata_size), path)
     if metadata.get("num_documents", 0) != num_starts:
         raise _damaged(path, f"unexpected number of document starts, {num_starts:,}")
-    return _Layout(metadata, dtype, length, array_offset, offset, num_starts)
-
-
-def _map(file: BinaryIO, path: Path) -> TokenFile:
-    found = _read_layout(file, path, os.fstat(file.fileno()).st_size)
-    tokens: TokenArray = np.memmap(file, found.dtype, "r", found.array_offset, (found.num_tokens,))
-    starts: npt.NDArray[np.int64] = np.memmap(
-        file, STARTS_DTYPE, "r", found.starts_offset, (found.num_starts,)
-    )
-    return TokenFile(path, tokens, found.metadata, starts)
+    return Layout(metadata, dtype, length, array_offset, offset, num_starts)
 
 
 def _parse_metadata(content: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:

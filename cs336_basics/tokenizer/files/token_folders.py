@@ -20,7 +20,7 @@ from cs336_basics._support.files import new_directory, new_directory_name, remov
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.reading import parse_json
 from cs336_basics._support.urls import download, is_url, names_in, open_url, remove_url, uploaded
-from cs336_basics.tokenizer.files.token_files import open_token_file, read_metadata
+from cs336_basics.tokenizer.files.token_files import open_token_file, read_layout
 
 UNFINISHED = ".unfinished"
 """Ending of the directory that contains the token files of an unfinished run."""
@@ -110,7 +110,7 @@ class UrlFolder:
         """Return the metadata of a token file. A missing or damaged file raises an error."""
         url = f"{self.path}/{name}"
         with open_url(url, _METADATA_READ_AHEAD) as file:
-            return read_metadata(file, url, file.seek(0, os.SEEK_END))
+            return read_layout(file, url, file.seek(0, os.SEEK_END)).metadata
 
     def check_is_visible(self, name: str) -> None:
         """Do nothing: an object that was uploaded is visible everywhere."""

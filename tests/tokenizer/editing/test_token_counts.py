@@ -12,7 +12,7 @@ from cs336_basics.tokenizer import (
     never_used,
 )
 from tests.tokenizer.examples import END, small_tokenizer
-from tests.tokenizer.files.corpus_files import TEXT, corpus_of, rewrite, write_inputs
+from tests.tokenizer.files.corpus_files import corpus_of, rewrite, write_inputs
 
 pytestmark = pytest.mark.filterwarnings("ignore:the text is not all UTF-8")
 
@@ -43,21 +43,6 @@ def test_the_counts_of_a_token_file_equal_those_of_its_text(source, out, monkeyp
     np.testing.assert_array_equal(counts, count_tokens(tokenizer, source))
     assert counts.sum() == len(load_token_file(out / "text.npy"))
     assert counts[tokenizer.special_token_id(END)] > 0
-
-
-@pytest.mark.parametrize("num_workers", [1, 2])
-def test_workers_and_chunks_do_not_change_the_counts(source, backend, num_workers):
-    tokenizer = small_tokenizer(backend=backend)
-    counts = count_tokens(tokenizer, source, num_workers=num_workers, chunk_size=200)
-    expected = np.bincount(
-        tokenizer.encode(TEXT.decode(errors="replace")), minlength=tokenizer.vocab_size
-    )
-    np.testing.assert_array_equal(counts, expected)
-
-
-def test_replaced_bytes_are_reported(source):
-    with pytest.warns(UserWarning, match="the text is not all UTF-8"):
-        count_tokens(small_tokenizer(), source)
 
 
 def test_ids_of_a_vocabulary_with_gaps(tmp_path):

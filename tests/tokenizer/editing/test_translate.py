@@ -9,7 +9,6 @@ from cs336_basics import Tokenizer
 from cs336_basics.pretokenization import Corpus
 from cs336_basics.tokenizer import (
     encode_file,
-    extend,
     load_document_starts,
     load_token_file,
     prune,
@@ -19,7 +18,7 @@ from cs336_basics.tokenizer.editing import translate as translated_files
 from cs336_basics.tokenizer.files.token_files import open_token_file
 from cs336_basics.tokenizer.reference import merge_pretoken
 from tests.tokenizer.examples import END, small_tokenizer
-from tests.tokenizer.files.corpus_files import TEXT, contents, metadata_of, rewrite
+from tests.tokenizer.files.corpus_files import TEXT, metadata_of, rewrite
 
 pytestmark = pytest.mark.filterwarnings("ignore:the text is not all UTF-8")
 
@@ -82,39 +81,6 @@ def test_a_file_may_replace_itself_when_asked(tokenizer, pruned, source, out):
     load_document_starts(out / "text.npy")
 
 
-def test_an_extended_vocabulary_keeps_the_ids(tokenizer, source, out):
-    encode_file(tokenizer, source, out / "old.npy")
-    extended = extend(tokenizer, ["blockchain"])
-    translate_token_file(out / "old.npy", out / "new.npy", tokenizer, extended)
-    np.testing.assert_array_equal(
-        load_token_file(out / "new.npy", tokenizer_hash=extended.hash()),
-        load_token_file(out / "old.npy"),
-    )
-
-
-def test_a_failed_write_leaves_the_old_files(tokenizer, pruned, source, out, monkeypatch):
-    encode_file(tokenizer, source, out / "text.npy", document_starts=True)
-    before = contents(out)
-    with pytest.raises(ValueError, match=r"destination must end in \.npy"):
-        translate_token_file(out / "text.npy", out / "new.txt", tokenizer, pruned)
-    monkeypatch.setattr(translated_files, "IDS_AT_A_TIME", 100)
-    blocks = []
-    block = translated_files.Translation.block
-
-    def full_disk(*arguments):
-        if len(blocks) == 3:
-            raise OSError(28, "No space left on device")
-        blocks.append(block(*arguments))
-        return blocks[-1]
-
-    monkeypatch.setattr(translated_files.Translation, "block", full_disk)
-    for name in ("text.npy", "new.npy"):
-        blocks.clear()
-        with pytest.raises(OSError, match="No space left"):
-            translate_token_file(out / "text.npy", out / name, tokenizer, pruned, overwrite=True)
-        assert contents(out) == before
-
-
 def test_files_of_other_tokenizers_are_rejected(tokenizer, pruned, source, out):
     encode_file(tokenizer, source, out / "old.npy")
     with pytest.raises(ValueError, match="encoded with another tokenizer"):
@@ -142,11 +108,3 @@ def test_a_long_token_is_translated(out):
     translate_token_file(out / "long.npy", out / "short.npy", long, short)
     assert load_token_file(out / "long.npy").tolist() == [2]
     assert load_token_file(out / "short.npy").tolist() == [2] * 50_000
-
-
-def test_a_file_without_tokens_is_translated(tokenizer, pruned, source, out):
-    encode_file(tokenizer, source, out / "empty.npy")
-    metadata = metadata_of(out / "empty.npy") | {"num_bytes": 0}
-    rewrite(out / "empty.npy", np.zeros(0, np.uint16), metadata=metadata)
-    translated = translate_token_file(out / "empty.npy", out / "new.npy", tokenizer, pruned)
-    assert (translated["num_tokens"], len(load_token_file(out / "new.npy"))) == (0, 0)

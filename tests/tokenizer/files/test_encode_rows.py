@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cs336_basics.pretokenization import Corpus
-from cs336_basics.tokenizer import Tokenizer, encode_file, encode_rows, load_document_starts
+from cs336_basics.tokenizer import Tokenizer, encode_file, encode_rows
 from cs336_basics.tokenizer.files.token_files import open_token_file
 from tests.pretokenization.reading.test_rows import FORMS, every_form
 from tests.tokenizer.files.corpus_files import ROWS, contents, metadata_of
@@ -84,11 +84,6 @@ def test_invalid_bytes_are_kept_with_errors_bytes(tmp_path):
     assert np.load(tmp_path / "a.npy").tolist() == [97, 255, 256, 98, 256]
 
 
-def test_documents_are_rows_with_text(tmp_path):
-    encode_rows(TOKENIZER, ["ab", "", "c"], tmp_path / "a.npy", document_starts=True)
-    assert load_document_starts(tmp_path / "a.npy").tolist() == [0, 2]
-
-
 def failing_rows():
     yield {"text": "fine"}
     raise OSError("the connection broke")
@@ -115,20 +110,6 @@ def test_no_file_is_left_after_an_error(tmp_path, rows, field, error, message):
     with pytest.raises(error, match=message):
         encode_rows(TOKENIZER, rows(), tmp_path / "new.npy", field=field)
     assert not [name for name in os.listdir(tmp_path) if name.startswith("new")]
-
-
-def test_invalid_arguments_are_rejected(tmp_path):
-    encode_rows(TOKENIZER, ["a"], tmp_path / "a.npy")
-    with pytest.raises(FileExistsError, match="exists"):
-        encode_rows(TOKENIZER, ["a"], tmp_path / "a.npy")
-    with pytest.raises(ValueError, match=r"destination must end in \.npy"):
-        encode_rows(TOKENIZER, ["a"], tmp_path / "a.txt")
-    with pytest.raises(ValueError, match=r"errors must be .* got 'ignore'"):
-        encode_rows(TOKENIZER, ["a"], tmp_path / "b.npy", errors="ignore")
-    with pytest.raises(ValueError, match="is not a special token"):
-        encode_rows(TOKENIZER, ["a"], tmp_path / "b.npy", end_of_document="<|pad|>")
-    with pytest.raises(TypeError, match="must be a Tokenizer"):
-        encode_rows("tok", ["a"], tmp_path / "b.npy")
 
 
 def test_the_error_names_the_row_of_a_bad_text(tmp_path):

@@ -56,12 +56,6 @@ def test_only_slices_with_step_1_are_allowed():
         joined[::2]
 
 
-def test_parts_must_be_arrays_of_one_dimension():
-    for parts in ([], [np.zeros((2, 2), np.uint16)]):
-        with pytest.raises(ValueError, match="one or more"):
-            JoinedTokens(parts)
-
-
 @pytest.fixture
 def files(tmp_path):
     vocab = {byte: bytes([byte]) for byte in range(256)}

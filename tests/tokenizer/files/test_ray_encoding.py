@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import gzip
-import json
 import os
 import subprocess
 import sys
@@ -15,7 +13,6 @@ import numpy as np
 import pytest
 
 from cs336_basics.pretokenization import Corpus
-from cs336_basics.pretokenization.reading.text_changes import TextChanges
 from cs336_basics.tokenizer import encode_file, load_document_starts
 from cs336_basics.tokenizer.files import ray_encoding
 from cs336_basics.tokenizer.files.joined_tokens import load_token_files, open_token_files
@@ -129,18 +126,6 @@ def test_finished_token_files_are_kept(tasks_here, texts, tmp_path):
     assert not unfinished.exists()
 
 
-def test_token_files_without_a_record_of_changes_are_made_again(
-    tasks_here, texts, tmp_path, monkeypatch
-):
-    with monkeypatch.context() as patch:
-        patch.setattr(TextChanges, "as_json", lambda changes: {"num_bytes": "many"})
-        expected = encode_files_ray(small_tokenizer(), texts, tmp_path / "out")
-    os.rename(tmp_path / "out", tmp_path / "out.unfinished")
-    tasks_here.clear()
-    assert encode_files_ray(small_tokenizer(), texts, tmp_path / "out") == expected
-    assert len(tasks_here) == 5
-
-
 def test_kept_token_files_warn_like_new_ones(tasks_here, tmp_path):
     (tmp_path / "a.txt").write_bytes(TEXT)
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"not \xff UTF-8"))
@@ -194,28 +179,6 @@ def test_a_directory_with_other_files_is_rejected(tasks_here, texts, tmp_path):
     os.rename(tmp_path / "out", tmp_path / "out.unfinished")
     with pytest.raises(ValueError, match=r"unfinished contains '0000[34].npy', which is not"):
         encode_files_ray(small_tokenizer(), texts[:3], tmp_path / "out")
-
-
-def test_wrong_arguments_are_rejected_before_the_work(tasks_here, texts, tmp_path):
-    encode = functools.partial(encode_files_ray, small_tokenizer(), texts)
-    with pytest.raises(ValueError, match="<none>"):
-        encode(tmp_path / "out", end_of_document="<none>")
-    with pytest.raises(ValueError, match="num_workers must be at least 1"):
-        encode(tmp_path / "out", num_workers=0)
-    with pytest.raises(TypeError, match="tokenizer must be a Tokenizer"):
-        encode_files_ray("tokenizer", texts, tmp_path / "out")
-    with pytest.raises(FileNotFoundError, match="missing"):
-        encode_files_ray(small_tokenizer(), "missing.txt", tmp_path / "out")
-    assert (tasks_here, names(tmp_path)) == ([], ["texts"])
-
-
-def test_texts_without_tokens_are_rejected(tasks_here, tmp_path):
-    tokenizer = small_tokenizer(pattern="[0-9]+")
-    for name in ("a.txt", "b.txt"):
-        (tmp_path / name).write_text("only letters")
-    with pytest.raises(ValueError, match=r"2 files: no tokens .* the split pattern matches"):
-        encode_files_ray(tokenizer, str(tmp_path / "?.txt"), tmp_path / "out")
-    assert names(tmp_path) == ["a.txt", "b.txt"]
 
 
 def test_errors_of_tasks_reach_the_caller_and_the_rest_is_kept(local_ray, texts, tmp_path):
@@ -330,25 +293,3 @@ def test_a_lost_cluster_is_an_error_within_10_s_and_costs_only_the_rest(job, mon
     job.check_result()
     out = job.folder / "out"
     assert {name: (out / name).stat().st_mtime_ns for name in kept} == kept
-
-
-@pytest.mark.slow
-def test_the_object_store_and_the_disk_contain_only_what_is_documented(local_ray, tmp_path):
-    texts = slow_texts(tmp_path / "texts", 6, 300_000)
-    most = 0
-    before = local_ray.cluster_resources()["object_store_memory"]
-    with pytest.MonkeyPatch.context() as patch:
-        run_tasks = ray_encoding.run_tasks
-
-        def measured(*arguments):
-            nonlocal most
-            for result in run_tasks(*arguments):
-                left = local_ray.available_resources()["object_store_memory"]
-                most = max(most, before - left)
-                yield result
-
-        patch.setattr(ray_encoding, "run_tasks", measured)
-        encode_files_ray(small_tokenizer(), texts, tmp_path / "out")
-    assert most < 1 << 20
-    record = json.dumps(metadata_of(tmp_path / "out" / "00000.npy"))
-    assert len(record) < 2000

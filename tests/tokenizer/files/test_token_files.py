@@ -56,13 +56,6 @@ def test_the_error_for_another_tokenizer_names_its_directory(source, out, direct
     assert tokenizer.hash() not in str(caught.value)
 
 
-def test_the_error_names_an_argument_of_the_wrong_type(token_file):
-    with pytest.raises(TypeError, match="vocab_size must be an int, got True"):
-        load_token_file(token_file, vocab_size=True)
-    with pytest.raises(TypeError, match=r"tokenizer_hash must be a str, .* got 5"):
-        load_token_file(token_file, tokenizer_hash=5)
-
-
 def test_a_vocabulary_larger_than_the_model_is_rejected(token_file):
     size = small_tokenizer().vocab_size
     with pytest.raises(ValueError, match=f"vocab_size must be at least {size} .* got {size - 1}"):
@@ -97,21 +90,6 @@ def test_a_footer_with_wrong_sizes_is_rejected(token_file, position, value):
         load_token_file(token_file)
 
 
-@pytest.mark.parametrize(
-    "array",
-    [
-        np.zeros((2, 3), dtype=np.uint16),
-        np.zeros(6, dtype=np.int64),
-        np.zeros(6, dtype=np.float32),
-        np.array([None, {}], dtype=object),
-    ],
-)
-def test_an_array_of_another_kind_is_rejected(token_file, array):
-    rewrite(token_file, array)
-    with pytest.raises(ValueError, match=r"a\.npy"):
-        load_token_file(token_file)
-
-
 def write_npy(path, descr, shape, num_bytes, version=(1, 0)):
     """Write a .npy file with an arbitrary header."""
     header = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}".encode()
@@ -125,33 +103,18 @@ def write_npy(path, descr, shape, num_bytes, version=(1, 0)):
     ("descr", "shape"),
     [
         ("'|V0'", "(-1,)"),  # once crashed the process, because NumPy divides by the item size
-        ("[]", "(-1,)"),
-        ("'|V0'", "(4,)"),
-        ("'|S0'", "(4,)"),
-        ("'<U0'", "(9223372036854775807,)"),
-        ("[('a', '<u2')]", "(4,)"),
         ("'|O'", "(4,)"),
-        ("'(0,)<u2'", "(4,)"),
         ("'(2,)<u2'", "(2,)"),
         ("'>u2'", "(4,)"),
         ("'<u8'", "(1,)"),
-        ("'|b1'", "(8,)"),
+        ("'<f4'", "(2,)"),
         ("'<u2'", "()"),
         ("'<u2'", "(-4,)"),
-        ("'<u2'", "(-1,)"),
-        ("'<u2'", "(3,)"),
         ("'<u2'", "(5,)"),
-        ("'<u2'", "(True,)"),
         ("'<u2'", "(4.0,)"),
         ("'<u2'", "(2, 2)"),
-        ("'<u2'", "(0, 9223372036854775807)"),
-        ("'<u2'", "(9223372036854775807,)"),
         ("'<u2'", "(4611686018427387904000000000000,)"),
-        ("'<u2'", "(4,"),
-        ("'<u2", "(4,)"),
         ("'<u2'", "(" * 90),
-        ("'<M8'", "(1,)"),
-        ("'nonsense'", "(4,)"),
         ("None", "(4,)"),
     ],
 )

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import functools
-import io
-import tempfile
 import tracemalloc
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cs336_basics.bpe import train_bpe
 from cs336_basics.pretokenization.safe_cuts import SafeCuts
-from cs336_basics.tokenizer import Tokenizer
-from cs336_basics.tokenizer.streaming import chunked_text
-from tests.texts import long_text
+from cs336_basics.tokenizer.streaming import text_stream
 from tests.tokenizer.examples import (
     END,
     SPECIALS,
     TRAINING_TEXT,
-    data_file,
     small_tokenizer,
     tricky_texts,
 )
@@ -31,27 +23,12 @@ PATTERNS = ["gpt2", "cl100k", r"\w+|\W", r"\s\S+|\S|\s"]
 # Each set allows cuts in different places.
 SPECIAL_SETS = [(), (END,), tuple(SPECIALS), ("a b", "b a"), ("\ufffd",), (" ", "\n"), ("x y z",)]
 
-OTHER_CORPORA = ["owt_sample.txt", "code_python.txt", "multi_zh_wiki.txt", "multi_emoji.txt"]
-
 
 @pytest.fixture
 def eager(monkeypatch):
     """Cut texts as often as possible. By default, short texts are never cut."""
-    monkeypatch.setattr(chunked_text, "READ_AHEAD", 1)
-    monkeypatch.setattr(chunked_text, "SLICE_SIZE", 7)
-
-
-@pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize("special_tokens", SPECIAL_SETS)
-@pytest.mark.parametrize("pattern", PATTERNS)
-def test_any_two_chunks_give_the_ids_of_the_whole_text(pattern, special_tokens):
-    tokenizer = small_tokenizer(special_tokens, pattern)
-    # Special tokens prevent cuts near the end, so a short text would not be cut several times.
-    text = f"a b a  b{END}{END} \n\n\n it's\r\n x y z.\n x y \u3000\u00a0 猫\n猫 🎉 <|endof a  "
-    text = f"{text}\ufffd y\u3000  b" * 2
-    expected = tokenizer.encode(text)
-    for position in range(len(text) + 1):
-        assert list(tokenizer.encode_iterable([text[:position], text[position:]])) == expected
+    monkeypatch.setattr(text_stream, "READ_AHEAD", 1)
+    monkeypatch.setattr(text_stream, "SLICE_SIZE", 7)
 
 
 @pytest.mark.usefixtures("eager")
@@ -71,20 +48,6 @@ def test_any_chunks_give_the_ids_of_the_whole_text(pattern, special_tokens, text
     assert list(tokenizer.encode_iterable(chunks)) == expected
     assert list(tokenizer.encode_iterable(text)) == expected  # one character per chunk
     assert list(tokenizer.encode_iterable(text.splitlines(keepends=True))) == expected
-
-
-@pytest.mark.parametrize("size", [1, 3, 100, 5000, 10**6])
-def test_the_default_buffer_gives_the_ids_of_the_whole_text(size):
-    tokenizer = small_tokenizer()
-    text = TRAINING_TEXT * 10 + END + TRAINING_TEXT.replace(" ", "") * 10
-    chunks = (text[start : start + size] for start in range(0, len(text), size))
-    assert list(tokenizer.encode_iterable(chunks)) == tokenizer.encode(text)
-
-
-def test_empty_text_gives_no_ids():
-    tokenizer = small_tokenizer()
-    assert list(tokenizer.encode_iterable([])) == []
-    assert list(tokenizer.encode_iterable(["", "", ""])) == []
 
 
 def test_chunks_are_read_as_they_are_needed():
@@ -134,6 +97,9 @@ def extra_memory(tokenizer, stream) -> int:
 
 def test_memory_does_not_grow_with_the_text():
     tokenizer = small_tokenizer()
+    text = TRAINING_TEXT * 1500
+    assert len(text) > 1_000_000
+    assert extra_memory(tokenizer, [text]) < 1_000_000
     # There are enough different words to fill the cache, which is then emptied.
     peaks = [
         extra_memory(tokenizer, (f"the cat number{i} ate\nrat{i}. " for i in range(length)))
@@ -141,37 +107,3 @@ def test_memory_does_not_grow_with_the_text():
     ]
     assert peaks[1] < 1_000_000
     assert peaks[1] < peaks[0] * 1.2
-
-
-def test_one_huge_chunk_is_not_copied():
-    text = TRAINING_TEXT * 1500
-    assert len(text) > 1_000_000
-    assert extra_memory(small_tokenizer(), [text]) < 1_000_000
-
-
-@functools.cache
-def trained_on_long_text() -> Tokenizer:
-    """Return a tokenizer with 3,000 tokens from many scripts."""
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory, "text.txt")
-        path.write_text(long_text(0, 300_000), encoding="utf-8", newline="")
-        return Tokenizer(*train_bpe(path, 3000, [END], num_workers=1), [END])
-
-
-def test_a_stream_of_2_mb_takes_less_than_1_mb_of_memory():
-    text = long_text(1, 400_000)
-    stream = (text[i : i + 1000] for _ in range(5) for i in range(0, len(text), 1000))
-    assert extra_memory(trained_on_long_text(), stream) < 1_000_000
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["tinystories_train.txt", *(pytest.param(n, marks=pytest.mark.slow) for n in OTHER_CORPORA)],
-)
-def test_a_file_of_5_mb_takes_less_than_1_mb_of_memory_with_the_vocabulary_of_gpt2(name):
-    vocab, merges = data_file("gpt2_vocab.json"), data_file("gpt2_merges.txt")
-    tokenizer = Tokenizer.from_files(vocab, merges, [END])
-    with open(data_file(name), "rb") as file:
-        data = file.read(5_000_000)
-    with io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", errors="replace", newline="") as file:
-        assert extra_memory(tokenizer, file) < 1_000_000

@@ -1,0 +1,158 @@
+"""TextStream: encode a text that arrives in chunks, with only a few chunks in memory."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterable, Iterator
+
+from cs336_basics.pretokenization.reading.text_changes import TextChanges
+from cs336_basics.pretokenization.reading.utf8_errors import invalid_utf8_error
+from cs336_basics.pretokenization.safe_cuts import SafeCutBuffer
+from cs336_basics.pretokenization.splitter import Splitter, check_is_str
+from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
+from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, absent_byte_error, encode_exactly
+from cs336_basics.tokenizer.special_tokens import SpecialSets
+from cs336_basics.tokenizer.text_input import explained
+
+# These limits keep the memory use of `encode_iterable` below a megabyte: bytes to read before
+# searching for a safe cut, characters of a huge chunk to read at a time, and bytes of cached words.
+READ_AHEAD = 1 << 11
+SLICE_SIZE = 1 << 13
+ITERABLE_CACHE_SIZE = 448 << 10
+
+
+class TextStream:
+    """The text that `IncrementalEncoder` and `encode_iterable` have read and not yet encoded.
+
+    Args:
+        encoder: Encoder of the text.
+        splitter: Splitter of the tokenizer.
+        special: Special tokens that become ids, and those that raise ValueError.
+        errors: See `IncrementalEncoder`.
+        read_ahead: Number of bytes to collect before encoding any.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        splitter: Splitter,
+        special: SpecialSets,
+        errors: str = "replace",
+        read_ahead: int = 0,
+    ) -> None:
+        self._encoder = encoder
+        self._cuts = special.splitter(splitter).safe_cuts
+        self._special = special
+        self._errors = errors
+        self._read_ahead = read_ahead
+        self._reset()
+
+    def feed(self, text: str | bytes) -> list[int]:
+        """Add a chunk and return the ids that are now certain. The list may be empty.
+
+        Args:
+            text: Chunk of text, as str or UTF-8 bytes. The two types may be mixed.
+
+        Raises:
+            TypeError: If `text` is neither str nor bytes; the encoder keeps its state.
+            ValueError: If `text` contains a lone surrogate; the encoder keeps its state. Also
+                raised if bytes are not UTF-8 (with `"strict"`) or have no token, or if the text
+                contains a disallowed special token; the message includes the position in the whole
+                text, and the encoder is reset.
+        """
+        if isinstance(text, str):
+            try:
+                text = text.encode()
+            except UnicodeEncodeError as error:
+                raise explained(error, text) from None
+        elif not isinstance(text, bytes):
+            raise TypeError(f"text must be str or bytes, not {type(text).__name__}")
+        if self._errors == "strict":
+            self._check_utf8(text)
+        return self._encode(self._buffer.add(text))
+
+    def finish(self) -> list[int]:
+        """Return the ids of the buffered text, and reset the encoder for another text.
+
+        Warns:
+            UserWarning: If invalid UTF-8 was replaced with U+FFFD (with `"replace"`).
+        """
+        ids = self._encode(self._buffer.rest())
+        changes = self._changes
+        changes.num_bytes = self._offset
+        self._reset()  # before the warning, which may raise an error
+        changes.warn("", "encoded")
+        return ids
+
+    def _check_utf8(self, data: bytes) -> None:
+        """Reject invalid UTF-8 before it is buffered."""
+        waiting = self._checker.getstate()[0]  # the start of an incomplete character
+        try:
+            self._checker.decode(data)
+        except UnicodeDecodeError as error:
+            offset = self._num_fed - len(waiting) + error.start
+            self._reset()
+            raise invalid_utf8_error(None, (waiting + data)[error.start], offset) from None
+        self._num_fed += len(data)
+
+    def _reset(self) -> None:
+        self._buffer = SafeCutBuffer(self._cuts, self._read_ahead)
+        self._changes = TextChanges()
+        self._offset = 0  # bytes encoded so far
+        self._num_characters = 0  # characters encoded so far
+        self._checker = codecs.getincrementaldecoder("utf-8")()
+        self._num_fed = 0  # bytes that `_checker` has seen
+
+    def _encode(self, data: bytes) -> list[int]:
+        if not data:
+            return []
+        try:
+            ids = self._ids(data)
+        except BaseException:  # the ids of `data` would be lost
+            self._reset()
+            raise
+        self._offset += len(data)
+        return ids
+
+    def _ids(self, data: bytes) -> list[int]:
+        valid, allowed, start = data, self._special.allowed, self._num_characters
+        if self._errors != EXACT:
+            valid = self._changes.utf8_of(data, self._errors, start=self._offset)
+        text = valid.decode("utf-8", "surrogateescape")
+        self._special.check(text, start)
+        self._num_characters += len(text)
+        try:
+            if self._errors != EXACT:
+                return self._encoder.encode(text, allowed)
+            ids: list[int] = encode_exactly(self._encoder, data, allowed).tolist()
+            return ids
+        except AbsentByteError as error:
+            if self._errors != EXACT:
+                raise explained(error, text, start) from None
+            where = f"at offset {self._offset + error.offset:,}"
+            raise absent_byte_error(error.byte, where) from None
+
+
+def encode_chunks(
+    encoder: Encoder,
+    splitter: Splitter,
+    chunks: Iterable[str],
+    special: SpecialSets,
+    cache_size: int,
+) -> Iterator[int]:
+    """Yield the ids of a text given in chunks; see `Tokenizer.encode_iterable`."""
+    encoder = encoder.with_own_cache(min(cache_size, ITERABLE_CACHE_SIZE))
+    stream = TextStream(encoder, splitter, special, read_ahead=READ_AHEAD)
+    num_characters = 0
+    for chunk in chunks:
+        check_is_str(chunk)
+        # Huge chunks are read in slices to keep the buffer small.
+        for start in range(0, len(chunk), SLICE_SIZE):
+            part = chunk[start : start + SLICE_SIZE]
+            try:
+                data = part.encode()
+            except UnicodeEncodeError as error:
+                raise explained(error, part, num_characters) from None
+            num_characters += len(part)
+            yield from stream.feed(data)
+    yield from stream.finish()

@@ -9,7 +9,6 @@ every byte string, and valid UTF-8 gets the same ids as the text it encodes.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -30,6 +29,9 @@ EXACT = "bytes"
 BATCH_SIZE = 4096
 """Number of texts to encode in one call. In binary data, a short text begins every few bytes."""
 
+LARGE = 1 << 18
+"""Texts of at least this many bytes are encoded separately, in threads."""
+
 
 def encode_exactly(
     encoder: Encoder, data: bytes, special: frozenset[str], num_workers: int = 1
@@ -40,27 +42,36 @@ def encode_exactly(
         encoder: Encoder for the text between invalid bytes.
         data: Any bytes.
         special: Special tokens that become ids.
-        num_workers: Number of threads.
+        num_workers: Number of threads for long texts.
 
     Raises:
         AbsentByteError: If the vocabulary does not contain a byte; `offset` is its offset in
             `data`.
     """
     arrays = [np.zeros(0, token_dtype(encoder.vocabulary.size))]
-    pieces = text_and_bytes(data)
-    start = 0
-    while batch := list(itertools.islice(pieces, BATCH_SIZE)):
-        arrays.append(_encode_batch(encoder, batch, special, num_workers, start))
-        start += sum(len(text) + len(invalid) for text, invalid in batch)
+    batch: list[tuple[bytes, bytes]] = []
+    offset = start = 0  # offsets of the next text and of the batch
+    for text, invalid in text_and_bytes(data):
+        if len(text) >= LARGE or len(batch) == BATCH_SIZE:
+            arrays.append(_encode_batch(encoder, batch, special, start))
+            batch, start = [], offset
+        if len(text) >= LARGE:
+            try:
+                arrays.append(encoder.encode_array(text, special, num_workers))
+            except AbsentByteError as error:
+                error.offset += offset
+                raise
+            start += len(text)
+            batch.append((b"", invalid))
+        else:
+            batch.append((text, invalid))
+        offset += len(text) + len(invalid)
+    arrays.append(_encode_batch(encoder, batch, special, start))
     return np.concatenate(arrays)
 
 
 def _encode_batch(
-    encoder: Encoder,
-    batch: list[tuple[bytes, bytes]],
-    special: frozenset[str],
-    num_workers: int,
-    start: int,
+    encoder: Encoder, batch: list[tuple[bytes, bytes]], special: frozenset[str], start: int
 ) -> TokenArray:
     """Return the ids of texts, each followed by the ids of the invalid bytes after it.
 
@@ -68,7 +79,7 @@ def _encode_batch(
     """
     texts = [text for text, _ in batch]
     try:
-        ids, num_ids = encoder.encode_documents(texts, special, num_workers)
+        ids, num_ids = encoder.encode_documents(texts, special)
     except AbsentByteError as error:
         before = batch[: error.item]
         _check_invalid_bytes(encoder.vocabulary.byte_ids, before, start)

@@ -70,12 +70,13 @@ def test_every_byte_string_is_restored_and_has_the_expected_ids(data):
 
 
 @settings(max_examples=60, deadline=None)
-@given(hostile_bytes, st.integers(1, 5), st.booleans())
-def test_batches_do_not_change_the_ids(data, batch_size, all_special):
+@given(hostile_bytes, st.integers(1, 5), st.integers(1, 12), st.booleans())
+def test_batches_and_large_texts_do_not_change_the_ids(data, batch_size, large, all_special):
     tokenizer = small_tokenizer()
     special = tokenizer.encoder.all_special if all_special else frozenset()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exact_bytes, "BATCH_SIZE", batch_size)
+        patch.setattr(exact_bytes, "LARGE", large)
         ids = exact_bytes.encode_exactly(tokenizer.encoder, data, special, 2)
     expected = tokenizer.encode_array(
         data, errors="bytes", allowed_special="all" if all_special else []

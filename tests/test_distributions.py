@@ -164,17 +164,6 @@ def requirements_of(wheel, *extras):
     return found
 
 
-def test_torch_is_an_extra_that_tests_and_benchmarks_include(pure_wheel):
-    default = {requirement.name for requirement in requirements_of(pure_wheel)}
-    with_torch = {requirement.name for requirement in requirements_of(pure_wheel, "torch")}
-    assert with_torch - default == {"torch", "safetensors", "matplotlib"}
-    for extra in ("test", "bench"):
-        (ours,) = [
-            r for r in requirements_of(pure_wheel, extra) if canonicalize_name(r.name) == OURS
-        ]
-        assert "torch" in ours.extras
-
-
 # --- installations -------------------------------------------------------------------------------
 
 

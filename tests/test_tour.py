@@ -38,11 +38,6 @@ def no_windows():
     plt.close("all")
 
 
-def test_there_are_ten_cells_without_outputs():
-    assert len(CELLS) == len(SOURCES) == 10
-    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in CELLS)
-
-
 def test_ten_cells_lead_from_text_to_a_story(capsys):
     few = {**SOURCES, "training": SOURCES["training"].replace("steps = 400", "steps = 12")}
     assert few != SOURCES

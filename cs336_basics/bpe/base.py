@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from cs336_basics._support.arguments import MAX_INT64, checked_integer, names_the_nearest
+from cs336_basics._support.arguments import MAX_INT64, checked_integer
 from cs336_basics._support.memory import holding
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.warnings import warn
@@ -74,7 +74,6 @@ class BPE_Trainer:
     counts: list[int]
     """Number of occurrences of each word."""
 
-    @names_the_nearest
     def __init__(
         self,
         *,

@@ -24,7 +24,6 @@ A command whose result goes to standard output (`generate`) stops when its outpu
 from __future__ import annotations
 
 import contextlib
-import errno
 import io
 import os
 import re
@@ -116,10 +115,6 @@ def describe_error(error: Exception) -> str:
         name = error.filename
         if not isinstance(name, (str, bytes)):
             return error.strerror
-        # Creating a directory where a dangling link exists raises FileExistsError.
-        is_dangling = isinstance(error, FileExistsError) and not os.path.exists(name)
-        if is_dangling or error.errno == errno.ELOOP:
-            return f"{os.fsdecode(name)} is a dangling or circular link; choose another path"
         return f"{os.fsdecode(name)}: {error.strerror}"
     if isinstance(error, ModuleNotFoundError) and error.name:
         module = error.name.partition(".")[0]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import shutil
 import signal
 import sys
-from pathlib import Path
 
 import torch
 
@@ -227,14 +224,4 @@ def _suggest_commands(run: RunDirectory, config: TrainConfig) -> None:
         commands.append(("your own text", "train --data.train-path my.txt"))
     say("\nWhat to try next:\n")
     for name, arguments in commands:
-        say(f"{name:<22}{_interpreter()} -m cs336_basics {arguments}")
-
-
-def _interpreter() -> str:
-    """Return the shell command for this Python. Its environment need not be active."""
-    name = os.path.basename(sys.executable)
-    if shutil.which(name) == sys.executable:
-        return name
-    program = Path(sys.executable)
-    here = Path.cwd()
-    return shlex.quote(str(program.relative_to(here) if program.is_relative_to(here) else program))
+        say(f"{name:<22}{INVOCATION} {arguments}")

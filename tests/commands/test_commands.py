@@ -68,29 +68,6 @@ def test_examples_can_be_parsed(command):
             ALL[command].given(words[4:])
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_misspelt_option_gets_a_suggestion(command, capsys):
-    options = [name for name in map(ALL[command].shown, ALL[command].fields()) if name[0] == "-"]
-    if not options:
-        options = ["--none"]
-    longest = max(options, key=len)
-    misspelt = longest[:-2] + longest[-1]
-    assert main([command, misspelt, "3"]) == 2
-    message = error_of(capsys, command)
-    assert message.startswith(f"unknown option {misspelt!r}")
-    assert longest == "--none" or f"did you mean {longest!r}?" in message
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_missing_required_options_are_listed(command, capsys):
-    fields = ALL[command].fields()
-    required = [ALL[command].shown(name) for name, field in fields.items() if field.is_required]
-    if required:
-        assert main([command]) == 2
-        message = error_of(capsys, command)
-        assert all(f"{name} is required" in message for name in required[:3])
-
-
 @pytest.mark.parametrize(
     ("line", "named"),
     [

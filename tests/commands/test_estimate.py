@@ -8,7 +8,6 @@ import pytest
 
 import cs336_basics.training.fast_path as fast_path
 from cs336_basics.tokenizer import Tokenizer
-from cs336_basics.training import measure
 from cs336_basics.training.config_files import find_config, load_config
 from tests.commands.small_run import command
 
@@ -53,15 +52,6 @@ def test_estimate_uses_the_vocabulary_size_of_the_tokenizer(capsys, tmp_path):
     assert row.split() == ["parameters", f"{model.num_parameters():,}"]
 
 
-@pytest.mark.parametrize("option", ["--data.tokenizer", "--data.train-path"])
-def test_estimate_rejects_missing_files(capsys, option):
-    assert estimate(["--device", "cpu", "--no-measure", option, "nosuch"]) == 2
-    out, error = capsys.readouterr()
-    assert out == ""
-    assert error.count("\n") == 1
-    assert "nosuch" in error
-
-
 def test_estimate_accepts_the_options_for_data_and_sgd(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for file in ("first.jsonl", "more.jsonl"):
@@ -75,17 +65,6 @@ def test_estimate_accepts_the_options_for_data_and_sgd(capsys, tmp_path, monkeyp
         optimizers[kind] = int(row.split()[1])
     # SGD has one tensor per weight, and AdamW two.
     assert optimizers["sgd"] == pytest.approx(optimizers["adamw"] / 2, abs=1)
-
-
-def test_ctrl_c_interrupts_the_measurement(capsys, monkeypatch):
-    def interrupted(_config):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(measure, "measure_steps", interrupted)
-    assert estimate(["--device", "cpu"]) == 130
-    out, error = capsys.readouterr()
-    assert "FLOPs of the run" in out
-    assert error == "cs336 estimate: interrupted\n"
 
 
 def test_estimate_of_a_corpus_prints_what_limits_it(capsys, tmp_path):

@@ -184,14 +184,6 @@ def test_token_files_are_exported(tmp_path, capsys):
     assert "exists and is not empty" in error_of(capsys, *words)
 
 
-def test_an_existing_output_directory_is_not_replaced(tmp_path, tokenizer, capsys):
-    words = ["--tokenizer", tokenizer, "--to", "gpt2", "--output", tmp_path / "out"]
-    lines_of(capsys, *words)
-    before = {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()}
-    assert str(tmp_path / "out") in error_of(capsys, *words, "--overwrite")
-    assert {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()} == before
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -265,11 +257,3 @@ def test_an_exported_onnx_directory_is_compared(tmp_path, model_run, capsys):
     assert ": ids equal on 25 texts, " in ids
     assert " with the cache: logits within " in logits
     assert logits.endswith("16 greedy tokens equal")
-
-
-def test_the_error_for_a_missing_library_has_the_command_that_installs_it(
-    tmp_path, model_run, capsys, monkeypatch
-):
-    monkeypatch.setitem(sys.modules, "gguf", None)
-    message = error_of(capsys, "--run", model_run, "--to", "gguf", "--output", tmp_path / "o.gguf")
-    assert message.endswith("pip install 'cs336-basics[gguf]'")

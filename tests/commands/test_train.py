@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import sys
 from contextlib import nullcontext
@@ -55,24 +54,13 @@ def test_a_run_on_the_sample_writes_all_files_and_prints_their_paths(tiny, capsy
     assert metadata["bytes_per_token"] == valid / metadata["num_tokens"]
 
 
-def test_the_samples_directory_is_printed_only_if_it_exists(tiny, capsys):
-    for tokens in ("0", "5"):
-        words = ["--config", tiny, "--run-dir", f"run{tokens}", "--max-steps", "1"]
-        assert main([*words, "--sample-tokens", tokens]) == 0
-        out = capsys.readouterr().out
-        listed = f"samples               run{tokens}/samples\n" in out
-        assert listed == RunDirectory(f"run{tokens}").samples.is_dir() == (tokens == "5")
-
-
-def test_the_suggested_commands_run_without_an_active_environment(tiny, capsys, monkeypatch):
-    monkeypatch.setenv("PATH", "")
+def test_the_suggested_commands_run(tiny, capsys):
     Path("my.txt").write_text("Once upon a time there was a cat. " * 200)
     words = ["--config", tiny, "--max-steps", "1", "--sample-tokens", "0", "--run-dir", "run"]
     assert main(words) == 0
     lines = capsys.readouterr().out.split("What to try next:\n\n")[1].splitlines()
     for line in lines:
-        interpreter, _, _, name, *options = shlex.split(line[22:])
-        assert os.path.samefile(interpreter, sys.executable)
+        name, *options = shlex.split(line[22:].removeprefix("python -m cs336_basics "))
         if name != "playground":  # which serves until Ctrl-C
             small = ["--config", tiny, "--max-steps", "1"] if name == "train" else []
             assert command(name)([*options, *small]) == 0
@@ -82,12 +70,6 @@ def test_the_suggested_commands_run_without_an_active_environment(tiny, capsys, 
         "report",
         "train",
     ]
-
-
-def test_the_default_run_directory_has_the_name_and_the_date(tiny):
-    assert main(["--config", tiny, "--max-steps", "1"]) == 0
-    (run,) = Path("runs").iterdir()
-    assert re.fullmatch(r"tiny-\d{8}-\d{6}", run.name)
 
 
 def test_the_saved_configuration_repeats_the_run(tiny):
@@ -104,13 +86,6 @@ def test_a_directory_with_other_files_is_rejected_and_unchanged(tiny, capsys):
     assert "run" in error
     assert "--resume" in error
     assert os.listdir("run") == ["thesis.tex"]
-
-
-def test_a_directory_with_only_temporary_files_is_reused(tiny):
-    Path("run").mkdir()
-    Path("run/.config.yaml.4194305-0123abcd.tmp").write_text("name: ti")
-    assert main(["--config", tiny, "--run-dir", "run", "--max-steps", "1"]) == 0
-    assert not list(Path("run").glob(".*.tmp"))
 
 
 @pytest.mark.parametrize(
@@ -197,23 +172,6 @@ def test_the_choices_of_the_fast_path_are_printed_and_saved(tiny, capsys):
     assert main(["--resume", "run", "--max-steps", "13", "--schedule", "extend"]) == 0
     assert "fast: " not in capsys.readouterr().out
     assert yaml.safe_load(Path("run/config.yaml").read_text()) == {**config, "max_steps": 13}
-
-
-def test_the_fast_path_keeps_options_of_the_command_line(tiny, capsys):
-    words = ["--fast", "auto", "--loss-chunks=3", "--fused-optimizer", "false"]
-    assert main(["--config", tiny, "--run-dir", "run", *words]) == 0
-    assert "fast: loss_chunks 3: as requested" in capsys.readouterr().out
-    config = yaml.safe_load(Path("run/config.yaml").read_text())
-    assert (config["loss_chunks"], config["fused_optimizer"]) == (3, False)
-
-
-def test_ctrl_c_before_the_run_starts_sets_status_130(tiny, monkeypatch, capsys):
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(_training, "check_start", interrupted)
-    assert main(["--config", tiny, "--run-dir", "run"]) == 130
-    assert capsys.readouterr().err == "cs336 train: interrupted\n"
 
 
 def test_a_closed_pipe_does_not_end_a_run(tiny, monkeypatch):

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 from pathlib import Path
 
 import pytest
 import torch
 
-from cs336_basics import ModelConfig, Tokenizer, train_bpe
-from cs336_basics._support.text import END_OF_TEXT
+from cs336_basics import ModelConfig
 from cs336_basics.model.accounting import forward_flops, kept_activations
-from cs336_basics.pretokenization import Corpus
-from cs336_basics.pretokenization.reading.documents import read_documents, sample_documents
-from cs336_basics.tokenizer.vocabulary import longest_tokens
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.devices import peak_flops
 from cs336_basics.training.memory import step_memory
@@ -44,10 +39,6 @@ OF_2025 = {
     name: dataclasses.replace(config, d_ff=4 * config.d_model) for name, config in GPT2.items()
 }
 XL = GPT2["XL"]
-FILES = {
-    "TinyStories": ("tinystories_train.txt", 10_000),
-    "OpenWebText": ("owt_sample.txt", 32_000),
-}
 
 
 def table(name):
@@ -57,99 +48,6 @@ def table(name):
     lines = rest.partition("\n\n")[0].splitlines()
     rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines]
     return {row[0]: row[1:] for row in rows[2:]}
-
-
-def corpus(name):
-    directory = os.environ.get("CS336_DATA")
-    if not directory:
-        pytest.skip("set CS336_DATA to a directory with the extracts from the corpora")
-    path = Path(directory) / name
-    if not path.is_file():
-        pytest.skip(f"{name} is not in CS336_DATA")
-    return path
-
-
-@pytest.fixture(scope="module")
-def tokenizers():
-    return {
-        name: Tokenizer(
-            *train_bpe(corpus(file), vocab_size, [END_OF_TEXT]), special_tokens=[END_OF_TEXT]
-        )
-        for name, (file, vocab_size) in FILES.items()
-    }
-
-
-# ----------------------------------------------------------------------- BPE, tokenizers
-
-
-def test_the_sizes_of_the_texts_on_the_page_are_right():
-    rows = table("training time")
-    for name, (file, _) in FILES.items():
-        assert rows[name][0] == f"{corpus(file).stat().st_size:,} bytes"
-
-
-def test_the_longest_tokens_on_the_page_are_right(tokenizers):
-    expected = {}
-    for name, tokenizer in tokenizers.items():
-        longest = longest_tokens(tokenizer.vocab, [END_OF_TEXT])
-        expected[name] = [
-            f"{len(tokenizer.vocab):,}",
-            f"{len(tokenizer.merges):,}",
-            ", ".join(f"`{token.decode().replace(' ', '␣')}`" for token in longest),
-            f"{len(longest[0])}",
-        ]
-    assert table("longest tokens") == expected
-
-
-def test_the_kinds_of_tokens_on_the_page_are_right(tokenizers):
-    tokens = {
-        name: {token for token in tokenizer.vocab.values() if token != END_OF_TEXT.encode()}
-        for name, tokenizer in tokenizers.items()
-    }
-    stories, web = tokens.values()
-
-    def count(pattern):
-        return [f"{sum(bool(re.search(pattern, t)) for t in own):,}" for own in (stories, web)]
-
-    assert table("vocabularies") == {
-        "tokens with an upper-case letter": count(rb"[A-Z]"),
-        "tokens with a digit": count(rb"[0-9]"),
-        "tokens with a byte outside ASCII": count(rb"[^\x00-\x7f]"),
-        "tokens that the other does not have": [
-            f"{len(stories - web):,}",
-            f"{len(web - stories):,}",
-        ],
-    }
-    assert stories - web >= {b" paintbrushes", b" marshmallows", b" sandcastles"}
-
-
-def test_the_compression_ratios_on_the_page_are_right(tokenizers, tmp_path):
-    web = Corpus(corpus("owt_sample.txt"))
-    samples = {
-        "TinyStories": sample_documents(Corpus(corpus("tinystories_valid.txt")), 10).spaced,
-        "OpenWebText": sample_documents(web, 10).spaced,
-    }
-    held_out = tmp_path / "rest.txt"
-    ten = {text.encode() for text in samples["OpenWebText"]}
-    rest = [text for text in read_documents(web) if text not in ten]
-    held_out.write_bytes(END_OF_TEXT.encode().join(rest))
-    without = Tokenizer(*train_bpe(held_out, 32_000, [END_OF_TEXT]))
-
-    def size(texts):
-        return sum(len(text.encode()) for text in texts)
-
-    def ratio(tokenizer, texts):
-        return size(texts) / sum(len(tokenizer.encode(text)) for text in texts)
-
-    expected = {
-        name: [f"{size(texts):,}", *(f"{ratio(t, texts):.2f}" for t in tokenizers.values())]
-        for name, texts in samples.items()
-    }
-    texts = samples["OpenWebText"]
-    expected["OpenWebText, held out"] = [f"{size(texts):,}", "", f"{ratio(without, texts):.2f}"]
-    assert table("compression") == expected
-    of_stories, of_web = (ratio(tokenizer, texts) for tokenizer in tokenizers.values())
-    assert f"{of_web / of_stories - 1:.0%}" == "40%"
 
 
 # ------------------------------------------------------------------------ accounting

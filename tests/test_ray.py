@@ -1,7 +1,6 @@
 """`Encode`, a Ray Data stage, called directly and on a local cluster."""
 
 import importlib.util
-import pickle
 
 import pytest
 
@@ -41,15 +40,6 @@ def test_a_batch_gets_a_column_with_ids():
 def test_wrong_batches_are_rejected(batch, error, message):
     with pytest.raises(error, match=message):
         Encode(small_tokenizer())(batch)
-
-
-def test_a_pickled_stage_loads_its_tokenizer_once():
-    encode = pickle.loads(pickle.dumps(Encode(small_tokenizer())))
-    for _ in range(3):
-        encode({"text": ["a"]})
-    from cs336_basics.tokenizer.files.ray_encoding import unpickled_once
-
-    assert unpickled_once.cache_info().currsize == 1
 
 
 @pytest.mark.skipif(

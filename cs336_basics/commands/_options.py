@@ -243,10 +243,6 @@ class Command:
             return field.metavar
         return f"--{name.rstrip('_').replace('_', '-')}"
 
-    def is_common(self, name: str) -> bool:
-        """Return whether `--help` shows an option. `--help-all` shows all of them."""
-        return not self.fields()[name].rare
-
     def help_page(self, words: Sequence[str]) -> str:
         """Return the help page for a command line."""
         return self.parser("--help-all" in words).format_help().rstrip()
@@ -275,7 +271,7 @@ class Command:
             title = name.rpartition(".")[0] or "options"
             if title not in groups:
                 groups[title] = parser.add_argument_group(title)
-            is_shown = all_options or self.is_common(name)
+            is_shown = all_options or not field.rare
             num_hidden += not is_shown
             default = (values or {}).get(name, field.default)
             groups[title].add_argument(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-import pytest
-
 import cs336_basics.training.fast_path as fast_path
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training.config_files import find_config, load_config
@@ -50,21 +48,6 @@ def test_estimate_uses_the_vocabulary_size_of_the_tokenizer(capsys, tmp_path):
     (row,) = (line for line in capsys.readouterr().out.splitlines() if "parameters " in line)
     model = dataclasses.replace(load_config(find_config("sample")).model, vocab_size=258)
     assert row.split() == ["parameters", f"{model.num_parameters():,}"]
-
-
-def test_estimate_accepts_the_options_for_data_and_sgd(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for file in ("first.jsonl", "more.jsonl"):
-        (tmp_path / file).write_text('{"text": "Once"}\n')
-    words = ["--data.train-path", "f*.jsonl", "more.jsonl", "--data.field", "text"]
-    optimizers = {}
-    for kind in ("adamw", "sgd"):
-        more = ["--optimizer.kind", kind, "--device", "cpu", "--no-measure"]
-        assert estimate([*words, *more]) == 0
-        (row,) = (line for line in capsys.readouterr().out.splitlines() if "optimizer " in line)
-        optimizers[kind] = int(row.split()[1])
-    # SGD has one tensor per weight, and AdamW two.
-    assert optimizers["sgd"] == pytest.approx(optimizers["adamw"] / 2, abs=1)
 
 
 def test_estimate_of_a_corpus_prints_what_limits_it(capsys, tmp_path):

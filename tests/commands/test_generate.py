@@ -101,6 +101,11 @@ def test_an_invalid_option_is_a_one_line_error(run, capsys, words, named):
     assert re.search(named, error)
 
 
+def test_a_stop_string_ends_the_text(run, monkeypatch, capsys):
+    monkeypatch.setattr(streaming, "generate", lambda *_, **__: iter(b"ab<>cd"))
+    assert text_of(capsys, run, "--stop", "<>") == "ab\n"
+
+
 def test_the_cache_does_not_change_the_text(run, capsys):
     assert text_of(capsys, run) == text_of(capsys, run, "--no-cache")
 

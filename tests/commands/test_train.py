@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -13,13 +12,8 @@ import torch
 import yaml
 
 from cs336_basics.checkpoints.run_dir import RunDirectory
-from cs336_basics.commands import _training
-from cs336_basics.commands._training_options import CommandLine, RunOptions
 from cs336_basics.tokenizer.files.token_files import open_token_file
-from cs336_basics.training.config import TrainConfig
-from cs336_basics.training.distributed import World
 from cs336_basics.training.learning_curves import plot_run
-from cs336_basics.training.trainer import Trainer
 from tests.commands.small_run import assert_equal_runs, command
 
 main = command("train")
@@ -120,19 +114,6 @@ def test_more_processes_than_gpus_are_rejected(tiny, monkeypatch, capsys):
     assert not Path("run").exists()
 
 
-def test_the_error_for_out_of_memory_has_the_option_to_change(tiny, monkeypatch, capsys):
-    def fit(self):
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nGPU 0 ...")
-
-    monkeypatch.setattr(Trainer, "fit", fit)
-    assert main(["--config", tiny, "--run-dir", "run"]) == 1
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert "(CUDA out of memory. Tried to allocate 2.00 GiB.)" in error
-    assert "a larger --accumulation (now 1; it must divide batch_size 4)" in error
-    assert "python -m cs336_basics.train --resume run --accumulation N" in error
-
-
 def test_a_model_larger_than_the_memory_leaves_no_run_directory(tiny, capsys):
     words = ["--config", tiny, "--run-dir", "run"]
     assert main([*words, "--model.d-ff", "100000000000000"]) == 1
@@ -142,23 +123,6 @@ def test_a_model_larger_than_the_memory_leaves_no_run_directory(tiny, capsys):
     assert "a smaller model" in error
     assert not Path("run").exists()
     assert main([*words, "--max-steps", "1"]) == 0
-
-
-def test_out_of_memory_in_one_of_several_processes_shows_its_batch_size(tmp_path, monkeypatch):
-    class Full:
-        config, step = TrainConfig(batch_size=12, accumulation=2), 0
-
-        def fit(self):
-            raise MemoryError
-
-    monkeypatch.setattr(_training, "open_trainer", lambda *_, **__: nullcontext(Full()))
-    command = CommandLine(Full.config, RunOptions())
-    world = World(rank=1, size=3)
-    with pytest.raises(MemoryError) as caught:
-        _training.train_in(command, RunDirectory(tmp_path), None, world)
-    error = str(caught.value)
-    assert "(now 2; it must divide 4, the batch size of each process)" in error
-    assert "torchrun --nproc-per-node 3 -m cs336_basics.train" in error
 
 
 def test_the_choices_of_the_fast_path_are_printed_and_saved(tiny, capsys):
@@ -187,35 +151,3 @@ def test_a_closed_pipe_does_not_end_a_run(tiny, monkeypatch):
     assert main(["--resume", "run", "--max-steps", "1"]) == 2
     for output in outputs:
         output.close()  # raises no error, because the buffer is empty
-
-
-def test_metrics_are_also_sent_to_a_logger(tiny, monkeypatch):
-    rows = []
-
-    class Logger:
-        def log(self, row):
-            rows.append(row)
-
-        def close(self):
-            rows.append("closed")
-
-    monkeypatch.setattr("cs336_basics.training.start.check_loggers", lambda _: None)
-    monkeypatch.setattr("cs336_basics.training.start.open_loggers", lambda *_: [Logger()])
-    assert main(["--config", tiny, "--run-dir", "run", "--log-to", "wandb"]) == 0
-    assert rows.pop() == "closed"
-    assert rows == RunDirectory("run").read_metrics()
-
-
-def test_the_fast_path_depends_on_the_number_of_processes(tmp_path, monkeypatch, capsys):
-    seen = []
-
-    def choose(*_, num_processes, **__):
-        seen.append(num_processes)
-        raise ValueError("enough")
-
-    monkeypatch.setattr(_training, "choose_fast_path", choose)
-    monkeypatch.setattr(_training, "join_world", lambda device: World(rank=0, size=2))
-    monkeypatch.setattr(World, "share", lambda world, value: value)
-    assert main(["--run-dir", str(tmp_path / "run"), "--fast", "auto", "--batch-size", "2"]) == 2
-    assert seen == [2]
-    assert "enough" in capsys.readouterr().err

@@ -62,7 +62,7 @@ class Ours:
         config = TrainConfig(model=model, batch_size=batch_size, max_steps=10**6)
         if precision is not None:
             config = dataclasses.replace(config, precision=precision)
-            config, self.choices = choose_fast_path(config, device, ["precision"], report=print)
+            config, self.choices = choose_fast_path(config, device, ["precision"])
         self.config = config
         torch.manual_seed(0)
         self.model = TransformerLM(config.model).to(device)

@@ -76,11 +76,7 @@ def _choose_fast_path(command: CommandLine, world: World) -> None:
     if command.config.fast == "auto":
         device = choose_device(command.config.device)
         command.config, choices = choose_fast_path(
-            command.config,
-            device,
-            command.given,
-            report=lambda line: say(f"fast: {line}"),
-            num_processes=world.size,
+            command.config, device, command.given, num_processes=world.size
         )
         for line in choices:
             say(f"fast: {line}")

@@ -79,9 +79,7 @@ def estimate(command: CommandLine) -> None:
     if config.num_workers is not None:
         torch.set_num_threads(config.num_workers)
     if config.fast == "auto":
-        config, choices = choose_fast_path(
-            config, device, command.given, report=lambda line: say(f"fast: {line}")
-        )
+        config, choices = choose_fast_path(config, device, command.given)
         for line in choices:
             say(f"fast: {line}")
         say("")

@@ -1,8 +1,8 @@
 """`--fast auto`: chooses the fastest implementation for a run on this machine.
 
-Most choices follow fixed rules. The fastest attention kernel depends on the CPU and the model's
-shape, so the candidates are timed on a Transformer block when the run starts. The chosen values
-replace `fast: auto` in the configuration, so a resumed run keeps them.
+Most choices follow fixed rules. Matrix products are timed where the run starts, because the best
+library and precision depend on the CPU. The chosen values replace `fast: auto` in the
+configuration, so a resumed run keeps them.
 """
 
 from __future__ import annotations
@@ -11,26 +11,19 @@ import dataclasses
 import functools
 import operator
 import os
-import statistics
 import time
 from collections.abc import Callable, Collection
-from typing import Any, Literal
+from typing import Any
 
 import torch
-from torch import Tensor
 
-from cs336_basics.model import TransformerLM
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.devices import can_compile, device_name, has_bfloat16, training_flops
 from cs336_basics.training.products import compare_products, has_onednn
 
-# Compiling and timing take about a minute, which pays off for runs with at least this many FLOPs
+# Compiling takes up to a minute, which pays off for runs with at least this many FLOPs
 # (benchmarks/NOTES.md).
 _WORTH_COMPILING = {"cpu": 1e14, "cuda": 1e16}
-
-_KERNELS: tuple[Literal["sdpa", "blocked"], ...] = ("sdpa", "blocked")
-_ROUNDS = 20  # Other programs make times vary by 40%, so take the lower quartile of many.
-_BLOCK_FLOPS = 2e10  # maximum for a timed pass; takes a tenth of a second on two cores
 
 # If the logits are large, the loss is computed in chunks. Each chunk updates the gradient of the
 # entire head, so a few large chunks are faster than many small ones.
@@ -56,7 +49,6 @@ def choose_fast_path(
     config: TrainConfig,
     device: torch.device,
     given: Collection[str] = (),
-    report: Callable[[str], None] = lambda line: None,
     num_processes: int = 1,
 ) -> tuple[TrainConfig, list[str]]:
     """Return the configuration with the fastest implementation for this machine.
@@ -69,7 +61,6 @@ def choose_fast_path(
         config: Configuration of the run.
         device: Device of the run.
         given: Keys that keep their values.
-        report: Callback invoked with a line of text before a long timing.
         num_processes: Number of processes that share each batch. The choices are made for the share
             of one process and are the same for all processes.
 
@@ -85,7 +76,7 @@ def choose_fast_path(
         "compile": _compile,
         "loss_chunks": _loss_chunks,
         "fused_optimizer": _fused_optimizer,
-        "model.attention": functools.partial(_attention, scores_fit, report),
+        "model.attention": functools.partial(_attention, scores_fit),
     }
     chosen = dataclasses.replace(config, fast="off", batch_size=config.batch_size // num_processes)
     lines = []
@@ -153,22 +144,15 @@ def _fused_optimizer(config: TrainConfig, _: torch.device) -> Decision:
     return False, f"{config.optimizer.kind} has no fused implementation"
 
 
-def _attention(
-    scores_fit: bool, report: Callable[[str], None], config: TrainConfig, device: torch.device
-) -> Decision:
+def _attention(scores_fit: bool, config: TrainConfig, device: torch.device) -> Decision:
     """Choose between PyTorch's kernel and products over query blocks, which keep all scores."""
     if device.type != "cpu":
         return "sdpa", "PyTorch's fused kernel"
-    if training_flops(config) < _WORTH_COMPILING["cpu"]:
-        return "sdpa", "the run is too short to time other kernels"
+    if config.precision != "bfloat16":
+        return "sdpa", "PyTorch's kernel, whose memory use is linear in the context length"
     if not scores_fit:
-        return "sdpa", "its memory use is linear in the context length"
-    report("timing attention kernels, which takes up to half a minute")
-    times = time_blocks(config, device)
-    if not times:
-        return "sdpa", "no kernel could be timed"
-    shown = ", ".join(f"{kernel} {times[kernel] * 1e3:.0f} ms" for kernel in times)
-    return min(times, key=lambda kernel: times[kernel]), f"measured for a block: {shown}"
+        return "sdpa", "the scores of all layers would not fit in memory"
+    return "blocked", "PyTorch's backward pass is slow in bfloat16"
 
 
 def _scores_fit(config: TrainConfig) -> bool:
@@ -197,51 +181,3 @@ def product_seconds(device: torch.device, dtype: torch.dtype) -> float:
         x @ weight
         best = min(best, time.perf_counter() - start)
     return best
-
-
-def time_blocks(config: TrainConfig, device: torch.device) -> dict[str, float]:
-    """Return the seconds that a forward and backward pass through a block takes, by kernel.
-
-    The kernels take turns, so other load on the machine affects all of them. A kernel that fails
-    (for lack of memory or of a working compiler) is omitted.
-    """
-    passes = {}
-    for kernel in _KERNELS:
-        passes[kernel] = _pass_of_block(config, kernel, device)
-        try:
-            passes[kernel]()
-        except (RuntimeError, MemoryError):
-            del passes[kernel]
-    seconds: dict[str, list[float]] = {kernel: [] for kernel in passes}
-    for _ in range(_ROUNDS):
-        for kernel, run in passes.items():
-            start = time.perf_counter()
-            run()
-            seconds[kernel].append(time.perf_counter() - start)
-    torch.compiler.reset()
-    return {kernel: statistics.quantiles(values, n=4)[0] for kernel, values in seconds.items()}
-
-
-def _pass_of_block(
-    config: TrainConfig, kernel: Literal["sdpa", "blocked"], device: torch.device
-) -> Callable[[], None]:
-    """Return a function that runs one forward and backward pass through a block."""
-    model = dataclasses.replace(config.model, attention=kernel, num_layers=1, vocab_size=1)
-    block = TransformerLM(model, device=device).layers[0]
-    forward = torch.compile(block, dynamic=False) if config.compile else block
-    weights = sum(parameter.numel() for parameter in block.parameters())
-    affordable = int(_BLOCK_FLOPS / (6 * weights * model.context_length))
-    sequences = max(1, min(config.batch_size // config.accumulation, affordable))
-    x = torch.randn(
-        sequences, model.context_length, model.d_model, device=device, requires_grad=True
-    )
-    reduced = config.precision == "bfloat16"
-
-    def run() -> None:
-        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=reduced):
-            out: Tensor = forward(x)
-        torch.autograd.backward(out, torch.ones_like(out))
-        x.grad = None
-        block.zero_grad()
-
-    return run

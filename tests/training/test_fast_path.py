@@ -11,7 +11,7 @@ import cs336_basics.training.devices as devices
 import cs336_basics.training.fast_path as fast_path
 from cs336_basics.model import ModelConfig
 from cs336_basics.training.config import OptimizerConfig, TrainConfig
-from cs336_basics.training.fast_path import choose_fast_path, time_blocks
+from cs336_basics.training.fast_path import choose_fast_path
 
 CPU = torch.device("cpu")
 LONG = TrainConfig(fast="auto", model=ModelConfig(), batch_size=64, max_steps=20_000)
@@ -24,20 +24,13 @@ class Machine:
 
     def __init__(self, monkeypatch):
         self.products = {torch.float32: 0.004, torch.bfloat16: 0.002}
-        self.blocks = {"sdpa": 0.2, "blocked": 0.1}
         self.linear = {"torch": 0.5, "onednn": 0.4}
         self.error = 1.1
-        self.timed = []
         monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: True)
         monkeypatch.setattr(fast_path, "product_seconds", lambda _, dtype: self.products[dtype])
         monkeypatch.setattr(fast_path, "can_compile", lambda device: True)
-        monkeypatch.setattr(fast_path, "time_blocks", self.time_blocks)
         monkeypatch.setattr(fast_path, "has_onednn", lambda: True)
         monkeypatch.setattr(fast_path, "compare_products", lambda *_: (self.linear, self.error))
-
-    def time_blocks(self, config, device):
-        self.timed.append(config)
-        return self.blocks
 
 
 @pytest.fixture
@@ -45,28 +38,22 @@ def machine(monkeypatch):
     return Machine(monkeypatch)
 
 
-def test_timing_chooses_the_attention_of_a_long_run(machine):
-    told = []
-    chosen, lines = choose_fast_path(LONG, CPU, report=told.append)
-    assert len(told) == 1
+def test_a_long_run_uses_every_fast_implementation(machine):
+    chosen, _ = choose_fast_path(LONG, CPU)
     assert (chosen.fast, chosen.precision, chosen.compile) == ("off", "bfloat16", True)
     assert (chosen.loss_chunks, chosen.fused_optimizer) == (8, True)
     assert chosen.model.attention == "blocked"
-    assert any("sdpa 200 ms, blocked 100 ms" in line for line in lines)
-    (timed,) = machine.timed  # with the values that were chosen before timing
-    assert (timed.precision, timed.compile, timed.batch_size) == ("bfloat16", True, 64)
     for field in dataclasses.fields(TrainConfig):
         if field.name not in CHOSEN:
             assert getattr(chosen, field.name) == getattr(LONG, field.name)
-    machine.blocks = {"sdpa": 0.1, "blocked": 0.2}
-    assert choose_fast_path(LONG, CPU)[0].model.attention == "sdpa"
-    machine.blocks = {}  # both timings failed
-    assert choose_fast_path(LONG, CPU)[0].model.attention == "sdpa"
 
 
-def test_each_process_times_its_share_of_the_batch(machine):
+def test_blocked_attention_is_only_for_bfloat16(machine):
+    assert choose_fast_path(LONG, CPU, ["precision"])[0].model.attention == "sdpa"
+
+
+def test_each_process_computes_its_share_of_the_batch(machine):
     chosen, _ = choose_fast_path(LONG, CPU, num_processes=16)
-    assert [config.batch_size for config in machine.timed] == [4]
     assert (chosen.batch_size, chosen.loss_chunks) == (64, 4)
 
 
@@ -75,23 +62,20 @@ def test_the_memory_limit_counts_the_scores_of_all_processes(machine, monkeypatc
     for memory, attention in ((8 * scores, "sdpa"), (8 * scores + 8, "blocked")):
         monkeypatch.setattr(fast_path, "_physical_memory", lambda memory=memory: memory)
         assert choose_fast_path(LONG, CPU, num_processes=4)[0].model.attention == attention
-    assert len(machine.timed) == 1
 
 
-def test_given_values_are_kept_without_timing(machine):
+def test_given_values_are_kept(machine):
     given = ["precision", "loss_chunks", "model.attention", "compile", "batch_size"]
     config = dataclasses.replace(LONG, loss_chunks=3)
     chosen, lines = choose_fast_path(config, CPU, given)
     assert (chosen.precision, chosen.loss_chunks, chosen.compile) == ("float32", 3, False)
     assert chosen.model.attention == "sdpa"
     assert "precision float32: as requested" in lines
-    assert not machine.timed
 
 
-def test_a_short_run_is_neither_compiled_nor_timed(machine):
+def test_a_short_run_is_not_compiled(machine):
     chosen, lines = choose_fast_path(SHORT, CPU)
-    assert not machine.timed
-    assert (chosen.compile, chosen.model.attention) == (False, "sdpa")
+    assert not chosen.compile
     for word in ("precision bfloat16", "compile false", "loss_chunks 8", "fused_optimizer true"):
         assert any(line.startswith(word) for line in lines)
 
@@ -135,7 +119,6 @@ def test_rules_choose_only_features_of_the_machine(monkeypatch):
     monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: False)
     monkeypatch.setenv("CXX", "no-such-compiler")
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(fast_path, "time_blocks", lambda config, device: {"sdpa": 1.0})
     chosen, lines = choose_fast_path(LONG, CPU)
     assert (chosen.precision, chosen.compile, chosen.model.attention) == ("float32", False, "sdpa")
     assert any("no C++ compiler" in line for line in lines)
@@ -156,49 +139,6 @@ def test_a_small_vocabulary_needs_no_chunks(machine):
 def test_gpus_follow_rules_without_timing(monkeypatch):
     monkeypatch.setattr(fast_path, "has_bfloat16", lambda device: True)
     monkeypatch.setattr(fast_path, "device_name", lambda device: "NVIDIA H100")
-    monkeypatch.setattr(fast_path, "time_blocks", None)  # fails if called
     chosen, _ = choose_fast_path(LONG, torch.device("cuda"))
     assert (chosen.precision, chosen.compile, chosen.model.attention) == ("bfloat16", True, "sdpa")
     assert not choose_fast_path(LONG, torch.device("mps"))[0].compile
-
-
-SMALL = TrainConfig(
-    batch_size=2,
-    model=ModelConfig(
-        vocab_size=50, context_length=8, d_model=8, num_layers=2, num_heads=2, d_ff=16
-    ),
-)
-
-
-def test_every_kernel_is_timed_in_turn(monkeypatch):
-    order = []
-    make = fast_path._pass_of_block
-
-    def noted(config, kernel, device):
-        run = make(config, kernel, device)
-        return lambda: (order.append(kernel), run())
-
-    monkeypatch.setattr(fast_path, "_pass_of_block", noted)
-    times = time_blocks(SMALL, CPU)
-    assert set(times) == {"sdpa", "blocked"}
-    assert min(times.values()) > 0
-    assert order[2:] == ["sdpa", "blocked"] * (len(order) // 2 - 1)
-
-
-def test_a_kernel_that_fails_is_left_out(monkeypatch):
-    make = fast_path._pass_of_block
-
-    def failing(config, kernel, device):
-        def run():
-            raise RuntimeError("no compiler")
-
-        return run if kernel == "blocked" else make(config, kernel, device)
-
-    monkeypatch.setattr(fast_path, "_pass_of_block", failing)
-    assert set(time_blocks(SMALL, CPU)) == {"sdpa"}
-
-
-@pytest.mark.slow
-def test_compiled_blocks_in_bfloat16_can_be_timed():
-    config = dataclasses.replace(SMALL, compile=True, precision="bfloat16")
-    assert set(time_blocks(config, CPU)) == {"sdpa", "blocked"}

@@ -280,17 +280,13 @@ class Command:
                 help=_help(field, default) if is_shown else argparse.SUPPRESS,
                 **self._settings(field),
             )
-        required = [
-            " ".join([self.shown(name), self._settings(field)["metavar"]])
-            for name, field in fields.items()
-            if field.is_required and not field.positional
-        ]
-        required += [
-            self.shown(n) if field.is_required else f"[{self.shown(n)}]"
-            for n, field in fields.items()
-            if field.positional
-        ]
-        parser.usage = " ".join([INVOCATION, self.name, *required, "[options]"])
+        usage = [INVOCATION, self.name]
+        for name, field in fields.items():
+            if field.positional:
+                usage.append(self.shown(name) if field.is_required else f"[{self.shown(name)}]")
+            elif field.is_required:
+                usage.append(f"{self.shown(name)} {self._settings(field)['metavar']}")
+        parser.usage = " ".join([*usage, "[options]"])
         examples = self._examples if all_options else self._examples[:1]
         parser.description = "\n".join(
             [

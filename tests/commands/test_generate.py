@@ -83,13 +83,9 @@ def test_only_whole_characters_are_streamed(run, monkeypatch):
     ("words", "named"),
     [
         (["--temperature", "-1"], "temperature .*-1"),
-        (["--top-p", "0"], "top_p .*0"),
-        (["--max-new-tokens", "-5"], "--max-new-tokens .*'-5'"),
         (["--device", "abacus"], "abacus"),
         (["--checkpoint", "nothing.pt"], "nothing.pt"),
         (["--interactive", "--prompt", "a"], "remove --prompt"),
-        (["--min-p", "2"], "min_p .*2"),
-        (["--repetition-penalty", "0"], "repetition_penalty .*0"),
         (["--stop", ""], "stop must not contain"),
         (["--prompt", "a\ud800"], "surrogate"),
     ],

@@ -254,6 +254,14 @@ class WordCounts(Mapping[bytes, int]):
         high, low = self.counts >> 32, self.counts & 0xFFFFFFFF
         return (int(high.sum()) << 32) + int(low.sum())
 
+    def sizes(self) -> str:
+        """Return a description of the number and size of the distinct words, for messages."""
+        longest = int(np.diff(self.offsets).max(initial=0))
+        return (
+            f"{len(self):,} distinct words with {len(self.data):,} bytes in total (longest: "
+            f"{longest:,} bytes)"
+        )
+
     @property
     def num_bytes(self) -> int:
         """Total number of bytes in all occurrences of all words. It may exceed 64 bits."""

@@ -14,8 +14,6 @@ load on the machine affects all of them.
   splitting are not timed.
 - `file`: from a file to a token file. The other libraries have no token files, so this program
   saves their ids as `encode_file` does: to a temporary file that is synchronized and renamed.
-- `lists`, `arrays`: from texts of `--characters` characters to a list or an array per text. For
-  `tokenizers`, the time includes converting the results of `encode_batch`.
 
 Ids are compared by their hashes. Slow encoders encode only the first `--slow-bytes` bytes.
 """
@@ -36,22 +34,16 @@ from benchmarks.machine import in_new_process, machine_line, peak_memory_of_this
 
 EOT = "<|endoftext|>"
 PASSES = 5
-MODES = ("memory", "file", "lists", "arrays")
+MODES = ("memory", "file")
 
 
-# Each function takes a directory and a number of threads and returns a dict from mode to a second
-# function, which takes the bytes of a text, or a list of texts, and returns the function to time.
+# Each function takes a directory and a number of threads, and returns a function from the bytes of
+# a text to the function to time.
 
 
 def ours(directory, threads):
     tokenizer = load(directory)
-    return {
-        "memory": lambda data: lambda: tokenizer.encode_array(data, num_workers=threads),
-        "lists": lambda texts: lambda: tokenizer.encode_batch(texts, num_workers=threads),
-        "arrays": lambda texts: (
-            lambda: tokenizer.encode_batch_array(texts, num_workers=threads).arrays()
-        ),
-    }
+    return lambda data: lambda: tokenizer.encode_array(data, num_workers=threads)
 
 
 def gigatoken(directory, threads):
@@ -66,7 +58,7 @@ def gigatoken(directory, threads):
         documents = with_separator(data.split(EOT.encode()), EOT.encode())
         return lambda: np.asarray(awkward.flatten(tokenizer.encode_batch(documents, parallel=True)))
 
-    return {"memory": memory}
+    return memory
 
 
 def tiktoken(directory, threads):
@@ -91,7 +83,7 @@ def tiktoken(directory, threads):
             encoding.encode_batch(documents, num_threads=threads, allowed_special="all")
         )
 
-    return {"memory": memory}
+    return memory
 
 
 def tokenizers(directory, threads):
@@ -103,19 +95,10 @@ def tokenizers(directory, threads):
         documents = with_separator(data.decode().split(EOT), EOT)
         return lambda: np.concatenate([e.ids for e in tokenizer.encode_batch(documents)])
 
-    def array_of(result):  # version 0.23 returns only lists
-        return result.ids_array if hasattr(result, "ids_array") else np.array(result.ids)
-
-    return {
-        "memory": memory,
-        "lists": lambda texts: lambda: [e.ids for e in tokenizer.encode_batch(texts)],
-        "arrays": lambda texts: lambda: [array_of(e) for e in tokenizer.encode_batch(texts)],
-    }
+    return memory
 
 
 ENCODERS = {f.__name__: f for f in (ours, gigatoken, tiktoken, tokenizers)}
-BATCHES = ("ours", "tokenizers")
-"""Encoders that can encode many texts in one call."""
 SLOW = ("tiktoken", "tokenizers")
 
 
@@ -159,11 +142,11 @@ def to_file(name, directory, path, threads, destination):
         return lambda: encode_file(
             tokenizer, path, destination, num_workers=threads, overwrite=True
         )
-    memory = ENCODERS[name](directory, threads)["memory"]
+    memory = ENCODERS[name](directory, threads)
     return lambda: save(memory(Path(path).read_bytes())(), destination)
 
 
-def worker(name, mode, directory, path, threads, characters):
+def worker(name, mode, directory, path, threads):
     if threads == 1 and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     data = Path(path).read_bytes()
@@ -171,12 +154,8 @@ def worker(name, mode, directory, path, threads, characters):
         destination = f"{scratch}/ids.npy"
         if mode == "file":
             encode = to_file(name, directory, path, threads, destination)
-        elif mode == "memory":
-            encode = ENCODERS[name](directory, threads)[mode](data)
         else:
-            text = data.decode("utf-8", "ignore")
-            texts = [text[i : i + characters] for i in range(0, len(text), characters)]
-            encode = ENCODERS[name](directory, threads)[mode](texts)
+            encode = ENCODERS[name](directory, threads)(data)
         seconds = []
         for _ in range(PASSES):
             ids = None  # free the ids of the previous pass
@@ -185,11 +164,9 @@ def worker(name, mode, directory, path, threads, characters):
             seconds.append(time.perf_counter() - start)
         if mode == "file":
             ids = np.load(destination)
-    digest = hashlib.sha256()
-    for part in ids if mode in ("lists", "arrays") else [ids]:
-        digest.update(np.asarray(part, np.uint32).tobytes() + b"\0")
+    digest = hashlib.sha256(np.asarray(ids, np.uint32).tobytes()).hexdigest()
     print(json.dumps({
-        "cold": seconds[0], "warm": statistics.median(seconds[1:]), "digest": digest.hexdigest(),
+        "cold": seconds[0], "warm": statistics.median(seconds[1:]), "digest": digest,
         "peak": peak_memory_of_this_process(),
     }))  # fmt: skip
 
@@ -197,7 +174,7 @@ def worker(name, mode, directory, path, threads, characters):
 def run(name, mode, path, threads, options):
     try:
         return in_new_process(
-            __file__, "--worker", name, mode, options.tokenizer, path, threads, options.characters,
+            __file__, "--worker", name, mode, options.tokenizer, path, threads,
             RAYON_NUM_THREADS=str(threads), TOKENIZERS_PARALLELISM=str(threads > 1).lower(),
         )  # fmt: skip
     except RuntimeError as error:
@@ -209,8 +186,7 @@ def run(name, mode, path, threads, options):
 
 def compare(path, mode, threads, options):
     """Run the encoders in turn and print a table."""
-    able = ENCODERS if mode in ("memory", "file") else BATCHES
-    names = ["ours", *(name for name in able if name != "ours" and name in options.encoders)]
+    names = list(dict.fromkeys(["ours", *options.encoders]))
     with tempfile.TemporaryDirectory() as scratch:
         # Cut the text for slow encoders at the end of a document.
         data = Path(path).read_bytes()[: options.bytes]
@@ -248,21 +224,18 @@ def compare(path, mode, threads, options):
 
 def main():
     if sys.argv[1:2] == ["--worker"]:
-        *strings, threads, characters = sys.argv[2:]
-        worker(*strings, int(threads), int(characters))
+        *strings, threads = sys.argv[2:]
+        worker(*strings, int(threads))
         return
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tokenizer")
     parser.add_argument("files", nargs="+")
-    parser.add_argument("--modes", nargs="+", choices=MODES, default=["memory", "file"])
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--encoders", nargs="+", choices=ENCODERS, default=list(ENCODERS))
     parser.add_argument("--bytes", type=int, help="bytes of each file to encode (default: all)")
     parser.add_argument("--slow-bytes", type=int, default=5_000_000)
-    parser.add_argument(
-        "--characters", type=int, default=10_000, help="characters of each text in a batch"
-    )
     options = parser.parse_args()
     print(machine_line())
     for path in options.files:

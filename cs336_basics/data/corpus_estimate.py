@@ -86,12 +86,9 @@ class Cluster:
     network: float | None = None
 
     def seconds(self, num_bytes: float, rate: float, transferred: float) -> tuple[float, str]:
-        """Return the time to process a text at a rate for each core, and what limits it.
+        """Return the time to process a text, and what limits it.
 
-        Args:
-            num_bytes: Size of the text.
-            rate: Bytes per second of one core.
-            transferred: Bytes read and written over the network.
+        `rate` is in bytes per second of one core. `transferred` bytes pass through the network.
         """
         computing = num_bytes / (rate * self.nodes * self.cores)
         if self.network is None:

@@ -113,38 +113,23 @@ def hold_out(
     directory.mkdir(parents=True, exist_ok=True)
     divisions = {"parquet": divided.divide_table, "csv": divided.divide_csv}
     divide = divisions.get(ending, divided.divide_text)
-    try:
-        stages.run("text", inputs, parts, lambda: divide(train, valid))
-    except _CannotBeCutError:
-        raise ValueError(
-            f"{file}: no place to cut off the last {fraction:.0%} for validation; set "
-            "data.valid_path"
-        ) from None
+    stages.run("text", inputs, parts, lambda: divide(train, valid))
     before, after = files[:index], files[index + 1 :]
     return corpus.only([*before, str(train)]), corpus.only([str(valid), *after])
 
 
-class _CannotBeCutError(ValueError):
-    """Raised if no cut leaves text on both sides."""
-
-
 @dataclass(frozen=True)
 class _DividedFile:
-    """The file to cut.
-
-    Attributes:
-        corpus: Corpus that contains only this file.
-        fraction: Fraction of the whole corpus to hold out.
-        window: Window of the cut, in stored bytes.
-        has_before: Whether earlier files contain training text.
-        has_after: Whether later files contain validation text.
-    """
+    """The file to cut, in a corpus of its own, and the window of the cut in stored bytes."""
 
     corpus: Corpus
     fraction: float
+    """Fraction of the whole corpus to hold out."""
     window: Window
     has_before: bool
+    """Whether earlier files contain training text."""
     has_after: bool
+    """Whether later files contain validation text."""
 
     def divide_text(self, train: Path, valid: Path) -> None:
         """Write the two parts of plain text or JSON Lines, uncompressed."""
@@ -176,9 +161,7 @@ class _DividedFile:
 
     def divide_csv(self, train: Path, valid: Path) -> None:
         """Write the two parts of a CSV file, keeping only the text column."""
-        num_rows = sum(1 for _ in self._csv_texts())
-        target = self.window.scaled(self.corpus.sizes[0], num_rows).target
-        cut = self._checked([min(max(target, 1), num_rows - 1), target], num_rows)
+        cut = self._row_cut(sum(1 for _ in self._csv_texts()))
         texts = self._csv_texts()
         for path, part in ((train, itertools.islice(texts, cut)), (valid, texts)):
             with atomic_writer(path) as file:
@@ -199,9 +182,7 @@ class _DividedFile:
         """Write the two parts of a table as Parquet files, keeping only the text column."""
         import pyarrow.parquet as parquet
 
-        num_rows = sum(batch.num_rows for batch in self._batches())
-        target = self.window.scaled(self.corpus.sizes[0], num_rows).target
-        cut = self._checked([min(max(target, 1), num_rows - 1), target], num_rows)
+        cut = self._row_cut(sum(batch.num_rows for batch in self._batches()))
         row, batches = 0, self._batches()
         schema = (head := next(batches)).schema  # a table without rows cannot be cut
         with (
@@ -223,16 +204,20 @@ class _DividedFile:
         with open_path(name) as file:
             yield from batches_of_file(file, name, self.corpus.kinds[0], column)
 
-    def _checked(self, cuts: list[int], end: int) -> int:
-        """Return the first cut that leaves text on both sides, trying `cuts`, then 0, then `end`.
+    def _row_cut(self, num_rows: int) -> int:
+        """Return the number of rows to train on."""
+        target = self.window.scaled(self.corpus.sizes[0], num_rows).target
+        return self._checked([min(max(target, 1), num_rows - 1), target], num_rows)
 
-        Raises:
-            _CannotBeCutError: If there is no such cut.
-        """
+    def _checked(self, cuts: list[int], end: int) -> int:
+        """Return the first of `cuts`, 0 and `end` that leaves text on both sides."""
         for cut in (*cuts, 0, end):
             if (cut > 0 or self.has_before) and (cut < end or self.has_after):
                 return cut
-        raise _CannotBeCutError
+        raise ValueError(
+            f"{self.corpus.files[0]}: no place to cut off the last {self.fraction:.0%} for "
+            "validation; set data.valid_path"
+        )
 
 
 def cut_near(file: IO[bytes], window: Window, size: int) -> int | None:

@@ -23,11 +23,6 @@ def hold_out_tokens(
     of a file, a document start, or, in a file without document starts, the position after a
     separator.
 
-    Args:
-        files: The token files.
-        fraction: Fraction to hold out, between 0 and 1.
-        separator: Id of the special token that ends documents.
-
     Returns:
         The training ids and the validation ids, as views.
 

@@ -44,11 +44,7 @@ class Stages:
     ) -> None:
         """Call `make` to write `outputs`, unless they exist and have the recorded hashes.
 
-        Args:
-            name: Name of the stage.
-            inputs: Values that determine the outputs, as JSON.
-            outputs: Output files.
-            make: Function that writes the output files.
+        `inputs` are the values that determine the outputs, as JSON.
 
         Raises:
             ValueError: If the record has different inputs for this stage.

@@ -64,11 +64,7 @@ def prepare_data(
 ) -> PreparedData:
     """Create or reuse a run's corpus, tokenizer and token files.
 
-    Args:
-        sources: The inputs, from `check_sources`.
-        run: Run directory for the files.
-        progress: Whether to show progress bars on a terminal.
-        report: Callback invoked with a line for each stage.
+    `report` is called with a line for each stage.
 
     Raises:
         ValueError: If the text, the tokenizer, the token files and the configuration do not match.
@@ -173,13 +169,7 @@ class _Preparing:
         tokenizer.save(self.run.tokenizer, training)
 
     def token_files(self, name: str, source: Source, tokenizer: Tokenizer) -> list[TokenFile]:
-        """Open a source's token files, encoding the source first if it is text.
-
-        Args:
-            name: Name of the split, "train" or "valid".
-            source: The source.
-            tokenizer: The tokenizer of the run.
-        """
+        """Open the token files of a split, encoding its source first if it is text."""
         inputs = source.fingerprint(self.stages.sha256_of)
         if isinstance(source, TokenFiles):
             self.stages.check(f"{name} tokens", inputs)

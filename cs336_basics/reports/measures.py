@@ -71,11 +71,7 @@ def renyi_efficiency(counts: Iterable[int], vocab_size: int, alpha: float = ALPH
 
     This is the Rényi entropy divided by the logarithm of the vocabulary size: 1 if all tokens are
     equally frequent, near 0 if few tokens make up the text.
-
-    Args:
-        counts: Occurrences of each token.
-        vocab_size: Number of tokens in the vocabulary.
-        alpha: Order of the entropy. Must not be 1.
+    `counts` has the occurrences of each token, and `alpha`, the order of the entropy, is not 1.
     """
     found = np.array(list(counts), np.float64)
     if vocab_size < 2 or not found.sum():
@@ -219,12 +215,7 @@ def is_part_of_utf8(data: bytes) -> bool:
 def different_lines(
     tokenizers: Sequence[ComparedTokenizer], documents: Iterable[str], number: int = 3
 ) -> list[tuple[str, list[Tokens]]]:
-    """Return the document lines that tokenizers split most differently.
-
-    Args:
-        tokenizers: Tokenizers to compare.
-        documents: Documents to choose lines from, at most one line each.
-        number: Maximum number of lines.
+    """Return the lines that tokenizers split most differently, at most one of each document.
 
     Returns:
         Pairs of a line and its tokens in each tokenizer. The tokens that start where another

@@ -44,15 +44,10 @@ def tokenizer_sections(
 ) -> list[Section]:
     """Return the sections of a report on tokenizers.
 
-    Args:
-        tokenizers: Tokenizers from `open_tokenizer`, with different names.
-        corpora: Pairs of name and corpus, with different names.
-        documents: Number of evenly spaced documents to sample from each corpus.
-        separator: Separator between documents in plain text.
+    See `compare` for the arguments and the other errors.
 
     Raises:
-        ValueError: If two names are equal. `compare` may also raise ValueError.
-        FileNotFoundError, OSError, ImportError: See `compare`.
+        ValueError: If two tokenizers or two corpora have the same name.
     """
     for names in ([t.name for t in tokenizers], [name for name, _ in corpora]):
         for name in names:

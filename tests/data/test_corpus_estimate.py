@@ -48,12 +48,6 @@ def test_words_grow_as_a_power_and_have_a_limit():
     assert "4 GiB" in rows_by_name(longer, 1e12, Cluster(1, 1))["merging"][1]
 
 
-def test_the_words_of_the_web_follow_the_law_of_the_page():
-    web = RATES.with_words_of_the_web()
-    assert web.words_in(10**13) == pytest.approx(3.45 * (10**13) ** 0.62, rel=1e-3)
-    assert (web.counting, web.encoding) == (RATES.counting, RATES.encoding)
-
-
 def test_rates_are_those_of_the_start_of_the_file(tmp_path, monkeypatch):
     monkeypatch.setattr(corpus_estimate, "PIECE_SIZE", 40_000)
     draw = random.Random(0)

@@ -6,11 +6,10 @@ import csv
 import gzip
 import io
 import json
-from pathlib import Path
 
 import pytest
 
-from cs336_basics.data.hold_out import Window, hold_out
+from cs336_basics.data.hold_out import hold_out
 from cs336_basics.data.preparation_record import Stages
 from cs336_basics.pretokenization import Corpus, Splitter
 from cs336_basics.pretokenization.reading.readers import read_texts
@@ -190,20 +189,6 @@ def test_compressed_text_is_cut_like_plain_text(tmp_path):
     assert plain == packed
 
 
-def test_the_parts_are_written_once_and_again_if_they_are_damaged(tmp_path):
-    corpus = Corpus(tmp_path / "a.jsonl.gz", **write_rows(tmp_path, "a.jsonl.gz", ROWS))
-    lines = []
-    _, valid = divide(corpus, tmp_path, report=lines.append)
-    assert [line[:10] for line in lines] == ["text: done"]
-    before = Path(valid.files[0]).read_bytes()
-    lines.clear()
-    divide(corpus, tmp_path, report=lines.append)
-    assert lines == ["text: unchanged"]
-    Path(valid.files[0]).write_bytes(before[:-5])
-    divide(corpus, tmp_path)
-    assert Path(valid.files[0]).read_bytes() == before
-
-
 def test_a_damaged_file_leaves_no_output(tmp_path):
     options = write_rows(tmp_path, "a.jsonl.gz", ROWS)
     path = tmp_path / "a.jsonl.gz"
@@ -211,13 +196,6 @@ def test_a_damaged_file_leaves_no_output(tmp_path):
     with pytest.raises(ValueError, match=r"a\.jsonl\.gz.*damaged"):
         divide(Corpus(path, **options), tmp_path)
     assert not list(tmp_path.glob("data/*"))
-
-
-def test_a_window_holds_out_between_half_and_twice_the_fraction():
-    window = Window.of(1000, 0.1)
-    assert (window.earliest, window.target, window.latest) == (800, 900, 950)
-    assert window.within(850, 70) == Window(0, 50, 70)
-    assert window.scaled(1000, 20) == Window(16, 18, 19)
 
 
 def test_the_parts_have_the_format_of_the_corpus(tmp_path):
@@ -231,11 +209,3 @@ def test_the_parts_have_the_format_of_the_corpus(tmp_path):
     parts = divide(Corpus(tmp_path / "rows.csv", column="text"), tmp_path / "csv")
     found = [block.text for part in parts for block in read_texts(part, part.files[0], Splitter())]
     assert found == [b"not \xff UTF-8", "row 2"]
-
-
-def test_a_changed_file_is_noticed(tmp_path):
-    options = write_rows(tmp_path, "a.jsonl", ROWS)
-    divide(Corpus(tmp_path / "a.jsonl", **options), tmp_path)
-    write_rows(tmp_path, "a.jsonl", ROWS[:-1])
-    with pytest.raises(ValueError, match="start a new run"):
-        divide(Corpus(tmp_path / "a.jsonl", **options), tmp_path)

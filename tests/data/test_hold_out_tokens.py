@@ -65,13 +65,6 @@ def test_the_end_of_a_file_is_a_boundary(tmp_path):
     assert divide(files[1:], 0.25) == (9, 3)
 
 
-def test_the_boundary_may_be_in_any_file(tmp_path):
-    texts = {"a": "x" * 79 + END, "b": ("y" * 4 + END) * 3, "c": "z" * 5}
-    files = [encoded(tmp_path, name, text) for name, text in texts.items()]
-    assert divide(files) == (90, 10)
-    assert divide(files, 0.05) == (95, 5)
-
-
 def test_one_token_cannot_be_split(tmp_path):
     with pytest.raises(ValueError, match=r"a\.npy.*data\.valid_path"):
         divide([encoded(tmp_path, "a", "x")])

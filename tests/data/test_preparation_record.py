@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cs336_basics.data.preparation_record import Stages, read_records
+from cs336_basics.data.preparation_record import Stages
 
 
 def make(directory, inputs, texts=("a", "b")):
@@ -50,25 +50,6 @@ def test_an_interrupted_stage_runs_again(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         Stages(tmp_path, print).run("text", {}, [tmp_path / "a.txt"], stop)
     assert make(tmp_path, {}) == "text: done"
-
-
-def test_inputs_without_outputs_are_recorded(tmp_path):
-    assert read_records(tmp_path) == read_records(tmp_path / "missing") == {}
-    Stages(tmp_path, print).check("a", {"x": 1})
-    assert read_records(tmp_path) == {"a": {"inputs": {"x": 1}}}
-
-
-def test_a_stage_recorded_without_hashes_runs_again(tmp_path):
-    (tmp_path / "stages.json").write_text('{"text": {"inputs": {}}}')
-    assert make(tmp_path, {}) == "text: done"
-
-
-def test_a_file_is_hashed_once(tmp_path):
-    (tmp_path / "a.txt").write_text("a")
-    stages = Stages(tmp_path, print)
-    digest = stages.sha256_of(str(tmp_path / "a.txt"))
-    (tmp_path / "a.txt").write_text("b")
-    assert stages.sha256_of(str(tmp_path / "a.txt")) == digest
 
 
 @pytest.mark.parametrize(

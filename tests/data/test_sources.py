@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 from pathlib import Path
@@ -11,13 +10,11 @@ import numpy as np
 import pytest
 import yaml
 
-from cs336_basics._support.files import sha256_file
 from cs336_basics.data.data_config import DataConfig
 from cs336_basics.data.datasets import write_sample
 from cs336_basics.data.sources import absolute_path, check_length, find_sources
 from cs336_basics.pretokenization import Corpus
 from cs336_basics.tokenizer import Tokenizer, encode_file
-from cs336_basics.tokenizer.files.token_files import open_token_file
 from tests.commands.small_run import assert_equal_runs, command
 from tests.data.test_hold_out import write_rows
 
@@ -76,16 +73,6 @@ def test_several_files_are_one_corpus(tiny, rows, words):
     # Because the paths are absolute, a run can be resumed from any working directory.
     paths = yaml.safe_load(Path("run/config.yaml").read_text())["data"]["train_path"]
     assert all(Path(path).is_absolute() for path in ([paths] if type(paths) is str else paths))
-
-
-def test_training_on_rows_with_validation_on_plain_text(tiny, rows):
-    write_rows(Path("."), "a.jsonl", rows)
-    words = ["--data.train-path", "a.jsonl", "--data.field", "text", "--data.valid-path"]
-    assert train(tiny, *words, "text.txt") == 0
-    assert (
-        open_token_file("run/data/valid.npy").metadata["num_bytes"]
-        == Path("text.txt").stat().st_size
-    )
 
 
 @pytest.fixture
@@ -157,23 +144,6 @@ def test_unreadable_files_are_rejected_before_anything_is_written(
     assert not Path("run").exists()
 
 
-def test_the_inputs_of_each_stage_are_recorded(tiny, rows):
-    assert train(tiny, "--data.train-path", "text.txt") == 0
-    records = json.loads(Path("run/data/stages.json").read_text())
-    whole, kept, held_out = map(
-        sha256_file, ("text.txt", "run/data/train.txt", "run/data/valid.txt")
-    )
-    tokenizer = Tokenizer.from_directory("run/tokenizer").hash()
-    inputs = {name: record["inputs"] for name, record in records.items()}
-    assert inputs.pop("text")["source"] == whole
-    assert inputs == {
-        "tokenizer": {"source": kept},
-        "train tokens": {"source": kept, "tokenizer": tokenizer},
-        "valid tokens": {"source": held_out, "tokenizer": tokenizer},
-    }
-    assert records["text"]["sha256"] == {"train.txt": kept, "valid.txt": held_out}
-
-
 # ------------------------------------------------------------------ find_sources
 
 
@@ -235,15 +205,6 @@ def test_an_absolute_path_matches_the_same_files(tmp_path, monkeypatch):
     for path in ("c.txt", "*.txt"):
         assert Corpus(absolute_path(path)).files == (str(odd / "c.txt"),)
     assert absolute_path("s3://bucket/*.txt") == "s3://bucket/*.txt"
-
-
-def test_a_compressed_text_gives_the_tokens_of_the_plain_one(tiny, rows):
-    Path("text.txt.gz").write_bytes(gzip.compress(Path("text.txt").read_bytes()))
-    for run, name in (("plain", "text.txt"), ("packed", "text.txt.gz")):
-        assert train(tiny, "--data.train-path", name, run=run) == 0
-    for split in ("train", "valid"):
-        files = [np.load(Path(run, "data", f"{split}.npy")).tolist() for run in ("plain", "packed")]
-        assert files[0] == files[1]
 
 
 def test_a_changed_token_file_is_noticed(tiny, token_files, capsys):

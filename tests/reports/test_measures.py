@@ -148,17 +148,3 @@ def test_lines_are_those_that_are_cut_most_differently(tmp_path):
         assert len(many.marked) == len(many.tokens) - len(few.tokens)
     assert different_lines([ours, ours], documents) == []
     assert different_lines(tokenizers, documents, 1) == lines[:1]
-
-
-def test_a_tokenizer_that_changes_the_text_marks_nothing(tmp_path):
-    coder = Coder(lambda text: [0, 0], str)
-    lossy = ComparedTokenizer("lossy", "none", {0: b"x"}, frozenset(), lambda: coder)
-    tokenizers = [
-        lossy,
-        opened(small_tokenizer(), tmp_path),
-        opened(Tokenizer(BYTES, []), tmp_path / "b"),
-    ]
-    ((_, cut),) = different_lines(tokenizers, ["the theatre then gathers others"])
-    assert [len(tokens.marked) > 0 for tokens in cut] == [False, False, True]
-    assert cut[0].tokens == [b"x", b"x"]
-    assert different_lines([lossy, lossy], ["the theatre then gathers others"]) == []

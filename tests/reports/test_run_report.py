@@ -8,7 +8,6 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch to train a run")
 
-from cs336_basics.__main__ import main  # noqa: E402
 from cs336_basics.checkpoints.run_dir import RunDirectory  # noqa: E402
 from cs336_basics.reports import run_report  # noqa: E402
 from cs336_basics.reports.page import (  # noqa: E402
@@ -25,24 +24,12 @@ from cs336_basics.reports.run_report import (  # noqa: E402
     unused_ids,
 )
 from cs336_basics.tokenizer import Tokenizer, count_token_file  # noqa: E402
-from tests.commands.small_run import TINY  # noqa: E402
 from tests.tokenizer.examples import BYTES  # noqa: E402
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("runs")
-    (directory / "tiny.yaml").write_text(TINY)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cs336_basics.training.trainer.plot_run", lambda run: None)
-        words = ["--config", str(directory / "tiny.yaml"), "--run-dir", str(directory / "run")]
-        assert main(["train", *words]) == 0
-    return directory / "run"
-
-
 @pytest.fixture
-def run(trained, tmp_path):
-    return RunDirectory(shutil.copytree(trained, tmp_path / "run"))
+def run(run_path, tmp_path):
+    return RunDirectory(shutil.copytree(run_path, tmp_path / "run"))
 
 
 def by_title(run):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import http.client
 import os
 import zlib
 from collections.abc import Callable
@@ -120,18 +119,9 @@ def _hub_directory(file: DataFile) -> str:
 def _download(url: str, part: Path, num_bytes: int, progress: bool) -> None:
     """Download a file over HTTP to `part`, appending to any bytes already in it.
 
-    If the connection breaks, the remaining bytes are requested, until a request yields none. If the
-    file on the server changes in the meantime, the SHA-256 check of the text detects the change, so
-    ETags and dates are not compared.
-
-    Args:
-        url: URL of the file.
-        part: Path of the unfinished download.
-        num_bytes: Size of the text. The download stops if it becomes much larger.
-        progress: Whether to show a progress bar.
-
-    Raises:
-        DownloadError: If the server does not have the file, or sends no more bytes.
+    If the connection breaks, the remaining bytes are requested, until a request yields none. The
+    download stops if it becomes much larger than the text, which has `num_bytes` bytes. The SHA-256
+    of the text detects a file that changes on the server, so ETags and dates are not compared.
     """
     import requests  # imported here, because the sample needs no network
     import urllib3
@@ -166,25 +156,9 @@ def _download(url: str, part: Path, num_bytes: int, progress: bool) -> None:
 
 def _reason(error: BaseException) -> str:
     """Describe why a download failed. The libraries wrap the original exception several times."""
-    import urllib3
-
-    cause: BaseException | None = error
-    while cause is not None:
-        reason = next((arg for arg in cause.args if isinstance(arg, Exception)), cause.__context__)
-        if isinstance(cause, http.client.RemoteDisconnected):
-            return "the server closed the connection without a response; try again later"
-        is_cut = isinstance(cause, http.client.IncompleteRead)
-        if is_cut and not isinstance(cause, urllib3.exceptions.InvalidChunkLength):
-            return "the connection broke; repeat the command to continue the download"
-        if isinstance(cause, http.client.HTTPException):
-            got = short_repr(str(cause))
-            return f"the response is not HTTP ({got}); check that the URL belongs to a web server"
-        if isinstance(cause, urllib3.exceptions.NewConnectionError):
-            return f"no connection ({short_reason(cause)}); check the network and the URL"
-        if isinstance(cause, urllib3.exceptions.ReadTimeoutError):
-            return f"the server sent nothing for {_PATIENCE} seconds; try again later"
-        cause = reason
-    return short_reason(error)
+    while error.__context__ is not None:
+        error = error.__context__
+    return f"{short_repr(error)}; check the URL and the network, then repeat the command"
 
 
 def _file_in(directory: Path, file: DataFile) -> Path:
@@ -196,11 +170,7 @@ def _file_in(directory: Path, file: DataFile) -> Path:
 
 
 def _write_text(arrived: Path, file: DataFile, path: Path, progress: bool) -> None:
-    """Decompress a file to `path`, and check its SHA-256.
-
-    Raises:
-        DownloadError: If the file is damaged or has the wrong content.
-    """
+    """Decompress a file to `path`, and check its SHA-256."""
     digest, num_bytes = hashlib.sha256(), 0
     label = f"writing {path.name}"
     packed = arrived.name.removesuffix(".part").endswith(".gz")

@@ -65,18 +65,11 @@ class Phrase(NamedTuple):
 
 
 def parse_template(text: str) -> Template:
-    """Parse a template.
-
-    Raises:
-        ValueError: If the brackets do not match, or a slot is malformed.
-    """
+    """Parse a template. The brackets of the story files match, and their slots are well-formed."""
     paragraphs = re.split(r"\n[ ]*\n", text.strip())
     text = "\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
     tokens = re.findall(r"\{[^{}]*\}|<[^<>]*>|[\[|\]]|[^\[|\]{}<>]+", text)
-    template, end = _parse_sequence(tokens, 0)
-    if end < len(tokens) or "".join(tokens) != text:
-        raise ValueError(f"unbalanced brackets in template {text!r}")
-    return template
+    return _parse_sequence(tokens, 0)[0]
 
 
 def _parse_sequence(tokens: list[str], start: int) -> tuple[Template, int]:
@@ -89,8 +82,6 @@ def _parse_sequence(tokens: list[str], start: int) -> tuple[Template, int]:
             while token != "]":
                 option, start = _parse_sequence(tokens, start + 1)
                 options.append(option)
-                if start == len(tokens):
-                    raise ValueError(f"missing ']' in template {''.join(tokens)!r}")
                 token = tokens[start]
             template.append(Choice(options))
         else:
@@ -102,8 +93,7 @@ def _parse_sequence(tokens: list[str], start: int) -> tuple[Template, int]:
 def _parse_slot(token: str) -> Cast | Phrase:
     """Parse `{role}`, `{a role.field}`, `<list>`, ..."""
     match = re.fullmatch(r"[{<]([aA] )?(\w+?)(?:\.(\w+))?[}>]", token)
-    if match is None:
-        raise ValueError(f"invalid slot {token!r} in template")
+    assert match is not None, token
     article, name, field = match.groups()
     form: Callable[[str], str] = str
     if article == "A ":

@@ -4,11 +4,8 @@ import contextlib
 import gzip
 import hashlib
 import socket
-import subprocess
 import sys
 import threading
-import time
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +13,6 @@ from cs336_basics.data.datasets import DATASETS, dataset_path, fetch
 from cs336_basics.data.datasets.fetch import DownloadError, fetch_split
 from tests.data.datasets.web_server import PACKED, TEXT, names_in
 
-ROOT = Path(__file__).parents[3]
 OTHER = TEXT[:-1] + b"?"
 
 
@@ -38,7 +34,7 @@ def test_a_file_on_the_hub_is_fetched_once_and_decompressed(server, tmp_path, da
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("value", ["1", "true", "YES", "on", "0"])
+@pytest.mark.parametrize("value", ["1", "YES", "0"])
 def test_hf_hub_offline_forbids_only_the_hub(server, tmp_path, monkeypatch, value):
     monkeypatch.setenv("HF_HUB_OFFLINE", value)
     server.offer_as_hub("owt_valid.txt.gz", PACKED)
@@ -85,34 +81,6 @@ def test_a_broken_download_continues(server, tmp_path, has_ranges):
     assert server.ranges == expected
 
 
-def test_a_complete_download_is_not_fetched_again(server, tmp_path):
-    (tmp_path / "owt_valid.txt.gz.part").write_bytes(PACKED)
-    server.offer("owt_valid.txt.gz", PACKED)
-    assert fetch_split("owt", "valid", tmp_path, source=server.url)[0].read_bytes() == TEXT
-
-
-def test_a_killed_download_is_continued(server, tmp_path):
-    file = DATASETS["tinystories"].files["valid"]
-    server.offer(file.name, TEXT)
-    server.stalls_after = 1_500_000
-    part = tmp_path / f"{file.name}.part"
-    code = (
-        "import sys; from cs336_basics.data.datasets.fetch import _download\n"
-        "from pathlib import Path; _download(sys.argv[1], Path(sys.argv[2]), 10**7, False)"
-    )
-    command = [sys.executable, "-c", code, f"{server.url}/{file.name}", str(part)]
-    with subprocess.Popen(command, cwd=ROOT) as run:
-        while run.poll() is None and not (part.exists() and part.stat().st_size):
-            time.sleep(0.05)
-        run.kill()
-    held = part.stat().st_size
-    assert names_in(tmp_path) == [part.name]
-    server.stalls_after = None
-    path, _ = fetch_split("tinystories", "valid", tmp_path, source=server.url)
-    assert path.read_bytes() == TEXT
-    assert server.ranges == [None, f"bytes={held}-"]
-
-
 def test_a_file_that_changes_during_the_download_is_detected_and_removed(server, tmp_path):
     server.offer("owt_valid.txt.gz", PACKED[:40_000] + bytes(100))
     server.breaks = [40_050, 0]
@@ -126,38 +94,21 @@ def test_a_file_that_changes_during_the_download_is_detected_and_removed(server,
 
 
 @pytest.mark.parametrize(
-    ("body", "status", "headers", "reason"),
+    ("body", "status", "reason"),
     [
-        (b"no such file", 404, {}, "404"),
-        (b"later", 503, {}, "503"),
-        (PACKED[: len(PACKED) // 2], 200, {}, "damaged"),
-        (PACKED[:-8] + b"\0\0\0\0" + PACKED[-4:], 200, {}, "damaged"),
-        (PACKED[:40_000] + bytes(200) + PACKED[40_200:], 200, {}, "damaged"),
-        (PACKED + b"more", 200, {}, "damaged"),
-        (TEXT, 200, {}, "damaged"),
-        (b"", 200, {}, "SHA-256"),
-        (gzip.compress(OTHER, 1), 200, {}, "SHA-256"),
-        (gzip.compress(TEXT[:-1], 1), 200, {}, "SHA-256"),
-        (gzip.compress(TEXT + bytes(50 << 20), 1), 200, {}, "SHA-256"),
-        (PACKED + b"more" * (2 << 20), 200, {}, "damaged"),
-    ],
-    ids=[
-        "not found",
-        "not available",
-        "half a gzip file",
-        "a wrong checksum",
-        "zeros in the middle",
-        "garbage at the end",
-        "not gzip",
-        "empty",
-        "another text",
-        "a shorter text",
-        "a text that unpacks to too much",
-        "too long a file",
+        pytest.param(b"no such file", 404, "404", id="not found"),
+        pytest.param(PACKED[: len(PACKED) // 2], 200, "damaged", id="half a gzip file"),
+        pytest.param(PACKED[:-8] + bytes(4) + PACKED[-4:], 200, "damaged", id="wrong checksum"),
+        pytest.param(PACKED[:40_000] + bytes(200), 200, "damaged", id="zeros"),
+        pytest.param(TEXT, 200, "damaged", id="not gzip"),
+        pytest.param(b"", 200, "SHA-256", id="empty"),
+        pytest.param(gzip.compress(OTHER, 1), 200, "SHA-256", id="another text"),
+        pytest.param(gzip.compress(TEXT + bytes(50 << 20), 1), 200, "SHA-256", id="unpacks"),
+        pytest.param(PACKED + b"more" * (2 << 20), 200, "damaged", id="too long"),
     ],
 )
-def test_failures_are_reported_and_leave_no_file(server, tmp_path, body, status, headers, reason):
-    server.offer("owt_valid.txt.gz", body, status, **headers)
+def test_failures_are_reported_and_leave_no_file(server, tmp_path, body, status, reason):
+    server.offer("owt_valid.txt.gz", body, status)
     with pytest.raises(DownloadError, match=reason) as caught:
         fetch_split("owt", "valid", tmp_path, source=server.url)
     assert "owt_valid.txt" in str(caught.value)
@@ -166,18 +117,18 @@ def test_failures_are_reported_and_leave_no_file(server, tmp_path, body, status,
 
 
 @pytest.mark.parametrize(
-    ("answer", "reason"),
+    "answer",
     [
-        (b"\0\1garbage\r\n\r\nmore", "not HTTP .*garbage"),
-        (b"SSH-2.0-OpenSSH_9\r\n", "not HTTP .*SSH"),
-        (b"HTTP/1.1 200 OK\r\nx: " + b"y" * 100_000 + b"\r\n\r\n", "not HTTP"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nxx", "not HTTP .*zz"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", "the connection broke"),
-        (b"", "closed the connection"),
-        (None, "no connection"),
+        b"SSH-2.0-OpenSSH_9\x1b\r\n",
+        b"HTTP/1.1 200 OK\r\nx: " + b"y" * 100_000 + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nxx",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n",
+        b"",
+        None,
     ],
+    ids=["another protocol", "long header", "invalid chunk", "cut", "closed", "no connection"],
 )
-def test_a_server_without_http_is_reported(tmp_path, monkeypatch, answer, reason):
+def test_a_server_without_http_is_reported_on_one_line(tmp_path, monkeypatch, answer):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -194,10 +145,10 @@ def test_a_server_without_http_is_reported(tmp_path, monkeypatch, answer, reason
             listener.close()
         else:
             threading.Thread(target=serve, daemon=True).start()
-        with pytest.raises(DownloadError, match=reason) as caught:
+        with pytest.raises(DownloadError, match=f"cannot fetch {url}") as caught:
             fetch_split("tinystories", "valid", tmp_path, source=url)
-    assert url in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 400
 
 
 def test_a_slow_download_continues_until_a_request_yields_nothing(server, tmp_path, monkeypatch):
@@ -208,17 +159,8 @@ def test_a_slow_download_continues_until_a_request_yields_nothing(server, tmp_pa
     assert path.read_bytes() == TEXT
     assert 3 <= len(server.requests) <= 4
     server.stalls_after = 0
-    with pytest.raises(DownloadError, match="sent nothing for"):
+    with pytest.raises(DownloadError, match="timed out"):
         fetch_split("tinystories", "valid", tmp_path, source=server.url, force=True)
-    assert path.read_bytes() == TEXT
-
-
-def test_a_failed_replacement_keeps_the_old_file(server, tmp_path):
-    server.offer("owt_valid.txt.gz", PACKED)
-    path, _ = fetch_split("owt", "valid", tmp_path, source=server.url)
-    server.offer("owt_valid.txt.gz", PACKED[:1000])
-    with pytest.raises(DownloadError, match="damaged"):
-        fetch_split("owt", "valid", tmp_path, source=server.url, force=True)
     assert path.read_bytes() == TEXT
 
 

@@ -1,6 +1,5 @@
 """The list of datasets shows the state of their files in the data directory."""
 
-from cs336_basics.data.datasets import DATASETS
 from cs336_basics.data.datasets.fetch import fetch_split
 from cs336_basics.data.datasets.listing import list_files
 from tests.data.datasets.web_server import PACKED, TEXT
@@ -13,24 +12,6 @@ def status(directory, dataset, split, **settings):
         if (file.dataset, file.split) == (dataset, split)
     ]
     return found
-
-
-def test_every_split_is_listed_without_a_data_directory(tmp_path):
-    files = list_files(tmp_path / "missing")
-    assert [(file.dataset, file.split) for file in files] == [
-        (name, split) for name in DATASETS for split in ("train", "valid")
-    ]
-    for file in files:
-        entry = DATASETS[file.dataset].files[file.split]
-        assert file.license == DATASETS[file.dataset].license
-        assert (file.repository, file.sha256, file.num_bytes) == (
-            entry.repository,
-            entry.sha256,
-            entry.num_bytes,
-        )
-        assert (file.path, file.found_bytes, file.verified) == (None, 0, None)
-        assert file.note == "missing"
-    assert not (tmp_path / "missing").exists()
 
 
 def test_a_fetched_text_is_listed_and_verified(server, tmp_path):
@@ -65,11 +46,3 @@ def test_extracts_compressed_files_and_unfinished_downloads_are_listed(server, t
     verified = {key for key, file in found.items() if file.verified is not None}
     assert verified == {("sample", "valid")}
     assert found["sample", "valid"].verified is False
-
-
-def test_a_text_of_another_size_is_named(server, tmp_path):
-    server.offer("owt_valid.txt.gz", PACKED)
-    path, _ = fetch_split("owt", "valid", tmp_path, source=server.url)
-    path.write_bytes(b"short")
-    assert status(tmp_path, "owt", "valid").note == "present, but with the wrong size: 5 bytes"
-    assert status(tmp_path, "owt", "valid", verify=True).verified is False

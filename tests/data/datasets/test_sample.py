@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from cs336_basics._support.files import sha256_file
 from cs336_basics._support.text import END_OF_TEXT
-from cs336_basics.data.datasets import DATASETS, sample, sample_documents, write_sample
-from cs336_basics.data.datasets.sample import random_numbers
+from cs336_basics.data.datasets import DATASETS, sample_documents, write_sample
 
 ROOT = Path(__file__).parents[3]
 END = f"\n{END_OF_TEXT}\n"
@@ -70,27 +69,6 @@ def test_the_sample_does_not_depend_on_the_hash_seed_or_installed_packages(corpo
         assert corpora[0].startswith(output)
 
 
-def test_the_random_numbers_come_from_shake_128():
-    draw = random_numbers(7, 3)
-    expected = b"".join(
-        hashlib.shake_128(b"cs336_basics sample 7 3 %d" % block).digest(336) for block in range(2)
-    )
-    drawn = b"".join(draw().to_bytes(2, "little") for _ in range(336))
-    assert drawn == expected
-
-
-def test_a_seed_repeats_and_seeds_differ():
-    def first(seed):
-        return list(itertools.islice(sample_documents(seed), 50))
-
-    assert first(0) == first(0)
-    assert len({story for seed in (0, 1, -1, 2**64) for story in first(seed)}) == 200
-    with pytest.raises(TypeError):
-        first("0")
-    with pytest.raises(TypeError):
-        first(0.0)
-
-
 # The file
 
 
@@ -104,37 +82,6 @@ def test_a_file_ends_with_the_story_that_reaches_the_size(tmp_path_factory, num_
     assert documents.pop() == ""
     assert documents == list(itertools.islice(sample_documents(seed), len(documents)))
     assert len(data) - len((documents[-1] + END).encode("utf-8")) < num_bytes <= len(data)
-
-
-@pytest.mark.parametrize(
-    ("num_bytes", "error"), [(0, ValueError), (-1, ValueError), (5.0, TypeError), ("5", TypeError)]
-)
-def test_an_invalid_size_is_rejected(tmp_path, num_bytes, error):
-    with pytest.raises(error, match=f"num_bytes .*{num_bytes}"):
-        write_sample(tmp_path / "sample.txt", num_bytes)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_interrupted_call_keeps_the_old_file(tmp_path, monkeypatch):
-    path = tmp_path / "sample.txt"
-    path.write_text("before", encoding="utf-8")
-
-    def interrupted(seed):
-        yield "A story."
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(sample, "sample_documents", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        write_sample(path, 1000)
-    assert path.read_text(encoding="utf-8") == "before"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize("is_terminal", [True, False])
-def test_a_terminal_shows_a_progress_bar(tmp_path, capsys, monkeypatch, is_terminal):
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
-    write_sample(tmp_path / "sample.txt", 5000, progress=True)
-    assert ("100%" in capsys.readouterr().err) == is_terminal
 
 
 # The text

@@ -1,0 +1,1 @@
+from tests.playground.conftest import run_path  # noqa: F401 -- a fixture

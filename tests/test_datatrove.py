@@ -91,15 +91,6 @@ def test_the_counts_of_all_tasks_add_up_and_documents_pass_through(tmp_path, tex
     assert total == count_texts(texts, Splitter(special_tokens=[END]))
 
 
-def test_all_steps_can_be_one_pipeline(tmp_path, texts):
-    steps = [
-        CountWords(str(tmp_path / "counts")),
-        TrainTokenizer(str(tmp_path / "counts"), str(tmp_path / "t"), 300),
-    ]
-    run(tmp_path, reader(tmp_path), *steps)
-    assert len(Tokenizer.from_directory(tmp_path / "t")) == 300
-
-
 def test_missing_and_foreign_counts_are_errors(tmp_path, texts):
     counts = tmp_path / "counts"
     train = TrainTokenizer(str(counts), str(tmp_path / "tokenizer"), 300)
@@ -183,13 +174,6 @@ def test_empty_documents_and_large_vocabularies_are_encoded_alike(tmp_path):
     assert contents(tmp_path / "ours") == contents(tmp_path / "theirs")
     (file,) = (tmp_path / "ours").glob("*.ds")
     assert np.fromfile(file, "<u4").tolist()[0] == tokenizer.special_token_id(END)
-
-
-def test_an_end_token_must_be_a_special_token(tmp_path):
-    small_tokenizer(()).save(tmp_path / "tokenizer")
-    step = TokenizeDocuments(str(tmp_path / "out"), tmp_path / "tokenizer", eos_token=END)
-    with pytest.raises(ValueError, match="is not a special token"):
-        step.run(iter([Document(text="a", id="0")]))
 
 
 def test_folders_may_be_on_another_file_system(tmp_path, texts):

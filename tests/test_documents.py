@@ -148,14 +148,6 @@ def test_links_lead_to_files_and_headings(page):
             assert heading in map(anchor, re.findall(r"^#+ (.+)$", text, re.MULTILINE)), target
 
 
-def test_the_pictures_of_the_readme_are_small():
-    pictures = re.findall(
-        r"!\[[^\]]+\]\(([^)]+)\)", (ROOT / "README.md").read_text(encoding="utf-8")
-    )
-    assert len(pictures) == 3
-    assert all((ROOT / picture).stat().st_size < 60_000 for picture in pictures)
-
-
 def anchor(heading):
     """Return the anchor that GitHub generates for a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

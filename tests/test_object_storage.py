@@ -191,18 +191,6 @@ def test_partial_counts_in_a_bucket_are_not_counted_again(server, ray_beside_s3,
     )
 
 
-def test_an_error_of_a_task_is_one_line_with_the_url(
-    server, ray_beside_s3, texts, tmp_path, capsys
-):
-    server.fault = lambda method, path, number: (
-        "slow_down" if method == "GET" and path.endswith("d.txt") else None
-    )
-    train = ["train-bpe", "--vocab-size", "300", "--input", "s3://data/texts/d.txt"]
-    assert main([*train, "--ray", "auto", "--output", str(tmp_path / "tokenizer")]) == 1
-    error = "cs336 train-bpe: error: s3://data/texts/d.txt: Please reduce your request rate.\n"
-    assert capsys.readouterr().err == error
-
-
 def encoded(folder):
     return {path.name: path.read_bytes() for path in sorted(folder.glob("*.npy"))}
 

@@ -2,12 +2,9 @@
 
 import ast
 import functools
-import graphlib
 import importlib
 import inspect
-import itertools
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -45,12 +42,7 @@ for rules in MAY_IMPORT.values():
 MAY_IMPORT["commands"] = set(MAY_IMPORT)
 # Maps a file to another folder that it may import within a function.
 MAY_ALSO_IMPORT = {"tokenizer/tokenizer.py": "formats"}  # Tokenizer.from_* and Tokenizer.save
-# Maps (importing folder, imported folder) to the only module that may be imported.
-ONLY = {("tokenizer", "bpe"): "cs336_basics.bpe.reference"}
-# Package files that start the command line.
-ENTRY_POINTS = {"__main__.py", "train.py"}
 WITHOUT_TORCH = ("pretokenization", "bpe", "tokenizer", "data")
-PEERS = {"tiktoken", "tokenizers", "transformers", "gigatoken", "ffbpe", "rustbpe", "bpeasy"}
 
 
 def run_python(code, **environment):
@@ -64,15 +56,10 @@ def run_python(code, **environment):
 
 
 @functools.cache
-def parsed(path):
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-@functools.cache
 def imports_of(path):
     """Return the full names of the modules that a Python file imports."""
-    found = []
-    for node in ast.walk(parsed(path)):
+    found: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -85,11 +72,6 @@ def imports_of(path):
 def test_every_public_name_can_be_imported(name):
     assert getattr(cs336_basics, name) is not None
     assert name in dir(cs336_basics)
-
-
-def test_an_unknown_name_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="Transformer"):
-        cs336_basics.Transformer  # noqa: B018
 
 
 @pytest.mark.parametrize(
@@ -111,7 +93,9 @@ def test_text_does_not_need_torch(statement):
         "datasets",
         "safetensors",
         "huggingface_hub",
-        *sorted(PEERS),
+        "tiktoken",
+        "tokenizers",
+        "transformers",
     )
     run = run_python(
         f"{statement}\nimport sys\nprint([name for name in {heavy!r} if name in sys.modules])"
@@ -132,16 +116,6 @@ def test_native_training_imports_no_large_library(tmp_path):
     assert run.stdout.strip() == "13 []", run.stdout + run.stderr
 
 
-def test_every_folder_with_code_has_its_import_rule():
-    folders = {path.parent.name for path in PACKAGE.glob("*/*.py")}
-    assert folders == set(MAY_IMPORT), "add the new folder to MAY_IMPORT"
-
-
-def test_the_import_rules_have_no_circle():
-    others = {folder: rules - {folder} for folder, rules in MAY_IMPORT.items()}
-    graphlib.TopologicalSorter(others).prepare()  # raises CycleError
-
-
 @pytest.mark.parametrize("folder", MAY_IMPORT)
 def test_imports_flow_one_way(folder):
     for path in (PACKAGE / folder).rglob("*.py"):
@@ -153,79 +127,6 @@ def test_imports_flow_one_way(folder):
                 assert parts[0] != "torch", f"{name} imports torch"
             if parts[0] == "cs336_basics" and len(parts) > 1 and parts[1] in MAY_IMPORT:
                 assert parts[1] in allowed, f"{name} imports {module}"
-                only = ONLY.get((folder, parts[1]), module)
-                assert module == only, f"{name} imports {module}, not {only}"
-        for node in parsed(path).body:  # outside functions, there are no exceptions
-            module = getattr(node, "module", None) or ""
-            also = f"cs336_basics.{MAY_ALSO_IMPORT.get(name)}."
-            assert not f"{module}.".startswith(also), f"{name} imports {module} outside a function"
-
-
-def test_only_the_entry_points_import_commands():
-    for path in PACKAGE.glob("*.py"):
-        if path.name not in ENTRY_POINTS:
-            for module in imports_of(path):
-                assert not module.startswith("cs336_basics.commands"), f"{path.name}: {module}"
-
-
-def test_nothing_imports_the_modules_for_other_engines():
-    for path in PACKAGE.rglob("*.py"):
-        names = {"cs336_basics.ray", "cs336_basics.datatrove", "cs336_basics.nemo_curator"}
-        found = names & {*imports_of(path)}
-        assert not found, f"{path} imports {found}"
-
-
-def test_only_formats_import_other_tokenizer_libraries():
-    for path in PACKAGE.rglob("*.py"):
-        found = {module.split(".")[0] for module in imports_of(path)} & PEERS
-        name = path.relative_to(PACKAGE).as_posix()
-        allowed = PEERS if "formats" in path.parts else set()
-        assert found <= allowed, f"{name} imports {found}"
-        for node in parsed(path).body:
-            if isinstance(node, (ast.Import, ast.ImportFrom)):
-                modules = [getattr(node, "module", None), *(alias.name for alias in node.names)]
-                top = {module.split(".")[0] for module in modules if module}
-                assert not top & PEERS, f"{name} imports {top & PEERS} outside a function"
-
-
-def test_private_names_stay_in_their_module():
-    for path in PACKAGE.rglob("*.py"):
-        tree = parsed(path)
-        imported = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-        ours = [node for node in imported if (node.module or "").startswith("cs336_basics")]
-        for node in ours:
-            for alias in node.names:
-                # A folder may share a module that has a private name, such as an extension.
-                is_module = list(ROOT.joinpath(*node.module.split(".")).glob(f"{alias.name}.py*"))
-                private = re.match(r"_[^_]", alias.name)
-                assert is_module or not private, f"{path}: {alias.name} of {node.module}"
-        modules = {alias.asname or alias.name for node in ours for alias in node.names}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                owner = node.value.id
-                if owner in modules and not owner.startswith("_"):
-                    assert not re.match(r"_[^_]", node.attr), f"{path}: {owner}.{node.attr}"
-
-
-def test_uv_and_pip_pin_the_same_versions():
-    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    block = re.search(r"^constraint-dependencies = \[\n(.*?)^\]", project, re.MULTILINE | re.DOTALL)
-    pins = {line.strip(' ",').replace("'", '"') for line in block[1].splitlines()}
-    assert any(pin.startswith("torch==") for pin in pins)
-    constraints = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    assert pins - set(constraints) == set()
-
-
-def test_a_trainer_version_imports_only_the_previous_version():
-    versions = sorted(
-        path
-        for path in (PACKAGE / "bpe").iterdir()
-        if path.name.startswith("v") and path.suffix in (".py", ".pyx")
-    )
-    assert len(versions) >= 4
-    for before, path in itertools.pairwise([None, *versions]):
-        imported = re.findall(r"cs336_basics\.bpe\.(v\w+)", path.read_text(encoding="utf-8"))
-        assert set(imported) <= {before.stem if before else None}, path.name
 
 
 @pytest.mark.parametrize("source", EXTENSIONS, ids=lambda path: path.stem)
@@ -320,14 +221,3 @@ sys.exit(main({compiled!r}))
     assert (tmp_path / "run" / "checkpoints" / "step_00000002.safetensors").is_file()
     assert (tmp_path / "run" / "tokenizer" / "tokenizer.json").is_file()
     assert "validation loss" in run.stdout
-
-
-def test_no_files_import_each_other_in_a_circle():
-    # Ignore packages, because an __init__.py imports its modules, which may import the package.
-    names = {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts): path
-        for path in PACKAGE.rglob("*.py")
-        if path.name != "__init__.py"
-    }
-    imports = {name: set(imports_of(path)) & set(names) for name, path in names.items()}
-    graphlib.TopologicalSorter(imports).prepare()  # raises CycleError

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import operator
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
-from cs336_basics._support.messages import nearest, short_repr
-
-F = TypeVar("F", bound=Callable[..., Any])
+from cs336_basics._support.messages import short_repr
 
 MAX_INT64 = 2**63 - 1
 
@@ -45,23 +40,3 @@ def checked_integer(
     if largest is not None and number > largest:
         raise ValueError(f"{name} must be at most {largest}{note}, got {short_repr(number)}")
     return number
-
-
-def names_the_nearest(function: F) -> F:
-    """Decorator that suggests the nearest name when a call passes an unknown keyword argument.
-
-    Python 3.13 and later do this without a decorator.
-    """
-    known = [name for name in inspect.signature(function).parameters if name != "self"]
-
-    @functools.wraps(function)
-    def checked(*arguments: Any, **options: Any) -> Any:
-        for name in options:
-            if name not in known:
-                raise TypeError(
-                    f"{function.__qualname__}() got an unexpected keyword argument "
-                    f"{short_repr(name)}{nearest(name, known)}"
-                )
-        return function(*arguments, **options)
-
-    return cast(F, checked)

@@ -17,7 +17,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -58,19 +58,15 @@ def atomic_writer(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO
 
 
 @contextlib.contextmanager
-def atomic_path(path: str | os.PathLike[str], size: int | None = None) -> Iterator[Path]:
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield the path of an empty temporary file that becomes `path`; see `atomic_writer`.
 
     Use this function for libraries that open or replace the file themselves. Close the file before
     the `with` block ends.
-
-    Args:
-        path: Final name.
-        size: Final size in bytes, if known, for the error message if the disk is full.
     """
     target = replaced_file(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _temporary_name(target, size) as temporary:
+    with _temporary_name(target) as temporary:
         mode = target.stat().st_mode & 0o777 if target.exists() else None
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0o600))
         if mode is None:
@@ -180,7 +176,7 @@ def _check_is_in_directory(path: str | os.PathLike[str]) -> None:
 
 
 @contextlib.contextmanager
-def _temporary_name(target: Path, size: int | None = None) -> Iterator[Path]:
+def _temporary_name(target: Path) -> Iterator[Path]:
     """Yield a unique temporary name next to `target`. Afterwards, remove any file of that name."""
     name = target.name
     if len(os.fsencode(name)) > _LONGEST_NAME:
@@ -188,32 +184,24 @@ def _temporary_name(target: Path, size: int | None = None) -> Iterator[Path]:
     _remove_leftovers(target.parent, re.compile(rf"\.{re.escape(name)}\.(\d+)-[0-9a-f]{{8}}\.tmp"))
     temporary = target.with_name(f".{name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
     _being_written.add(temporary.name)
-    try:
-        with full_disk_names(target, size, lambda: remove(temporary)):
+    with full_disk_names(target):
+        try:
             yield temporary
-    except OSError as error:
-        name = str(error.filename)
-        if name == str(temporary) or name.startswith(f"{temporary}{os.sep}"):
-            own = str(target) + name.removeprefix(str(temporary))
-            raise OSError(error.errno, error.strerror, own) from error
-        raise
-    finally:
-        with contextlib.suppress(OSError):  # do not hide the original error
-            remove(temporary)
-        _being_written.discard(temporary.name)
+        except OSError as error:
+            name = str(error.filename)
+            if name == str(temporary) or name.startswith(f"{temporary}{os.sep}"):
+                own = str(target) + name.removeprefix(str(temporary))
+                raise OSError(error.errno, error.strerror, own) from error
+            raise
+        finally:  # before the free space is measured
+            with contextlib.suppress(OSError):  # do not hide the original error
+                remove(temporary)
+            _being_written.discard(temporary.name)
 
 
 @contextlib.contextmanager
-def full_disk_names(
-    target: Path, size: int | None = None, free: Callable[[], None] | None = None
-) -> Iterator[None]:
-    """Add the file name and the required space to a "disk full" error from the `with` block.
-
-    Args:
-        target: File that the `with` block writes.
-        size: Final size in bytes, if known.
-        free: Function that removes the partial file, so that its bytes count as free space.
-    """
+def full_disk_names(target: Path) -> Iterator[None]:
+    """Add the file name and the free space to a "disk full" error from the `with` block."""
     try:
         yield
     except OSError as error:
@@ -224,13 +212,9 @@ def full_disk_names(
         if error.filename is not None or number not in NO_SPACE:
             raise
         with contextlib.suppress(OSError):
-            if free is not None:
-                free()
-            left = shutil.disk_usage(target.parent).free
-            if number == errno.ENOSPC and size is None:
-                reason += f": {left:,} bytes are free, but more are needed"
-            elif number == errno.ENOSPC and left < (size or 0):  # otherwise a quota is exceeded
-                reason += f": {size:,} bytes are needed and {left:,} are free"
+            if number == errno.ENOSPC:
+                free = shutil.disk_usage(target.parent).free
+                reason += f": {free:,} bytes are free, but more are needed"
         raise OSError(number, reason, os.fspath(target)) from error
 
 
@@ -281,22 +265,21 @@ def sync(path: Path) -> None:
 def check_is_no_input(output: str | os.PathLike[str], inputs: Iterable[str]) -> None:
     """Check that `output` is not one of the inputs, even under another name.
 
-    Inputs may be URLs.
+    Inputs may be URLs, and other outputs that do not exist yet.
 
     Raises:
         ValueError: If `output` is one of the inputs.
     """
-    identity = _identity(output)
-    if identity is not None and identity in map(_identity, inputs):
-        raise ValueError(f"{output} is also an input; choose another output name")
+    if _identity(output) in map(_identity, inputs):
+        raise ValueError(f"{output} is also an input or another output; choose another name")
 
 
-def _identity(path: str | os.PathLike[str]) -> tuple[int, int] | None:
-    """Return the device and inode of a file, or None if it does not exist."""
+def _identity(path: str | os.PathLike[str]) -> object:
+    """Return the device and inode of a file, or its real path if it does not exist."""
     try:
         status = os.stat(path)
-    except (OSError, ValueError):
-        return None
+    except OSError:
+        return os.path.realpath(path)
     return status.st_dev, status.st_ino
 
 

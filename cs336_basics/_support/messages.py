@@ -42,7 +42,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
     # Users often write d_model for model.d_model, or learning_rate for max_learning_rate.
     last = name.lstrip("-").split(".")[-1]
     near = [other for other in known if other.lstrip("-").split(".")[-1] == last]
-    near = near or difflib.get_close_matches(name, known, n=1, cutoff=0.75)
     if not near and len(last) > 3:
         near = [other for other in known if last in other.split(".")[-1]][:3]
     near = near or difflib.get_close_matches(name, known, n=1)

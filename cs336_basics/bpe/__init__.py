@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from cs336_basics._support.arguments import names_the_nearest
 from cs336_basics._support.messages import nearest, short_repr
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.reference import Pair
@@ -88,7 +87,6 @@ def _unknown(name: object) -> str:
     return f"trainer must be one of {', '.join(TRAINERS)}, got {short_repr(name)}{near}"
 
 
-@names_the_nearest
 def train_bpe(
     input_path: Corpus | PathsLike,
     vocab_size: int,

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from cs336_basics._support.arguments import MAX_INT64, checked_integer, names_the_nearest
-from cs336_basics._support.memory import holding
+from cs336_basics._support.arguments import MAX_INT64, checked_integer
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.warnings import warn
 from cs336_basics.bpe.options import TIE_BREAKS, apply_options
@@ -74,7 +73,6 @@ class BPE_Trainer:
     counts: list[int]
     """Number of occurrences of each word."""
 
-    @names_the_nearest
     def __init__(
         self,
         *,
@@ -214,7 +212,7 @@ class BPE_Trainer:
         word_counts = WordCounts.from_mapping(count(Splitter(self.pattern, tokens)))
         recorder.lap("reading and counting")
         word_counts.check_made_with(self.pattern, tokens)
-        with holding(word_counts.sizes), recorder.progress_bar(self.progress, num_merges):
+        with recorder.progress_bar(self.progress, num_merges):
             merges = self.learn_merges(word_counts, num_merges, recorder)
         vocab, all_merges = self.start.extended(tokens, merges)
         recorder.finish()

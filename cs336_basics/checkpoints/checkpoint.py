@@ -68,7 +68,7 @@ def write_checkpoint(
     content["optimizer"] = kind_of(optimizer)
     content["crc32"] = {part: _checksum(content, tensors) for part, tensors in parts.items()}
     tensors = {f"{part}.{k}": value for part in parts for k, value in parts[part].items()}
-    with atomic_path(path, sum(value.nbytes for value in tensors.values())) as temporary:
+    with atomic_path(path) as temporary:
         try:
             save_file(tensors, temporary, {_ENTRY: json.dumps(content)})
         except SafetensorError as error:

@@ -1,30 +1,13 @@
 """Output, error messages and exit statuses, shared by all commands.
 
-| status | meaning |
-|---|---|
-| 0 | success |
-| 1 | failure: I/O error, out of memory, a worker process died, the loss diverged |
-| 2 | usage error: a bad option, value or input; a missing file or package |
-| 130 | interrupted by Ctrl-C |
-
-Errors and warnings are one line on standard error: `cs336 COMMAND: error: MESSAGE`. Set the
+CONTRIBUTING.md lists the statuses, and describes what happens if standard output cannot be written.
+If standard error is closed or full, messages are lost and the status does not change. Set the
 CS336_TRACEBACK environment variable to see the traceback of an error.
-
-A command finishes its work even when its report cannot be printed:
-
-- If the reader of standard output exits (`| head`), printing stops and the status is 0.
-- If standard output is closed (`>&-`), nothing is printed and the status is 0, as with git.
-- If writing fails (disk full), the command finishes, then prints one line on standard error and
-  exits with status 1, as the GNU tools do, so that scripts notice a truncated report.
-- If standard error is closed or full, messages are lost and the status does not change.
-
-A command whose result goes to standard output (`generate`) stops when its output cannot be written.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import io
 import os
 import re
@@ -118,10 +101,6 @@ def describe_error(error: Exception) -> str:
         name = error.filename
         if not isinstance(name, (str, bytes)):
             return error.strerror
-        # Creating a directory where a dangling link exists raises FileExistsError.
-        is_dangling = isinstance(error, FileExistsError) and not os.path.exists(name)
-        if is_dangling or error.errno == errno.ELOOP:
-            return f"{os.fsdecode(name)} is a dangling or circular link; choose another path"
         return f"{os.fsdecode(name)}: {error.strerror}"
     if isinstance(error, ModuleNotFoundError) and error.name:
         module = error.name.partition(".")[0]

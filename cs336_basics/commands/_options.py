@@ -243,10 +243,6 @@ class Command:
             return field.metavar
         return f"--{name.rstrip('_').replace('_', '-')}"
 
-    def is_common(self, name: str) -> bool:
-        """Return whether `--help` shows an option. `--help-all` shows all of them."""
-        return not self.fields()[name].rare
-
     def help_page(self, words: Sequence[str]) -> str:
         """Return the help page for a command line."""
         return self.parser("--help-all" in words).format_help().rstrip()
@@ -275,7 +271,7 @@ class Command:
             title = name.rpartition(".")[0] or "options"
             if title not in groups:
                 groups[title] = parser.add_argument_group(title)
-            is_shown = all_options or self.is_common(name)
+            is_shown = all_options or not field.rare
             num_hidden += not is_shown
             default = (values or {}).get(name, field.default)
             groups[title].add_argument(
@@ -284,17 +280,13 @@ class Command:
                 help=_help(field, default) if is_shown else argparse.SUPPRESS,
                 **self._settings(field),
             )
-        required = [
-            " ".join([self.shown(name), self._settings(field)["metavar"]])
-            for name, field in fields.items()
-            if field.is_required and not field.positional
-        ]
-        required += [
-            self.shown(n) if field.is_required else f"[{self.shown(n)}]"
-            for n, field in fields.items()
-            if field.positional
-        ]
-        parser.usage = " ".join([INVOCATION, self.name, *required, "[options]"])
+        usage = [INVOCATION, self.name]
+        for name, field in fields.items():
+            if field.positional:
+                usage.append(self.shown(name) if field.is_required else f"[{self.shown(name)}]")
+            elif field.is_required:
+                usage.append(f"{self.shown(name)} {self._settings(field)['metavar']}")
+        parser.usage = " ".join([*usage, "[options]"])
         examples = self._examples if all_options else self._examples[:1]
         parser.description = "\n".join(
             [

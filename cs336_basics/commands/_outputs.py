@@ -34,10 +34,6 @@ def check_output(
         raise ValueError(
             f"{option} must be outside the tokenizer directory, got {short_repr(file)}"
         )
-    inputs = list(inputs)
-    if real in (Path(os.path.realpath(path)) for path in inputs):
-        raise ValueError(
-            f"{option} must differ from the other files of the command, got {short_repr(file)}"
-        )
-    check_is_no_input(replaced_file(file), inputs)
+    check_is_no_input(file, inputs)
+    replaced_file(file)
     check_is_free(file, overwrite)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import torch
 
-from cs336_basics._support.files import NO_SPACE
 from cs336_basics._support.messages import short_reason
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.commands import INVOCATION
@@ -128,51 +127,33 @@ def train_in(command: CommandLine, run: RunDirectory, sources: Sources, world: W
 def _explain(
     error: Exception, trainer: Trainer | None, world: World, again: str
 ) -> Exception | None:
-    """Return an error that adds advice to the message of `error`.
+    """Return an error that adds advice to the message of `error`, or None.
 
     Args:
         error: The error that ended the run.
         trainer: The trainer. None if the error occurred before it was created.
         world: The processes of the run.
         again: The command that resumes the run.
-
-    Returns:
-        The new error, or None if there is nothing to add.
     """
-    ran_out = isinstance(error, (MemoryError, torch.OutOfMemoryError))
     # torch raises RuntimeError when the CPU runs out of memory.
-    if ran_out or "DefaultCPUAllocator" in str(error):
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "DefaultCPUAllocator" in str(
+        error
+    ):
         reason = (str(error) or "no details").splitlines()[0]
-        advice = "use a smaller model or batch"
-        if trainer is not None:
-            config = trainer.config
-            rows = f"batch_size {config.batch_size}"
-            if world.size > 1:
-                rows = f"{config.batch_size // world.size}, the batch size of each process"
-            advice = (
-                f"a larger --accumulation (now {config.accumulation}; it must divide {rows}) needs "
-                f"less memory and gives the same result: {again} --accumulation N"
-            )
         return MemoryError(
-            f"out of memory ({reason}); {advice}. `{INVOCATION} estimate` predicts the memory of "
-            "a run"
+            f"out of memory ({reason}); use a smaller model or batch, or a larger --accumulation, "
+            f"which gives the same result; `{INVOCATION} estimate` predicts the memory of a run"
         )
-    if trainer is None:
+    if trainer is None or isinstance(error, NonFiniteLossError):
         return None
     if isinstance(error, OSError):  # disk full; earlier checkpoints are intact
-        keep = trainer.config.keep_checkpoints
-        advice = ""
-        if error.errno in NO_SPACE and keep > 1:
-            advice = f" (a smaller --keep-checkpoints, now {keep}, saves disk space)"
-        return OSError(f"{describe_error(error)}; to resume: {again}{advice}")
-    if world.size > 1 and not isinstance(error, NonFiniteLossError):
+        return OSError(f"{describe_error(error)}; to resume: {again}")
+    if world.size > 1:
         # gloo's message about a closed connection refers to gloo's own source files.
         is_lost = "gloo/transport" in str(error)
         reason = "another process is gone" if is_lost else short_reason(error)
         saved = trainer.run.newest_checkpoint()
-        kept = (
-            "no checkpoint has been saved" if saved is None else f"the last checkpoint is {saved}"
-        )
+        kept = f"the last checkpoint is {saved}" if saved else "no checkpoint has been saved"
         return RuntimeError(
             f"process {world.rank} of {world.size} stopped after step {trainer.step}: {reason}; "
             f"{kept}; to resume: {again}"

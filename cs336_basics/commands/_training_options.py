@@ -107,11 +107,10 @@ class TrainingCommand(Command):
 
     def fields(self) -> dict[str, Option]:
         """Return the options by dotted name."""
-        return {**super().fields(), **dict(fields_of(TrainConfig))}
-
-    def is_common(self, name: str) -> bool:
-        """Return whether `--help` shows an option."""
-        return name in COMMON if name in dict(fields_of(TrainConfig)) else super().is_common(name)
+        config = fields_of(TrainConfig)
+        return super().fields() | {
+            name: field._replace(rare=name not in COMMON) for name, field in config
+        }
 
     def help_page(self, words: Sequence[str]) -> str:
         """Return the help page, with the configuration file's values as defaults."""

@@ -54,13 +54,10 @@ class Options(RunOptions):
     def __post_init__(self) -> None:
         """Check that options of a corpus are not given without its size."""
         super().__post_init__()
-        given = [
-            name
-            for name in ("corpus_sample", "cores", "network")
-            if getattr(self, name) is not None
-        ] + ["nodes"] * (self.nodes != 1)
-        if given and self.corpus_bytes is None:
-            raise ValueError(f"--{given[0].replace('_', '-')} needs --corpus-bytes")
+        for name, default in (("corpus_sample", None), ("nodes", 1), ("cores", None),
+                              ("network", None)):  # fmt: skip
+            if self.corpus_bytes is None and getattr(self, name) != default:
+                raise ValueError(f"--{name.replace('_', '-')} needs --corpus-bytes")
 
 
 def estimate(command: CommandLine) -> None:

@@ -4,8 +4,6 @@ tests/pretokenization/counting/test_ray_counting.py and tests/tokenizer/files/te
 run tasks on real clusters.
 """
 
-import subprocess
-import sys
 import threading
 import time
 
@@ -61,13 +59,6 @@ def test_every_item_is_yielded_with_its_result():
     assert run(FakeRay(cpus(2)), items=()) == {}
 
 
-@pytest.mark.parametrize(("num_workers", "expected"), [(None, 3), (2, 2), (9, 5)])
-def test_a_limited_number_of_tasks_runs_at_a_time(num_workers, expected):
-    ray = FakeRay(cpus(3))
-    run(ray, num_workers)
-    assert ray.most == expected
-
-
 def test_a_head_node_that_does_not_answer_is_an_error():
     with pytest.raises(RuntimeError, match=r"head node .* has not answered"):
         run(FakeRay(cpus(2, 2, None), waits=1000))
@@ -89,16 +80,3 @@ def test_a_machine_that_is_replaced_in_time_is_no_error():
 
 def test_a_cluster_may_start_without_cpus():
     assert len(run(FakeRay(cpus(0, 0, 0, 0, 0, 0, 0, 0, 2), waits=12))) == 5
-
-
-def test_the_error_without_ray_includes_the_install_command():
-    code = """
-import sys
-sys.modules["ray"] = None
-from cs336_basics._support.ray_cluster import ray_cluster
-with ray_cluster("local"):
-    pass
-"""
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "ImportError: Ray is not installed" in run.stderr
-    assert "pip install 'cs336-basics[ray]'" in run.stderr

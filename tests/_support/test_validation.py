@@ -16,8 +16,6 @@ from cs336_basics._support.validation import (
     Paths,
     Word,
     build,
-    fields_of,
-    kinds_of,
     one_of,
     option,
 )
@@ -43,15 +41,6 @@ class Outer(Checked):
     switch: bool = option("whether", False)
     rest: Amount = option("how many", 0)
     inner: Inner = dataclasses.field(default_factory=Inner)
-
-
-def test_fields_have_dotted_names():
-    names = ["name", "folder", "paths", "kind", "trainer", "switch", "rest"]
-    assert list(dict(fields_of(Outer))) == [*names, "inner.width", "inner.rate"]
-    fields = dict(fields_of(Outer))
-    assert fields["inner.width"].help == "how wide"
-    assert kinds_of(fields["inner.rate"].kind) == [float, type(None)]
-    assert kinds_of(fields["paths"].kind) == [str, tuple[str, ...], type(None)]
 
 
 def test_words_are_converted():
@@ -98,8 +87,3 @@ def test_errors_are_one_line(values, message):
         build(Outer, values)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def test_the_caller_may_format_names():
-    with pytest.raises(ValueError, match=r"--inner\.width must be at least 1, got 0"):
-        build(Outer, {"inner.width": 0}, lambda name: f"--{name}")

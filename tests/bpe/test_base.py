@@ -38,15 +38,6 @@ def test_trainers_are_listed_in_reading_order():
 @pytest.mark.parametrize(
     ("call", "kind", "words"),
     [
-        (lambda: train_bpe("x", 300, [], min_freq=2), TypeError, ("min_freq", "'min_frequency'?")),
-        *(
-            (
-                lambda name=name: TRAINERS[name](max_len=2),
-                TypeError,
-                ("max_len", "max_token_length"),
-            )
-            for name in TRAINERS
-        ),
         (lambda: TRAINERS["hep"], KeyError, ("'hep'", "'heap'?")),
         (lambda: TRAINERS[3], KeyError, ("got 3", "heap")),
         (lambda: get_trainer("hep"), ValueError, ("'hep'", "'heap'?")),

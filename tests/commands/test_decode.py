@@ -1,13 +1,12 @@
 """`python -m cs336_basics decode`, and the ids printed by `encode`."""
 
 import io
-import subprocess
 import sys
 
 import pytest
 
 from cs336_basics import Tokenizer
-from tests.commands.small_run import command, environment
+from tests.commands.small_run import command
 from tests.tokenizer.examples import small_tokenizer
 
 encode, decode = command("encode"), command("decode")
@@ -105,12 +104,3 @@ def test_existing_files_and_inputs_are_not_replaced(work, capsys):
     assert decode([*words, "a.txt"]) == 2
     assert decode([*words, "ids", "--overwrite"]) == 2
     assert (work / "a.txt").read_bytes() == TEXT
-
-
-def test_a_pipe_through_both_commands_restores_the_text(work):
-    run = f"{sys.executable} -m cs336_basics"
-    line = (
-        f"cat a.txt | {run} encode --errors bytes --tokenizer tok --input - --output - "
-        f"| {run} decode --tokenizer tok --input - | cmp - a.txt"
-    )
-    subprocess.run(line, shell=True, check=True, cwd=work, env=environment())

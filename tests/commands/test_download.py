@@ -26,13 +26,6 @@ def test_the_command_fetches_both_splits(server, tmp_path, capsys):
     assert len(server.requests) == 2
 
 
-def test_the_command_fetches_one_split(server, tmp_path):
-    server.offer("owt_valid.txt.gz", PACKED)
-    arguments = ["owt", "--split", "valid", "--data-dir", str(tmp_path), "--from", server.url]
-    assert download(arguments) == 0
-    assert names_in(tmp_path) == ["owt_valid.txt"]
-
-
 def test_without_a_network_it_sets_status_1_and_prints_one_line(tmp_path):
     with socket.socket() as free:  # bound, but not listening
         free.bind(("127.0.0.1", 0))

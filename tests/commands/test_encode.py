@@ -65,22 +65,6 @@ def test_files_of_several_formats_are_encoded_together(files, capsys):
     assert "documents        3\n" in capsys.readouterr().out
 
 
-def test_a_row_without_the_field_is_a_one_line_error(files, capsys):
-    (files / "rows.jsonl").write_text('{"text": "a"}\n{}\n')
-    assert main([*arguments(files, input=files / "rows.jsonl"), "--field", "text"]) == 2
-    printed = capsys.readouterr().err
-    assert printed.count("\n") == 1
-    assert re.search(r"rows\.jsonl.* byte 14.*'text'", printed)
-    assert sorted(path.name for path in files.iterdir()) == ["rows.jsonl", "text.txt", "tokenizer"]
-
-
-def test_an_existing_output_is_kept_without_overwrite(files, capsys):
-    assert main(arguments(files)) == 0
-    assert main(arguments(files)) == 2
-    assert "--overwrite" in capsys.readouterr().err
-    assert main([*arguments(files), "--overwrite"]) == 0
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-import pytest
-
 import cs336_basics.training.fast_path as fast_path
 from cs336_basics.tokenizer import Tokenizer
-from cs336_basics.training import measure
 from cs336_basics.training.config_files import find_config, load_config
 from tests.commands.small_run import command
 
@@ -50,41 +47,6 @@ def test_estimate_uses_the_vocabulary_size_of_the_tokenizer(capsys, tmp_path):
     (row,) = (line for line in capsys.readouterr().out.splitlines() if "parameters " in line)
     model = dataclasses.replace(load_config(find_config("sample")).model, vocab_size=258)
     assert row.split() == ["parameters", f"{model.num_parameters():,}"]
-
-
-@pytest.mark.parametrize("option", ["--data.tokenizer", "--data.train-path"])
-def test_estimate_rejects_missing_files(capsys, option):
-    assert estimate(["--device", "cpu", "--no-measure", option, "nosuch"]) == 2
-    out, error = capsys.readouterr()
-    assert out == ""
-    assert error.count("\n") == 1
-    assert "nosuch" in error
-
-
-def test_estimate_accepts_the_options_for_data_and_sgd(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for file in ("first.jsonl", "more.jsonl"):
-        (tmp_path / file).write_text('{"text": "Once"}\n')
-    words = ["--data.train-path", "f*.jsonl", "more.jsonl", "--data.field", "text"]
-    optimizers = {}
-    for kind in ("adamw", "sgd"):
-        more = ["--optimizer.kind", kind, "--device", "cpu", "--no-measure"]
-        assert estimate([*words, *more]) == 0
-        (row,) = (line for line in capsys.readouterr().out.splitlines() if "optimizer " in line)
-        optimizers[kind] = int(row.split()[1])
-    # SGD has one tensor per weight, and AdamW two.
-    assert optimizers["sgd"] == pytest.approx(optimizers["adamw"] / 2, abs=1)
-
-
-def test_ctrl_c_interrupts_the_measurement(capsys, monkeypatch):
-    def interrupted(_config):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(measure, "measure_steps", interrupted)
-    assert estimate(["--device", "cpu"]) == 130
-    out, error = capsys.readouterr()
-    assert "FLOPs of the run" in out
-    assert error == "cs336 estimate: interrupted\n"
 
 
 def test_estimate_of_a_corpus_prints_what_limits_it(capsys, tmp_path):

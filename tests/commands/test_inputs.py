@@ -9,7 +9,6 @@ import sys
 import pytest
 
 from cs336_basics import Tokenizer, train_bpe
-from cs336_basics.pretokenization import Corpus
 from tests.commands.small_run import command
 
 TEXT = "the cat sat on the mat, and the dog sat on the cat\n" * 20
@@ -68,24 +67,6 @@ def test_the_files_of_a_directory_are_listed(tmp_path, capsys, expected):
         (folder / f"{number}.txt").write_text("a")
     trained(tmp_path / "more", "--input", folder)
     assert "\n  and 12 more\n" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("name", ["c4.json", "c4.json.gz", "c4.csv", "c4.csv.gz"])
-def test_rows_are_read_under_every_file_name(tmp_path, name, expected, capsys):
-    row = json.dumps({"text": TEXT, "url": "x"}) + "\n" if "json" in name else (
-        f'url,text\nx,"{TEXT}"\n'
-    )  # fmt: skip
-    data = row.encode()
-    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
-    option = "--field" if "json" in name else "--column"
-    found = trained(tmp_path / "out", "--input", tmp_path / name, option, "text")
-    assert found.merges == expected
-    assert trained(tmp_path / "none", "--input", tmp_path / name) is None
-    assert f"pass {option} " in capsys.readouterr().err
-    (tmp_path / "copy").write_bytes(data)
-    copy = Corpus(tmp_path / "copy", format="text")
-    as_text = trained(tmp_path / "text", "--input", tmp_path / name, "--format", "text")
-    assert as_text.merges == train_bpe(copy, 270, [])[1]
 
 
 def test_the_error_for_a_text_without_a_split_point_has_the_option(tmp_path, capsys):

@@ -59,20 +59,6 @@ def test_a_tokenizer_is_pruned(saved, capsys):
     assert prune(arguments(saved, *more, "--overwrite")) == 0
 
 
-def test_a_vocab_size_that_is_too_small_writes_nothing(saved, capsys):
-    more = ["--vocab-size", "100", "--output", str(saved / "small")]
-    assert prune(arguments(saved, *more)) == 2
-    assert "vocab_size" in capsys.readouterr().err
-    assert not (saved / "small").exists()
-
-
-def test_show_0_lists_no_tokens(saved, capsys):
-    assert tokens(arguments(saved, "--show", "0")) == 0
-    printed = capsys.readouterr().out
-    assert "most frequent" not in printed
-    assert not printed.endswith("\n\n")
-
-
 def test_the_id_map_is_not_replaced_if_the_tokenizer_cannot_be_saved(saved, monkeypatch, capsys):
     id_map = saved / "id-map.npy"
     id_map.write_bytes(b"old")

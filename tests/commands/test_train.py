@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -14,13 +12,8 @@ import torch
 import yaml
 
 from cs336_basics.checkpoints.run_dir import RunDirectory
-from cs336_basics.commands import _training
-from cs336_basics.commands._training_options import CommandLine, RunOptions
 from cs336_basics.tokenizer.files.token_files import open_token_file
-from cs336_basics.training.config import TrainConfig
-from cs336_basics.training.distributed import World
 from cs336_basics.training.learning_curves import plot_run
-from cs336_basics.training.trainer import Trainer
 from tests.commands.small_run import assert_equal_runs, command
 
 main = command("train")
@@ -55,15 +48,6 @@ def test_a_run_on_the_sample_writes_all_files_and_prints_their_paths(tiny, capsy
     assert metadata["bytes_per_token"] == valid / metadata["num_tokens"]
 
 
-def test_the_samples_directory_is_printed_only_if_it_exists(tiny, capsys):
-    for tokens in ("0", "5"):
-        words = ["--config", tiny, "--run-dir", f"run{tokens}", "--max-steps", "1"]
-        assert main([*words, "--sample-tokens", tokens]) == 0
-        out = capsys.readouterr().out
-        listed = f"samples               run{tokens}/samples\n" in out
-        assert listed == RunDirectory(f"run{tokens}").samples.is_dir() == (tokens == "5")
-
-
 def test_the_suggested_commands_run_without_an_active_environment(tiny, capsys, monkeypatch):
     monkeypatch.setenv("PATH", "")
     Path("my.txt").write_text("Once upon a time there was a cat. " * 200)
@@ -84,12 +68,6 @@ def test_the_suggested_commands_run_without_an_active_environment(tiny, capsys, 
     ]
 
 
-def test_the_default_run_directory_has_the_name_and_the_date(tiny):
-    assert main(["--config", tiny, "--max-steps", "1"]) == 0
-    (run,) = Path("runs").iterdir()
-    assert re.fullmatch(r"tiny-\d{8}-\d{6}", run.name)
-
-
 def test_the_saved_configuration_repeats_the_run(tiny):
     assert main(["--config", tiny, "--run-dir", "a", "--seed", "3"]) == 0
     assert main(["--config", "a/config.yaml", "--run-dir", "b"]) == 0
@@ -104,13 +82,6 @@ def test_a_directory_with_other_files_is_rejected_and_unchanged(tiny, capsys):
     assert "run" in error
     assert "--resume" in error
     assert os.listdir("run") == ["thesis.tex"]
-
-
-def test_a_directory_with_only_temporary_files_is_reused(tiny):
-    Path("run").mkdir()
-    Path("run/.config.yaml.4194305-0123abcd.tmp").write_text("name: ti")
-    assert main(["--config", tiny, "--run-dir", "run", "--max-steps", "1"]) == 0
-    assert not list(Path("run").glob(".*.tmp"))
 
 
 @pytest.mark.parametrize(
@@ -145,19 +116,6 @@ def test_more_processes_than_gpus_are_rejected(tiny, monkeypatch, capsys):
     assert not Path("run").exists()
 
 
-def test_the_error_for_out_of_memory_has_the_option_to_change(tiny, monkeypatch, capsys):
-    def fit(self):
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nGPU 0 ...")
-
-    monkeypatch.setattr(Trainer, "fit", fit)
-    assert main(["--config", tiny, "--run-dir", "run"]) == 1
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert "(CUDA out of memory. Tried to allocate 2.00 GiB.)" in error
-    assert "a larger --accumulation (now 1; it must divide batch_size 4)" in error
-    assert "python -m cs336_basics.train --resume run --accumulation N" in error
-
-
 def test_a_model_larger_than_the_memory_leaves_no_run_directory(tiny, capsys):
     words = ["--config", tiny, "--run-dir", "run"]
     assert main([*words, "--model.d-ff", "100000000000000"]) == 1
@@ -167,23 +125,6 @@ def test_a_model_larger_than_the_memory_leaves_no_run_directory(tiny, capsys):
     assert "a smaller model" in error
     assert not Path("run").exists()
     assert main([*words, "--max-steps", "1"]) == 0
-
-
-def test_out_of_memory_in_one_of_several_processes_shows_its_batch_size(tmp_path, monkeypatch):
-    class Full:
-        config, step = TrainConfig(batch_size=12, accumulation=2), 0
-
-        def fit(self):
-            raise MemoryError
-
-    monkeypatch.setattr(_training, "open_trainer", lambda *_, **__: nullcontext(Full()))
-    command = CommandLine(Full.config, RunOptions())
-    world = World(rank=1, size=3)
-    with pytest.raises(MemoryError) as caught:
-        _training.train_in(command, RunDirectory(tmp_path), None, world)
-    error = str(caught.value)
-    assert "(now 2; it must divide 4, the batch size of each process)" in error
-    assert "torchrun --nproc-per-node 3 -m cs336_basics.train" in error
 
 
 def test_the_choices_of_the_fast_path_are_printed_and_saved(tiny, capsys):
@@ -199,23 +140,6 @@ def test_the_choices_of_the_fast_path_are_printed_and_saved(tiny, capsys):
     assert yaml.safe_load(Path("run/config.yaml").read_text()) == {**config, "max_steps": 13}
 
 
-def test_the_fast_path_keeps_options_of_the_command_line(tiny, capsys):
-    words = ["--fast", "auto", "--loss-chunks=3", "--fused-optimizer", "false"]
-    assert main(["--config", tiny, "--run-dir", "run", *words]) == 0
-    assert "fast: loss_chunks 3: as requested" in capsys.readouterr().out
-    config = yaml.safe_load(Path("run/config.yaml").read_text())
-    assert (config["loss_chunks"], config["fused_optimizer"]) == (3, False)
-
-
-def test_ctrl_c_before_the_run_starts_sets_status_130(tiny, monkeypatch, capsys):
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(_training, "check_start", interrupted)
-    assert main(["--config", tiny, "--run-dir", "run"]) == 130
-    assert capsys.readouterr().err == "cs336 train: interrupted\n"
-
-
 def test_a_closed_pipe_does_not_end_a_run(tiny, monkeypatch):
     # For example, `| head` closes the pipe early, and Ctrl-C also ends `| tee`.
     outputs = []
@@ -229,35 +153,3 @@ def test_a_closed_pipe_does_not_end_a_run(tiny, monkeypatch):
     assert main(["--resume", "run", "--max-steps", "1"]) == 2
     for output in outputs:
         output.close()  # raises no error, because the buffer is empty
-
-
-def test_metrics_are_also_sent_to_a_logger(tiny, monkeypatch):
-    rows = []
-
-    class Logger:
-        def log(self, row):
-            rows.append(row)
-
-        def close(self):
-            rows.append("closed")
-
-    monkeypatch.setattr("cs336_basics.training.start.check_loggers", lambda _: None)
-    monkeypatch.setattr("cs336_basics.training.start.open_loggers", lambda *_: [Logger()])
-    assert main(["--config", tiny, "--run-dir", "run", "--log-to", "wandb"]) == 0
-    assert rows.pop() == "closed"
-    assert rows == RunDirectory("run").read_metrics()
-
-
-def test_the_fast_path_depends_on_the_number_of_processes(tmp_path, monkeypatch, capsys):
-    seen = []
-
-    def choose(*_, num_processes, **__):
-        seen.append(num_processes)
-        raise ValueError("enough")
-
-    monkeypatch.setattr(_training, "choose_fast_path", choose)
-    monkeypatch.setattr(_training, "join_world", lambda device: World(rank=0, size=2))
-    monkeypatch.setattr(World, "share", lambda world, value: value)
-    assert main(["--run-dir", str(tmp_path / "run"), "--fast", "auto", "--batch-size", "2"]) == 2
-    assert seen == [2]
-    assert "enough" in capsys.readouterr().err

@@ -7,7 +7,6 @@ torch in a new process takes seconds.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import random
 import re
@@ -16,18 +15,13 @@ import signal
 import subprocess
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import safetensors.torch
 import torch
 import yaml
 
-import cs336_basics.commands._training as training
 from cs336_basics.checkpoints.run_dir import RunDirectory
-from cs336_basics.training.distributed import World
-from cs336_basics.training.trainer import NonFiniteLossError
 from tests.commands.small_run import COMMAND, TINY, assert_equal_runs, command, environment
 
 main = command("train")
@@ -273,39 +267,6 @@ def test_the_error_for_a_full_disk_has_the_file_and_the_space_that_it_needs(
     assert_equal_runs("disk/run", whole)
 
 
-def test_the_error_for_a_checkpoint_without_space_has_its_size(tiny, capsys, monkeypatch):
-    def full(tensors, path, metadata):
-        raise safetensors.SafetensorError(
-            f"Error while serializing: I/O error: No space left on device (os error {errno.ENOSPC})"
-        )
-
-    monkeypatch.setattr(safetensors.torch, "save_file", full)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(9, 2, 7_000))
-    assert main(["--config", tiny, "--run-dir", "run"]) == 1
-    error = capsys.readouterr().err
-    assert re.search(r"step_00000004\.safetensors: .*\d bytes.* 7,000", error)
-    assert "--resume run" in error
-
-
-@pytest.mark.skipif(os.name != "posix", reason="needs POSIX links")
-@pytest.mark.parametrize("kind", ["below a file", "link to nowhere", "link to itself", "read-only"])
-def test_the_error_for_an_impossible_run_directory_has_the_option(tiny, capsys, request, kind):
-    name = "runs"
-    if kind == "below a file":
-        Path("runs").touch()
-        name = "runs/a"
-    elif kind == "read-only":
-        request.getfixturevalue("small_disk")("ro")
-        name = "disk/a"
-    else:
-        Path("runs").symlink_to("runs" if kind == "link to itself" else "nowhere")
-    assert main(["--config", tiny, "--run-dir", name]) in (1, 2)
-    error = capsys.readouterr().err
-    assert name in error
-    assert "--run-dir" in error
-    assert error.count("\n") == 1
-
-
 @pytest.mark.parametrize(
     ("file", "old"),
     [("metrics.jsonl", '"step"'), ("timings.jsonl", "{"), ("data/stages.json", "{")],
@@ -318,19 +279,3 @@ def test_the_error_for_a_damaged_file_of_a_run_names_it(tiny, capsys, file, old)
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert path.name in error
-
-
-def test_the_message_of_several_processes_names_the_checkpoint_but_not_for_divergence(tmp_path):
-    trainer = SimpleNamespace(run=RunDirectory(tmp_path), step=7)
-    lost = RuntimeError("[/gloo/transport/tcp/pair.cc:1] Connection closed")
-    for checkpoint, kept in ((None, "no checkpoint has been saved"), (5, "the last checkpoint is")):
-        if checkpoint is not None:
-            trainer.run.checkpoints.mkdir()
-            trainer.run.checkpoint(checkpoint).touch()
-        message = str(training._explain(lost, trainer, World(1, 4), "AGAIN"))
-        assert message.startswith(
-            f"process 1 of 4 stopped after step 7: another process is gone; {kept}"
-        )
-        assert message.endswith("; to resume: AGAIN")
-    diverged = NonFiniteLossError("step 7: the loss is nan; training diverged")
-    assert training._explain(diverged, trainer, World(1, 4), "AGAIN") is None

@@ -47,10 +47,6 @@ def test_print_config_shows_each_value_with_its_origin_and_trains_nothing(tmp_pa
     assert not run.exists()
 
 
-def test_the_default_is_the_sample_configuration():
-    assert config_of() == load_config(find_config("sample"))
-
-
 def test_option_names_may_use_dashes_or_underscores():
     words = ["--model.d_model=64", "--max_steps", "3", "--model.num-heads", "4"]
     config = config_of(*words, "--data.train_path=my_file-a.txt", "--name", "my_run-a")

@@ -19,7 +19,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from cs336_basics._support.arguments import checked_integer
-from cs336_basics._support.memory import holding
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.progress import HiddenBar, byte_bar
 from cs336_basics._support.warnings import warn
@@ -124,10 +123,7 @@ def count_words(
     changes = TextChanges()
     num_bytes = sum(chunk.num_bytes for chunk, *_ in chunks)
     num_bytes += plain.num_bytes if backend == "native" else 0
-    with (
-        holding(lambda: f"the distinct words of {corpus.num_bytes:,} bytes of {corpus.files[0]}"),
-        byte_bar(progress, num_bytes, "counting words") as bar,
-    ):
+    with byte_bar(progress, num_bytes, "counting words") as bar:
         if plain.files and backend == "native":
             size = chunk_size or DEFAULT_BLOCK_SIZE
             counted.append(_count_native(plain, splitter, workers, size, bar, changes))

@@ -13,7 +13,6 @@ from typing import Any
 
 from cs336_basics._support.arguments import checked_integer
 from cs336_basics._support.files import check_is_no_input, printable_path
-from cs336_basics._support.memory import holding
 from cs336_basics._support.progress import byte_bar, title_of
 from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
 from cs336_basics.pretokenization.reading.corpus import Corpus, PathsLike
@@ -103,10 +102,7 @@ def encode_file(
     )  # fmt: skip
     names = [printable_path(file) for file in corpus.files]
     changes = TextChanges()
-    with (
-        holding(lambda: f"ids of {title_of(corpus.files)} in chunks of {chunk_size:,} bytes"),
-        byte_bar(progress, corpus.num_bytes, f"encoding {title_of(corpus.files)}") as bar,
-    ):
+    with byte_bar(progress, corpus.num_bytes, f"encoding {title_of(corpus.files)}") as bar:
         metadata = write_token_file(
             tokenizer,
             encoded_blocks(tokenizer, corpus, task, num_workers, changes),

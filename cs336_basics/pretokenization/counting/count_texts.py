@@ -11,6 +11,7 @@ from cs336_basics.pretokenization.reading.corpus import Chunk, check_errors
 from cs336_basics.pretokenization.reading.readers import texts_of_chunk
 from cs336_basics.pretokenization.reading.rows import texts_of_rows
 from cs336_basics.pretokenization.reading.text_changes import TextChanges
+from cs336_basics.pretokenization.reading.utf8 import is_valid_utf8
 from cs336_basics.pretokenization.splitter import (
     Splitter,
     check_is_str,
@@ -51,10 +52,14 @@ def count_texts(
     splitter = Splitter.of(splitter)
     counter = text_counter(splitter)
     changes = TextChanges()
+    num_bytes = 0
     for index, text in enumerate(found):
-        data = changes.utf8_of(text, errors, row=index)
-        changes.num_bytes += len(text) if isinstance(text, bytes) else len(data)
+        # Valid bytes, the frequent case, need no further call.
+        is_valid = isinstance(text, bytes) and is_valid_utf8(text)
+        data = text if is_valid else changes.utf8_of(text, errors, row=index)
+        num_bytes += len(text) if isinstance(text, bytes) else len(data)
         counter.count(data)
+    changes.num_bytes = num_bytes
     counts = counter.counts()
     changes.num_dropped = counter.num_dropped()
     changes.warn(splitter.pattern, "counted")

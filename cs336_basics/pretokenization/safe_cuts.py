@@ -147,12 +147,10 @@ class SafeCutBuffer:
 
     Args:
         cuts: Finder of safe cuts.
-        read_ahead: Number of bytes to collect before searching for a cut.
     """
 
-    def __init__(self, cuts: SafeCuts, read_ahead: int = 0) -> None:
+    def __init__(self, cuts: SafeCuts) -> None:
         self._cuts = cuts
-        self._read_ahead = read_ahead
         self._waiting = bytearray()
         self._searched = 0  # there is no safe cut in waiting[:searched]
 
@@ -160,7 +158,7 @@ class SafeCutBuffer:
         """Add bytes and return the part that can now be split, which may be empty."""
         waiting, margin = self._waiting, self._cuts.margin
         waiting += data
-        if len(waiting) - self._searched < self._read_ahead + margin:
+        if len(waiting) - self._searched < margin:
             return b""
         # Search only the new bytes. Otherwise, text without a cut would take quadratic time.
         origin = max(0, self._searched - margin)

@@ -14,8 +14,8 @@ from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, absent_byte_error
 from cs336_basics.tokenizer.special_tokens import SpecialSets
 from cs336_basics.tokenizer.text_input import explained
 
-# These limits keep the memory use of `encode_iterable` below a megabyte: bytes to read before
-# searching for a safe cut, characters of a huge chunk to read at a time, and bytes of cached words.
+# These limits keep the memory use of `encode_iterable` below a megabyte: bytes to collect before
+# encoding any, characters of a huge chunk to read at a time, and bytes of cached words.
 READ_AHEAD = 1 << 11
 SLICE_SIZE = 1 << 13
 ITERABLE_CACHE_SIZE = 448 << 10
@@ -29,7 +29,6 @@ class TextStream:
         splitter: Splitter of the tokenizer.
         special: Special tokens that become ids, and those that raise ValueError.
         errors: See `IncrementalEncoder`.
-        read_ahead: Number of bytes to collect before encoding any.
     """
 
     def __init__(
@@ -38,13 +37,11 @@ class TextStream:
         splitter: Splitter,
         special: SpecialSets,
         errors: str = "replace",
-        read_ahead: int = 0,
     ) -> None:
         self._encoder = encoder
         self._cuts = special.splitter(splitter).safe_cuts
         self._special = special
         self._errors = errors
-        self._read_ahead = read_ahead
         self._reset()
 
     def feed(self, text: str | bytes) -> list[int]:
@@ -96,7 +93,7 @@ class TextStream:
         self._num_fed += len(data)
 
     def _reset(self) -> None:
-        self._buffer = SafeCutBuffer(self._cuts, self._read_ahead)
+        self._buffer = SafeCutBuffer(self._cuts)
         self._changes = TextChanges()
         self._offset = 0  # bytes encoded so far
         self._num_characters = 0  # characters encoded so far
@@ -142,7 +139,8 @@ def encode_chunks(
 ) -> Iterator[int]:
     """Yield the ids of a text given in chunks; see `Tokenizer.encode_iterable`."""
     encoder = encoder.with_own_cache(min(cache_size, ITERABLE_CACHE_SIZE))
-    stream = TextStream(encoder, splitter, special, read_ahead=READ_AHEAD)
+    stream = TextStream(encoder, splitter, special)
+    collected = bytearray()
     num_characters = 0
     for chunk in chunks:
         check_is_str(chunk)
@@ -150,9 +148,12 @@ def encode_chunks(
         for start in range(0, len(chunk), SLICE_SIZE):
             part = chunk[start : start + SLICE_SIZE]
             try:
-                data = part.encode()
+                collected += part.encode()
             except UnicodeEncodeError as error:
                 raise explained(error, part, num_characters) from None
             num_characters += len(part)
-            yield from stream.feed(data)
+            if len(collected) >= READ_AHEAD:
+                yield from stream.feed(bytes(collected))
+                collected.clear()
+    yield from stream.feed(bytes(collected))
     yield from stream.finish()

@@ -38,13 +38,14 @@ def compare(options: Options) -> None:
     from cs336_basics.formats.compared_tokenizers import open_tokenizer
 
     tokenizers = [open_tokenizer(name) for name in options.tokenizer]
-    results = comparison.compare(
+    measured = comparison.measure(
         tokenizers,
         options.corpora(listed=options.format == "table"),
         documents=options.documents,
         gigabytes=options.gigabytes,
         separator=options.separator,
     )
+    results = [each.result for each in measured]
     if options.format == "json":
         say(json.dumps(_as_json(tokenizers, results, options.gigabytes), indent=2))
         return

@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from cs336_basics._support.arguments import checked_integer
 from cs336_basics._support.messages import short_reason
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.formats.compared_tokenizers import ComparedTokenizer
@@ -68,39 +67,6 @@ class Measured:
     ids: list[list[int]]
 
 
-def compare(
-    tokenizers: Sequence[ComparedTokenizer],
-    corpora: Sequence[tuple[str, Corpus]],
-    *,
-    documents: int = 10,
-    gigabytes: float = PILE_GIGABYTES,
-    separator: str = END_OF_TEXT,
-) -> list[Result]:
-    """Compare tokenizers on corpora. Each corpus is read twice.
-
-    Args:
-        tokenizers: Tokenizers from `open_tokenizer`.
-        corpora: Pairs of a name and a corpus.
-        documents: Number of documents to sample from each corpus, evenly spaced.
-        gigabytes: Amount of text for `Result.hours`, in units of 10^9 bytes.
-        separator: String that separates documents in plain text.
-
-    Returns:
-        One result for each corpus and tokenizer, ordered by corpus.
-
-    Raises:
-        ValueError: If a tokenizer cannot encode a document, or `gigabytes` is not positive and
-            finite. Also see `sample_documents`.
-        FileNotFoundError, OSError, ImportError: See `sample_documents`.
-    """
-    return [
-        measured.result
-        for measured in measure(
-            tokenizers, corpora, documents=documents, gigabytes=gigabytes, separator=separator
-        )
-    ]
-
-
 def measure(
     tokenizers: Sequence[ComparedTokenizer],
     corpora: Sequence[tuple[str, Corpus]],
@@ -109,10 +75,22 @@ def measure(
     gigabytes: float = PILE_GIGABYTES,
     separator: str = END_OF_TEXT,
 ) -> Iterator[Measured]:
-    """Yield the results of `compare`, with the documents and ids."""
-    documents = checked_integer("documents", documents, 1)
-    if not 0 < gigabytes < float("inf"):
-        raise ValueError(f"gigabytes must be positive and finite, got {gigabytes}")
+    """Compare tokenizers on corpora. Each corpus is read twice.
+
+    Args:
+        tokenizers: Tokenizers from `open_tokenizer`.
+        corpora: Pairs of a name and a corpus.
+        documents: Number of documents to sample from each corpus, evenly spaced; positive.
+        gigabytes: Amount of text for `Result.hours`, in units of 10^9 bytes.
+        separator: String that separates documents in plain text.
+
+    Yields:
+        One result for each corpus and tokenizer, ordered by corpus.
+
+    Raises:
+        ValueError: If a tokenizer cannot encode a document. Also see `sample_documents`.
+        FileNotFoundError, OSError, ImportError: See `sample_documents`.
+    """
     for name, corpus in corpora:
         sample = sample_documents(
             corpus, documents, beginning_bytes=TIMED_BYTES, separator=separator

@@ -20,7 +20,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,10 +90,11 @@ def export_tokenizer(
         ValueError: If the format is unknown or cannot represent the tokenizer. Nothing is written.
         FileExistsError: If the output exists.
     """
+    from cs336_basics.tokenizer.tokenizer import check_is_tokenizer
     from cs336_basics.tokenizer.unmerged_tokens import check_merges_suffice
 
-    found = _tokenizer_format(tokenizer, to)
-    _check_options(to, found, options)
+    check_is_tokenizer(tokenizer)
+    found = _format_named(to, TOKENIZER_FORMATS, options)
     if found.merges_only:
         check_merges_suffice(tokenizer, f"readers of {to} files")
     write_directory(output, found.load().contents(tokenizer.parts(), **options))
@@ -109,8 +110,10 @@ def check_tokenizer(tokenizer: Tokenizer, to: str, output: str | os.PathLike[str
         TypeError: If `tokenizer` is not a Tokenizer.
     """
     from cs336_basics.formats.agreement import Agreement, compare_ids
+    from cs336_basics.tokenizer.tokenizer import check_is_tokenizer
 
-    found = _tokenizer_format(tokenizer, to)
+    check_is_tokenizer(tokenizer)
+    found = _format_named(to, TOKENIZER_FORMATS)
     with _damage_named(output):
         name, encode = found.load().runtime(Path(output), tokenizer.special_tokens)
         return Agreement(name, (compare_ids(tokenizer, encode),))
@@ -206,32 +209,21 @@ def _damage_named(output: str | os.PathLike[str]) -> Iterator[None]:
         raise RuntimeError(f"{output} cannot be read: {short_reason(error)}") from error
 
 
-def _tokenizer_format(
-    tokenizer: object, to: str, formats: Mapping[str, Format] = TOKENIZER_FORMATS
-) -> Format:
-    from cs336_basics.tokenizer.tokenizer import check_is_tokenizer
-
-    check_is_tokenizer(tokenizer)
-    return _format_named(to, formats)
-
-
-def _format_named(to: str, formats: Mapping[str, Format]) -> Format:
+def _format_named(to: str, formats: Mapping[str, Format], options: Iterable[str] = ()) -> Format:
+    """Return a format, after checking that it has the options."""
     if to not in formats:
         raise ValueError(f"to must be one of {', '.join(formats)}, got {short_repr(to)}")
+    for name in options:
+        if name not in formats[to].options:
+            raise TypeError(f"{name} is not an option of format {to}; omit it")
     return formats[to]
 
 
-def _model_format(model: object, tokenizer: object, to: str, options: Mapping[str, Any]) -> Format:
+def _model_format(model: object, tokenizer: object, to: str, options: Iterable[str]) -> Format:
     from cs336_basics.model import TransformerLM
+    from cs336_basics.tokenizer.tokenizer import check_is_tokenizer
 
-    found = _tokenizer_format(tokenizer, to, MODEL_FORMATS)
+    check_is_tokenizer(tokenizer)
     if not isinstance(model, TransformerLM):
         raise TypeError(f"model must be a TransformerLM, got {short_repr(model)}")
-    _check_options(to, found, options)
-    return found
-
-
-def _check_options(to: str, found: Format, options: Mapping[str, Any]) -> None:
-    for name in options:
-        if name not in found.options:
-            raise TypeError(f"{name} is not an option of format {to}; omit it")
+    return _format_named(to, MODEL_FORMATS, options)

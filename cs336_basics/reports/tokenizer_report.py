@@ -44,7 +44,7 @@ def tokenizer_sections(
 ) -> list[Section]:
     """Return the sections of a report on tokenizers.
 
-    See `compare` for the arguments and the other errors.
+    See `measure` for the arguments and the other errors.
 
     Raises:
         ValueError: If two tokenizers or two corpora have the same name.

@@ -11,7 +11,7 @@ import pytest
 
 from cs336_basics.formats import export_tokenizer
 from cs336_basics.formats.compared_tokenizers import Coder, ComparedTokenizer, open_tokenizer
-from cs336_basics.formats.comparison import compare, longest_tokens
+from cs336_basics.formats.comparison import longest_tokens, measure
 from cs336_basics.pretokenization import Corpus
 from tests.formats.exported import trained
 from tests.pretokenization.reading.test_documents import TEXTS, plain
@@ -26,6 +26,10 @@ def directories(tmp_path_factory):
     tokenizer.save(directory / "ours")
     export_tokenizer(tokenizer, "tiktoken", directory / "tiktoken")
     return directory
+
+
+def compare(*arguments, **options):
+    return [measured.result for measured in measure(*arguments, **options)]
 
 
 def opened(directories, *names):
@@ -48,9 +52,8 @@ def test_a_tokenizer_has_the_same_figures_in_every_library(directories, corpus):
     ]
     results = compare(tokenizers, [("a", corpus)], documents=7, gigabytes=1)
     texts = [TEXTS[index * 25 // 7] for index in range(7)]
-    ours = trained("gpt2")
     num_bytes = sum(len(text.encode()) for text in texts)
-    num_tokens = sum(len(ours.encode(text)) for text in texts)
+    num_tokens = sum(len(trained("gpt2").encode(text)) for text in texts)
     for tokenizer, result in zip(tokenizers, results, strict=True):
         assert (result.tokenizer, result.corpus) == (tokenizer.name, "a")
         assert (result.num_documents, result.all_documents) == (7, 25)
@@ -104,12 +107,6 @@ def test_a_tokenizer_that_cannot_encode_is_named(corpus):
     empty = dataclasses.replace(bad, name="empty", make=lambda: Coder(lambda text: [], str))
     with pytest.raises(ValueError, match="empty: the documents of a have no tokens"):
         compare([empty], [("a", corpus)])
-
-
-@pytest.mark.parametrize("gigabytes", [0, -1, float("nan"), float("inf")])
-def test_gigabytes_must_be_positive_and_finite(directories, corpus, gigabytes):
-    with pytest.raises(ValueError, match="gigabytes must be"):
-        compare(opened(directories, "ours"), [("a", corpus)], gigabytes=gigabytes)
 
 
 # ------------------------------------------------------------------ invalid tokenizers

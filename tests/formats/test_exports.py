@@ -67,18 +67,11 @@ def runtime_of(tokenizer, to, directory):
         pytest.skip(str(error))
 
 
+@pytest.mark.parametrize("number", [500, pytest.param(50_000, marks=pytest.mark.slow)])
 @EVERY_PATTERN
-def test_the_other_library_gives_equal_ids(tmp_path, pattern, to):
+def test_the_other_library_gives_equal_ids(tmp_path, pattern, to, number):
     encode = runtime_of(trained(pattern), to, tmp_path)
-    for text in [*chosen_texts(), *random_texts(0, 500)]:
-        assert encode(text) == trained(pattern).encode(text), text
-
-
-@pytest.mark.slow
-@EVERY_PATTERN
-def test_50_000_random_texts_have_equal_ids(tmp_path, pattern, to):
-    encode = runtime_of(trained(pattern), to, tmp_path)
-    for text in random_texts(1, 50_000):
+    for text in [*chosen_texts(), *random_texts(number, number)]:
         assert encode(text) == trained(pattern).encode(text), text
 
 
@@ -99,10 +92,8 @@ def test_whole_corpora_have_equal_ids(tmp_path, pattern, to, name):
     encode = runtime_of(trained(pattern), to, tmp_path)
     for start in range(0, len(text), 500_000):
         part = text[start : start + 500_000]
-        same = encode(part) == trained(pattern).encode(
-            part
-        )  # pytest would take too long to explain a difference
-        assert same, start
+        same = encode(part) == trained(pattern).encode(part)
+        assert same, start  # pytest would take too long to explain a difference
 
 
 @EVERY_FORMAT

@@ -10,7 +10,7 @@ import pytest
 from cs336_basics import Tokenizer
 from cs336_basics.formats import export_tokenizer
 from cs336_basics.formats.compared_tokenizers import open_tokenizer
-from cs336_basics.formats.comparison import compare
+from cs336_basics.formats.comparison import measure
 from cs336_basics.pretokenization import Corpus
 from cs336_basics.reports.measures import renyi_efficiency
 from cs336_basics.reports.page import Table, Tokens, render_html, render_markdown
@@ -43,7 +43,8 @@ def test_the_figures_are_those_of_compare_and_of_the_definitions(tokenizers, cor
     sections = {s.title: s for s in tokenizer_sections(tokenizers, corpora, documents=25)}
     libraries, sizes = tables(sections["Compression and speed"])
     assert [row["tokens"] for row in libraries] == [f"{t.num_tokens:,}" for t in tokenizers]
-    for row, result in zip(sizes, compare(tokenizers, corpora, documents=25), strict=True):
+    for row, measured in zip(sizes, measure(tokenizers, corpora, documents=25), strict=True):
+        result = measured.result
         assert (row["corpus"], row["tokenizer"]) == (result.corpus, result.tokenizer)
         assert row["tokens"] == f"{result.num_tokens:,}"
         assert row["bytes per token"].split()[0] == f"{result.bytes_per_token:.3f}"

@@ -227,13 +227,9 @@ def _tokenizer_fields(tokenizer: Tokenizer, size: int) -> Fields:
         )
     check_merges_suffice(tokenizer, "llama.cpp")
     end = tokenizer.special_token_id(END_OF_TEXT)
-    found = gguf_vocab(tokenizer.parts(), size)
     return {
         "tokenizer.ggml.model": "gpt2",
-        "tokenizer.ggml.pre": found.pre_tokenizer,
-        "tokenizer.ggml.tokens": found.tokens,
-        "tokenizer.ggml.token_type": found.types,
-        "tokenizer.ggml.merges": found.merges,
+        **gguf_vocab(tokenizer.parts(), size),
         "tokenizer.ggml.bos_token_id": end,  # otherwise id 11; not added to texts
         "tokenizer.ggml.eos_token_id": end,
         "tokenizer.ggml.add_bos_token": False,

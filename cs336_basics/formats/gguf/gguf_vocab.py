@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any
 
 from cs336_basics._support.messages import short_repr
 from cs336_basics.formats.byte_strings import strings_of_vocab, token_to_string
@@ -30,25 +30,17 @@ _PRE_TOKENIZERS = {"gpt2": "gpt-2", "cl100k": "dbrx", "llama3": "dbrx", "qwen2":
 it."""
 
 
-class GgufVocab(NamedTuple):
-    """The `tokenizer.ggml.*` fields of a GGUF file."""
-
-    pre_tokenizer: str
-    """`pre`: name of the split pattern."""
-    tokens: list[str]
-    """`tokens`: token of each id, in GPT-2's byte alphabet; special tokens are plain text."""
-    types: list[int]
-    """`token_type`: NORMAL, CONTROL for special tokens, or UNUSED for ids without a token."""
-    merges: list[str]
-    """`merges`: strings "A B" in the order of their ranks."""
-
-
-def gguf_vocab(parts: TokenizerParts, size: int) -> GgufVocab:
+def gguf_vocab(parts: TokenizerParts, size: int) -> dict[str, Any]:
     """Return the fields with which llama.cpp gives the same ids as the tokenizer.
 
     Args:
         parts: Parts of the tokenizer.
         size: Number of ids. Ids missing from the vocabulary are marked as unused.
+
+    Returns:
+        Mapping of key -> value: llama.cpp's name of the split pattern; the token of each id, in
+        GPT-2's byte alphabet or, for special tokens, as plain text; the type of each id (NORMAL,
+        CONTROL for special tokens, or UNUSED); and the merges as strings "A B".
 
     Raises:
         ValueError: If llama.cpp would fail or give different ids, because it does not have the
@@ -66,7 +58,12 @@ def gguf_vocab(parts: TokenizerParts, size: int) -> GgufVocab:
     if len(set(tokens)) < size:
         raise ValueError("a token looks like an unused id, such as [PAD300]")
     merges = [f"{token_to_string(left)} {token_to_string(right)}" for left, right in parts.merges]
-    return GgufVocab(_pre_tokenizer(parts.pattern, parts.merges), tokens, types, merges)
+    return {
+        "tokenizer.ggml.pre": _pre_tokenizer(parts.pattern, parts.merges),
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.token_type": types,
+        "tokenizer.ggml.merges": merges,
+    }
 
 
 def _pre_tokenizer(pattern: str, merges: Sequence[Pair]) -> str:

@@ -55,15 +55,10 @@ IdArray: TypeAlias = "npt.NDArray[np.uint16] | npt.NDArray[np.int32]"
 def write(paths: TokenPaths, output: str | os.PathLike[str]) -> None:
     """Write token files as one indexed dataset, with one sequence for each document.
 
-    Args:
-        paths: A token file, a glob, or a list of files and globs, with document starts.
-        output: Directory to write, with tokens.bin and tokens.idx. It must be new or empty.
+    The two files are tokens.bin and tokens.idx. See `export_tokens`.
 
     Raises:
-        FileExistsError: If the output exists and is not empty.
-        FileNotFoundError, TypeError: See `open_token_files`.
-        ValueError: If a file has no document starts or is damaged, the files were encoded with
-            different tokenizers, or a document has 2**31 or more tokens.
+        ValueError: If a document has 2**31 or more tokens. Also see `export_tokens`.
     """
     files = open_token_files(paths)
     starts = [file.document_starts() for file in files]

@@ -13,9 +13,10 @@ import torch
 from cs336_basics.formats import ModelCard, check_model, export_model
 from cs336_basics.formats.byte_strings import string_to_token
 from cs336_basics.formats.exports import WEIGHT_TYPES
-from cs336_basics.model import ModelConfig, TransformerLM
+from cs336_basics.model import ModelConfig
 from cs336_basics.tokenizer import Tokenizer
 from tests.formats.exported import byte_tokenizer, trained
+from tests.formats.huggingface.test_llama import random_model
 from tests.tokenizer.examples import END
 
 gguf = pytest.importorskip("gguf", reason="needs gguf: pip install 'cs336-basics[gguf]'")
@@ -37,13 +38,6 @@ CONFIGS = {
     "odd": dataclasses.replace(SMALL, d_model=42, num_heads=3, d_ff=37, num_layers=1),
 }
 TOKENIZER = byte_tokenizer(END, "<|pad|>", merges=[(b" ", b"t"), (b" t", b"h")])
-
-
-def random_model(config):
-    model = TransformerLM(config)
-    for parameter in model.parameters():  # if all gains were equal, permuting them would not show
-        torch.nn.init.uniform_(parameter, -0.5, 1.0)
-    return model
 
 
 def exported(tmp_path, config=SMALL, tokenizer=TOKENIZER, model=None, name="small.gguf", **options):

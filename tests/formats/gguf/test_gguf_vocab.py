@@ -35,28 +35,29 @@ def with_merges(merges, special_tokens=()):
 def exported(merges=MERGES, special_tokens=(), pattern="gpt2", vocab=None, size=None):
     vocab = with_merges(merges, special_tokens) if vocab is None else vocab
     parts = TokenizerParts(vocab, merges, list(special_tokens), pattern)
-    return gguf_vocab(parts, size or len(vocab))
+    found = gguf_vocab(parts, size or len(vocab))
+    return {key.removeprefix("tokenizer.ggml."): value for key, value in found.items()}
 
 
 def test_tokens_use_the_byte_alphabet_and_special_tokens_plain_text():
     found = exported([(b" ", b"t"), (b"\xc3", b"\xa9")], ["<|endoftext|>", "é »"], size=262)
-    assert found.pre_tokenizer == "gpt-2"
-    assert found.tokens[:3] == ["Ā", "ā", "Ă"]
-    assert found.tokens[256:] == ["Ġt", "Ã©", "<|endoftext|>", "é »", "[PAD260]", "[PAD261]"]
-    assert found.types == [NORMAL] * 258 + [CONTROL] * 2 + [UNUSED] * 2
-    assert found.merges == ["Ġ t", "Ã ©"]
+    assert found["pre"] == "gpt-2"
+    assert found["tokens"][:3] == ["Ā", "ā", "Ă"]
+    assert found["tokens"][256:] == ["Ġt", "Ã©", "<|endoftext|>", "é »", "[PAD260]", "[PAD261]"]
+    assert found["token_type"] == [NORMAL] * 258 + [CONTROL] * 2 + [UNUSED] * 2
+    assert found["merges"] == ["Ġ t", "Ã ©"]
 
 
 def test_ids_without_a_token_are_unused():
     vocab = with_merges(MERGES)
     vocab[260] = b"\xf0\x9f"
     found = exported(vocab=vocab, size=261)
-    assert found.tokens[258:] == ["he", "[PAD259]", "ðŁ"]
-    assert found.types[258:] == [NORMAL, UNUSED, NORMAL]
+    assert found["tokens"][258:] == ["he", "[PAD259]", "ðŁ"]
+    assert found["token_type"][258:] == [NORMAL, UNUSED, NORMAL]
 
 
 def test_the_pattern_may_be_given_by_name_or_expression():
-    assert exported(pattern="cl100k").pre_tokenizer == "dbrx"
+    assert exported(pattern="cl100k")["pre"] == "dbrx"
     for name in EXPORTED:
         assert exported(pattern=PATTERNS[name]) == exported(pattern=name)
 
@@ -69,7 +70,7 @@ def test_patterns_that_llama_cpp_splits_differently_are_refused(name):
 
 @pytest.mark.parametrize(("name", "theirs"), [("llama3", "dbrx"), ("qwen2", "qwen2")])
 def test_llama3_and_qwen2_have_pre_tokenizers_in_llama_cpp(name, theirs):
-    assert exported(CROSSING, pattern=name).pre_tokenizer == theirs
+    assert exported(CROSSING, pattern=name)["pre"] == theirs
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_a_tokenizer_with_different_ids_in_llama_cpp_is_refused(options, message
 )
 def test_special_tokens_that_contain_others_are_exported(tokens):
     # The longer token starts first or at the same character, so the leftmost match is the longest.
-    assert exported(special_tokens=tokens).tokens[-2:] == tokens
+    assert exported(special_tokens=tokens)["tokens"][-2:] == tokens
 
 
 CROSSING = [(b"\n", b" "), (b" ", b"\t"), (b"\n ", b"\t"), (b"\r", b"\n"), (b"\r\n", b"\xc2")]
@@ -109,8 +110,8 @@ NOT_CROSSING = [(b" ", b"\n"), (b"\n", b"\n"), (b" \n", b"\n\n"), (b" ", b" "), 
 def test_a_cl100k_token_with_bytes_after_a_line_end_is_refused():
     with pytest.raises(ValueError, match=r"the token b'\\n '"):
         exported(CROSSING, pattern="cl100k")
-    assert exported(CROSSING, pattern="gpt2").pre_tokenizer == "gpt-2"
-    assert exported(NOT_CROSSING, pattern="cl100k").pre_tokenizer == "dbrx"
+    assert exported(CROSSING, pattern="gpt2")["pre"] == "gpt-2"
+    assert exported(NOT_CROSSING, pattern="cl100k")["pre"] == "dbrx"
 
 
 def white_space_texts():

@@ -87,13 +87,15 @@ def test_tied_embeddings_become_two_matrices_with_the_scale_in_the_first():
 
 
 def test_tied_embeddings_of_llama_become_two_equal_matrices():
-    model = random_model(SMALL)
-    theirs = llama_state(SMALL, model.state_dict())
+    theirs = llama_state(SMALL, random_model(SMALL).state_dict())
+    with pytest.raises(ValueError, match=r"'lm_head\.weight' differs from the embeddings"):
+        state_from_llama(SMALL, theirs, tied=True)
     del theirs["lm_head.weight"]
     with pytest.raises(ValueError, match=r"tensor 'lm_head\.weight' is missing"):
         state_from_llama(SMALL, theirs)
-    state = state_from_llama(SMALL, theirs, tied=True)
-    assert torch.equal(state["lm_head.weight"], state["token_embeddings.weight"])
+    for head in ({}, {"lm_head.weight": theirs["model.embed_tokens.weight"].clone()}):
+        state = state_from_llama(SMALL, {**theirs, **head}, tied=True)
+        assert torch.equal(state["lm_head.weight"], state["token_embeddings.weight"])
 
 
 @pytest.mark.parametrize(
@@ -129,6 +131,7 @@ def test_tied_embeddings_of_llama_become_two_equal_matrices():
         ({"rope_theta": 501.0}, "rope_theta must be 500.0, got 501.0"),
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor must be 1.0"),
         ({"tie_word_embeddings": 1}, "tie_word_embeddings must be .* got 1"),
+        ({"tie_word_embeddings": None}, "tie_word_embeddings must be .* got None"),
         ({"hidden_size": -24}, "d_model"),
         ({"num_attention_heads": 5}, "num_heads"),
         ({"rms_norm_eps": float("nan")}, "norm_eps"),
@@ -173,20 +176,9 @@ def test_weights_in_16_bits_become_float32():
     assert {value.dtype for value in found.values()} == {torch.float32}
 
 
-def test_a_tied_head_must_equal_the_embeddings():
-    model = random_model(SMALL)
-    theirs = llama_state(SMALL, model.state_dict())
-    with pytest.raises(ValueError, match=r"'lm_head\.weight' differs from the embeddings"):
-        state_from_llama(SMALL, theirs, tied=True)
-    theirs["lm_head.weight"] = theirs["model.embed_tokens.weight"].clone()
-    state = state_from_llama(SMALL, theirs, tied=True)
-    assert torch.equal(state["lm_head.weight"], state["token_embeddings.weight"])
-
-
 def test_equal_rope_scaling_and_rope_parameters_are_accepted():
     content = llama_config(SMALL)
-    content["rope_scaling"] = dict(content["rope_parameters"])
-    assert config_from_llama(content) == SMALL
+    assert config_from_llama({**content, "rope_scaling": content["rope_parameters"]}) == SMALL
 
 
 def test_only_the_exportable_speedrun_can_be_exported():

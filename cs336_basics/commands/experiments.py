@@ -24,7 +24,7 @@ class Options(Checked):
     """
 
     scale: Annotated[str, one_of(SCALES)] = option(
-        "size of the runs: test (seconds), cpu (two hours on two cores) or course (the sizes used "
+        "size of the runs: test (seconds), cpu (three hours on two cores) or course (the sizes used "
         "in CS336; needs a GPU)",
         metavar="NAME",
     )

@@ -299,9 +299,6 @@ class MemoryCounter {
         return counter_.count(buffer_.data(), size, table_);
     }
 
-    // The number of invalid sequences that were replaced in the last text.
-    uint64_t num_replaced() const { return counter_.replaced().sequences; }
-
     // Add words with their counts; word i is data[offsets[i], offsets[i + 1]). Throws
     // std::invalid_argument or std::overflow_error.
     void add_words(const uint8_t* data, size_t num_bytes, const int64_t* offsets,

@@ -55,7 +55,7 @@ def count_texts(
     num_bytes = 0
     for index, text in enumerate(found):
         # Valid bytes, the frequent case, need no further call.
-        is_valid = isinstance(text, bytes) and is_valid_utf8(text)
+        is_valid = type(text) is bytes and is_valid_utf8(text)
         data = text if is_valid else changes.utf8_of(text, errors, row=index)
         num_bytes += len(text) if isinstance(text, bytes) else len(data)
         counter.count(data)

@@ -24,8 +24,8 @@ class Options(Checked):
     """
 
     scale: Annotated[str, one_of(SCALES)] = option(
-        "size of the runs: test (seconds), cpu (three hours on two cores) or course (the sizes used "
-        "in CS336; needs a GPU)",
+        "size of the runs: test (seconds), cpu (three hours on two cores) or course (the sizes "
+        "used in CS336; needs a GPU)",
         metavar="NAME",
     )
     out: Path | None = option("output directory (default: experiments/SCALE)", None, metavar="DIR")

@@ -74,7 +74,11 @@ class TextStream:
         Warns:
             UserWarning: If invalid UTF-8 was replaced with U+FFFD (with `"replace"`).
         """
-        ids = self._encode(self._buffer.rest())
+        return self._finish(b"")
+
+    def _finish(self, last: bytes) -> list[int]:
+        """Add the last chunk and finish."""
+        ids = self._encode(self._buffer.rest() + last)
         changes = self._changes
         changes.num_bytes = self._offset
         self._reset()  # before the warning, which may raise an error
@@ -155,5 +159,4 @@ def encode_chunks(
             if len(collected) >= READ_AHEAD:
                 yield from stream.feed(bytes(collected))
                 collected.clear()
-    yield from stream.feed(bytes(collected))
-    yield from stream.finish()
+    yield from stream._finish(bytes(collected))

@@ -69,9 +69,9 @@ def test_replaced_bytes_of_a_file_are_reported_with_share_and_first_offset(tmp_p
     path.write_bytes(gzip.compress(data) if ending else data)
     for read in ways_to_read(path, tmp_path / "a.npy"):
         (message,) = messages_of(read)
-        assert message == (
+        assert message.startswith(
             f"the text is not all UTF-8: 3 invalid sequences ({400 / len(data):.2f} % of the "
-            f"text) were read as U+FFFD; the first in {path} is at offset {len(good):,}"
+            f"text) were read as U+FFFD; the first in {path} is at offset {len(good):,}; "
         )
 
 

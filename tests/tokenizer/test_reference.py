@@ -22,16 +22,26 @@ from cs336_basics.formats.gpt2.pair import load_merges, load_vocab
 from cs336_basics.pretokenization import PATTERNS
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.encoders.backends import BACKENDS
-from cs336_basics.tokenizer.reference import merge_pretoken, merge_pretoken_in_order
+from cs336_basics.tokenizer.reference import (
+    encode_text,
+    merge_pretoken,
+    merge_pretoken_in_order,
+)
 from tests.texts import TEXTS, long_text
 from tests.tokenizer.examples import (
     CORPORA,
+    COURSE_MERGES,
+    COURSE_VOCAB,
     END,
     FRAGMENTS,
     TRAINING_TEXT,
     data_file,
     trained,
 )
+
+
+def test_the_example_of_the_course_is_encoded():
+    assert encode_text("the cat ate", COURSE_VOCAB, COURSE_MERGES) == [9, 7, 1, 5, 10, 3]
 
 
 def test_the_lowest_rank_merges_first():
@@ -50,6 +60,12 @@ def test_a_new_pair_of_lower_rank_merges_before_the_next_occurrence():
     assert merge_pretoken(b"aaa", {(b"a", b"a"): 0}) == [b"aa", b"a"]
 
 
+def test_the_longest_special_token_is_cut_out_first():
+    vocab = {**COURSE_VOCAB, 11: b"tt", 12: b"tta"}
+    ids = encode_text("ttattec", vocab, COURSE_MERGES, ["tt", "tta"])
+    assert ids == [12, 11, 3, 2]
+
+
 def test_merges_in_order_give_the_same_tokens_in_a_trained_vocabulary():
     vocab, merges = trained()
     ranks = {pair: rank for rank, pair in enumerate(merges)}
@@ -57,6 +73,10 @@ def test_merges_in_order_give_the_same_tokens_in_a_trained_vocabulary():
         expected = merge_pretoken(word.encode(), ranks)
         assert merge_pretoken_in_order(word.encode(), merges) == expected
         assert set(expected) <= set(vocab.values())
+    # In an edited vocabulary, (ab, c) may precede (a, b), the merge that produces its left token.
+    edited = [(b"ab", b"c"), (b"a", b"b")]
+    assert merge_pretoken_in_order(b"abc", edited) == [b"ab", b"c"]
+    assert merge_pretoken(b"abc", {pair: rank for rank, pair in enumerate(edited)}) == [b"abc"]
 
 
 tiktoken = pytest.importorskip("tiktoken")
@@ -212,6 +232,20 @@ def test_long_mixed_texts_get_the_ids_of_tiktoken_and_tokenizers(peers, seed):
     peers.assert_agreement(without_differences(long_text(seed, 10_000)))
 
 
+def test_a_batch_and_an_array_get_the_ids_of_tiktoken(peers):
+    texts = [without_differences(text) for text in TEXTS.values()]
+    expected = peers.tiktoken.encode_batch(texts, allowed_special="all")
+    for tokenizer in peers.ours.values():
+        assert tokenizer.encode_batch(texts) == expected
+        assert [tokenizer.encode_array(text).tolist() for text in texts] == expected
+
+
+@given(text=random_texts)
+@settings(max_examples=150, deadline=None)
+def test_random_texts_get_the_ids_of_gpt2(gpt2_peers, text):
+    gpt2_peers.assert_agreement(text)
+
+
 def test_chosen_texts_get_the_ids_of_gpt2(gpt2_peers):
     for text in [*CHOSEN_TEXTS, *TEXTS.values(), long_text(0, 30_000)]:
         gpt2_peers.assert_agreement(without_differences(text))
@@ -229,6 +263,21 @@ def test_slices_of_real_text_get_the_ids_of_gpt2(gpt2_peers, name):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_many_random_texts_get_the_ids_of_gpt2(gpt2_peers, seed):
+    chooser = random.Random(seed)
+    anywhere = characters_without_differences()
+    fragments = [without_differences(f) for f in FRAGMENTS]
+    fragments += [" Hello", "'re", "1234", "    ", " the", "ing"]
+    for _ in range(20_000):
+        text = [
+            chooser.choice(fragments) if chooser.random() < 0.8 else chooser.choice(anywhere)
+            for _ in range(chooser.randint(1, 25))
+        ]
+        gpt2_peers.assert_agreement("".join(text))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CORPORA)
 def test_real_text_gets_the_ids_of_tiktoken(gpt2_peers, name):
     text = without_differences(data_file(f"{name}.txt").read_bytes().decode("utf-8", "replace"))
@@ -238,3 +287,13 @@ def test_real_text_gets_the_ids_of_tiktoken(gpt2_peers, name):
     # The arrays are too large for pytest to show in a failed assertion.
     assert (len(ids), bool((ids == expected).all())) == (len(expected), True)
     assert ours.decode_bytes(ids) == text.encode()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CORPORA)
+def test_real_text_gets_the_ids_of_tokenizers(gpt2_peers, name):
+    with open(data_file(f"{name}.txt"), "rb") as file:
+        text = file.read(4_000_000).decode("utf-8", errors="replace")
+    text = without_differences(text)
+    same = gpt2_peers.ours["native"].encode(text) == gpt2_peers.tokenizers.encode(text).ids
+    assert same

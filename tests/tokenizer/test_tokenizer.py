@@ -18,7 +18,18 @@ from hypothesis import strategies as st
 
 from cs336_basics.pretokenization import PATTERNS
 from cs336_basics.tokenizer import (
+    IncrementalEncoder,
+    StreamingDecoder,
     Tokenizer,
+    count_token_file,
+    count_tokens,
+    encode_file,
+    encode_rows,
+    extend,
+    never_used,
+    prune,
+    token_parts,
+    translate_token_file,
 )
 from tests.tokenizer.examples import (
     BYTES,
@@ -65,11 +76,32 @@ def test_edited_vocabularies_merge_as_in_the_reference(make, seed, text):
     assert tokenizer.encode(text) == reference_ids(tokenizer, text)
 
 
+@pytest.mark.parametrize("unit", ["a", "ab", "aab", " ", "\n", "é", "🎉", "ha", "the"])
+@pytest.mark.parametrize("length", [99, 100, 101, 1000])
+def test_long_words_merge_as_in_the_reference(make_small, unit, length):
+    tokenizer = make_small()
+    text = (unit * length)[:length]
+    assert tokenizer.encode(text) == reference_ids(tokenizer, text)
+
+
 @pytest.mark.parametrize("fast_backend", ["python", "native"])  # the reference is quadratic
 def test_a_word_of_a_megabyte_is_encoded(fast_backend):
     tokenizer = small_tokenizer(backend=skip_unless_available(fast_backend))
     ids = tokenizer.encode("a" * 1_000_000)
     assert tokenizer.decode(ids) == "a" * 1_000_000
+
+
+def test_the_rank_of_a_merge_is_its_index_not_its_id(make):
+    # (b, c) was learned first, although `ab` has a lower id.
+    vocab = {7: b"a", 3: b"b", 99: b"c", 0: b"ab", 1: b"bc"}
+    assert make(vocab, [(b"b", b"c"), (b"a", b"b")]).encode("abc") == [7, 1]
+    assert make(vocab, [(b"a", b"b"), (b"b", b"c")]).encode("abc") == [0, 99]
+
+
+def test_two_merges_can_make_one_token(make):
+    vocab = {0: b"a", 1: b"b", 2: b"ab", 3: b"bb", 4: b"abb"}
+    merges = [(b"b", b"b"), (b"a", b"b"), (b"a", b"bb"), (b"ab", b"b")]
+    assert make(vocab, merges).encode("abb") == [4]
 
 
 # ------------------------------------------------------------------ special tokens
@@ -107,6 +139,13 @@ def test_the_longest_of_overlapping_special_tokens_wins(make, text, expected):
     assert [tokenizer.decode([i]) for i in tokenizer.encode(text)] == expected
 
 
+def test_white_space_before_a_special_token_is_split_like_at_the_end_of_a_text(make):
+    vocab = {**BYTES, 256: b"  "}
+    tokenizer = make(vocab, [(b" ", b" ")], [END])
+    assert tokenizer.encode(f"a  {END}") == [97, 256, 257]
+    assert tokenizer.encode("a  b") == [97, 32, 32, 98]
+
+
 # ------------------------------------------------------------------ hostile vocabularies
 
 
@@ -139,6 +178,10 @@ def test_the_error_names_an_invalid_token_or_merge(make, vocab, merges, error, m
         make(vocab, merges)
 
 
+def test_text_that_a_custom_pattern_does_not_match_is_dropped(make):
+    assert make(BYTES, [], pattern=r"\w+").encode("a, b") == [97, 98]
+
+
 def test_an_empty_vocabulary_encodes_the_empty_text(make):
     tokenizer = make({}, [])
     assert (tokenizer.encode(""), tokenizer.vocab_size) == ([], 0)
@@ -168,6 +211,12 @@ def test_the_error_names_an_absent_byte_and_its_position(make, text, byte, posit
             list(tokenizer.encode_iterable(chunks))
 
 
+def test_the_error_for_an_absent_second_byte_names_the_character(make):
+    tokenizer = make({0: b"\xc3", 1: b"a"}, [])
+    with pytest.raises(ValueError, match=r"0xa9 of 'é' at character 1 "):
+        tokenizer.encode("aé")
+
+
 @pytest.mark.parametrize("vocab", [{**BYTES, 2**32: b"ab"}, {**BYTES, 2**32 - 1: b"ab"}])
 def test_ids_of_more_than_32_bits_are_rejected(vocab):
     with pytest.raises(ValueError, match=r"between 0 and 4294967295, got 4294967296 for b'.+'"):
@@ -175,6 +224,22 @@ def test_ids_of_more_than_32_bits_are_rejected(vocab):
 
 
 # ------------------------------------------------------------------ cache, copies, threads
+
+
+@pytest.mark.parametrize("cache_size", [0, 1, 500, 5000, 200_000])
+def test_the_cache_size_does_not_change_the_ids(make_small, cache_size):
+    tokenizer = make_small(cache_size=cache_size)
+    words = [
+        f" {a}{b}{c}{d}" for a in "abcd" for b in "efgh" for c in "ijkl" for d in ["", "猫" * 9]
+    ]
+    for _ in range(2):
+        for word in words:
+            assert tokenizer.encode(word) == reference_ids(tokenizer, word)
+
+
+def test_a_negative_cache_size_is_rejected(make_small):
+    with pytest.raises(ValueError, match="-1"):
+        make_small(cache_size=-1)
 
 
 class NamedTokenizer(Tokenizer):
@@ -255,19 +320,47 @@ def test_the_hash_depends_only_on_what_determines_the_ids(make):
     assert len(tokenizer.hash()) == 64
 
 
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda none: encode_file(none, "text.txt", "ids.npy"), "tokenizer"),
+        (lambda none: encode_rows(none, ["text"], "ids.npy"), "tokenizer"),
+        (lambda none: count_tokens(none, "text.txt"), "tokenizer"),
+        (lambda none: count_token_file(none, "ids.npy"), "tokenizer"),
+        (lambda none: never_used(none, np.zeros(256, np.int64)), "tokenizer"),
+        (lambda none: extend(none, ["word"]), "tokenizer"),
+        (lambda none: token_parts(none, small_tokenizer()), "old"),
+        (lambda none: token_parts(small_tokenizer(), none), "new"),
+        (lambda none: prune(none, 256, {b"a": 1}), "tokenizer"),
+        (lambda none: translate_token_file("a.npy", "b.npy", none, small_tokenizer()), "old"),
+        (lambda none: translate_token_file("a.npy", "b.npy", small_tokenizer(), none), "new"),
+        (IncrementalEncoder, "tokenizer"),
+        (StreamingDecoder, "tokenizer"),
+    ],
+)
+def test_the_error_for_an_invalid_tokenizer_names_the_argument(call, name):
+    with pytest.raises(TypeError, match=f"^{name} must be a Tokenizer, got None$"):
+        call(None)
+
+
 CHAT = ["<|user|>", "<|assistant|>"]
 
 
 # ------------------------------------------------------------------ tokens and their ids
 
 
-def test_tokens_and_ids_are_looked_up():
+def test_len_counts_tokens_and_vocab_size_counts_rows():
+    tokenizer = Tokenizer({0: b"a", 7: b"b"}, [], [END])
+    assert len(tokenizer) == 3
+    assert tokenizer.vocab_size == 9
+
+
+def test_every_id_is_found_by_its_token_and_back():
     tokenizer = small_tokenizer()
     for token_id, token in tokenizer.vocab.items():
         assert tokenizer.token_to_id(token) == token_id
+        assert tokenizer.id_to_token(token_id) == token
         assert tokenizer.id_to_token(np.uint16(token_id)) == token
-    assert {*map(tokenizer.token_to_id, ["Ġthe", b"no such token", "", b""])} == {None}
-    assert {*map(tokenizer.id_to_token, [-1, 5000, 10**30])} == {None}
 
 
 def test_a_str_is_looked_up_by_its_utf8():
@@ -275,6 +368,29 @@ def test_a_str_is_looked_up_by_its_utf8():
     assert tokenizer.token_to_id("é") == tokenizer.token_to_id(b"\xc3\xa9") == 256
     assert tokenizer.token_to_id(END) == tokenizer.special_token_id(END) == 257
     assert tokenizer.id_to_token(0xC3) == b"\xc3"
+
+
+def test_unknown_tokens_and_ids_are_none():
+    tokenizer = small_tokenizer()
+    assert {*map(tokenizer.token_to_id, ["Ġthe", b"no such token", "", b""])} == {None}
+    assert {*map(tokenizer.id_to_token, [-1, 5000, 10**30])} == {None}
+
+
+@pytest.mark.parametrize("token", [3, None, bytearray(b"a"), [b"a"]])
+def test_a_token_must_be_bytes_or_str(token):
+    with pytest.raises(TypeError, match="token must be bytes or a str"):
+        small_tokenizer().token_to_id(token)
+    with pytest.raises(ValueError, match="ud800"):
+        small_tokenizer().token_to_id("\ud800")
+
+
+def test_repr_is_one_short_line():
+    tokenizer = Tokenizer(BYTES, [], [END])
+    assert repr(tokenizer) == (
+        f"<Tokenizer: 257 tokens, 0 merges, special tokens ['{END}'], pattern 'gpt2'>"
+    )
+    many = Tokenizer(BYTES, [], [f"<|{n}|>" for n in range(1000)], pattern=r"\w+|\W+" + "|x" * 999)
+    assert len(repr(many)) < 300
 
 
 # ------------------------------------------------------------------ special tokens, added later
@@ -290,7 +406,6 @@ def test_added_special_tokens_get_the_next_ids_and_old_ids_stay(make_small):
     assert len(as_text) > 1
 
     assert tokenizer.add_special_tokens(CHAT) == [size, size + 1]
-    assert tokenizer.add_special_tokens(CHAT[1:]) == [size + 1]
     assert tokenizer.vocab_size == size + 2
     assert {token_id: tokenizer.vocab[token_id] for token_id in before} == before
     assert tokenizer.special_tokens[-2:] == CHAT
@@ -303,6 +418,24 @@ def test_added_special_tokens_get_the_next_ids_and_old_ids_stay(make_small):
     assert tokenizer.encode("<|user|>", allowed_special=()) == as_text
     assert tokenizer.decode([size, size + 1]) == "".join(CHAT)
     assert list(tokenizer.encode_iterable(["<|us", "er|>"])) == [size]
+
+
+def test_an_existing_special_token_keeps_its_id(make_small):
+    tokenizer = make_small()
+    end = tokenizer.special_token_id(END)
+    size = tokenizer.vocab_size
+    assert tokenizer.add_special_tokens([END, "<|user|>", END.upper()]) == [end, size, size + 1]
+    assert tokenizer.add_special_tokens([END]) == [end]
+    assert tokenizer.add_special_tokens([]) == []
+    assert tokenizer.vocab_size == size + 2
+    assert tokenizer.special_tokens.count(END) == 1
+
+
+def test_a_token_of_the_vocabulary_becomes_special_with_its_id():
+    tokenizer = Tokenizer({**BYTES, 256: b"th"}, [(b"t", b"h")])
+    assert tokenizer.add_special_tokens(["th"]) == [256]
+    assert len(tokenizer) == 257
+    assert tokenizer.special_token_id("th") == 256
 
 
 def test_added_tokens_are_saved_pickled_and_copied(tmp_path):

@@ -27,19 +27,29 @@ from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.encoders.native_encoder import compile_vocabulary
 from cs336_basics.tokenizer.reference import (
     encode_text,
+    merge_pretoken_in_order,
 )
 from cs336_basics.tokenizer.vocabulary import Vocabulary
 from tests.tokenizer.examples import (
+    BYTES,
+    CORPORA,
     END,
+    FRAGMENTS,
     SPECIALS,
     TRAINING_TEXT,
-    reference_ids,
+    data_file,
     small_tokenizer,
 )
 
 _encoder = pytest.importorskip(
     "cs336_basics.tokenizer.encoders._encoder", reason="the compiled encoder is not built"
 )
+
+
+def reference(tokenizer: Tokenizer, text: str) -> list[int]:
+    return encode_text(
+        text, tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens, tokenizer.pattern
+    )
 
 
 def native(tokenizer: Tokenizer, simd_level: str, cache_size: int = 1 << 20) -> _encoder.Encoder:
@@ -79,11 +89,23 @@ words = (
 def test_words_of_all_lengths_get_the_ids_of_the_reference(simd_level, text):
     tokenizer = larger_vocabulary()
     encoder = native(tokenizer, simd_level)
-    expected = reference_ids(tokenizer, text)
+    expected = reference(tokenizer, text)
     special = _encoder.SpecialSet([])
     assert encoder.encode(text, special) == expected
     assert encoder.encode(text, special) == expected  # from the cache
     assert native(tokenizer, simd_level, cache_size=0).encode(text, special) == expected
+
+
+def test_a_word_with_more_than_a_million_pairs():
+    pairs = [a + b for a in (b"a", b"b") for b in (b"a", b"b")]
+    merges = [(token[:1], token[1:]) for token in pairs] + list(itertools.product(pairs, pairs))
+    vocab = {**BYTES, **{300 + i: left + right for i, (left, right) in enumerate(merges)}}
+    tokenizer = Tokenizer(vocab, merges)
+    word = "".join(random.Random(3).choices("ab", k=500_000))
+    tokens = merge_pretoken_in_order(word.encode(), merges)
+    assert tokenizer.decode_bytes(tokenizer.encode(word)) == b"".join(tokens) == word.encode()
+    ids = {token: token_id for token_id, token in vocab.items()}
+    assert tokenizer.encode(word) == [ids[token] for token in tokens]
 
 
 @pytest.mark.parametrize("offset", [0, 65_234, 65_235, 2**31, 2**32 - 400])
@@ -94,7 +116,7 @@ def test_ids_of_any_size_fit_their_arrays(offset):
     }
     tokenizer = Tokenizer(vocab, [(b"t", b"h"), (b"th", b"e")], [END])
     text = f"the thé{END}th "
-    expected = reference_ids(tokenizer, text)
+    expected = reference(tokenizer, text)
     assert tokenizer.encode(text) == expected
     if tokenizer.vocab_size < 2**32:
         array = tokenizer.encode_array(text)
@@ -184,6 +206,99 @@ def test_every_utf8_string_survives_encoding_and_decoding():
 
 
 # ------------------------------------------------------------------ campaigns
+
+
+@functools.cache
+def trained_on(name: str, vocab_size: int, pattern: str) -> Tokenizer:
+    path = data_file(name)
+    return Tokenizer(*train_bpe(path, vocab_size, [END], pattern=pattern), [END], pattern=pattern)
+
+
+def in_python(tokenizer: Tokenizer) -> Tokenizer:
+    """Return the same tokenizer with the Python backend. The reference would take hours."""
+    return Tokenizer(
+        tokenizer.vocab, tokenizer.merges, [END], pattern=tokenizer.pattern, backend="python"
+    )
+
+
+with_three_vocabularies = pytest.mark.parametrize(
+    ("trained", "vocab_size", "pattern"),
+    [
+        ("tinystories_train.txt", 10_000, "gpt2"),
+        ("multi_zh_wiki.txt", 32_000, "gpt2"),
+        ("code_python.txt", 32_000, "cl100k"),
+    ],
+)
+
+
+@pytest.mark.slow
+@with_three_vocabularies
+@pytest.mark.parametrize("name", CORPORA)
+def test_real_text_gets_the_ids_of_the_python_backend(trained, vocab_size, pattern, name):
+    tokenizer = trained_on(trained, vocab_size, pattern)
+    with open(data_file(f"{name}.txt"), "rb") as file:
+        text = file.read(2_000_000).decode("utf-8", errors="replace")
+    expected = in_python(tokenizer).encode(text)
+    assert tokenizer.encode(text) == expected
+    assert tokenizer.encode_array(text, num_workers=2).tolist() == expected
+    assert tokenizer.decode(expected) == text
+
+
+@pytest.mark.slow
+@with_three_vocabularies
+def test_many_random_texts_get_the_ids_of_the_python_backend(trained, vocab_size, pattern):
+    tokenizer = trained_on(trained, vocab_size, pattern)
+    reference_encoder = in_python(tokenizer)
+    chooser = random.Random(vocab_size)
+    fragments = [*FRAGMENTS, " the", "ing", "def ", "中国", "的", "1234", "    "]
+    for _ in range(200_000):
+        text = "".join(chooser.choice(fragments) for _ in range(chooser.randint(1, 20)))
+        if chooser.random() < 0.2:
+            offset = chooser.randrange(len(text) + 1)
+            code = chooser.randrange(0x110000 - 0x800)
+            code += 0x800 * (code >= 0xD800)
+            text = text[:offset] + chr(code) + text[offset:]
+        assert tokenizer.encode(text) == reference_encoder.encode(text)
+
+
+NO_THREADS = """
+import resource, sys
+from tests.tokenizer.examples import small_tokenizer
+from cs336_basics.tokenizer import encode_file
+tokenizer = small_tokenizer()
+# Leave too little memory for the stack of a thread.
+resource.setrlimit(resource.RLIMIT_AS, (1 << 32, 1 << 32))
+calls = {
+    "array": lambda: tokenizer.encode_array("a b " * (1 << 20), num_workers=2),
+    "file": lambda: encode_file(tokenizer, sys.argv[1], sys.argv[1] + ".npy", num_workers=2),
+}
+for call in calls.values():
+    try:
+        call()
+    except RuntimeError as error:
+        print(error)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux's resource limits")
+def test_the_error_reports_that_no_thread_can_be_started(tmp_path):
+    import resource
+
+    stack, most = 1 << 33, resource.getrlimit(resource.RLIMIT_STACK)[1]
+    if 0 <= most < stack:
+        pytest.skip("the hard limit on the stack size is below 8 GiB")
+    (tmp_path / "a.txt").write_text("some text")
+    run = subprocess.run(
+        [sys.executable, "-c", NO_THREADS, str(tmp_path / "a.txt")],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (stack, most)),
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.count("no thread could be started: ") == 2
+    assert os.listdir(tmp_path) == ["a.txt"]
 
 
 def encoding_of(tokenizer, path, block_size):
@@ -313,6 +428,16 @@ def test_phrases_get_the_ids_of_the_reference(script, cache_size):
     expected = encode_text(text, made.vocab, made.merges)
     for _ in range(3):  # new words, known words, cached words
         assert tokenizer.encode(text) == expected
+
+
+def test_a_cache_of_segments_is_shared_by_phrases_of_all_lengths():
+    made = trained("Chinese")
+    tokenizer = Tokenizer(made.vocab, made.merges)
+    long = "".join(phrases(SYLLABLES["Chinese"], 3000, 12, seed=4))  # one word
+    ids = tokenizer.encode(long)
+    assert tokenizer.decode(ids) == long
+    assert ids == Tokenizer(made.vocab, made.merges, cache_size=0).encode(long)
+    assert ids == Tokenizer(made.vocab, made.merges, backend="python").encode(long)
 
 
 # Python stores a str with one, two or four bytes per character.

@@ -102,10 +102,16 @@ def device(browser, width, scheme):
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
-def problems_on_devices(browser):
-    """Return what is hard to read, hard to press or too wide, on a phone and a wide screen."""
+def problems_on_devices(browser, picture=lambda name: None):
+    """Return what is hard to read, hard to press or too wide, on a phone and a wide screen.
+
+    Args:
+        browser: The browser.
+        picture: Function that is called with a name for each combination.
+    """
     found = {}
     for width, scheme in itertools.product((375, 1280), ("light", "dark")):
         with device(browser, width, scheme):
+            picture(f"{width}-{scheme}")
             found[width, scheme] = browser.execute_script(_PROBLEMS, width)
     return {key: value for key, value in found.items() if value}

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import queue
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -121,7 +123,36 @@ class RaceRequest(Checked):
     seconds: float = option("maximum seconds for each trainer", 5.0, gt=0, le=60)
 
 
-def race(asked: Mapping[str, Any], emit: Callable[[dict[str, Any]], object]) -> None:
+def race(asked: Mapping[str, Any]) -> Generator[dict[str, Any], None, None]:
+    """Yield the rows of `run_race`, which runs in its own thread until the generator is closed."""
+    rows: queue.SimpleQueue[dict[str, Any] | Exception | None] = queue.SimpleQueue()
+    closed = threading.Event()
+
+    def emit(row: dict[str, Any]) -> None:
+        if closed.is_set():
+            raise _Stopped
+        rows.put(row)
+
+    def run() -> None:
+        try:
+            run_race(asked, emit)
+        except _Stopped:
+            pass
+        except Exception as error:
+            rows.put(error)
+        rows.put(None)
+
+    threading.Thread(target=run).start()
+    try:
+        while (row := rows.get()) is not None:
+            if isinstance(row, Exception):
+                raise row
+            yield row
+    finally:
+        closed.set()
+
+
+def run_race(asked: Mapping[str, Any], emit: Callable[[dict[str, Any]], object]) -> None:
     """Call `emit` with points of each trainer while it learns, one trainer after the other.
 
     The trainers take turns, so that they do not slow each other down. Each point gives the number
@@ -142,6 +173,10 @@ def race(asked: Mapping[str, Any], emit: Callable[[dict[str, Any]], object]) -> 
         first = first or runner.traces
         row["same"] = all(a[1:3] == b[1:3] for a, b in zip(first, runner.traces, strict=False))
         emit(row)
+
+
+class _Stopped(Exception):  # noqa: N818 -- not an error
+    """Raised to end a race that is no longer shown."""
 
 
 class _OutOfTime(Exception):  # noqa: N818 -- not an error

@@ -8,13 +8,12 @@ and `Origin` must name the server itself.
 from __future__ import annotations
 
 import json
-import queue
 import secrets
 import socket
 import sys
 import threading
 import webbrowser
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cs336_basics._support.messages import short_reason
-from cs336_basics.playground.answers import EXPECTED, Answers, Asked, Emit
+from cs336_basics.playground.answers import EXPECTED, Answers, Asked
 
 ADDRESS = "127.0.0.1"
 MOST_BYTES = 1 << 20
@@ -56,7 +55,13 @@ class RefusedError(Exception):
 
 
 def make_app(answers: Answers, token: str, port: int) -> ASGIApp:
-    """Return the ASGI application. `token` is the secret first part of every path."""
+    """Return the ASGI application.
+
+    Args:
+        answers: Functions that answer the requests of the page.
+        token: Secret first part of every path.
+        port: Port in the headers `Host` and `Origin`.
+    """
     limiter = CapacityLimiter(MOST_STREAMS)
     streams = threading.BoundedSemaphore(MOST_STREAMS)
     routes = [
@@ -68,12 +73,17 @@ def make_app(answers: Answers, token: str, port: int) -> ASGIApp:
         for name, work in answers.streamed.items()
     ]
     page = Mount(f"/{token}", StaticFiles(directory=_PAGE, html=True))
-    errors = dict.fromkeys((RefusedError, *EXPECTED), _answer_error)
-    return _Guard(Starlette(routes=[*routes, page], exception_handlers=errors), token, port)
+    return _Guard(Starlette(routes=[*routes, page]), token, port)
 
 
 def serve(answers: Answers, port: int, open_browser: bool, say: Callable[[str], object]) -> None:
-    """Serve the page on a port of 127.0.0.1 until Ctrl-C. Port 0 chooses a free one.
+    """Serve the page until Ctrl-C.
+
+    Args:
+        answers: Functions that answer the requests of the page.
+        port: Port on 127.0.0.1. 0 chooses a free one.
+        open_browser: Whether to open the page in the browser.
+        say: Called with a line that contains the address.
 
     Raises:
         OSError: If the port is in use.
@@ -156,62 +166,65 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 def _whole(work: Callable[[Asked], Any], limiter: CapacityLimiter) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        asked = await _body(request)
-        result = await to_thread.run_sync(lambda: _json(work(asked)), limiter=limiter)
+        try:
+            asked = await _body(request)
+            result = await to_thread.run_sync(lambda: _json(work(asked)), limiter=limiter)
+        except RefusedError as error:
+            return _error(error.status, str(error))
+        except EXPECTED as error:
+            return _error(400, short_reason(error))
         return Response(result, media_type="application/json")
 
     return endpoint
 
 
-def _streamed(work: Callable[[Asked, Emit], None], streams: threading.BoundedSemaphore) -> Endpoint:
+def _streamed(
+    work: Callable[[Asked], Generator[Any, None, None]], streams: threading.BoundedSemaphore
+) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        lines = _lines(work, await _body(request), streams)
-        return StreamingResponse(lines, media_type="application/x-ndjson")
+        try:
+            rows = await to_thread.run_sync(work, await _body(request))
+        except RefusedError as error:
+            return _error(error.status, str(error))
+        except EXPECTED as error:
+            return _error(400, short_reason(error))
+        return StreamingResponse(_lines(rows, streams), media_type="application/x-ndjson")
 
     return endpoint
 
 
-class _ClosedError(Exception):
-    """Raised to end an answer that is no longer read."""
-
-
 async def _lines(
-    work: Callable[[Asked, Emit], None], asked: Asked, streams: threading.BoundedSemaphore
+    rows: Generator[Any, None, None], streams: threading.BoundedSemaphore
 ) -> AsyncIterator[bytes]:
-    """Run `work` in a thread, and yield each object as a line. An error is the last line."""
+    """Yield each object as a line. If there is an error, it is the last line."""
     if not streams.acquire(blocking=False):
         message = f"{MOST_STREAMS} other views are running; stop one of them first"
         yield _json({"error": message}) + b"\n"
         return
-    rows: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    closed = threading.Event()
+    end = object()
+    in_step = threading.Lock()  # Ctrl-C cancels the `await` below, but not the thread
 
-    def emit(row: Any) -> None:
-        if closed.is_set():
-            raise _ClosedError
-        rows.put(row)
+    def step() -> Any:
+        with in_step:
+            return next(rows, end)
 
-    def run() -> None:
-        try:
-            work(asked, emit)
-        except _ClosedError:
-            pass
-        except Exception as error:
-            rows.put({"error": short_reason(error)})
-        finally:
-            streams.release()
-            rows.put(None)
-
-    threading.Thread(target=run).start()
     try:
-        while (row := await to_thread.run_sync(rows.get)) is not None:
+        while (row := await to_thread.run_sync(step)) is not end:
             yield _json(row) + b"\n"
+    except EXPECTED as error:
+        yield _json({"error": short_reason(error)}) + b"\n"
     finally:
-        closed.set()
+        with in_step:
+            rows.close()
+        streams.release()
 
 
 async def _body(request: Request) -> Asked:
-    """Return the object in a request."""
+    """Return the object in a request.
+
+    Raises:
+        RefusedError: If the body is too large or not a JSON object.
+    """
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise RefusedError(415, "the Content-Type must be application/json")
     body = bytearray()
@@ -234,10 +247,6 @@ async def _body(request: Request) -> Asked:
 def _json(value: Any) -> bytes:
     # ASCII only, because texts may contain unpaired surrogates, which UTF-8 cannot represent.
     return json.dumps(value, separators=(",", ":")).encode()
-
-
-def _answer_error(request: Request, error: Exception) -> Response:
-    return _error(error.status if isinstance(error, RefusedError) else 400, short_reason(error))
 
 
 def _error(status: int, message: str) -> Response:

@@ -2,6 +2,7 @@
 
 import functools
 import io
+import itertools
 import os
 import time
 import urllib.parse
@@ -31,7 +32,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:no pair was left:UserWarning"),
 ]
 SCREENSHOTS = os.environ.get("CS336_SCREENSHOTS")
-"""Directory in which to save the README's picture, or None for a temporary one."""
+"""Directory in which to save screenshots of the views, or None to save none."""
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +81,11 @@ def shown_tokens(browser, side="a"):
     )
 
 
+def picture(browser, name):
+    if SCREENSHOTS:
+        browser.save_screenshot(f"{SCREENSHOTS}/{name}.png")
+
+
 def visible_tokens(tokenizer, text):
     return [visible(tokenizer.vocab[token_id]) for token_id in tokenizer.encode(text)]
 
@@ -110,6 +116,19 @@ def test_tokens_follow_the_typing_and_equal_encode(page):
     )
 
 
+def test_neighbors_have_different_colors_and_special_tokens_their_own(page):
+    browser = page("text", text="the theatre gathers<|endoftext|>others hahaha")
+    wait(lambda: len(shown_tokens(browser)) > 5)
+    colors = run(
+        browser,
+        "[...document.querySelectorAll('#tokens-a .token')]"
+        ".map(t => getComputedStyle(t).backgroundColor)",
+    )
+    assert all(left != right for left, right in itertools.pairwise(colors))
+    place = shown_tokens(browser).index("<|endoftext|>")
+    assert colors.count(colors[place]) == 1
+
+
 def test_blanks_lines_bytes_and_script_tags_are_text(page):
     text = "a\t b\n<script>document.title='x'</script><img src=x onerror=alert(1)>\u202e猫\r\n\0"
     browser = page("text", text=text)
@@ -129,6 +148,30 @@ def test_differing_boundaries_of_two_tokenizers_are_marked(page):
     # Tokenizer b has only a's first merges, so b cuts the text wherever a does.
     assert run(browser, count.format("a")) == 0
     assert run(browser, count.format("b")) == sizes["b"] - sizes["a"]
+    picture(browser, "text-two")
+
+
+def test_ids_and_bytes_can_be_shown(page):
+    browser = page("text", text="the 猫", b="")
+    wait(lambda: shown_tokens(browser))
+    assert not browser.find_element(By.ID, "second").is_displayed()
+    for name in ("ids", "bytes"):
+        browser.find_element(By.CSS_SELECTOR, f"#text [name={name}]").click()
+    ids = small_tokenizer().encode("the 猫")
+    notes = "[...document.querySelectorAll('#tokens-a .note')].map(n => n.innerText)"
+    wait(lambda: len(run(browser, notes)) == 2 * len(ids))
+    assert run(browser, notes)[0] == str(ids[0])
+    assert run(browser, notes)[1].startswith("74")
+
+
+@pytest.mark.slow
+def test_ten_megabytes_are_refused_with_a_message(page):
+    browser = page("text", text="")
+    put(browser, "#text textarea", "x" * 10_000_000)
+    error = browser.find_element(By.ID, "error")
+    wait(lambda: "10,000,000" in error.text)
+    put(browser, "#text textarea", "the")
+    wait(lambda: not error.is_displayed())
 
 
 def test_merges_step_forward_back_and_play(page):
@@ -150,6 +193,7 @@ def test_merges_step_forward_back_and_play(page):
     assert str(word.ids[0]) in browser.find_element(By.ID, "merge-now").text
     press("back")
     assert run(browser, symbols) == [visible(token) for token in word.steps[-2].tokens]
+    picture(browser, "merges")
     press("first")
     press("play")
     wait(lambda: run(browser, symbols) == [visible(token) for token in word.steps[0].tokens])
@@ -177,6 +221,7 @@ def test_a_training_is_watched_step_by_step(page):
     assert widths[0] > 0
     browser.find_element(By.CSS_SELECTOR, "#training summary").click()
     assert "in the heap" in browser.find_element(By.ID, "drawing").text
+    picture(browser, "training")
     browser.find_element(By.CSS_SELECTOR, "#training [data-go=last]").click()
     wait(lambda: f"Merged {shown[-1]}. No pair is left." in status())
 
@@ -190,6 +235,7 @@ def test_the_stages_race_and_can_be_stopped(page):
     rows = browser.find_elements(By.CSS_SELECTOR, "#race-table tr")
     assert [row.text.split()[:2] for row in rows] == [[stage, "40"] for stage in STAGES]
     assert len(browser.find_elements(By.CSS_SELECTOR, "#race-chart polyline")) == len(STAGES)
+    picture(browser, "race")
     put(browser, "#race [name=merges]", "5000")
     start.click()
     wait(lambda: "naive" in now.text)
@@ -242,6 +288,7 @@ def test_a_model_generates_and_can_be_stopped(page, run_path):
     put(browser, "#model [name=token]", "2")
     now = browser.find_element(By.ID, "attention-now")
     wait(lambda: now.text.startswith(f"“{visible(run.tokenizer.vocab[ids[2]])}” attends"))
+    picture(browser, "model")
     put(browser, "#model [name=max_new_tokens]", "5000")
     start.click()
     wait(lambda: len(browser.execute_script(f"return {shown}")) > 30)
@@ -279,6 +326,7 @@ def test_the_next_token_follows_the_pointer_the_caret_and_the_keyboard(page, run
     move = webdriver.ActionChains(browser).move_to_element
     move(browser.find_elements(By.CSS_SELECTOR, "#losses .token")[2]).perform()
     check_shown(2)
+    picture(browser, "model-next")
     move(browser.find_element(By.ID, "losses-title")).perform()
     check_shown(len(tokens) - 1)
     browser.find_elements(By.CSS_SELECTOR, "#losses .token")[1].click()
@@ -363,6 +411,17 @@ def test_a_view_is_readable_on_a_phone_and_in_the_dark(page, view):
     if view in ("race", "model"):
         start = browser.find_element(By.CSS_SELECTOR, f"#{view} .main")
         wait(lambda: start.is_enabled())
+    assert problems_on_devices(browser, lambda name: picture(browser, f"{view}-{name}")) == {}
+
+
+@pytest.mark.parametrize("view", ["race", "model"])
+def test_a_view_says_what_to_do_before_the_first_action(page, view):
+    browser = page(view, text="")
+    if view == "race":
+        assert "Press Start" in browser.find_element(By.ID, "race-now").text
+        rows = browser.find_elements(By.CSS_SELECTOR, "#race-table tr")
+        assert [row.text.split()[0] for row in rows] == STAGES
+    wait(lambda: view == "race" or browser.find_elements(By.CSS_SELECTOR, "#next tr"))
     assert problems_on_devices(browser) == {}
 
 

@@ -1,6 +1,5 @@
 """The playground's server: hostile requests, limits, streams and Ctrl-C."""
 
-import contextlib
 import itertools
 import json
 import os
@@ -147,13 +146,36 @@ def test_large_requests_are_refused_before_they_are_read(client):
     )
 
 
+def test_script_tags_come_back_as_text(client):
+    text = "<script>alert(1)</script>"
+    response = post(client, "tokens", {"text": text})
+    assert response.headers["content-type"] == "application/json"
+    tokens = response.json()["tokens"]
+    assert "".join(part for token in tokens for part, _ in token["parts"]) == text
+
+
+def test_requests_at_the_same_time_are_answered():
+    texts = [f"word {number}" for number in range(20)]
+    found = {}
+
+    def work(text):
+        found[text] = json.load(ask(address, "tokens", {"text": text}))["num_characters"]
+
+    with running(make_answers()) as address:
+        threads = [threading.Thread(target=work, args=[text]) for text in texts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert found == {text: len(text) for text in texts}
+
+
 # --- streams ---------------------------------------------------------------------------------
 
 
 def streams_of(rows):
-    def work(asked, emit):
-        for row in rows:
-            emit(row)
+    def work(asked):
+        yield from rows
 
     return client_of(Answers({}, {"stream": work}))
 
@@ -177,10 +199,10 @@ def test_a_stream_is_lines_and_its_error_is_the_last_one():
 def test_streams_are_limited_and_end_with_the_page(tmp_path):
     closed = threading.Semaphore(0)
 
-    def work(asked, emit):
+    def work(asked):
         try:
             for number in itertools.count():
-                emit(number)
+                yield number
                 time.sleep(0.01)
         finally:
             closed.release()
@@ -207,36 +229,41 @@ def ask(address, name="stream", asked=None):
     return urllib.request.urlopen(request, timeout=10)
 
 
-@contextlib.contextmanager
-def running(answers):
-    """Run the server in a thread, and yield its address."""
-    import uvicorn
+class running:
+    """A context manager that runs the server in a thread."""
 
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    def __init__(self, answers):
+        self.answers = answers
+
+    def __enter__(self):
+        import uvicorn
+
+        self.socket = socket.socket()
+        self.socket.bind(("127.0.0.1", 0))
+        self.socket.listen()
+        port = self.socket.getsockname()[1]
+        app = make_app(self.answers, TOKEN, port)
         config = uvicorn.Config(
-            make_app(answers, TOKEN, port),
-            log_level="critical",
-            lifespan="off",
-            ws="none",
-            timeout_graceful_shutdown=0,
+            app, log_level="critical", lifespan="off", ws="none", timeout_graceful_shutdown=0
         )
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{port}/{TOKEN}/"
-        finally:
-            server.should_exit = True
-            thread.join()
+        self.server = uvicorn.Server(config)
+        options = {"sockets": [self.socket]}
+        self.thread = threading.Thread(target=self.server.run, kwargs=options)
+        self.thread.start()
+        return f"http://127.0.0.1:{port}/{TOKEN}/"
+
+    def __exit__(self, *_):
+        self.server.should_exit = True
+        self.thread.join()
+        self.socket.close()
 
 
 SERVE = """
 import itertools, time
 from cs336_basics.playground.server import Answers, serve
-def work(asked, emit):
+def work(asked):
     for number in itertools.count():
-        emit(number)
+        yield number
         time.sleep(0.01)
 try:
     serve(Answers({}, {"stream": work}), 0, False, lambda line: print(line, flush=True))

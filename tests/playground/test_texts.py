@@ -5,7 +5,7 @@ import pytest
 from cs336_basics import Tokenizer
 from cs336_basics.__main__ import main
 from cs336_basics.playground.texts import MOST_TOKENS, MOST_WORD, Texts, load_tokenizer
-from cs336_basics.tokenizer import merge_steps, tokens_of, visible
+from cs336_basics.tokenizer import merge_steps, visible
 from tests.tokenizer.examples import END, small_tokenizer
 
 TEXT = f"the cat's naïve 猫\t{END}<script>\r\n\n  the\x00\u202e"
@@ -37,9 +37,22 @@ def test_tokens_are_those_of_encode(tokenizer, texts):
     shown = [joined(token["parts"]) for token in answer["tokens"]]
     assert shown == [visible(tokenizer.vocab[token_id]) for token_id in ids]
     assert [joined(t["parts"]) for t in answer["tokens"] if t["special"]] == [END]
-    starts = [token.starts_word for token in tokens_of(tokenizer, TEXT)]
-    assert [token["first"] for token in answer["tokens"]] == starts
-    assert answer["num_words"] == sum(starts)
+
+
+def test_the_first_tokens_of_pre_tokens_are_marked(tokenizer, texts):
+    answer = texts.tokens({"text": TEXT})
+    words, at = [], 0
+    for segment, is_special in tokenizer.splitter.split_special_tokens(TEXT):
+        for word in [segment] if is_special else tokenizer.splitter.pretokenize(segment):
+            words.append(at)
+            at += len(word.encode())
+    starts, at = [], 0
+    for token in answer["tokens"]:
+        if token["first"]:
+            starts.append(at)
+        at += len(bytes.fromhex(token["bytes"]))
+    assert starts == words
+    assert answer["num_words"] == len(words)
 
 
 def test_an_empty_text_and_a_long_one(texts):

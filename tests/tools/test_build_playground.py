@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from cs336_basics.bpe import TRAINERS
 from cs336_basics.playground.answers import sample_tokenizer
-from cs336_basics.tokenizer import visible
-from tests.browser import NEEDS_CHROMIUM, chromium, wait
+from cs336_basics.tokenizer import merge_steps, visible
+from tests.browser import NEEDS_CHROMIUM, chromium, problems_on_devices, wait
 from tools.build_playground import ROOT, build_playground
 
 PYODIDE = Path(os.environ.get("CS336_PYODIDE", ROOT / "build" / "pyodide"))
@@ -89,6 +90,31 @@ def test_tokens_equal_encode(browser):
     assert not run(browser, "document.getElementById('run')")  # there are no runs
 
 
+def test_merges_equal_those_of_the_tokenizer(browser):
+    show(browser, "merges", word=" little")
+    (word,) = merge_steps(sample_tokenizer(), " little")
+    ranks = [f"{step.rank:,}" for step in word.steps]
+    wait(lambda: [row.split()[1] for row in texts(browser, "#merge-table tr")] == ranks)
+
+
+def test_a_training_is_watched(browser):
+    words = "low low lower widest newest newest"
+    _, merges = TRAINERS["heap"]().train_from_iterator([words], 260, [])
+    left, right = map(visible, merges[1])
+    show(browser, "training", text=words, stage="incremental", step=2)
+    wait(lambda: f"Merged ({left}, {right})." in text(browser, "training-now"))
+
+
+@pytest.mark.parametrize("view", ["text", "merges", "training", "race"])
+def test_a_view_is_readable_on_a_phone_and_in_the_dark(browser, view):
+    show(browser, view, text="low naïve 猫 lower<|endoftext|>", step=2, merges=3)
+    if view == "race":
+        press(browser, "#race-start")
+        wait(lambda: "same merges" in text(browser, "race-now"), START)
+    wait(lambda: texts(browser, f"#{view} :is(li .token, td .token, td .swatch)"))
+    assert problems_on_devices(browser) == {}
+
+
 def test_the_stages_race_in_python_and_can_be_stopped(browser):
     show(browser, "race", merges=30, seconds=30, text="the cat sat on the mat " * 50)
     press(browser, "#race-start")
@@ -101,6 +127,11 @@ def test_the_stages_race_in_python_and_can_be_stopped(browser):
     wait(lambda: text(browser, "race-now") == "Stopped.")
     show(browser, "text", text="Once")  # Python starts again
     wait(lambda: "".join(tokens(browser)) == "Once", START)
+
+
+def test_mistakes_are_reported(browser):
+    show(browser, "training", text="x" * 2001)
+    wait(lambda: "2,000 characters" in text(browser, "error"))
 
 
 def test_everything_comes_from_the_own_server(browser, address):

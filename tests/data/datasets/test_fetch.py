@@ -4,14 +4,19 @@ import contextlib
 import gzip
 import hashlib
 import socket
+import subprocess
 import sys
 import threading
+import time
+from pathlib import Path
 
 import pytest
 
 from cs336_basics.data.datasets import DATASETS, dataset_path, fetch
 from cs336_basics.data.datasets.fetch import DownloadError, fetch_split
 from tests.data.datasets.web_server import PACKED, TEXT, names_in
+
+ROOT = Path(__file__).parents[3]
 
 OTHER = TEXT[:-1] + b"?"
 
@@ -241,3 +246,40 @@ def test_a_later_call_continues_where_the_first_stopped(server, tmp_path):
     assert fetch_split("owt", "valid", tmp_path, source=server.url)[0].read_bytes() == TEXT
     assert server.ranges[2:] == ["bytes=40000-"]
     assert names_in(tmp_path) == ["owt_valid.txt"]
+
+
+def test_a_complete_download_is_not_fetched_again(server, tmp_path):
+    (tmp_path / "owt_valid.txt.gz.part").write_bytes(PACKED)
+    server.offer("owt_valid.txt.gz", PACKED)
+    assert fetch_split("owt", "valid", tmp_path, source=server.url)[0].read_bytes() == TEXT
+
+
+def test_a_killed_download_is_continued(server, tmp_path):
+    file = DATASETS["tinystories"].files["valid"]
+    server.offer(file.name, TEXT)
+    server.stalls_after = 1_500_000
+    part = tmp_path / f"{file.name}.part"
+    code = (
+        "import sys; from cs336_basics.data.datasets.fetch import _download\n"
+        "from pathlib import Path; _download(sys.argv[1], Path(sys.argv[2]), 10**7, False)"
+    )
+    command = [sys.executable, "-c", code, f"{server.url}/{file.name}", str(part)]
+    with subprocess.Popen(command, cwd=ROOT) as run:
+        while run.poll() is None and not (part.exists() and part.stat().st_size):
+            time.sleep(0.05)
+        run.kill()
+    held = part.stat().st_size
+    assert names_in(tmp_path) == [part.name]
+    server.stalls_after = None
+    path, _ = fetch_split("tinystories", "valid", tmp_path, source=server.url)
+    assert path.read_bytes() == TEXT
+    assert server.ranges == [None, f"bytes={held}-"]
+
+
+def test_a_failed_replacement_keeps_the_old_file(server, tmp_path):
+    server.offer("owt_valid.txt.gz", PACKED)
+    path, _ = fetch_split("owt", "valid", tmp_path, source=server.url)
+    server.offer("owt_valid.txt.gz", PACKED[:1000])
+    with pytest.raises(DownloadError, match="damaged"):
+        fetch_split("owt", "valid", tmp_path, source=server.url, force=True)
+    assert path.read_bytes() == TEXT

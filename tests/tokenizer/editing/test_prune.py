@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cs336_basics import Tokenizer, train_bpe
-from cs336_basics.pretokenization import Corpus, Splitter, count_words
+from cs336_basics.pretokenization import Corpus, Splitter, count_text, count_words
 from cs336_basics.tokenizer import prune
 from cs336_basics.tokenizer.reference import merge_pretoken
 from tests.texts import long_text
@@ -71,6 +71,21 @@ def rarest_leaf(tokenizer, words):
         token for token in ids if len(token) > 1 and token not in parts and token != END.encode()
     ]
     return min(leaves, key=lambda token: (counts[token], -first.get(token, 1 << 62), ids[token]))
+
+
+def test_counts_equal_a_recount_at_every_step(tokenizer):
+    words = count_text(long_text(3, 3000), tokenizer.splitter)
+    expected = tokenizer
+    for size in range(len(tokenizer) - 1, 280, -1):
+        token = rarest_leaf(expected, words)
+        vocab = {i: t for i, t in expected.vocab.items() if t != token}
+        merges = [pair for pair in expected.merges if pair[0] + pair[1] != token]
+        expected = Tokenizer(vocab, merges, [END])
+        if size % 20 == 0:
+            found, id_map = prune(tokenizer, size, words)
+            assert set(found.vocab.values()) == set(vocab.values())
+            assert found.merges == merges
+            assert set(np.flatnonzero(id_map >= 0).tolist()) == set(vocab)
 
 
 @pytest.mark.parametrize("ignore_merges", [False, True])
@@ -140,6 +155,11 @@ def test_tokens_that_no_merge_makes_are_removed_and_the_parts_of_special_tokens_
 def test_invalid_arguments_are_rejected(tokenizer, size, counts, error, message):
     with pytest.raises(error, match=message):
         prune(tokenizer, size, counts)
+
+
+def test_num_workers_is_checked_even_if_nothing_is_counted(tokenizer):
+    with pytest.raises(ValueError, match="num_workers must be at least 1"):
+        prune(tokenizer, 300, {}, num_workers=-1)
 
 
 def test_a_word_with_an_absent_byte_is_rejected():

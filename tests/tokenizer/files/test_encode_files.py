@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import random
 import re
@@ -21,12 +22,14 @@ from cs336_basics.tokenizer.files.token_writer import TokenWriter
 from tests.tokenizer.examples import (
     BYTES,
     END,
+    TRAINING_TEXT,
     skip_unless_available,
     small_tokenizer,
 )
 from tests.tokenizer.files.corpus_files import (
     ROWS,
     TEXT,
+    contents,
     corpus_of,
     ids_and_starts,
     metadata_of,
@@ -99,6 +102,10 @@ def test_the_dtype_depends_on_the_highest_id_not_on_the_number_of_ids(
         ("gpt2", None),
         ("gpt2", END),
         (r"\w+|\W", "the"),
+        *(
+            pytest.param(pattern, end, marks=pytest.mark.slow)
+            for pattern, end in (("gpt2", "the"), (r"\w+|\W", None), (r"\w+|\W", END))
+        ),
     ],
 )
 def test_files_of_every_kind_become_one_array(tmp_path, out, backend, pattern, end_of_document):
@@ -143,6 +150,62 @@ def test_several_workers_write_the_same_files_for_every_kind(tmp_path, out, back
     assert (out / "1.npy").read_bytes() == (out / "2.npy").read_bytes()
 
 
+def test_random_documents_give_the_same_files_with_every_backend(tmp_path, out):
+    chooser = random.Random(4)
+    parts = ["the cat", " sat", "\n", "  ", "\u00e9\u597d", END, END + END, "", "\r\n", "<|"]
+    for round_ in range(15):
+        files = []
+        for number in range(chooser.randint(1, 6)):
+            documents = [
+                "".join(chooser.choices(parts, k=chooser.randint(0, 8)))
+                for _ in range(chooser.randint(1, 12))
+            ]
+            path = tmp_path / f"{number}.{chooser.choice(['txt', 'txt.gz', 'jsonl'])}"
+            content = "".join(documents).encode()
+            if path.suffix == ".jsonl":
+                content = "".join(json.dumps({"text": d}) + "\n" for d in documents).encode()
+            path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+            files.append(path)
+        (tmp_path / "last.txt").write_text("x")
+        request = {
+            "overwrite": True, "document_starts": True,
+            "end_of_document": chooser.choice([None, END]),
+        }  # fmt: skip
+        results = []
+        corpus = corpus_of([*files, tmp_path / "last.txt"])
+        for backend in ("python", "native", "native"):
+            encode_file(
+                small_tokenizer(backend=skip_unless_available(backend)), corpus, out / "a.npy",
+                num_workers=1 if backend == "python" else 2,
+                chunk_size=chooser.randint(1, 60), **request,
+            )  # fmt: skip
+            results.append(contents(out))
+        assert results[0] == results[1] == results[2], f"round {round_}"
+
+
+def test_files_keep_their_order_and_globs_are_sorted(tmp_path, out):
+    tokenizer = small_tokenizer()
+    for name in ("b", "a", "c"):
+        (tmp_path / f"{name}.txt").write_text(name)
+    metadata = encode_file(
+        tokenizer, [tmp_path / "c.txt", str(tmp_path / "[ab].*")], out / "a.npy", num_workers=1
+    )
+    assert load_token_file(out / "a.npy").tolist() == tokenizer.encode("cab")
+    assert [os.path.basename(name) for name in metadata["source"]] == ["c.txt", "a.txt", "b.txt"]
+    metadata = encode_file(tokenizer, [tmp_path / "a.txt"], out / "b.npy", num_workers=1)
+    assert metadata["source"] == str(tmp_path / "a.txt")
+
+
+def test_no_token_spans_two_files(tmp_path, out, backend):
+    tokenizer = Tokenizer({**BYTES, 256: b"ab"}, [(b"a", b"b")], backend=backend)
+    (tmp_path / "1.txt").write_text("xa")
+    (tmp_path / "2.txt").write_text("b")
+    files = [tmp_path / "1.txt", tmp_path / "2.txt"]
+    encode_file(tokenizer, files, out / "a.npy", num_workers=1, document_starts=True)
+    assert load_token_file(out / "a.npy").tolist() == [120, 97, 98]
+    assert load_document_starts(out / "a.npy").tolist() == [0, 2]
+
+
 def test_a_lone_surrogate_in_a_row_is_replaced_or_rejected(tmp_path, out, backend):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "a"}\n{"text": "b\\ud800"}\n')
@@ -172,6 +235,16 @@ def test_document_starts_are_written_only_on_request(source, out):
     tokens = load_token_file(out / "a.npy")
     end = tokenizer.special_token_id(END)
     assert starts.tolist() == [0, *(np.flatnonzero(tokens == end) + 1).tolist()]
+
+
+def test_without_a_separator_every_file_is_a_document(source, out):
+    tokenizer = small_tokenizer(("\n\n",))
+    metadata = encode_file(
+        tokenizer, [source, source], out / "a.npy", num_workers=1, document_starts=True
+    )
+    assert (metadata["num_documents"], metadata["document_separator"]) == (2, None)
+    starts = load_document_starts(out / "a.npy")
+    assert starts.tolist() == [0, metadata["num_tokens"] // 2]
 
 
 def test_the_progress_bar_counts_the_bytes_of_the_stored_files(tmp_path, out, monkeypatch, backend):
@@ -204,6 +277,31 @@ def test_the_progress_bar_counts_the_bytes_of_the_stored_files(tmp_path, out, mo
             assert len([step for step in bar.steps if step]) > 3
     encode_file(small_tokenizer(), tmp_path / "a.txt", out / "b.npy", num_workers=1)
     assert bars == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.txt.gz", gzip.compress(TEXT)[:-20], r"a\.txt\.gz: damaged or truncated after \d+"),
+        ("a.jsonl", b'{"text": "a"}\n{"text": \n', r"a\.jsonl, the line at byte 14: not JSON"),
+        ("a.jsonl", b'{"text": "a"}\n{"txt": ""}', r"the line at byte 14: no field 'text'"),
+        ("a.jsonl.gz", b"no gzip", r"a\.jsonl\.gz: damaged"),
+        ("a.parquet", b"no parquet", r"a\.parquet is damaged or not a Parquet file"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_the_error_names_a_damaged_source(tmp_path, out, name, content, message, num_workers):
+    if name.endswith(".parquet"):
+        pytest.importorskip("pyarrow")
+    (tmp_path / name).write_bytes(content)
+    (tmp_path / "0.txt").write_bytes(TEXT)
+    with pytest.raises(ValueError, match=message):
+        encode_file(
+            small_tokenizer(),
+            corpus_of([tmp_path / "0.txt", tmp_path / name]),
+            out / "a.npy", num_workers=num_workers, chunk_size=100,
+        )  # fmt: skip
+    assert os.listdir(out) == []
 
 
 def test_missing_fields_and_tokens_are_reported_before_encoding(tmp_path, out, monkeypatch):
@@ -312,6 +410,21 @@ def test_the_source_is_never_replaced(out):
 def test_the_destination_must_end_in_npy(source, out, name):
     with pytest.raises(ValueError, match=r"destination must end in \.npy"):
         encode_file(small_tokenizer(), source, out / name)
+
+
+@pytest.mark.parametrize("options", [{"chunk_size": 0}, {"num_workers": 0}, {"num_workers": -1}])
+def test_the_error_names_an_invalid_option(source, out, options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        encode_file(small_tokenizer(), source, out / "a.npy", **options)
+    assert os.listdir(out) == []
+
+
+def test_strict_accepts_valid_utf8(tmp_path, out):
+    (tmp_path / "a.txt").write_text(TRAINING_TEXT, encoding="utf-8")
+    encode_file(
+        small_tokenizer(), Corpus(tmp_path / "a.txt", errors="strict"), out / "a.npy", num_workers=1
+    )
+    assert len(load_token_file(out / "a.npy")) > 100
 
 
 def test_the_error_names_the_file_and_offset_of_an_absent_byte(tmp_path, out, backend):

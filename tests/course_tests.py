@@ -4,7 +4,8 @@
 
 DIR is a checkout of the course's repository. Without CS336_COURSE, git fetches the revision below.
 The course's tests and fixtures and tests/adapters.py are copied to a temporary directory, where
-pytest runs. The exit status is pytest's, or 1 if the tests cannot be found.
+pytest runs. A test that needs a file missing from the checkout is skipped, and the reason names the
+file. The exit status is pytest's, or 1 if the tests cannot be found.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -38,6 +41,32 @@ def fetch(directory: Path) -> Path:
     return directory
 
 
+class MissingFiles:
+    """Skips tests whose files are missing from the checkout, and adds up each file's test times."""
+
+    def __init__(self) -> None:
+        self.seconds: Counter[str] = Counter()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        self.seconds[item.path.name] += report.duration
+        error = call.excinfo.value if call.excinfo else None
+        if report.failed and isinstance(error, FileNotFoundError):
+            report.outcome = "skipped"
+            reason = f"not in the checkout: {Path(str(error.filename)).name}"
+            report.longrepr = (str(item.path), item.reportinfo()[1] or 0, reason)
+        return report
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        version = ".".join(map(str, sys.version_info[:3]))
+        terminalreporter.write_line(f"Python {version}, seconds by file:")
+        for name, seconds in self.seconds.items():
+            terminalreporter.write_line(f"{seconds:8.2f} {name}")
+
+
 def main() -> int:
     """Find the course's tests and run them."""
     with tempfile.TemporaryDirectory() as checkout, tempfile.TemporaryDirectory() as directory:
@@ -52,7 +81,7 @@ def main() -> int:
         os.chdir(directory)
         sys.path[0] = str(ROOT)  # instead of the directory of this file
         os.environ["PYTHONPATH"] = str(ROOT)
-        status = pytest.main(["tests", "-rsf", *sys.argv[1:]])
+        status = pytest.main(["tests", "-rsf", *sys.argv[1:]], plugins=[MissingFiles()])
         os.chdir(ROOT)
     return int(status)
 

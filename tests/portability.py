@@ -1,23 +1,26 @@
 """Run the numerical tests in environments that simulate other machines: `make portability`.
 
-    python tests/portability.py [SEEDS]
+    python tests/portability.py [--seeds 20] [--only NAME]
 
 The variables in each environment limit torch, oneDNN, MKL or the native code to the instructions of
-an older CPU, or change the number of threads. Tests with the marker `numerical` run with SEEDS (20)
-seeds in each environment. Tests of the native code run for each SIMD level, and once more in a copy
-that clang has compiled. The script prints the last line of each pytest run and exits with status 1
-if a test fails.
+an older CPU, or change the number of threads or the compiler. Tests with the marker `numerical` run
+with several seeds in each environment. Tests of the native code run for each SIMD level and
+compiler. The script prints the last line of each pytest run and exits with status 1 if a test
+fails.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
+import platform
 import shutil
 import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 
@@ -30,7 +33,6 @@ NATIVE_TESTS = (
     "tests/bpe/test_v5_native.py",
 )
 
-# By default, each run has one thread, because several runs share the cores.
 TORCH_ENVIRONMENTS = {
     "one thread": {},
     "two threads": {"OMP_NUM_THREADS": "2"},
@@ -49,64 +51,99 @@ TORCH_ENVIRONMENTS = {
 }
 
 
-def run_tests(name, variables, arguments, root=ROOT):
+class Run(NamedTuple):
+    """An environment: its name, its variables and the arguments for pytest."""
+
+    name: str
+    variables: dict[str, str]
+    arguments: tuple[str, ...]
+    root: Path = ROOT
+
+
+def run_tests(run: Run) -> subprocess.CompletedProcess[str]:
     """Run pytest in a new process, without xdist, so that the variables determine the threads."""
     options = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "--tb=short"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, *arguments],
-        cwd=root,
-        env={**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1", **variables},
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *run.arguments],
+        cwd=run.root,
+        env={**os.environ, "PYTHONPATH": str(run.root), **run.variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
     )
-    summary = done.stdout.strip().splitlines()[-1]
-    print(f"{name:24} {summary}", flush=True)
-    return done.stdout if done.returncode else ""
 
 
-def built_with_clang(directory):
-    """Copy the project to `directory`, build its extensions there with clang, and return it."""
+def build_with(compiler: str, directory: Path) -> Path:
+    """Copy the project to `directory` and build its extensions there with a C++ compiler."""
     from tests.test_distributions import copy_of_the_project
 
-    clang = shutil.which("clang++")
-    if clang is None:
-        sys.exit("clang is missing; install it (Debian, Ubuntu: apt-get install clang)")
-    project = copy_of_the_project(Path(directory, "project"))
+    project = copy_of_the_project(directory / "project")
     subprocess.run(
         [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"],
         cwd=project,
-        env={**os.environ, "CC": clang, "CXX": clang},
+        env={**os.environ, "CC": compiler, "CXX": compiler},
         check=True,
     )
-    return project
+    return Path(project)
 
 
-def main(seeds="20"):
-    """Test every environment, and print the output of failed runs at the end."""
-    sys.path.insert(0, str(ROOT))
-    from benchmarks.machine import machine_line
+def native_environments() -> dict[str, dict[str, str]]:
+    """Return an environment for each SIMD level that this CPU supports."""
     from cs336_basics.pretokenization import _scanner
 
-    print(machine_line(), flush=True)
-    numerical = ("tests", "-m", "numerical and not slow", "--seeds", seeds)
-    with tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor(os.cpu_count()) as pool:
-        runs = [
-            pool.submit(run_tests, name, variables, numerical)
-            for name, variables in TORCH_ENVIRONMENTS.items()
-        ]
-        runs += [
-            pool.submit(run_tests, f"native: {level}", {"CS336_SIMD": level}, NATIVE_TESTS)
-            for level in _scanner.simd_levels()
-        ]
-        project = built_with_clang(directory)
-        more = (*NATIVE_TESTS, "--seeds", seeds)
-        runs.append(pool.submit(run_tests, "native: clang", {}, more, project))
-        failed = [run.result() for run in runs if run.result()]
-    print(*failed, sep="\n")
+    return {f"native: {level}": {"CS336_SIMD": level} for level in _scanner.simd_levels()}
+
+
+def all_runs(seeds: int, only: str, directory: Path) -> list[Run]:
+    """Return the runs whose names contain `only`. The clang build goes to `directory`."""
+    numerical = ("tests", "-m", "numerical and not slow", "--seeds", str(seeds))
+    # By default, each run has one thread, because several runs share the cores.
+    runs = [
+        Run(name, {"OMP_NUM_THREADS": "1", **variables}, numerical)
+        for name, variables in TORCH_ENVIRONMENTS.items()
+    ]
+    runs += [
+        Run(name, variables, NATIVE_TESTS) for name, variables in native_environments().items()
+    ]
+    runs = [run for run in runs if only in run.name]
+    if only in "native: clang":
+        clang = shutil.which("clang++")
+        if clang is None:
+            raise SystemExit("clang is missing; install it (Debian, Ubuntu: apt-get install clang)")
+        root = build_with(clang, directory)
+        arguments = (*NATIVE_TESTS, "--seeds", str(seeds))
+        runs.append(Run("native: clang", {}, arguments, root))
+    return runs
+
+
+def main() -> int:
+    """Test every environment and print a summary line for each, then the output of failed runs."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=20, help="seeds for each numerical test")
+    parser.add_argument(
+        "--only", default="", metavar="TEXT", help="run environments whose names contain TEXT"
+    )
+    arguments = parser.parse_args()
+    sys.path.insert(0, str(ROOT))
+    from benchmarks.machine import machine_line
+
+    print(f"{machine_line()}; {platform.system()}", flush=True)
+    failed = []
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        ThreadPoolExecutor(os.cpu_count()) as pool,
+    ):
+        runs = all_runs(arguments.seeds, arguments.only, Path(directory))
+        for run, done in zip(runs, pool.map(run_tests, runs), strict=True):
+            summary = done.stdout.strip().rpartition("\n")[2]
+            print(f"{run.name:24} {summary}", flush=True)
+            if done.returncode:
+                failed.append(done.stdout)
+    for output in failed:
+        print(output)
     return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main())

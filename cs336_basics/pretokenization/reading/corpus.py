@@ -20,9 +20,10 @@ from typing import Union
 from cs336_basics._support.arguments import checked_integer
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.urls import is_url, matching_urls
+from cs336_basics._support.warnings import warn
 from cs336_basics.pretokenization.reading.arrow import TableFile, holds_text
 from cs336_basics.pretokenization.reading.csv_rows import read_header
-from cs336_basics.pretokenization.reading.encodings import BEGINNING, check_file
+from cs336_basics.pretokenization.reading.encodings import BEGINNING, check_file, wide_encoding
 from cs336_basics.pretokenization.reading.kinds import (
     HEAD,
     JSON,
@@ -173,6 +174,9 @@ class Corpus:
             table and `column` is missing. MissingFieldError is a subclass of ValueError. `chunks`
             checks that tables have the column.
         TypeError: If a path is not a str or Path.
+
+    Warns:
+        UserWarning: If a file looks like UTF-16 or UTF-32 without a byte order mark.
     """
 
     paths: PathsLike
@@ -355,7 +359,13 @@ class Corpus:
         is_exact = self.errors == "bytes"
         if not is_exact:
             check_file(head[:BEGINNING], file)
-        if kind == "text" and self.format is None:
+        wide = None if is_exact else wide_encoding(head[:BEGINNING])
+        if wide is not None:
+            warn(
+                f"{file} looks like {wide} but is read as UTF-8, with NUL bytes as characters; "
+                f"convert it with `iconv -f {wide} -t UTF-8`"
+            )
+        elif kind == "text" and self.format is None:
             check_is_text(head, file, may_be_binary=is_exact)
 
 

@@ -28,7 +28,7 @@ _FORMATS = (
 """For each format: the offset and bytes that identify it, its name, and advice for the user."""
 
 BEGINNING = 1 << 10
-"""Number of bytes that `check_file` needs from the start of a file."""
+"""Number of bytes that `check_file` and `wide_encoding` need from the start of a file."""
 
 
 def check_file(data: bytes, name: str) -> None:
@@ -69,3 +69,16 @@ def check_beginning(data: bytes, name: str) -> None:
                 f"{name} starts with the byte order mark of {encoding}; convert it to UTF-8 with "
                 f"`iconv -f {encoding} -t UTF-8`"
             )
+
+
+def wide_encoding(data: bytes) -> str | None:
+    """Recognize UTF-16 or UTF-32 without a byte order mark. Return the encoding, or None.
+
+    The encoding is recognized by the NUL bytes in ASCII letters. Such text is also valid UTF-8. The
+    data must start at an even offset, or at a multiple of four for UTF-32.
+    """
+    if len(data) < 16:
+        return None
+    quarters = [data[i::4].count(0) / len(data[i::4]) for i in range(4)]
+    nul = "".join("0" if share > 0.7 else "x" for share in quarters)
+    return {"x0x0": "UTF-16LE", "0x0x": "UTF-16BE", "x000": "UTF-32LE", "000x": "UTF-32BE"}.get(nul)

@@ -9,6 +9,7 @@ import pytest
 from cs336_basics.pretokenization.reading.encodings import (
     check_beginning,
     check_file,
+    wide_encoding,
 )
 
 ENGLISH = "The cat sat on the mat, and the dog looked at it. " * 40
@@ -58,3 +59,15 @@ def test_no_utf_8_text_starts_with_a_rejected_mark():
     for code in range(0x110000):
         if not 0xD800 <= code < 0xE000:
             check_beginning((chr(code) + "a").encode(), "x")
+
+
+@pytest.mark.parametrize("encoding", ["UTF-16LE", "UTF-16BE", "UTF-32LE", "UTF-32BE"])
+def test_english_without_a_byte_order_mark_is_recognized_by_its_nul_bytes(encoding):
+    assert wide_encoding(ENGLISH.encode(encoding)) == encoding
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\0" * 100, ENGLISH.encode(), KOREAN.encode(), b"a\0b" * 99]
+)
+def test_other_text_is_not_wide(data):
+    assert wide_encoding(data) is None

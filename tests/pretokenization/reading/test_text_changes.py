@@ -144,6 +144,13 @@ def test_utf_16_is_rejected_before_reading(tmp_path, suffix):
         count_texts(["a", data])
 
 
+def test_utf_16_without_a_byte_order_mark_is_reported(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(("plain English " * 10).encode("utf-16-le"))
+    (message,) = messages_of(Corpus, path)
+    assert "looks like UTF-16LE but is read as UTF-8" in message
+
+
 # Patterns that do not match all text.
 
 TEXT = "Hello, world! 123<s>é 4"

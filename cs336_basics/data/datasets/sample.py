@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from cs336_basics._support.arguments import checked_integer
 from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.progress import byte_bar
 from cs336_basics._support.text import END_OF_TEXT
@@ -56,7 +57,12 @@ def write_sample(
 
     Returns:
         The path of the file.
+
+    Raises:
+        TypeError: If `num_bytes` is not an integer.
+        ValueError: If `num_bytes` is not positive.
     """
+    num_bytes = checked_integer("num_bytes", num_bytes, 1)
     written = 0
     with atomic_writer(path) as file, byte_bar(progress, num_bytes, Path(path).name) as bar:
         for story in sample_documents(seed):

@@ -116,3 +116,10 @@ def test_ten_megabytes_have_almost_no_duplicates(tmp_path):
     assert sha256_file(tmp_path / "train.txt") == DATASETS["sample"].files["train"].sha256
     assert 1 - len(set(train)) / len(train) < 0.001
     assert len(set(train) & set(valid)) / len(valid) < 0.001
+
+
+@pytest.mark.parametrize(("num_bytes", "error"), [(0, ValueError), (5.0, TypeError)])
+def test_an_invalid_size_is_rejected(tmp_path, num_bytes, error):
+    with pytest.raises(error, match=f"num_bytes .*{num_bytes}"):
+        write_sample(tmp_path / "sample.txt", num_bytes)
+    assert list(tmp_path.iterdir()) == []

@@ -1,5 +1,6 @@
 """The playground's server: hostile requests, limits, streams and Ctrl-C."""
 
+import functools
 import itertools
 import json
 import os
@@ -276,7 +277,12 @@ except KeyboardInterrupt:
 def test_ctrl_c_ends_it_at_once_also_in_the_middle_of_a_stream():
     command = [sys.executable, "-c", SERVE]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # The test runner may ignore SIGINT, as a shell does for background processes.
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     ) as run:
         address = run.stdout.readline().split()[4]
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{20,}/", address)

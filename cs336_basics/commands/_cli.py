@@ -37,9 +37,7 @@ STATUSES: tuple[tuple[type[Exception], int], ...] = (
 Any other exception is a bug in the library, so its traceback is shown.
 """
 
-_PACKAGES = {"yaml": "pyyaml", "backports": "backports.zstd"} | dict.fromkeys(
-    ("torch", "safetensors"), "'cs336-basics[torch]'"
-)
+_PACKAGES = {"yaml": "pyyaml"} | dict.fromkeys(("torch", "safetensors"), "'cs336-basics[torch]'")
 """Mapping from modules to their packages, where the names differ."""
 
 LONGEST_MESSAGE = 2000

@@ -64,21 +64,25 @@ def write_report(
             lines.append(f"| {experiment.label} | {options} | {row} |")
         lines += ["", f"![{group.title}]({group.name}.png)"]
         if newest.name in [experiment.name for experiment in group.experiments]:
-            plot_group(out / f"{group.name}.png", group.title, _best_curves(out, group))
+            plot_group(
+                out / f"{group.name}.png", group.title, _best_curves(group, directories, curves)
+            )
     with atomic_writer(out / "report.md", "w") as file:
         file.write("\n".join(lines) + "\n")
 
 
-def _best_curves(out: Path, group: Group) -> dict[str, Rows]:
+def _best_curves(
+    group: Group, directories: Mapping[str, Path], rows_of_runs: Mapping[str, Rows]
+) -> dict[str, Rows]:
     """Return the rows of the best run for each curve of the group's figure, by label."""
     best: dict[str, tuple[float, str, Rows]] = {}
     for experiment in group.experiments:
-        directory = out / "runs" / experiment.name
-        rows = RunDirectory(directory).read_metrics()
+        rows = rows_of_runs[experiment.label]
+        has_diverged = _diverged(directories[experiment.label])
         curve = experiment.curve or experiment.label
-        label = f"{curve} (diverged)" if _diverged(directory) else experiment.label
+        label = f"{curve} (diverged)" if has_diverged else experiment.label
         losses = [row["val_loss"] for row in rows if "val_loss" in row]
-        loss = math.inf if _diverged(directory) or not losses else losses[-1]
+        loss = math.inf if has_diverged or not losses else losses[-1]
         if curve not in best or loss < best[curve][0]:
             best[curve] = loss, label, rows
     return {label: rows for _, label, rows in best.values()}

@@ -19,6 +19,17 @@ to megabytes."""
 _FILE_MAGIC = b"ARROW1"
 
 
+def import_pyarrow(what: str) -> Any:
+    """Import and return pyarrow. If it is missing, the ImportError says how to install it."""
+    try:
+        import pyarrow.ipc
+    except ImportError:
+        raise ImportError(
+            f"reading {what} needs pyarrow; run pip install 'cs336-basics[parquet]'"
+        ) from None
+    return pyarrow
+
+
 class TableFile:
     """An open Parquet or Arrow file.
 
@@ -36,8 +47,7 @@ class TableFile:
     """
 
     def __init__(self, file: IO[bytes], path: str, kind: str) -> None:
-        import pyarrow.ipc
-        import pyarrow.parquet
+        pyarrow = import_pyarrow(path)
 
         self._path = path
         self._kind = kind
@@ -45,8 +55,10 @@ class TableFile:
         self._num_bytes = file.seek(0, os.SEEK_END)
         bounded = _BoundedFile(file)
         if kind == "parquet":
+            import pyarrow.parquet as parquet
+
             with explained(f"{path} is damaged or not a Parquet file"):
-                self._reader = pyarrow.parquet.ParquetFile(bounded)
+                self._reader = parquet.ParquetFile(bounded)
                 self.schema = self._reader.schema_arrow
                 self.schema.names  # noqa: B018 -- names are decoded when they are read
         else:

@@ -13,6 +13,7 @@ from cs336_basics.pretokenization.reading.arrow import (
     array_texts,
     explained,
     holds_text,
+    import_pyarrow,
 )
 
 _ROWS_IN_A_BATCH = 1000
@@ -101,8 +102,7 @@ def _plain(text: Any) -> Any:
 
 def _table_texts(rows: Any, field: str | None) -> Iterator[bytes]:
     """Yield the texts in one column of an Arrow stream."""
-    import pyarrow
-
+    pyarrow = import_pyarrow("Arrow data")
     if hasattr(rows, "scanner"):  # a pyarrow.dataset.Dataset can read a single column
         field = _checked_field(field, rows.schema.names)
         reader = rows.scanner(columns=[field]).to_reader()

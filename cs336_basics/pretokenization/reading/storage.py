@@ -74,7 +74,12 @@ def decompressed_blocks(file: IO[bytes], path: str, block_size: int) -> Iterator
         try:
             from compression import zstd  # type: ignore[import-not-found, unused-ignore]
         except ImportError:
-            from backports import zstd
+            try:
+                from backports import zstd
+            except ImportError:
+                raise ImportError(
+                    f"{path}: .zst files need Zstandard; run pip install 'cs336-basics[zstd]'"
+                ) from None
         stream = zstd.ZstdFile(file)
         damaged = (EOFError, zstd.ZstdError)
     done = 0

@@ -191,7 +191,7 @@ class TextChanges:
         )
         if others:
             message += f"; {others:,} other file{'s are' if others > 1 else ' is'} affected"
-        return f"{message}; convert text in another encoding to UTF-8 first, such as with iconv"
+        return f"{message}; convert text in other encodings to UTF-8 first, for example with iconv"
 
 
 def dropped_message(pattern: str, num_dropped: int, num_bytes: int, done: str) -> str:

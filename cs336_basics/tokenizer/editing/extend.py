@@ -137,7 +137,12 @@ def _checked_word(tokenizer: Tokenizer, word: str) -> bytes:
     """Check that a word can become one token, and return its bytes."""
     if not isinstance(word, str):
         raise TypeError(f"words must be str, got {short_repr(word)} ({type(word).__name__})")
-    data = word.encode()
+    if not word:
+        raise ValueError("words must not be empty, got ''")
+    try:
+        data = word.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"word {short_repr(word)} contains a lone surrogate") from None
     if len(data) > MAX_WORD_LENGTH:
         raise ValueError(
             f"words must have at most {MAX_WORD_LENGTH:,} bytes, got {len(data):,} in "

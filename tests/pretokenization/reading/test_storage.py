@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import sys
 
 import pytest
 
@@ -112,3 +113,21 @@ def test_the_state_of_a_file_tells_whether_it_was_changed(tmp_path):
     assert storage.state_of(f"file://{path}") == (3, state[1] // 10**9 * 10**9)
     os.utime(path, ns=(1, 1))
     assert storage.state_of(str(path)) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "missing", "extra"),
+    [
+        ("a.txt.zst", ["compression", "backports"], "zstd"),
+        ("a.parquet", ["pyarrow"], "parquet"),
+        ("a.arrow", ["pyarrow"], "parquet"),
+    ],
+)
+def test_the_error_for_a_missing_library_has_the_install_command(
+    tmp_path, monkeypatch, name, missing, extra
+):
+    (tmp_path / name).write_bytes(b"any")
+    for module in missing:
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=rf"{name}.* pip install 'cs336-basics\[{extra}\]'"):
+        count_words(Corpus(tmp_path / name, column="text" if extra == "parquet" else None))

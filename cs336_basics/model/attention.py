@@ -72,19 +72,21 @@ def blocked_causal_attention(Q: Tensor, K: Tensor, V: Tensor, num_blocks: int = 
 
     Softmax is computed in float32 or float64. Memory use is quadratic in the sequence length.
     """
-    sequence = Q.shape[-2]
-    size = -(-sequence // num_blocks)
+    size = -(-Q.shape[-2] // num_blocks)
     Q = Q / math.sqrt(Q.shape[-1])  # cheaper than scaling the scores
+    key_blocks, value_blocks = K.split(size, dim=-2), V.split(size, dim=-2)
     outputs = []
-    for start in range(0, sequence, size):
-        end = min(start + size, sequence)
+    for number, queries in enumerate(Q.split(size, dim=-2)):
+        # Gradients of joined blocks are computed faster than gradients of overlapping slices.
+        keys = torch.cat(key_blocks[: number + 1], dim=-2)  # (..., end, d_k)
+        values = torch.cat(value_blocks[: number + 1], dim=-2)
+        scores = at_least_float32(queries @ keys.transpose(-2, -1))  # (..., block, end)
         # Adding minus infinity hides later positions. This is faster than `masked_fill`.
-        hidden = torch.full((end - start, end), -math.inf, device=Q.device).triu(start + 1)
-        scores = Q[..., start:end, :] @ K[..., :end, :].transpose(-2, -1)  # (..., block, end)
-        scores = at_least_float32(scores) + hidden
+        hidden = torch.full(scores.shape[-2:], -math.inf, device=Q.device).triu(number * size + 1)
+        scores = scores + hidden
         exponentials = (scores - scores.amax(dim=-1, keepdim=True).detach()).exp()
         # Softmax divides by the sum. Dividing after the product with V takes fewer divisions.
-        output = exponentials.to(V.dtype) @ V[..., :end, :]  # (..., block, d_k)
+        output = exponentials.to(V.dtype) @ values  # (..., block, d_k)
         output = at_least_float32(output) / exponentials.sum(dim=-1, keepdim=True)
         outputs.append(output.to(V.dtype))
     return torch.cat(outputs, dim=-2)

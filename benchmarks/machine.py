@@ -1,4 +1,4 @@
-"""Describe the machine, measure the peak memory of a process, and run scripts in new processes."""
+"""Describe the machine, and run scripts in new processes."""
 
 import json
 import os
@@ -48,21 +48,6 @@ def cpu_model():
     except OSError:
         pass
     return platform.processor() or platform.machine()
-
-
-def peak_memory_of_this_process():
-    """Return the peak resident memory in bytes."""
-    try:
-        # VmHWM, not ru_maxrss: on Linux, a new process inherits its parent's ru_maxrss.
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def in_new_process(script, *words, **variables):

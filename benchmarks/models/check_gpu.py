@@ -59,8 +59,8 @@ import sys
 import numpy as np
 import torch
 from pathlib import Path
+from cs336_basics._support.memory import peak_memory
 from cs336_basics.training.config_files import load_config
-from cs336_basics.training.memory import peak_memory_of_process
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.trainer import Trainer
 
@@ -70,7 +70,7 @@ tokens = np.random.default_rng(1).integers(config.model.vocab_size, size=number,
 trainer = Trainer(config, tokens, tokens, RunDirectory(sys.argv[1]), report=lambda line: None)
 trainer.fit()
 on_gpu = trainer.device.type == "cuda"
-print(torch.cuda.max_memory_allocated(trainer.device) if on_gpu else peak_memory_of_process())
+print(torch.cuda.max_memory_allocated(trainer.device) if on_gpu else peak_memory())
 """
 
 

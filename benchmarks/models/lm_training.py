@@ -32,8 +32,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as in `python -m cs336_ba
 import numpy as np
 import torch
 
-from benchmarks.machine import in_new_process, peak_memory_of_this_process
+from benchmarks.machine import in_new_process
 from benchmarks.models.llama import SHAPES, llama_of
+from cs336_basics._support import memory
 from cs336_basics.model import TransformerLM
 from cs336_basics.training.allocator import keep_freed_memory
 from cs336_basics.training.clipping import clip_gradients, clip_gradients_foreach
@@ -171,7 +172,7 @@ def peak_memory(kind, shape, batch_size, device, precision):
         run.step(*random_batch(shape, batch_size, device, step))
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
-    return peak_memory_of_this_process()
+    return memory.peak_memory()
 
 
 def main():

@@ -30,7 +30,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.machine import in_new_process, machine_line, peak_memory_of_this_process
+from benchmarks.machine import in_new_process, machine_line
+from cs336_basics._support.memory import peak_memory
 
 EOT = "<|endoftext|>"
 PASSES = 5
@@ -167,7 +168,7 @@ def worker(name, mode, directory, path, threads):
     digest = hashlib.sha256(np.asarray(ids, np.uint32).tobytes()).hexdigest()
     print(json.dumps({
         "cold": seconds[0], "warm": statistics.median(seconds[1:]), "digest": digest,
-        "peak": peak_memory_of_this_process(),
+        "peak": peak_memory(),
     }))  # fmt: skip
 
 

@@ -136,9 +136,9 @@ def main():
     seconds = time.perf_counter() - start
     whole = time.time() - float(process_start)
 
-    from benchmarks.machine import peak_memory_of_this_process
+    from cs336_basics._support.memory import peak_memory
 
-    peak = peak_memory_of_this_process()
+    peak = peak_memory()
     with open(output, "w", encoding="ascii") as file:
         file.write("\n".join(token.hex() for token in tokens(result)))
     print(json.dumps({"seconds": seconds, "whole": whole, "peak": peak}))

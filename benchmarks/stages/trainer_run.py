@@ -23,10 +23,11 @@ import warnings
 from pathlib import Path
 
 from benchmarks.corpora import EOT
-from benchmarks.machine import in_new_process, peak_memory_of_this_process
+from benchmarks.machine import in_new_process
 from benchmarks.stages.counting import STAGES
 from benchmarks.stages.extrapolation import checkpoint_merges, work_at
 from cs336_basics import TRAINERS
+from cs336_basics._support.memory import peak_memory
 from cs336_basics.bpe.recorder import PHASES
 from cs336_basics.pretokenization import Splitter, WordCounts, count_words
 
@@ -172,7 +173,7 @@ def answer(request):
         "checkpoints": checkpoints,
         "learned": len(merges),
         "words": len(word_counts),
-        "peak_memory": peak_memory_of_this_process(),
+        "peak_memory": peak_memory(),
     }
 
 

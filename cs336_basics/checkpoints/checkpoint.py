@@ -58,11 +58,13 @@ def write_checkpoint(
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
+    is_first = not (dist.is_available() and dist.is_initialized()) or dist.get_rank() == 0
+    weights = {plain_name(name): value for name, value in model.state_dict().items()}
     parts = {
-        "model": _gathered({plain_name(k): v for k, v in model.state_dict().items()}),
-        "optimizer": _gathered(_optimizer_tensors(model, optimizer)),
+        "model": _gathered(weights, is_first),
+        "optimizer": _gathered(_optimizer_tensors(model, optimizer), is_first),
     }
-    if _is_distributed() and dist.get_rank() > 0:
+    if not is_first:
         return
     content: dict[str, Any] = {"iteration": operator.index(iteration)}
     content["optimizer"] = kind_of(optimizer)
@@ -144,14 +146,13 @@ def _parameter_names(model: Module, optimizer: Optimizer) -> list[str]:
     return [names[id(parameter)] for parameter in parameters]
 
 
-def _gathered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _gathered(tensors: Mapping[str, Tensor], is_first: bool) -> dict[str, Tensor]:
     """Return whole tensors on the CPU, each with its own memory. Ranks above 0 return nothing."""
-    first = not _is_distributed() or dist.get_rank() == 0
     gathered: dict[str, Tensor] = {}
     seen: set[int] = set()
     for name, tensor in tensors.items():
-        value = tensor.full_tensor() if _is_shard(tensor) else tensor  # type: ignore[attr-defined]
-        if first:
+        value = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+        if is_first:
             value = value.detach().cpu().contiguous()
             memory = value.untyped_storage().data_ptr()
             # safetensors cannot store tied weights (one tensor under two names).
@@ -236,23 +237,11 @@ def _state_of(
 # ------------------------------------------------------------------------ shards
 
 
-def _is_distributed() -> bool:
-    return dist.is_available() and dist.is_initialized()
-
-
-def _is_shard(tensor: Tensor) -> bool:
-    # This import is slow, except in distributed training, where torch has already imported it.
-    if not _is_distributed():
-        return False
-    from torch.distributed.tensor import DTensor
-
-    return isinstance(tensor, DTensor)
-
-
 def _sharded_like(value: Tensor, own: Tensor) -> Tensor:
     """Return this process's shard of a whole tensor if `own` is a shard, else the whole tensor."""
-    if not _is_shard(own):
+    if not hasattr(own, "full_tensor"):
         return value
+    # This import is slow, except in distributed training, where torch has already imported it.
     from torch.distributed.tensor import DTensor, distribute_tensor
 
     assert isinstance(own, DTensor)

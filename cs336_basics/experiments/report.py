@@ -78,7 +78,7 @@ def _best_curves(
     best: dict[str, tuple[float, str, Rows]] = {}
     for experiment in group.experiments:
         rows = rows_of_runs[experiment.label]
-        has_diverged = _diverged(directories[experiment.label])
+        has_diverged = diverged_file(directories[experiment.label]).exists()
         curve = experiment.curve or experiment.label
         label = f"{curve} (diverged)" if has_diverged else experiment.label
         losses = [row["val_loss"] for row in rows if "val_loss" in row]
@@ -88,14 +88,10 @@ def _best_curves(
     return {label: rows for _, label, rows in best.values()}
 
 
-def _diverged(directory: Path) -> bool:
-    return diverged_file(directory).exists()
-
-
 def _summary(directory: Path, rows: Rows) -> str:
     """Return a run's table cells: loss, perplexity, bits per byte, seconds."""
     evaluated = [row for row in rows if "val_loss" in row]
-    if _diverged(directory):
+    if diverged_file(directory).exists():
         at = f" after step {rows[-1]['step']}" if rows else ""
         return f"diverged{at} | - | - | - "
     if not evaluated:

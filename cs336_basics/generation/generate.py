@@ -215,9 +215,4 @@ class _Texts:
 
 def checked_id(token_id: int, vocab_size: int) -> int:
     """Return `token_id` as an int, or raise an error if it is not in the model's vocabulary."""
-    number = checked_integer("a token id", token_id, -(2**63))
-    if not 0 <= number < vocab_size:
-        raise ValueError(
-            f"token id must be in the model's vocabulary, 0 to {vocab_size - 1}, got {number}"
-        )
-    return number
+    return checked_integer("a token id", token_id, 0, vocab_size - 1, " (the model's vocabulary)")

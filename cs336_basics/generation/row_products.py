@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
-import time
+import timeit
 
 import torch
 from torch import Tensor
@@ -69,10 +69,6 @@ def dot_products_are_faster(num_threads: int) -> bool:
     dots: list[float] = []
     products: list[float] = []
     for _ in range(_ROUNDS):
-        start = time.perf_counter()
-        torch.linalg.vecdot(weight, row)
-        middle = time.perf_counter()
-        row @ weight.T
-        dots.append(middle - start)
-        products.append(time.perf_counter() - middle)
+        dots.append(timeit.timeit(lambda: torch.linalg.vecdot(weight, row), number=1))
+        products.append(timeit.timeit(lambda: row @ weight.T, number=1))
     return _GAIN * min(dots) < min(products)

@@ -238,16 +238,7 @@ class MultiHeadSelfAttention(Module):
             cache: Keys and values of earlier tokens, to which x also attends. The call adds the
                 keys and values of x.
         """
-        q = self._split_heads(self.q_proj(x))  # (..., heads, sequence, d_k)
-        k = self._split_heads(self.k_proj(x))  # (..., heads, sequence, d_k)
-        v = self._split_heads(self.v_proj(x))  # (..., heads, sequence, d_k)
-        if self.q_norm is not None and self.k_norm is not None:
-            q, k = self.q_norm(q), self.k_norm(k)
-        if self.rope is not None:
-            # All heads share the positions: (..., 1, sequence).
-            positions = None if token_positions is None else token_positions.unsqueeze(-2)
-            q, k = self.rope(q, positions), self.rope(k, positions)
-
+        q, k, v = self.project(x, token_positions)  # (..., heads, sequence, d_k) each
         if cache is not None:
             assert token_positions is not None
             heads = self._attend_to_cache(q, k, v, token_positions, cache)
@@ -256,6 +247,25 @@ class MultiHeadSelfAttention(Module):
 
         joined = heads.transpose(-3, -2).flatten(-2)  # (..., sequence, d_model)
         return self.output_proj(joined)  # (..., sequence, d_model)
+
+    def project(
+        self, x: Tensor, token_positions: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the queries and keys, normalized and rotated as configured, and the values.
+
+        Each has shape (..., heads, sequence, d_k). See `forward` for the arguments.
+        """
+        q, k, v = [
+            linear(x).unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)
+            for linear in (self.q_proj, self.k_proj, self.v_proj)
+        ]
+        if self.q_norm is not None and self.k_norm is not None:
+            q, k = self.q_norm(q), self.k_norm(k)
+        if self.rope is not None:
+            # All heads share the positions: (..., 1, sequence).
+            positions = None if token_positions is None else token_positions.unsqueeze(-2)
+            q, k = self.rope(q, positions), self.rope(k, positions)
+        return q, k, v
 
     def _attend_to_cache(
         self, q: Tensor, k: Tensor, v: Tensor, token_positions: Tensor, cache: LayerCache
@@ -269,8 +279,3 @@ class MultiHeadSelfAttention(Module):
         slots = torch.arange(keys.shape[-2], device=q.device)
         mask = slots <= token_positions[:, None, :, None]  # (batch, 1, sequence, slots)
         return self._attend_masked(q, keys, values, mask)
-
-    def _split_heads(self, x: Tensor) -> Tensor:
-        """Reshape (..., sequence, d_model) to (..., heads, sequence, d_k)."""
-        d_k = x.shape[-1] // self.num_heads
-        return x.reshape(*x.shape[:-1], self.num_heads, d_k).transpose(-3, -2)

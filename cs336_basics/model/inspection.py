@@ -35,15 +35,7 @@ def attention_weights(model: TransformerLM, token_ids: Tensor, layer: int) -> Te
     for earlier in model.layers[:layer]:
         x = earlier(x)
     block = cast(TransformerBlock, model.layers[layer])
-    attention = block.attn
-    x = block.ln1(x) if block.norm == "pre" else x
-    split = (len(token_ids), attention.num_heads, -1)
-    q = attention.q_proj(x).reshape(split).transpose(0, 1)  # (heads, sequence, d_k)
-    k = attention.k_proj(x).reshape(split).transpose(0, 1)  # (heads, sequence, d_k)
-    if attention.q_norm is not None and attention.k_norm is not None:
-        q, k = attention.q_norm(q), attention.k_norm(k)
-    if attention.rope is not None:
-        q, k = attention.rope(q), attention.rope(k)
+    q, k, _ = block.attn.project(block.ln1(x) if block.norm == "pre" else x)  # (heads, ..., d_k)
     # With the identity as values, the weighted sums of the values are the weights.
     identity = torch.eye(len(token_ids), dtype=q.dtype, device=q.device)
-    return causal_attention(q, k, identity.expand(attention.num_heads, -1, -1))
+    return causal_attention(q, k, identity.expand(block.attn.num_heads, -1, -1))

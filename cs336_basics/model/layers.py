@@ -151,8 +151,8 @@ def at_least_float32(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
-def check_ids(ids: Tensor, size: int, name: str) -> None:
-    """Check that `ids` can index a dimension with `size` entries.
+def check_ids(token_ids: Tensor, vocab_size: int) -> None:
+    """Check that token ids can index a table with `vocab_size` rows.
 
     Values are checked only on the CPU and outside `torch.compile`. On a GPU, the check would make
     the host wait for the device, and the kernel has its own check.
@@ -162,11 +162,12 @@ def check_ids(ids: Tensor, size: int, name: str) -> None:
             masks.
         IndexError: If a value is out of range. Torch would count negative values from the end.
     """
-    if ids.dtype not in (torch.int32, torch.int64):
-        raise TypeError(f"{name} must be int32 or int64, got {ids.dtype}; convert with .long()")
-    if torch.compiler.is_compiling() or ids.device.type != "cpu" or ids.numel() == 0:
+    dtype = token_ids.dtype
+    if dtype not in (torch.int32, torch.int64):
+        raise TypeError(f"token ids must be int32 or int64, got {dtype}; convert with .long()")
+    if torch.compiler.is_compiling() or token_ids.device.type != "cpu" or token_ids.numel() == 0:
         return
-    smallest, largest = (int(value) for value in torch.aminmax(ids))
-    if smallest < 0 or largest >= size:
+    smallest, largest = (int(value) for value in torch.aminmax(token_ids))
+    if smallest < 0 or largest >= vocab_size:
         bad = smallest if smallest < 0 else largest
-        raise IndexError(f"{name} must be between 0 and {size - 1}, got {bad}")
+        raise IndexError(f"token ids must be between 0 and {vocab_size - 1}, got {bad}")

@@ -151,7 +151,7 @@ class TransformerLM(Module):
                 f"token_ids must have at most {self.config.context_length} tokens, the context "
                 f"length, got {length} including any cached tokens; keep only the last tokens"
             )
-        check_ids(token_ids, self.config.vocab_size, "token ids")
+        check_ids(token_ids, self.config.vocab_size)
 
         positions: Tensor | None = None
         layer_caches: Sequence[LayerCache | None] = [None] * len(self.layers)

@@ -67,12 +67,7 @@ def clip_gradients_foreach(parameters: Iterable[Tensor], max_l2_norm: float) -> 
 
     Returns:
         The norm before clipping, as a scalar tensor on the gradients' device.
-
-    Raises:
-        ValueError: If `max_l2_norm` is not positive.
     """
-    if not max_l2_norm > 0:
-        raise ValueError(f"max_l2_norm must be positive, got {max_l2_norm}")
     norm = torch.nn.utils.clip_grad_norm_(parameters, max_l2_norm)
     full: Tensor = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
     return full

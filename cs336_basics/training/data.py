@@ -78,7 +78,10 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
         self.stride = context_length if stride is None else checked_integer("stride", stride, 1)
         if isinstance(tokens, (np.ndarray, JoinedTokens)):
             self.tokens: TokenArray = tokens
-            _check_array(name, tokens)
+            if tokens.ndim != 1:
+                raise ValueError(f"{name} must have one dimension, got shape {tokens.shape}")
+            if tokens.dtype.kind not in "iu":
+                raise TypeError(f"{name} must have an integer dtype, got {tokens.dtype}")
             if vocab_size is not None:
                 _check_ids(name, tokens, vocab_size)
         else:
@@ -417,13 +420,6 @@ def release_pages(tokens: TokenArray) -> None:
             advice = getattr(mmap, "MADV_DONTNEED", None)  # not on Windows
             if advice is not None:
                 mapped.madvise(advice)
-
-
-def _check_array(name: str, tokens: TokenArray) -> None:
-    if tokens.ndim != 1:
-        raise ValueError(f"{name} must have one dimension, got shape {tokens.shape}")
-    if tokens.dtype.kind not in "iu":
-        raise TypeError(f"{name} must have an integer dtype, got {tokens.dtype}")
 
 
 def _check_ids(name: str, tokens: TokenArray, vocab_size: int) -> None:

@@ -46,7 +46,10 @@ class Evaluation:
             vocab_size=config.model.vocab_size,
             name="the validation data",
         )
-        self.token_bytes = None if tokenizer is None else bytes_of_tokens(tokenizer, config)
+        self.token_bytes: Tensor | None = None
+        if tokenizer is not None:  # 0 for an id that the tokenizer does not have
+            ids = range(config.model.vocab_size)
+            self.token_bytes = torch.tensor([len(tokenizer.vocab.get(i, b"")) for i in ids])
         count = len(self.windows)
         chosen = min(count, config.eval_batches * config.batch_size) or count
         self.indices = np.arange(chosen) * count // chosen
@@ -114,15 +117,6 @@ def evaluation_row(
         row["val_bits_per_byte"] = bits_per_byte
         line += f", {bits_per_byte:.4f} bits per byte"
     return row, line
-
-
-def bytes_of_tokens(tokenizer: Tokenizer, config: TrainConfig) -> Tensor:
-    """Return the number of bytes in each of the model's tokens, int64 of shape (vocab_size,).
-
-    Ids missing from the tokenizer get 0.
-    """
-    tokens = (tokenizer.vocab.get(token_id, b"") for token_id in range(config.model.vocab_size))
-    return torch.tensor([len(token) for token in tokens])
 
 
 def check_samples(tokenizer: Tokenizer, config: TrainConfig) -> None:

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import operator
 import os
-import time
+import timeit
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -175,9 +175,4 @@ def product_seconds(device: torch.device, dtype: torch.dtype) -> float:
     """Return the time that a matrix product takes, in seconds, as the best of eight runs."""
     x = torch.ones(512, 1024, device=device, dtype=dtype)
     weight = torch.ones(1024, 1024, device=device, dtype=dtype)
-    best = float("inf")
-    for _ in range(8):
-        start = time.perf_counter()
-        x @ weight
-        best = min(best, time.perf_counter() - start)
-    return best
+    return min(timeit.repeat(lambda: x @ weight, number=1, repeat=8))

@@ -110,21 +110,15 @@ def _open(name: str, run: RunDirectory, settings: Settings, step: int) -> Logger
 
         return Logger(name, add_scalars, writer.close)
     module: Any = importlib.import_module(name)
-    module.init(
-        config=settings, **(_for_wandb(run) if name == "wandb" else _for_trackio(run, step))
-    )
+    if name == "wandb":
+        arguments = _for_wandb(run)
+    else:  # a new run must not continue an older run with the same name in another directory
+        resume = "allow" if step else "never"
+        arguments = {"project": "cs336_basics", "name": run.name, "resume": resume}
+    module.init(config=settings, **arguments)
     return Logger(
         name, lambda numbers, step: module.log(numbers, step=step), lambda: module.finish()
     )
-
-
-def _for_trackio(run: RunDirectory, step: int) -> Settings:
-    # A new run must not continue an older run with the same name in another directory.
-    return {
-        "project": "cs336_basics",
-        "name": run.name,
-        "resume": "allow" if step else "never",
-    }
 
 
 def _for_wandb(run: RunDirectory) -> Settings:

@@ -34,7 +34,15 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
         TypeError: If the targets are not integers.
         RuntimeError: If a target is outside the vocabulary (torch checks this on the CPU).
     """
-    _check_targets(targets, logits, "logits")
+    if targets.is_floating_point():
+        raise TypeError(f"targets must have an integer dtype, got {targets.dtype}")
+    if logits.shape[:-1] != targets.shape:
+        raise ValueError(
+            f"targets must have shape {tuple(logits.shape[:-1])}, the shape of logits without its "
+            f"last dimension, got {tuple(targets.shape)}"
+        )
+    if targets.numel() == 0:
+        raise ValueError(f"targets must not be empty, got shape {tuple(targets.shape)}")
 
     # -log(e^x_t / sum e^x) = log(sum e^x) - x_t. Subtracting the maximum from all x does not change
     # the result. It makes the largest exponential e^0 = 1, which prevents overflow, and keeps x_t
@@ -68,7 +76,7 @@ def chunked_cross_entropy(
         hidden_states: Shape (..., d_model).
         head: Matrix of the output head, shape (vocab, d_model).
         targets: int32 or int64, shape (...).
-        num_chunks: Number of chunks.
+        num_chunks: Number of chunks, at least 1.
         soft_cap: If given, the logits become soft_cap * tanh(logits / soft_cap).
         dtype: Dtype of the matrix products; sums are in float32 or float64. Defaults to the dtype
             of `hidden_states`.
@@ -76,15 +84,9 @@ def chunked_cross_entropy(
 
     Returns:
         The mean in nats, as a float32 or float64 scalar tensor.
-
-    Raises:
-        ValueError: If `num_chunks` is below 1. See `cross_entropy` for other errors.
     """
-    _check_targets(targets, hidden_states, "hidden_states")
-    if num_chunks < 1:
-        raise ValueError(f"num_chunks must be at least 1, got {num_chunks}")
     loss: Tensor = _ChunkedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        hidden_states.flatten(0, -2) if hidden_states.ndim > 1 else hidden_states.unsqueeze(0),
+        hidden_states.reshape(-1, hidden_states.shape[-1]),
         head,
         targets.flatten().long(),
         min(num_chunks, targets.numel()),
@@ -221,16 +223,3 @@ def checkpoint_activations(model: TransformerLM) -> None:
         layer.forward = functools.partial(
             checkpoint, layer.forward, use_reentrant=False, preserve_rng_state=False
         )
-
-
-def _check_targets(targets: Tensor, scored: Tensor, name: str) -> None:
-    """Check that `scored` has at least one row and one target for each row."""
-    if targets.is_floating_point():
-        raise TypeError(f"targets must have an integer dtype, got {targets.dtype}")
-    if scored.shape[:-1] != targets.shape:
-        raise ValueError(
-            f"targets must have shape {tuple(scored.shape[:-1])}, the shape of {name} without its "
-            f"last dimension, got {tuple(targets.shape)}"
-        )
-    if targets.numel() == 0:
-        raise ValueError(f"targets must not be empty, got shape {tuple(targets.shape)}")

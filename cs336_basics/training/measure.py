@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from cs336_basics._support.memory import peak_memory
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.allocator import keep_freed_memory
 from cs336_basics.training.config import TrainConfig
-from cs336_basics.training.memory import peak_memory_of_process
 from cs336_basics.training.trainer import Trainer
 
 NUM_STEPS = 4
@@ -71,5 +71,5 @@ def _take_steps(config: TrainConfig) -> Measurement:
     if trainer.device.type == "cuda":
         peak = torch.cuda.max_memory_allocated(trainer.device)
     else:
-        peak = peak_memory_of_process() or 0
+        peak = peak_memory() or 0
     return Measurement(peak, max(row["tokens_per_second"] for row in rows[1:]))

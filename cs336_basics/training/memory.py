@@ -10,11 +10,10 @@ import them from the same private modules as this file.
 
 from __future__ import annotations
 
-import contextlib
 import weakref
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -80,7 +79,13 @@ def step_memory(config: TrainConfig) -> StepMemory:
     """
     micro_batch = config.batch_size // config.accumulation
     length = config.model.context_length
-    with FakeTensorMode(), _without_values(), LiveBytes() as live:
+    with (
+        FakeTensorMode(),
+        # Fake tensors have no values to check or to draw. A Mock would keep them alive.
+        mock.patch.object(transformer_module, "check_ids", lambda *_: None),  # noqa: PT008
+        mock.patch.object(torch.nn.init, "trunc_normal_", lambda *_, **__: None),  # noqa: PT008
+        LiveBytes() as live,
+    ):
         model = TransformerLM(config.model)
         if config.checkpoint_activations:
             checkpoint_activations(model)
@@ -95,7 +100,7 @@ def step_memory(config: TrainConfig) -> StepMemory:
             torch.autograd.backward(loss_of(ids, ids))
 
         micro_step()
-        gradients = sum(_bytes(p.grad) for p in model.parameters())
+        gradients = sum(p.grad.nbytes for p in model.parameters() if p.grad is not None)
         before = live.alive
         optimizer.step()
         state = live.alive - before
@@ -111,33 +116,3 @@ def step_memory(config: TrainConfig) -> StepMemory:
             optimizer=state,
             activations=live.peak - weights - gradients - state,
         )
-
-
-def _bytes(tensor: torch.Tensor | None) -> int:
-    return 0 if tensor is None else tensor.numel() * tensor.element_size()
-
-
-@contextlib.contextmanager
-def _without_values() -> Iterator[None]:
-    """Skip checking ids and drawing weights, because fake tensors have no values."""
-    names: list[tuple[Any, str]] = [
-        (transformer_module, "check_ids"),
-        (torch.nn.init, "trunc_normal_"),
-    ]
-    before = [getattr(module, name) for module, name in names]
-    for module, name in names:
-        setattr(module, name, lambda *_, **__: None)
-    try:
-        yield
-    finally:
-        for (module, name), value in zip(names, before, strict=True):
-            setattr(module, name, value)
-
-
-def peak_memory_of_process() -> int | None:
-    """Return the peak resident memory of this process in bytes, or None if it is not in /proc."""
-    with contextlib.suppress(OSError), open("/proc/self/status") as file:
-        for line in file:
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    return None

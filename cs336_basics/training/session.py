@@ -132,9 +132,3 @@ class Progress:
                 f"step {row['step']}/{self._max_steps}: loss {loss}, {speed} tokens/s, "
                 f"{tokens_left / row['tokens_per_second']:,.0f} s left"
             )
-
-
-def above_the_bar(report: Callable[[str], None], text: str) -> None:
-    """Report a line above a progress bar on the terminal."""
-    with tqdm.external_write_mode():
-        report(text)

@@ -96,19 +96,13 @@ def create_run(config: TrainConfig, path: str | os.PathLike[str] | None = None) 
 
 def save_config(config: TrainConfig, run: RunDirectory) -> None:
     """Write the configuration with absolute paths, so a run can be resumed from any directory."""
-
-    def absolute(path: str | tuple[str, ...] | None) -> Any:
-        if isinstance(path, tuple):
-            return tuple(map(absolute_path, path))
-        return None if path is None else absolute_path(path)
-
-    data = dataclasses.replace(
-        config.data,
-        data_dir=absolute(config.data.data_dir),
-        train_path=absolute(config.data.train_path),
-        valid_path=absolute(config.data.valid_path),
-        tokenizer=absolute(config.data.tokenizer),
-    )
+    paths: dict[str, Any] = {}
+    for name in ("data_dir", "train_path", "valid_path", "tokenizer"):
+        path = getattr(config.data, name)
+        if path is not None:
+            several = isinstance(path, tuple)
+            paths[name] = tuple(map(absolute_path, path)) if several else absolute_path(path)
+    data = dataclasses.replace(config.data, **paths)
     with atomic_writer(run.config, "w") as file:
         file.write(config_to_yaml(dataclasses.replace(config, data=data)))
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 from torch.nn import Module
+from tqdm import tqdm
 
 from cs336_basics._support.files import atomic_writer
 from cs336_basics.checkpoints.checkpoint import write_checkpoint
@@ -41,13 +42,7 @@ from cs336_basics.training.loss import LanguageModelLoss, checkpoint_activations
 from cs336_basics.training.optimizers import build_optimizer
 from cs336_basics.training.products import use_onednn
 from cs336_basics.training.schedule import scheduled_learning_rate
-from cs336_basics.training.session import (
-    Clock,
-    Progress,
-    StopSignals,
-    TrainingInterrupted,
-    above_the_bar,
-)
+from cs336_basics.training.session import Clock, Progress, StopSignals, TrainingInterrupted
 
 if TYPE_CHECKING:
     from cs336_basics.tokenizer import Tokenizer
@@ -341,11 +336,6 @@ class Trainer:
             self.model, self.loss_of, self.device, self.world, before_batch=stop_if_asked
         )
 
-    def sample(self, step: int) -> str:
-        """Return text sampled from the model. The same weights and step give the same text."""
-        assert self.tokenizer is not None
-        return sample_text(self.model, self.tokenizer, self.config, step)
-
     def _evaluate_and_record(self, step: int) -> None:
         """Evaluate the model, sample text, and write the row of metrics."""
         val_loss, bits_per_byte = self.evaluate()
@@ -357,7 +347,8 @@ class Trainer:
         if self.world.is_first:
             self._remove_old_checkpoints()
         if self.tokenizer is not None and self.config.sample_tokens > 0:
-            text = self.sample(step)  # a sharded model needs all processes
+            # A sharded model needs all processes.
+            text = sample_text(self.model, self.tokenizer, self.config, step)
             if self.world.is_first:
                 with atomic_writer(self.run.sample(step), "w") as file:
                     file.write(text + "\n")
@@ -414,7 +405,8 @@ class Trainer:
     def say(self, text: str) -> None:
         """Report a line of text, in the first process only."""
         if self.world.is_first:
-            above_the_bar(self.report, text)
+            with tqdm.external_write_mode():  # above the progress bar
+                self.report(text)
 
     def _result(self) -> TrainResult:
         """Return the result from the run's files, some of which may be from earlier sessions."""

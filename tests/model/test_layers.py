@@ -150,11 +150,11 @@ def test_device_and_dtype_reach_every_parameter(layer):
 @pytest.mark.parametrize("bad", [-1, -11, 11, 2**40])
 def test_an_id_out_of_range_is_rejected(bad):
     with pytest.raises(IndexError, match=f"token ids .* {bad}$"):
-        check_ids(torch.tensor([[0, 10], [bad, 3]]), 11, "token ids")
+        check_ids(torch.tensor([[0, 10], [bad, 3]]), 11)
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.bool, torch.float32, torch.int16])
 def test_ids_of_other_dtypes_are_rejected(dtype):
     # torch would treat uint8 and bool as masks and return the wrong rows.
     with pytest.raises(TypeError, match=str(dtype)):
-        check_ids(torch.ones(3, dtype=dtype), 11, "token ids")
+        check_ids(torch.ones(3, dtype=dtype), 11)

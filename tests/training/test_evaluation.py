@@ -12,13 +12,7 @@ import torch
 
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training.trainer import NonFiniteLossError
-from tests.training.tiny_runs import (
-    CONFIG,
-    TOKENIZER,
-    VALID,
-    changed,
-    make,
-)
+from tests.training.tiny_runs import CONFIG, TOKENIZER, VALID, changed, make
 
 
 @pytest.mark.numerical(seeds=False)
@@ -118,14 +112,3 @@ def test_texts_that_cannot_be_sampled_are_rejected_before_training(tmp_path, pro
     with pytest.raises(ValueError, match=r"sample_prompt .*sample_tokens"):
         make(tmp_path, config, tokenizer=tokenizer)
     make(tmp_path, dataclasses.replace(config, sample_tokens=0), tokenizer=tokenizer)
-
-
-@pytest.mark.parametrize("name", ["train", "valid"])
-def test_tokens_that_are_not_an_array_of_integers_are_rejected(tmp_path, name):
-    for tokens, error, named in (
-        (VALID.astype(float), TypeError, "float64"),
-        (VALID > 3, TypeError, "bool"),
-        (VALID[:100].reshape(2, 50), ValueError, r"\(2, 50\)"),
-    ):
-        with pytest.raises(error, match=named):
-            make(tmp_path, **{name: tokens})

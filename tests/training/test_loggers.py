@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from cs336_basics.checkpoints.run_dir import RunDirectory
-from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.loggers import check_loggers, open_loggers
 
 ROWS = [
@@ -99,7 +98,7 @@ def test_a_resumed_run_continues_its_wandb_run_only_online(tmp_path, monkeypatch
     assert "resume" not in offline
 
 
-@pytest.mark.parametrize("mode", ["offline", "online", "disabled"])
+@pytest.mark.parametrize("mode", ["offline", "online"])
 def test_the_environment_decides_for_wandb(tmp_path, monkeypatch, mode):
     recorder = Recorder()
     monkeypatch.setitem(sys.modules, "wandb", recorder.module("wandb", ["init"]))
@@ -216,5 +215,3 @@ def test_log_to_takes_several_loggers_or_none(tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, name, Recorder().module(name, ["init", "log", "finish"]))
     assert len(open_loggers(["wandb", "trackio"], RunDirectory(tmp_path), SETTINGS, 0)) == 2
     assert open_loggers([], RunDirectory(tmp_path), SETTINGS, 0) == []
-    with pytest.raises(ValueError, match=r"log_to .*'wandb,mlflow'"):
-        TrainConfig(log_to="wandb,mlflow")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -10,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from cs336_basics.model import ModelConfig, TransformerLM
+from cs336_basics.model import TransformerLM
 from cs336_basics.training import SGD, AdamW, MomentumSGD, Muon, build_optimizer
 from cs336_basics.training.config import OptimizerConfig
 from cs336_basics.training.optimizers import orthogonalize
+from tests.training.small_runs import SMALL
 
 ALL = [AdamW, SGD, MomentumSGD, Muon]
 
@@ -312,26 +314,16 @@ def test_muon_updates_are_about_as_large_as_updates_of_adamw():
     assert 0.15 < float(weight.detach().square().mean().sqrt()) < 0.25
 
 
-def tiny_model(seed=0, **options):
-    torch.manual_seed(seed)
-    return TransformerLM(
-        ModelConfig(
-            vocab_size=20,
-            context_length=8,
-            d_model=8,
-            num_layers=2,
-            num_heads=2,
-            d_ff=16,
-            **options,
-        )
-    )
+def tiny_model(**options):
+    torch.manual_seed(0)
+    return TransformerLM(dataclasses.replace(SMALL, d_ff=16, **options))
 
 
-def train_model(model, optimizer, steps, seed=1):
-    generator = torch.Generator().manual_seed(seed)
+def train_model(model, optimizer, steps):
+    generator = torch.Generator().manual_seed(1)
     losses = []
     for _ in range(steps):
-        ids = torch.randint(0, 20, (4, 1), generator=generator) + torch.arange(8)
+        ids = torch.randint(0, 20, (4, 1), generator=generator) + torch.arange(7)
         optimizer.zero_grad()
         logits = model(ids[:, :-1] % 20)
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten() % 20)

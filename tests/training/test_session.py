@@ -15,13 +15,12 @@ import cs336_basics.training.trainer as trainer_module
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.data import TokenWindows
 from cs336_basics.training.session import TrainingInterrupted
-from cs336_basics.training.start import resume_run
 from tests.training.tiny_runs import (
     Crash,
-    assert_same,
+    assert_resumes_exactly,
     changed,
     make,
-    outcome,
+    resumed,
 )
 
 
@@ -45,8 +44,7 @@ def test_seconds_count_all_sessions_but_not_the_time_between(tmp_path, monkeypat
     config = changed(log_every=20, eval_every=20, checkpoint_every=20)
 
     def session(stop_at=None):
-        trainer = make(tmp_path, config)
-        resume_run(trainer)
+        trainer = resumed(tmp_path, config)
         original = trainer._set_learning_rate
 
         def batch(step):
@@ -82,11 +80,7 @@ def test_a_signal_saves_and_stops_and_the_run_resumes_exactly(tmp_path, uninterr
     assert (stop.value.signal_number, stop.value.step) == (number, 7)
     assert trainer.run.steps_saved()[-1] == 7
     assert signal.getsignal(number) is before
-    again = make(tmp_path)
-    resume_run(again)
-    assert again.step == 7
-    again.fit()
-    assert_same(outcome(tmp_path), uninterrupted)
+    assert_resumes_exactly(tmp_path, uninterrupted, step=7)
 
 
 @pytest.mark.parametrize(
@@ -126,17 +120,12 @@ def test_only_a_second_ctrl_c_interrupts_saving(tmp_path, monkeypatch, first, se
 
 def test_a_checkpoint_saved_for_a_signal_does_not_replace_others(tmp_path, uninterrupted):
     for at, saved in ((17, [10, 15, 16, 17]), (18, [10, 15, 16, 18])):
-        trainer = make(tmp_path)
-        resume_run(trainer)
+        trainer = resumed(tmp_path)
         signal_at(trainer, at, signal.SIGTERM)
         with pytest.raises(TrainingInterrupted):
             trainer.fit()
         assert trainer.run.steps_saved() == saved
-    again = make(tmp_path)
-    resume_run(again)
-    again.fit()
-    assert again.run.steps_saved() == [15, 16, 20]
-    assert_same(outcome(tmp_path), uninterrupted)
+    assert_resumes_exactly(tmp_path, uninterrupted)
 
 
 @pytest.mark.parametrize("step", [8, 20])
@@ -161,11 +150,7 @@ def test_a_signal_in_an_evaluation_stops_at_once_and_the_run_resumes_exactly(
     assert evaluated == [step]  # one batch of two
     assert trainer.run.steps_saved()[-1] == step
     assert math.isfinite(trainer.evaluate()[0])  # outside `fit`, a signal stops nothing
-    again = make(tmp_path)
-    resume_run(again)
-    assert again.step == step
-    again.fit()
-    assert_same(outcome(tmp_path), uninterrupted)
+    assert_resumes_exactly(tmp_path, uninterrupted, step=step)
 
 
 def test_training_works_in_a_thread_without_signal_handlers(tmp_path):

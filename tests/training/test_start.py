@@ -30,14 +30,16 @@ from cs336_basics.training.start import (
 )
 from tests.training.tiny_runs import (
     CONFIG,
-    Crash,
     assert_a_crashed_run_resumes_exactly,
+    assert_resumes_exactly,
     assert_same,
     changed,
+    crash,
+    crash_in_step,
     losses_of,
     make,
     outcome,
-    raise_at,
+    resumed,
     uninterrupted_losses,
     weights_of,
 )
@@ -144,14 +146,11 @@ def test_a_text_that_is_too_short_is_rejected_by_check_start(tmp_path, text, key
         check_start(config)
 
 
-@pytest.mark.parametrize(
-    "values", [{"num_layers": 10**9}, {"d_ff": 10**15}, {"context_length": 10**12}]
-)
-def test_resuming_with_a_model_larger_than_its_checkpoint_is_rejected(tmp_path, text, values):
+def test_resuming_with_a_model_larger_than_its_checkpoint_is_rejected(tmp_path, text):
     config = config_for(text)
     start(config, tmp_path / "run")
     run = RunDirectory(tmp_path / "run")
-    larger = dataclasses.replace(config, model=dataclasses.replace(MODEL, **values))
+    larger = dataclasses.replace(config, model=dataclasses.replace(MODEL, num_layers=10**9))
     with (
         pytest.raises(ValueError, match="too few for the model"),
         opened(larger, run, Resumption()),
@@ -185,8 +184,7 @@ def test_a_deterministic_gpu_run_resumes_exactly(tmp_path, values):
     config = changed(device="cuda", deterministic=True, **values)
     make(tmp_path, config).fit()
     expected = outcome(tmp_path)
-    again = make(tmp_path, config)
-    resume_run(again, RunDirectory(tmp_path).checkpoint(15))
+    again = resumed(tmp_path, config, RunDirectory(tmp_path).checkpoint(15))
     for unused in (tmp_path / "checkpoints").glob("*.unused"):
         unused.unlink()
     again.fit()
@@ -195,73 +193,45 @@ def test_a_deterministic_gpu_run_resumes_exactly(tmp_path, values):
 
 @pytest.mark.parametrize("step", [1, 6, 16, 20])
 def test_a_run_that_crashed_in_a_step_resumes_exactly(tmp_path, uninterrupted, step):
-    trainer = make(tmp_path)
-    raise_at(trainer, "_set_learning_rate", lambda at: at == step)
-    with pytest.raises(Crash):
-        trainer.fit()
-    again = make(tmp_path)
-    resume_run(again)
-    assert again.step == max([s for s in (0, 5, 8, 10, 15, 16) if s < step])
-    again.fit()
-    assert_same(outcome(tmp_path), uninterrupted)
+    crash_in_step(make(tmp_path), step)
+    saved = max([s for s in (0, 5, 8, 10, 15, 16) if s < step])
+    assert_resumes_exactly(tmp_path, uninterrupted, step=saved)
 
 
 @pytest.mark.parametrize("step", [8, 20])
-@pytest.mark.parametrize("method", ["evaluate", "sample"])
+@pytest.mark.parametrize("method", ["evaluate", "_record"])
 def test_a_run_that_crashed_in_an_evaluation_resumes_exactly(tmp_path, uninterrupted, step, method):
     trainer = make(tmp_path)
-    raise_at(trainer, method, lambda *at: trainer.step == step)
-    with pytest.raises(Crash):
-        trainer.fit()
-    again = make(tmp_path)
-    resume_run(again)
-    assert again.step == step  # saved before the evaluation
-    again.fit()
-    assert_same(outcome(tmp_path), uninterrupted)
+    crash(trainer, method, lambda *row: trainer.step == step and "train_loss" not in str(row))
+    # The checkpoint was saved before the evaluation.
+    assert_resumes_exactly(tmp_path, uninterrupted, step=step)
 
 
 def test_a_run_that_crashed_several_times_resumes_exactly(tmp_path, uninterrupted):
     for step in (7, 9, 9, 18):
-        trainer = make(tmp_path)
-        resume_run(trainer)
-        raise_at(trainer, "_set_learning_rate", functools.partial(lambda at, now: now == at, step))
-        with pytest.raises(Crash):
-            trainer.fit()
-    again = make(tmp_path)
-    resume_run(again)
-    again.fit()
-    assert_same(outcome(tmp_path), uninterrupted)
+        crash_in_step(resumed(tmp_path), step)
+    assert_resumes_exactly(tmp_path, uninterrupted)
 
 
 def test_resuming_a_complete_run_changes_nothing(tmp_path, uninterrupted):
     first = make(tmp_path).fit()
-    again = make(tmp_path)
-    resume_run(again)
-    assert again.fit() == first
+    assert resumed(tmp_path).fit() == first
     assert_same(outcome(tmp_path), uninterrupted)
 
 
 def test_a_half_written_line_and_temporary_files_are_removed(tmp_path, uninterrupted):
     trainer = make(tmp_path)
-    raise_at(trainer, "_set_learning_rate", lambda at: at == 12)
-    with pytest.raises(Crash):
-        trainer.fit()
+    crash_in_step(trainer, 12)
     with open(trainer.run.metrics, "a") as file:
         file.write('{"step": 12, "tok')
     left = trainer.run.checkpoints / ".step_00000015.safetensors.123-0123abcd.tmp"
     left.write_bytes(b"half")
-    again = make(tmp_path)
-    resume_run(again)
-    assert not left.exists()
-    again.fit()
-    assert_same(outcome(tmp_path), uninterrupted)
+    assert_resumes_exactly(tmp_path, uninterrupted)  # `left` would be one of the files
 
 
 def test_a_complete_run_continues_with_a_larger_max_steps(tmp_path):
     make(tmp_path, changed(max_steps=4)).fit()
-    again = make(tmp_path, changed(max_steps=6))
-    resume_run(again)
-    assert again.fit().step == 6
+    assert resumed(tmp_path, changed(max_steps=6)).fit().step == 6
     rows = RunDirectory(tmp_path).read_metrics()
     assert [row["step"] for row in rows if "val_loss" in row] == [4, 6]
 
@@ -269,7 +239,7 @@ def test_a_complete_run_continues_with_a_larger_max_steps(tmp_path):
 def test_max_steps_below_the_step_of_the_checkpoint_is_rejected(tmp_path):
     make(tmp_path, changed(max_steps=4)).fit()
     with pytest.raises(ValueError, match=r"max_steps .*at least 4, .*got 3"):
-        resume_run(make(tmp_path, changed(max_steps=3)))
+        resumed(tmp_path, changed(max_steps=3))
 
 
 class TestDamagedCheckpoint:
@@ -329,15 +299,14 @@ def test_running_out_of_memory_is_not_reported_as_damage(tmp_path, monkeypatch, 
 
     monkeypatch.setattr(start_module, "read_checkpoint", load)
     with pytest.raises(type(error), match=r"^full$"):
-        resume_run(make(tmp_path))
+        resumed(tmp_path)
 
 
 def test_resuming_from_a_checkpoint_outside_the_run_copies_it_into_the_run(tmp_path):
     make(tmp_path / "a").fit()
     moved = tmp_path / "moved"
     RunDirectory(tmp_path / "a").checkpoint(16).rename(moved)
-    again = make(tmp_path / "a")
-    resume_run(again, moved)
+    again = resumed(tmp_path / "a", checkpoint=moved)
     assert again.run.steps_saved() == [15, 16]
 
 
@@ -345,8 +314,7 @@ def test_a_checkpoint_of_another_run_replaces_the_one_of_the_same_step(tmp_path)
     make(tmp_path / "a").fit()
     make(tmp_path / "b", changed(seed=1)).fit()
     other = RunDirectory(tmp_path / "b").checkpoint(16)
-    again = make(tmp_path / "a")
-    resume_run(again, other)
+    again = resumed(tmp_path / "a", checkpoint=other)
     assert again.run.steps_saved() == [15, 16]
     assert_same(weights_of(again.run.checkpoint(16)), weights_of(other))
     assert (again.run.checkpoints / "step_00000016.safetensors.unused").is_file()
@@ -356,15 +324,14 @@ def test_a_checkpoint_of_a_different_model_is_rejected(tmp_path):
     make(tmp_path, changed(max_steps=2)).fit()
     wider = dataclasses.replace(CONFIG.model, d_ff=64)
     with pytest.raises(ValueError, match="step_00000002") as error:
-        resume_run(make(tmp_path, changed(model=wider)))
+        resumed(tmp_path, changed(model=wider))
     assert "\n" not in str(error.value)
 
 
 def test_a_final_checkpoint_without_metrics_is_evaluated(tmp_path):
     make(tmp_path / "a", changed(max_steps=3)).fit()
-    again = make(tmp_path / "b", changed(max_steps=3))
-    resume_run(again, RunDirectory(tmp_path / "a").checkpoint(3))
-    result = again.fit()
+    checkpoint = RunDirectory(tmp_path / "a").checkpoint(3)
+    result = resumed(tmp_path / "b", changed(max_steps=3), checkpoint).fit()
     assert math.isfinite(result.val_loss)
     assert math.isnan(result.train_loss)
 
@@ -391,12 +358,8 @@ def test_a_compiled_model_is_saved_under_plain_names_and_resumes(
 ):
     # The eager backend traces the graph but skips code generation, which takes a minute.
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
-    trainer = make(tmp_path, changed(compile=True))
-    raise_at(trainer, "_set_learning_rate", lambda at: at == 17)
-    with pytest.raises(Crash):
-        trainer.fit()
-    again = make(tmp_path)  # not compiled
-    resume_run(again)
+    crash_in_step(make(tmp_path, changed(compile=True)), 17)
+    again = resumed(tmp_path)  # not compiled
     again.fit()
     names = safe_open(RunDirectory(tmp_path).checkpoint(16), "pt").keys()
     assert {f"model.{name}" for name in again.model.state_dict()} < set(names)

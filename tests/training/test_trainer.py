@@ -167,10 +167,9 @@ def test_infinite_gradients_stop_the_run(tmp_path):
     ("tokens", "named"),
     [
         (np.full(100, 257, np.uint16), "257"),
-        (np.array([0] * 99 + [300], np.uint16), "300"),
         (np.array([-1] + [0] * 99, np.int64), "-1"),
         (np.zeros(16, np.uint16), "16 tokens"),
-        (np.zeros(0, np.uint16), "0 tokens"),
+        (np.zeros((2, 50), np.uint16), r"\(2, 50\)"),
     ],
 )
 def test_tokens_that_do_not_fit_are_rejected(tmp_path, split, tokens, named):

@@ -98,8 +98,8 @@ class Crash(Exception):
     """Simulates the death of a process."""
 
 
-def raise_at(trainer, method, condition):
-    """Make a method of this trainer crash if the condition is true for its arguments."""
+def crash(trainer, method, condition):
+    """Train until this trainer calls a method with arguments that meet the condition."""
     original = getattr(trainer, method)
 
     def wrapped(*arguments):
@@ -108,15 +108,31 @@ def raise_at(trainer, method, condition):
         return original(*arguments)
 
     setattr(trainer, method, wrapped)
+    with pytest.raises(Crash):
+        trainer.fit()
+
+
+def crash_in_step(trainer, step):
+    """Train until a step begins."""
+    crash(trainer, "_set_learning_rate", lambda now: now == step)
+
+
+def resumed(path, config=CONFIG, checkpoint=None):
+    """Return a new trainer that has resumed a run."""
+    trainer = make(path, config)
+    resume_run(trainer, checkpoint)
+    return trainer
+
+
+def assert_resumes_exactly(path, expected, config=CONFIG, step=None):
+    """Resume a run, after `step` if given, and assert that it ends with the expected files."""
+    trainer = resumed(path, config)
+    assert step in (None, trainer.step)
+    trainer.fit()
+    assert_same(outcome(path), expected)
 
 
 def assert_a_crashed_run_resumes_exactly(tmp_path, config):
     make(tmp_path / "whole", config).fit()
-    trainer = make(tmp_path / "run", config)
-    raise_at(trainer, "_set_learning_rate", lambda at: at == 12)
-    with pytest.raises(Crash):
-        trainer.fit()
-    again = make(tmp_path / "run", config)
-    resume_run(again)
-    again.fit()
-    assert_same(outcome(tmp_path / "run"), outcome(tmp_path / "whole"))
+    crash_in_step(make(tmp_path / "run", config), 12)
+    assert_resumes_exactly(tmp_path / "run", outcome(tmp_path / "whole"), config)

@@ -38,7 +38,7 @@ def plot(options: Options) -> None:
         best = min((row["val_loss"] for row in rows if "val_loss" in row), default=math.nan)
         last = rows[-1]
         say(
-            f"{name[-39:]:<40}{last['step']:>9,}{last.get('tokens', 0):>15,}"
+            f"{name[-39:]:<40}{last['step']:>9,}{last['tokens']:>15,}"
             f"{last.get('seconds', math.nan):>11,.0f}{best:>16.4f}"
         )
     say(f"written to {options.output}")

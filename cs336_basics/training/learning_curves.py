@@ -25,7 +25,8 @@ def read_curves(path: Path) -> Rows:
     """Return the metrics of a run, including any recorded times.
 
     Raises:
-        ValueError: If `path` is not a run directory or there are no metrics yet.
+        ValueError: If `path` is not a run directory, there are no metrics yet, or a row does not
+            contain the number of tokens.
     """
     run = RunDirectory(path)
     if not run.metrics.is_file():
@@ -33,6 +34,9 @@ def read_curves(path: Path) -> Rows:
     rows = run.read_metrics()
     if not rows:
         raise ValueError(f"{run.metrics}: no rows yet")
+    for row in rows:
+        if "tokens" not in row:
+            raise ValueError(f"{run.metrics}: no tokens at step {row['step']}; remove the row")
     return rows
 
 

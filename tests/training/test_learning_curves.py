@@ -115,6 +115,13 @@ def test_a_run_without_metrics_is_rejected(runs, capsys, make):
     assert not (runs / "runs.png").exists()
 
 
+def test_a_row_without_tokens_is_rejected(runs, capsys):
+    metrics = RunDirectory(runs / "plain").metrics
+    metrics.write_text(metrics.read_text() + '{"step": 11}\n')
+    assert plot(["plain"]) == 2
+    assert "no tokens at step 11; remove the row" in capsys.readouterr().err
+
+
 def test_every_run_with_a_step_has_a_curve(tmp_path, legends):
     training = {"step": 1, "tokens": 64, "train_loss": 5.0}
     validation = {"step": 1, "tokens": 64, "val_loss": 5.0}

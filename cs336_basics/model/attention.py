@@ -72,17 +72,17 @@ def blocked_causal_attention(Q: Tensor, K: Tensor, V: Tensor, num_blocks: int = 
 
     Softmax is computed in float32 or float64. Memory use is quadratic in the sequence length.
     """
-    size = -(-Q.shape[-2] // num_blocks)
     Q = Q / math.sqrt(Q.shape[-1])  # cheaper than scaling the scores
-    key_blocks, value_blocks = K.split(size, dim=-2), V.split(size, dim=-2)
+    query_blocks, key_blocks, value_blocks = (x.chunk(num_blocks, dim=-2) for x in (Q, K, V))
     outputs = []
-    for number, queries in enumerate(Q.split(size, dim=-2)):
+    for number, queries in enumerate(query_blocks, start=1):
         # Gradients of joined blocks are computed faster than gradients of overlapping slices.
-        keys = torch.cat(key_blocks[: number + 1], dim=-2)  # (..., end, d_k)
-        values = torch.cat(value_blocks[: number + 1], dim=-2)
+        keys = torch.cat(key_blocks[:number], dim=-2)  # (..., end, d_k)
+        values = torch.cat(value_blocks[:number], dim=-2)
         scores = at_least_float32(queries @ keys.transpose(-2, -1))  # (..., block, end)
         # Adding minus infinity hides later positions. This is faster than `masked_fill`.
-        hidden = torch.full(scores.shape[-2:], -math.inf, device=Q.device).triu(number * size + 1)
+        start = keys.shape[-2] - queries.shape[-2]
+        hidden = torch.full(scores.shape[-2:], -math.inf, device=Q.device).triu(start + 1)
         scores = scores + hidden
         exponentials = (scores - scores.amax(dim=-1, keepdim=True).detach()).exp()
         # Softmax divides by the sum. Dividing after the product with V takes fewer divisions.

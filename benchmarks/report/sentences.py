@@ -56,7 +56,7 @@ def about(number, values, tolerance=0.1):
 
 
 def between(low, high, values):
-    """Return whether two rounded numbers are close to the lowest and the highest value."""
+    """Return whether two rounded numbers are close to the minimum and maximum of the values."""
     return about(low, [min(values)], 0.25) and about(high, [max(values)], 0.25)
 
 

@@ -55,9 +55,7 @@ class OptimizerConfig(Checked):
         """Check each value, then constraints between values."""
         super().__post_init__()
         if self.nesterov and self.momentum == 0:
-            raise ValueError(
-                "optimizer.nesterov must be False without momentum; set optimizer.momentum above 0"
-            )
+            raise ValueError("optimizer.nesterov requires momentum; set optimizer.momentum above 0")
 
 
 @dataclass(frozen=True)

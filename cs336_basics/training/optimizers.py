@@ -51,7 +51,7 @@ class _GroupOptimizer(Optimizer):
         if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
             raise ValueError(f"betas must be two numbers in [0, 1), got {betas}")
         if group.get("nesterov") and group["momentum"] == 0:
-            raise ValueError("nesterov must be False without momentum; set momentum above 0")
+            raise ValueError("nesterov requires momentum; set momentum above 0")
 
     def _update_group(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
         """Update parameters in place with their group's settings."""

@@ -1,9 +1,9 @@
 """The training loop. Read `Trainer.fit` first.
 
-A resumed run equals an uninterrupted run, bit for bit on a CPU with the same number of threads. A
-step depends only on the weights, the optimizer's state, the seed and the step: the batch comes from
-a generator keyed by (seed, step), the learning rate is a function of the step, and nothing else is
-random after the weights are initialized.
+On a CPU with the same number of threads, a resumed run equals an uninterrupted run bit for bit.
+Each step depends only on the weights, the optimizer's state, the seed and the step number: the
+batch comes from a generator keyed by (seed, step), the learning rate is a function of the step, and
+nothing else is random after the weights are initialized.
 """
 
 from __future__ import annotations

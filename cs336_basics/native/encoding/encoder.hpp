@@ -253,7 +253,7 @@ class TypedEncoder final : public Encoder {
                 const Id* ids = Cache::ids(*entry, key);
                 return std::copy(ids, ids + Cache::num_ids(*entry), out);
             }
-            // The cache never contains whole words, because it also stores segments.
+            // Words in `whole_words_` are not cached: segments with their bytes have other ids.
             if (const uint32_t* whole = whole_words_.find(word, length)) {
                 if (SEGMENT) return merger_.merge_segment(word, length, out);
                 *out = Id(*whole);

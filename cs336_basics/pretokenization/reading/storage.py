@@ -34,7 +34,7 @@ def open_path(path: str) -> IO[bytes]:
 
 
 def size_of(path: str) -> int:
-    """Return the stored size in bytes of a local file or a URL."""
+    """Return the size in bytes, as stored, of a local file or of the file at a URL."""
     if not is_url(path):
         return os.stat(path).st_size
     with open_path(path) as file:

@@ -41,7 +41,7 @@ llama_cpp = pytest.importorskip("llama_cpp", reason="make llama-cpp installs lla
 
 @functools.cache
 def exportable(name):
-    """Return a trained tokenizer, or GPT-2's. For cl100k, omit tokens that the export rejects."""
+    """Return a trained tokenizer or GPT-2's, without the tokens that `export` rejects."""
     if name == "published gpt2":
         vocab = load_vocab(data_file("gpt2_vocab.json"))
         return Tokenizer(vocab, load_merges(data_file("gpt2_merges.txt")), [END])

@@ -7,8 +7,8 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libcpp.memory cimport shared_ptr, unique_ptr
 
 from cs336_basics.pretokenization.scanners cimport (
-    NUM_SIMD_LEVELS, SIMD_LEVEL_NAMES, ScanState, Scanner, SimdLevel, SplitProgram, make_program,
-    make_scanner, simd_level_of,
+    SIMD_LEVEL_NAMES, ScanState, Scanner, SimdLevel, SplitProgram, available_levels,
+    best_simd_level, make_program, make_scanner, simd_level_of,
 )
 
 from cs336_basics._support.lazy import LazyModule
@@ -25,8 +25,6 @@ cdef extern from "scanning/scanner.hpp" namespace "cs336" nogil:
 
     Character character(const uint8_t* p)
     size_t BATCH_CAPACITY
-    bint has_simd_level(SimdLevel simd_level)
-    SimdLevel best_simd_level()
     const char* c_UNICODE_VERSION "cs336::UNICODE_VERSION"
     const char* c_REGEX_VERSION "cs336::REGEX_VERSION"
 
@@ -78,23 +76,12 @@ def program_of(pattern):
 
 def simd_levels():
     """Return the names of the SIMD levels that this build and this CPU support, slowest first."""
-    return [
-        SIMD_LEVEL_NAMES[i].decode() for i in range(NUM_SIMD_LEVELS) if has_simd_level(<SimdLevel>i)
-    ]
+    return list(available_levels())
 
 
 def default_simd_level():
     """Return the SIMD level set in the CS336_SIMD environment variable, or the fastest level."""
     return SIMD_LEVEL_NAMES[<int>best_simd_level()].decode()
-
-
-cdef SimdLevel simd_level_named(name) except *:
-    if name is None:
-        return best_simd_level()
-    available = simd_levels()
-    if name not in available:
-        raise ValueError(f"simd_level must be one of {', '.join(available)}, got {name!r}")
-    return simd_level_of(name)
 
 
 cdef class PreTokens:
@@ -111,7 +98,7 @@ cdef class PreTokens:
     cdef uint32_t ends[1024]  # BATCH_CAPACITY
 
     def __cinit__(self, bytes data not None, pattern, simd_level, bint as_text):
-        cdef SimdLevel chosen = simd_level_named(simd_level)
+        cdef SimdLevel chosen = simd_level_of(simd_level)
         program = program_of(pattern)
         if program is not None and not program.complete:
             self.incomplete = make_program(program)

@@ -23,21 +23,34 @@ cdef extern from "base/failure.hpp" namespace "cs336" nogil:
     int TOO_LONG "cs336::Failure::TOO_LONG"
 
 
-cdef inline int raise_reading_failure(const Failure& failure, path) except -1:
-    """Raise an exception if reading the file at `path` failed. Ignore other kinds of failures."""
+cdef inline int raise_failure(const Failure& failure, paths, data) except -1:
+    """Raise the exception for a failure, if there was one.
+
+    Args:
+        failure: Failure, whose `file` is an index in `paths` if a file could not be read.
+        paths: Files.
+        data: What the memory was needed for, such as "ids".
+    """
+    if failure.kind == NONE:
+        return 0
     import os
 
     from cs336_basics.pretokenization.reading.storage import became_shorter, piece_too_long
     from cs336_basics.pretokenization.reading.utf8_errors import invalid_utf8_error
 
-    if failure.kind == NOT_UTF8:
-        raise invalid_utf8_error(path, failure.code, failure.offset)
+    path = paths[failure.file] if failure.file < <size_t>len(paths) else None
+    if failure.kind == MEMORY:
+        raise MemoryError(f"not enough memory for the {data}")
+    if failure.kind == SYSTEM and path is None:
+        raise RuntimeError(f"no thread could be started: {os.strerror(failure.code)}")
     if failure.kind == SYSTEM:
         where = f" at byte {failure.offset:,}" if failure.offset else ""
         raise OSError(failure.code, os.strerror(failure.code) + where, path)
+    if failure.kind == NOT_UTF8:
+        raise invalid_utf8_error(path, failure.code, failure.offset)
     if failure.kind == TOO_LONG:
         where = f"{path}, the text at byte {failure.offset:,}"
         raise piece_too_long(where, failure.expected)
     if failure.kind == SHORTER:
         raise became_shorter(path, failure.offset, failure.expected)
-    return 0
+    raise RuntimeError(failure.message.decode("utf-8", "replace"))

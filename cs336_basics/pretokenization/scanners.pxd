@@ -11,6 +11,8 @@ cdef extern from "scanning/scanner.hpp" namespace "cs336" nogil:
 
     int NUM_SIMD_LEVELS
     const char* SIMD_LEVEL_NAMES[]
+    bint has_simd_level(SimdLevel simd_level)
+    SimdLevel best_simd_level()
 
     cdef struct SplitTables:
         const uint16_t* transitions
@@ -72,13 +74,22 @@ cdef inline shared_ptr[const SplitProgram] make_program(program) except *:
     return <shared_ptr[const SplitProgram]>make_shared[SplitProgram](tables)
 
 
+cdef inline dict available_levels():
+    """Return the name -> SimdLevel of each level that this build and this CPU support."""
+    return {
+        SIMD_LEVEL_NAMES[i].decode(): i
+        for i in range(NUM_SIMD_LEVELS) if has_simd_level(<SimdLevel>i)
+    }
+
+
 cdef inline SimdLevel simd_level_of(name) except *:
-    """Return the SIMD level with the given name in SIMD_LEVEL_NAMES."""
-    cdef int i
-    for i in range(NUM_SIMD_LEVELS):
-        if SIMD_LEVEL_NAMES[i].decode() == name:
-            return <SimdLevel>i
-    raise ValueError(f"unknown SIMD level {name!r}")
+    """Return the SIMD level with the given name, or the default level if it is None."""
+    if name is None:
+        return best_simd_level()
+    levels = available_levels()
+    if name not in levels:
+        raise ValueError(f"simd_level must be one of {', '.join(levels)}, got {name!r}")
+    return <SimdLevel><int>levels[name]
 
 
 cdef inline Scanner make_scanner(pattern, SimdLevel simd_level) except *:

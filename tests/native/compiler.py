@@ -13,12 +13,15 @@ import pytest
 NATIVE = Path(__file__).parents[2] / "cs336_basics" / "native"
 
 
-def compiler() -> list[str]:
-    """Return the compiler command with the include path, or skip the test without a compiler."""
+def compiler(name: str | None = None) -> list[str]:
+    """Return the command of a compiler, or the default one, with the include path.
+
+    Skips the test if there is no such compiler.
+    """
     if sys.platform == "win32":
         pytest.skip("these tests use options of g++ and clang++")
     named = shlex.split(os.environ.get("CXX", ""))
-    for command in (named, ["g++"], ["clang++"]):
+    for command in [[name]] if name else (named, ["g++"], ["clang++"]):
         if command and shutil.which(command[0]):
             return [*command, "-std=c++17", "-pthread", f"-I{NATIVE}"]
-    pytest.skip("needs g++ or clang++")
+    pytest.skip(f"needs {name or 'g++ or clang++'}")

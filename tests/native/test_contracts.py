@@ -1,34 +1,50 @@
-"""Test the C++ counting code with the address and undefined-behavior sanitizers."""
+"""Test the contracts of the C++ code with the address and undefined-behavior sanitizers."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.native.compiler import compiler
 
-SANITIZERS = ["-O0", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+HERE = Path(__file__).parent
+
+OPTIONS = ["-O0", "-g", "-rdynamic", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
-def test_counting_contracts_pass_under_sanitizers(tmp_path):
-    empty = tmp_path / "empty.cpp"
+@pytest.fixture(scope="module", params=[None, pytest.param("clang++", marks=pytest.mark.slow)])
+def sanitized(request, tmp_path_factory):
+    """Return a compiler command that enables the sanitizers."""
+    command = [*compiler(request.param), *OPTIONS]
+    empty = tmp_path_factory.mktemp("sanitized") / "empty.cpp"
     empty.write_text("int main() {}")
-    command = [*compiler(), *SANITIZERS]
-    tried = subprocess.run([*command, empty, "-o", tmp_path / "empty"], capture_output=True)
+    tried = subprocess.run([*command, empty, "-o", empty.with_suffix("")], capture_output=True)
     if tried.returncode:
         pytest.skip("this compiler has no sanitizers")
-    source = Path(__file__).parent / "counting_contract.cpp"
-    program = tmp_path / "counting_contract"
-    subprocess.run([*command, "-Wall", "-Wextra", source, "-o", program], check=True)
+    return command
+
+
+@pytest.mark.parametrize("name", ["counting", "encoder", "merging"])
+def test_contract_holds_under_sanitizers(sanitized, tmp_path, name):
+    if name == "encoder" and not sys.platform.startswith("linux"):
+        pytest.skip("replaces pthread_create as Linux allows")
+    program = tmp_path / name
+    source = HERE / f"{name}_contract.cpp"
+    subprocess.run([*sanitized, "-Wall", "-Wextra", source, "-o", program, "-ldl"], check=True)
     done = subprocess.run([program, tmp_path], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
-    # Each process has its own seed.
+    if name == "counting":
+        check_seeds(program)
+
+
+def check_seeds(program):
+    """Check that each process has its own seed unless the environment sets one."""
     variables = {name: value for name, value in os.environ.items() if name != "CS336_HASH_SEED"}
-    seeds = [subprocess.check_output([program, "--seed"], env=variables) for _ in range(3)]
-    assert len({seed.strip() for seed in seeds}) == 3
-    variables["CS336_HASH_SEED"] = "7"
-    seeds = [subprocess.check_output([program, "--seed"], env=variables) for _ in range(2)]
-    assert seeds[0] == seeds[1]
+    for chosen, num_seeds in (({}, 3), ({"CS336_HASH_SEED": "7"}, 1)):
+        command, environment = [program, "--seed"], variables | chosen
+        seeds = {subprocess.check_output(command, env=environment) for _ in range(3)}
+        assert len(seeds) == num_seeds

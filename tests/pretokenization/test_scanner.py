@@ -237,19 +237,10 @@ def test_bad_patterns_levels_and_bytes_raise():
 @pytest.mark.parametrize("simd_level", SIMD_LEVELS)
 def test_an_environment_variable_sets_the_simd_level(simd_level):
     code = "from cs336_basics.pretokenization import _scanner as s; print(s.default_simd_level())"
-    assert run_python(code, CS336_SIMD=simd_level) == simd_level
-
-
-def run_python(code, **environment):
+    environment = {**os.environ, "CS336_SIMD": simd_level}
     root = Path(__file__).parents[2]
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, **environment, "PYTHONPATH": str(root)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return run.stdout.strip()
+    found = subprocess.check_output([sys.executable, "-c", code], env=environment, cwd=root)
+    assert found.decode().strip() == simd_level
 
 
 def first_invalid_by_python(data):

@@ -20,41 +20,27 @@
 
 namespace cs336 {
 
-// The failure for a byte that is not in the vocabulary, with its offset in the text.
-inline Failure absent_byte_failure(const AbsentByte& absent, TextSpan text) {
-    return {Failure::ABSENT_BYTE, 0, uint64_t(absent.byte - text.data), 0, *absent.byte, ""};
+// Call `encode`, but return AbsentByte as a Failure with the byte's offset in the text.
+template <class Encode>
+Failure failure_of(TextSpan text, const Encode& encode) {
+    try {
+        encode();
+    } catch (const AbsentByte& absent) {
+        return {Failure::ABSENT_BYTE, 0, uint64_t(absent.byte - text.data), 0, *absent.byte, ""};
+    }
+    return {};
 }
 
-// Call EncodingWorker::encode, but return AbsentByte as a Failure.
 inline Failure encode_to(EncodingWorker& worker, TextSpan text, const SpecialIds& special,
                          void* out, uint32_t separator, std::vector<int64_t>* ends,
                          size_t& num_ids) {
-    try {
+    return failure_of(text, [&] {
         num_ids = worker.encode(text.data, text.size, special, out, separator, ends);
-    } catch (const AbsentByte& absent) {
-        return absent_byte_failure(absent, text);
-    }
-    return {};
+    });
 }
 
-// Call EncodingWorker::encode_bytes, but return AbsentByte as a Failure.
-inline Failure encode_bytes_to(EncodingWorker& worker, TextSpan bytes, void* out) {
-    try {
-        worker.encode_bytes(bytes.data, bytes.size, out);
-    } catch (const AbsentByte& absent) {
-        return absent_byte_failure(absent, bytes);
-    }
-    return {};
-}
-
-// Call EncodingWorker::encode_word, but return AbsentByte as a Failure.
 inline Failure encode_word_to(EncodingWorker& worker, TextSpan word, void* out, size_t& num_ids) {
-    try {
-        num_ids = worker.encode_word(word.data, word.size, out);
-    } catch (const AbsentByte& absent) {
-        return absent_byte_failure(absent, word);
-    }
-    return {};
+    return failure_of(word, [&] { num_ids = worker.encode_word(word.data, word.size, out); });
 }
 
 // Encode a text of any kind. The worker's output already contains `done` ids; append to them.
@@ -71,7 +57,8 @@ inline Failure encode_text(EncodingWorker& worker, const TextView& text, const S
 // Encodes texts in several threads, in groups of consecutive texts. Call `start` first. Then, to
 // get the ids group by group, call `wait_group`, `ids` and `free` for each group in order. To
 // collect all ids in one array instead, call `wait_group` until you can estimate the size of the
-// array, then `write_to`, `wait` until it returns true, `join` and `gather`.
+// array, then `write_to`, `wait` until it returns true, `join`, and `write_to` with an array that
+// has room for all ids.
 class BatchEncoder {
   public:
     // All arguments must outlive this object. Each worker has its own thread.
@@ -140,7 +127,8 @@ class BatchEncoder {
     }
 
     // Set the array to which the threads copy the ids of finished groups. This avoids writing most
-    // ids twice. Groups that do not fit into `room` ids are kept until `gather`.
+    // ids twice. Groups that do not fit into `room` ids are kept until the next call, whose array
+    // must already contain the groups before them.
     void write_to(uint8_t* out, size_t room) {
         {
             std::lock_guard<std::mutex> lock(mutex_);
@@ -148,27 +136,6 @@ class BatchEncoder {
             room_ = room;
         }
         write_finished();
-    }
-
-    // Copy the remaining groups of ids to `out`, which already contains all earlier groups, and
-    // free them. Several threads copy, because the first use of memory is slow.
-    void gather(uint8_t* out) {
-        const size_t first = num_written_;
-        std::vector<uint8_t*> outs;
-        uint8_t* next = out + num_ids_written_ * id_size_;
-        for (size_t group = first; group < num_groups(); ++group) {
-            outs.push_back(next);
-            next += groups_[group].num_ids * id_size_;
-        }
-        const auto copy = [&](int, size_t i) {
-            copy_group(first + i, outs[i]);
-            return Failure();
-        };
-        if (outs.empty()) return;
-        if (!pool_.start(int(workers_.size()), outs.size(), copy)) {
-            for (size_t i = 0; i < outs.size(); ++i) copy(0, i);
-        }
-        pool_.join();
     }
 
   private:

@@ -23,11 +23,11 @@ constexpr size_t DECODER_SLACK = 16;
 class Decoder {
   public:
     // Token i is data[offsets[i], offsets[i + 1]); if it is empty, id i has no token. Throws
-    // std::length_error.
+    // std::invalid_argument.
     Decoder(const uint8_t* data, const int64_t* offsets, size_t num_ids)
         : data_(data, data + offsets[num_ids]) {
         if (data_.size() > UINT32_MAX) {
-            throw std::length_error("the total length of the tokens must be less than 4 GiB");
+            throw std::invalid_argument("the tokens of the vocabulary take more than 4 GiB");
         }
         data_.resize(data_.size() + DECODER_SLACK);
         spans_.reserve(num_ids);
@@ -36,18 +36,9 @@ class Decoder {
         }
     }
 
-    // The total length of the tokens; SIZE_MAX if an id has no token.
-    size_t num_bytes(const uint32_t* ids, size_t count) const {
-        size_t sum = 0;
-        for (size_t i = 0; i < count; ++i) {
-            if (size_t(ids[i]) >= spans_.size() || spans_[ids[i]].length == 0) return SIZE_MAX;
-            sum += spans_[ids[i]].length;
-        }
-        return sum;
-    }
-
-    // Copy ids, and return `num_bytes` for the copies. Another thread may change `ids`, so volatile
-    // ensures that each id is read only once: the id that is checked is the id that is copied.
+    // Copy ids, and return the total length of their tokens; SIZE_MAX if an id has no token.
+    // Another thread may change `ids`, so volatile ensures that each id is read only once: the id
+    // that is checked is the id that is copied.
     template <class Id>
     size_t copy_ids(const Id* ids, size_t count, uint32_t* copies) const {
         const volatile Id* const changing = ids;
@@ -61,8 +52,7 @@ class Decoder {
         return sum;
     }
 
-    // Write the tokens of ids that `num_bytes` or `copy_ids` checked, and up to DECODER_SLACK more
-    // bytes. If another thread can change the ids, pass copies.
+    // Write the tokens of ids that `copy_ids` copied, and up to DECODER_SLACK more bytes.
     void write(const uint32_t* ids, size_t count, uint8_t* out) const {
         for (size_t i = 0; i < count; ++i) {
             const Span span = spans_[ids[i]];
@@ -88,29 +78,22 @@ class Decoder {
 // Decodes ids step by step into a growing buffer.
 class Decoding {
   public:
-    // The maximum number of ids per step, small enough for the L1 cache.
-    static constexpr size_t STEP = 2048;
-
     // `decoder` must outlive this object. `count` is the expected number of ids.
     Decoding(const Decoder& decoder, size_t count) : decoder_(decoder) { grow(5 * count + 64); }
     Decoding(const Decoding&) = delete;
     ~Decoding() { std::free(bytes_); }
 
-    // Append the tokens of at most STEP ids. Returns false if an id has no token. Throws
-    // std::bad_alloc.
-    bool append(const uint32_t* ids, size_t count) {
-        return append_checked(ids, count, decoder_.num_bytes(ids, count));
-    }
-
-    // Like `append`, but for any number of ids, in an array that another thread may change.
+    // Append the tokens of ids, which are copied to `copies` first and may be there already.
+    // Returns false if an id has no token. Throws std::bad_alloc.
     template <class Id>
-    bool append_array(const Id* ids, size_t count) {
-        uint32_t some[STEP];
-        for (size_t done = 0; done < count; done += STEP) {
-            const size_t step = std::min(count - done, STEP);
-            const size_t added = decoder_.copy_ids(ids + done, step, some);
-            if (!append_checked(some, step, added)) return false;
+    bool append(const Id* ids, size_t count, uint32_t* copies) {
+        const size_t added = decoder_.copy_ids(ids, count, copies);
+        if (added == SIZE_MAX) return false;
+        if (size_ + added + DECODER_SLACK > capacity_) {
+            grow(std::max(2 * capacity_, size_ + added + DECODER_SLACK));
         }
+        decoder_.write(copies, count, bytes_ + size_);
+        size_ += added;
         return true;
     }
 
@@ -118,16 +101,6 @@ class Decoding {
     size_t size() const { return size_; }
 
   private:
-    bool append_checked(const uint32_t* ids, size_t count, size_t added) {
-        if (added == SIZE_MAX) return false;
-        if (size_ + added + DECODER_SLACK > capacity_) {
-            grow(std::max(2 * capacity_, size_ + added + DECODER_SLACK));
-        }
-        decoder_.write(ids, count, bytes_ + size_);
-        size_ += added;
-        return true;
-    }
-
     void grow(size_t capacity) {
         void* larger = std::realloc(bytes_, capacity);
         if (!larger) throw std::bad_alloc();

@@ -13,7 +13,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
+#include <map>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -24,7 +28,6 @@
 #include "counting/word_table.hpp"
 #include "encoding/merge_table.hpp"
 #include "encoding/segment_cutter.hpp"
-#include "encoding/whole_words.hpp"
 #include "encoding/word_cache.hpp"
 #include "encoding/word_group_merger.hpp"
 #include "encoding/word_merger.hpp"
@@ -72,45 +75,61 @@ class EncodingWorker {
     virtual size_t encode_word(const uint8_t* word, size_t length, void* out) = 0;
 };
 
+// Pre-tokens that become one token regardless of the merges (`ignore_merges`), and their ids.
+using WholeWords = std::vector<std::pair<std::string, uint32_t>>;
+
 // A vocabulary prepared for encoding. This is the base class for the different id widths.
 class Encoder {
   public:
     virtual ~Encoder() = default;
-    // If `cache_bytes` is 0, the worker's cache shares the budget given to `make_encoder`.
-    // Otherwise, the cache has its own budget of `cache_bytes`.
+    // If `cache_bytes` is 0, the worker's cache shares the encoder's budget. Otherwise, the cache
+    // has its own budget of `cache_bytes`.
     virtual std::unique_ptr<EncodingWorker> make_worker(size_t cache_bytes) = 0;
-    // Set the words, longer than one byte, that become one token regardless of the merges. Call
-    // this before `make_worker`.
-    virtual void set_whole_words(const std::vector<WholeWord>& words) = 0;
-    virtual size_t id_size() const = 0;
 };
 
 template <class Id>
 class TypedEncoder final : public Encoder {
   public:
+    // `byte_ids` and `merges` are the same as for MergeTable. `cache_bytes` is the budget that the
+    // workers' caches share.
     TypedEncoder(const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
-                 size_t cache_bytes, Scanner scanner, SimdLevel simd_level)
+                 size_t cache_bytes, Scanner scanner, SimdLevel simd_level,
+                 const WholeWords& whole_words = {})
         : merges_(byte_ids, merges, num_merges),
           budget_(std::make_shared<CacheBudget>(cache_bytes)),
           scanner_(std::move(scanner)),
-          simd_level_(simd_level) {}
+          simd_level_(simd_level) {
+        const std::atomic<bool> cancelled{false};
+        WordMerger<Id> merger(merges_, simd_level, cancelled);
+        std::vector<Id> ids;
+        for (const auto& [word, id] : whole_words) {
+            ids.resize(word.size() + OUTPUT_SLACK);
+            bool is_merged = false;
+            try {
+                const auto* const bytes = reinterpret_cast<const uint8_t*>(word.data());
+                const Id* const end = merger.merge(bytes, word.size(), ids.data());
+                is_merged = end - ids.data() == 1 && ids[0] == Id(id);
+            } catch (const AbsentByte&) {
+            }
+            if (!is_merged) unmerged_.emplace(word, id);
+        }
+    }
 
     std::unique_ptr<EncodingWorker> make_worker(size_t cache_bytes) override {
-        return std::unique_ptr<EncodingWorker>(new Worker(*this, cache_bytes));
+        return std::make_unique<Worker>(*this, cache_bytes);
     }
-    void set_whole_words(const std::vector<WholeWord>& words) override {
-        whole_words_ = WholeWords(unmerged(words));
-    }
-    size_t id_size() const override { return sizeof(Id); }
 
   private:
     using Cache = WordCache<Id>;
+    // The whole words that the merges do not turn into one token, usually only a few. A sorted map,
+    // so that no input can make lookups slow.
+    using UnmergedWords = std::map<std::string, uint32_t, std::less<>>;
 
     class Worker final : public EncodingWorker {
       public:
         Worker(const TypedEncoder& encoder, size_t cache_bytes)
             : merges_(encoder.merges_),
-              whole_words_(encoder.whole_words_),
+              unmerged_(encoder.unmerged_),
               scanner_(encoder.scanner_),
               merger_(encoder.merges_, encoder.simd_level_, cancelled),
               group_merger_(encoder.merges_, encoder.simd_level_),
@@ -152,8 +171,7 @@ class TypedEncoder final : public Encoder {
             readable_end_ = word + length;
             num_gaps_ = 0;
             Id* const out = static_cast<Id*>(output);
-            const WordKey key = cache_.key(word, length, readable_end_);
-            return fill_gaps(look_up<false>(key, word, length, out)) - out;
+            return encode_alone(word, length, out) - out;
         }
 
       private:
@@ -173,15 +191,13 @@ class TypedEncoder final : public Encoder {
                     if (cancelled.load(std::memory_order_relaxed)) throw Cancelled();
                     out = fill_gaps(encode_batch<false>(first, ends, count, out));
                 },
-                [&](const uint8_t* word, size_t length) {
-                    const uint32_t* const whole = whole_words_.find(word, length);
-                    if (whole) {
-                        *out++ = Id(*whole);
-                    } else {
-                        out = merger_.merge(word, length, out);
-                    }
-                });
+                [&](const uint8_t* word, size_t length) { out = encode_alone(word, length, out); });
             return out;
+        }
+
+        Id* encode_alone(const uint8_t* word, size_t length, Id* out) {
+            const WordKey key = cache_.key(word, length, word + length);
+            return fill_gaps(look_up<false>(key, word, length, out));
         }
 
         // Encode the words [first, first + ends[0]), [first + ends[0], first + ends[1]) and so on,
@@ -253,16 +269,17 @@ class TypedEncoder final : public Encoder {
                 const Id* ids = Cache::ids(*entry, key);
                 return std::copy(ids, ids + Cache::num_ids(*entry), out);
             }
-            // Words in `whole_words_` are not cached: segments with their bytes have other ids.
-            if (const uint32_t* whole = whole_words_.find(word, length)) {
-                if (SEGMENT) return merger_.merge_segment(word, length, out);
-                *out = Id(*whole);
+            // These words are not cached, because segments with their bytes have other ids.
+            const std::string_view text(reinterpret_cast<const char*>(word), length);
+            if (const auto found = unmerged_.find(text); found != unmerged_.end()) {
+                if (SEGMENT) return merger_.merge(word, length, out);
+                *out = Id(found->second);
                 return out + 1;
             }
-            if (SEGMENT) return merge_segment(key, word, length, out);
+            if (SEGMENT) return merge_new(key, word, length, out);
             // Short ASCII words are rarely cut into segments, so skip the attempt.
             if (length <= MAX_SHORT_WORD && word[length - 1] < 0x80) {
-                if (!merger_.takes_groups()) return merge_segment(key, word, length, out);
+                if (!merger_.takes_groups()) return merge_new(key, word, length, out);
                 if (num_gaps_ == WordGroupMerger<Id>::CAPACITY) out = fill_gaps(out);
                 gaps_[num_gaps_++] = {key, word, length, out};
                 return out + length;
@@ -287,8 +304,8 @@ class TypedEncoder final : public Encoder {
             for (size_t i = 0; i < num_gaps_; ++i) {
                 const Gap& gap = gaps_[i];
                 Id* const ids = out;
-                out = is_group ? group_merger_.ids(i, ids)
-                               : merger_.merge_segment(gap.word, gap.length, ids);
+                out =
+                    is_group ? group_merger_.ids(i, ids) : merger_.merge(gap.word, gap.length, ids);
                 if (!cache_.find(gap.key, gap.word)) {  // a word may occur twice in the group
                     cache_.insert(gap.key, gap.word, ids, out - ids);
                 }
@@ -303,28 +320,34 @@ class TypedEncoder final : public Encoder {
 
         // Encode a new word by its segments, which are mostly in the cache.
         Id* encode_new_word(const WordKey& key, const uint8_t* word, size_t length, Id* out) {
-            if (cache_.is_off()) return merger_.merge(word, length, out);
-            SegmentCutter cutter = merger_.segments(word, length);
+            SegmentCutter cutter(merges_.joins(), word, length);
             const uint8_t* start;
             uint32_t ends[SegmentCutter::CAPACITY];
             Id* end = out;
             while (const size_t count = cutter.fill(start, ends)) {
-                if (count == 1 && ends[0] == length) return merge_segment(key, word, length, out);
+                if (count == 1 && ends[0] == length) return merge_new(key, word, length, out);
                 if (cancelled.load(std::memory_order_relaxed)) throw Cancelled();
-                end = encode_batch<true>(start, ends, count, end);
+                if (cache_.is_off()) {
+                    for (size_t i = 0, first = 0; i < count; first = ends[i++]) {
+                        end = merger_.merge(start + first, ends[i] - first, end);
+                    }
+                } else {
+                    end = encode_batch<true>(start, ends, count, end);
+                }
             }
             if (cache_.was_seen(key)) cache_.insert(key, word, out, end - out);
             return end;
         }
 
-        Id* merge_segment(const WordKey& key, const uint8_t* segment, size_t length, Id* out) {
-            Id* const end = merger_.merge_segment(segment, length, out);
-            cache_.insert(key, segment, out, end - out);
+        // Merge a new word or segment without cutting it, and insert it into the cache.
+        Id* merge_new(const WordKey& key, const uint8_t* word, size_t length, Id* out) {
+            Id* const end = merger_.merge(word, length, out);
+            cache_.insert(key, word, out, end - out);
             return end;
         }
 
         const MergeTable<Id>& merges_;
-        const WholeWords& whole_words_;
+        const UnmergedWords& unmerged_;
         const Scanner scanner_;
         WordMerger<Id> merger_;
         WordGroupMerger<Id> group_merger_;
@@ -334,46 +357,20 @@ class TypedEncoder final : public Encoder {
         const uint8_t* readable_end_ = nullptr;
     };
 
-    // The words that the merges do not turn into a single token with the word's id.
-    std::vector<WholeWord> unmerged(const std::vector<WholeWord>& words) const {
-        const std::atomic<bool> cancelled{false};
-        WordMerger<Id> merger(merges_, simd_level_, cancelled);
-        std::vector<Id> ids;
-        std::vector<WholeWord> found;
-        for (const WholeWord& word : words) {
-            const auto* const bytes = reinterpret_cast<const uint8_t*>(word.first.data());
-            ids.resize(word.first.size() + OUTPUT_SLACK);
-            bool is_merged = false;
-            try {
-                const size_t num_ids =
-                    merger.merge(bytes, word.first.size(), ids.data()) - ids.data();
-                is_merged = num_ids == 1 && ids[0] == Id(word.second);
-            } catch (const AbsentByte&) {
-            }
-            if (!is_merged) found.push_back(word);
-        }
-        return found;
-    }
-
     const MergeTable<Id> merges_;
-    WholeWords whole_words_;
+    UnmergedWords unmerged_;
     const std::shared_ptr<CacheBudget> budget_;
     const Scanner scanner_;
     const SimdLevel simd_level_;
 };
 
-// Return an encoder with 16-bit ids if `narrow`, otherwise with 32-bit ids. `byte_ids` and `merges`
-// are the same as for MergeTable. `cache_bytes` is the budget that its workers' caches share.
-inline std::unique_ptr<Encoder> make_encoder(bool narrow, const uint32_t* byte_ids,
-                                             const uint32_t* merges, size_t num_merges,
-                                             size_t cache_bytes, Scanner scanner,
-                                             SimdLevel simd_level) {
+// Return an encoder with 16-bit ids if `narrow`, otherwise with 32-bit ids.
+template <class... Arguments>
+std::unique_ptr<Encoder> make_encoder(bool narrow, Arguments&&... arguments) {
     if (narrow) {
-        return std::unique_ptr<Encoder>(new TypedEncoder<uint16_t>(
-            byte_ids, merges, num_merges, cache_bytes, std::move(scanner), simd_level));
+        return std::make_unique<TypedEncoder<uint16_t>>(std::forward<Arguments>(arguments)...);
     }
-    return std::unique_ptr<Encoder>(new TypedEncoder<uint32_t>(
-        byte_ids, merges, num_merges, cache_bytes, std::move(scanner), simd_level));
+    return std::make_unique<TypedEncoder<uint32_t>>(std::forward<Arguments>(arguments)...);
 }
 
 }  // namespace cs336

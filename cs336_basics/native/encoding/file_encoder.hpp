@@ -163,22 +163,27 @@ class FileEncoder {
         result.ends.clear();
         TextSpan valid = {text.data, text.size};
         std::vector<uint8_t> replaced;
-        const size_t invalid = first_invalid_utf8(text.data, text.size);
-        if (invalid < text.size) {
-            if (invalid_bytes_ == InvalidBytes::REFUSE) {
-                return {Failure::NOT_UTF8,  text.file, text.offset + invalid, 0,
-                        text.data[invalid], ""};
+        if (invalid_bytes_ != InvalidBytes::KEEP) {
+            const size_t invalid = first_invalid_utf8(text.data, text.size);
+            if (invalid < text.size) {
+                if (invalid_bytes_ == InvalidBytes::REFUSE) {
+                    return {Failure::NOT_UTF8,  text.file, text.offset + invalid, 0,
+                            text.data[invalid], ""};
+                }
+                result.replaced = replace_invalid_utf8(text.data, text.size, replaced);
+                result.replaced.first += text.offset;
+                valid = {replaced.data(), replaced.size()};
             }
-            if (invalid_bytes_ == InvalidBytes::KEEP) {
-                return encode_exactly(text, invalid, worker, result);
-            }
-            result.replaced = replace_invalid_utf8(text.data, text.size, replaced);
-            result.replaced.first += text.offset;
-            valid = {replaced.data(), replaced.size()};
         }
         result.ids.reserve((valid.size + OUTPUT_SLACK) * id_size_, 0);
-        failure = encode_to(worker, valid, special_, result.ids.data(), separator_, &result.ends,
-                            result.num_ids);
+        result.num_ids = 0;
+        failure = failure_of(valid, [&] {
+            if (invalid_bytes_ == InvalidBytes::KEEP) {
+                append_exactly(valid, worker, result);
+            } else {
+                append_text(valid, worker, result);
+            }
+        });
         if (failure.kind) {
             failure.file = text.file;
             // If bytes were replaced, only the offset of the whole text is exact.
@@ -187,57 +192,35 @@ class FileEncoder {
         return failure;
     }
 
-    // Encode a block whose first invalid byte is at `invalid`; see
-    // tokenizer/encoders/exact_bytes.py.
-    Failure encode_exactly(const BlockReader::Text& text, size_t invalid, EncodingWorker& worker,
-                           EncodedBlock& result) const {
-        result.ids.reserve((text.size + OUTPUT_SLACK) * id_size_, 0);
-        result.num_ids = 0;
-        const uint8_t* const end = text.data + text.size;
-        for (const uint8_t* start = text.data;;) {
-            // Encode text up to `valid_end`, then invalid bytes up to `stop`.
-            const uint8_t* const valid_end = start == text.data
-                                                 ? start + invalid
-                                                 : start + first_invalid_utf8(start, end - start);
-            Failure failure = append_text(text, {start, size_t(valid_end - start)}, worker, result);
-            if (failure.kind || valid_end == end) return failure;
-            const uint8_t* stop = valid_end + utf8_sequence(valid_end, end).length;
-            while (stop < end && stop - valid_end < MAX_INVALID_RUN) {
-                const Utf8Sequence next = utf8_sequence(stop, end);
-                if (next.valid) break;
-                stop += next.length;
-            }
-            const TextSpan bytes = {valid_end, size_t(stop - valid_end)};
-            failure = encode_bytes_to(worker, bytes, result.ids.data() + result.num_ids * id_size_);
-            if (failure.kind) return located(failure, text, bytes);
-            result.num_ids += bytes.size;
-            if (stop == end) return {};
-            start = stop;
-        }
-    }
-
-    // Append the ids for part of a block.
-    Failure append_text(const BlockReader::Text& text, TextSpan part, EncodingWorker& worker,
-                        EncodedBlock& result) const {
-        if (part.size == 0) return {};
+    // Append the ids of valid UTF-8. Throws AbsentByte or Cancelled.
+    void append_text(TextSpan text, EncodingWorker& worker, EncodedBlock& result) const {
         const size_t num_ends = result.ends.size();
-        size_t num_ids = 0;
-        const Failure failure =
-            encode_to(worker, part, special_, result.ids.data() + result.num_ids * id_size_,
-                      separator_, &result.ends, num_ids);
-        if (failure.kind) return located(failure, text, part);
+        const size_t num_ids =
+            worker.encode(text.data, text.size, special_,
+                          result.ids.data() + result.num_ids * id_size_, separator_, &result.ends);
         for (size_t i = num_ends; i < result.ends.size(); ++i) {
             result.ends[i] += int64_t(result.num_ids);
         }
         result.num_ids += num_ids;
-        return {};
     }
 
-    // Convert a failure's offset in part of a block to an offset in the file.
-    static Failure located(Failure failure, const BlockReader::Text& text, TextSpan part) {
-        failure.file = text.file;
-        failure.offset += text.offset + uint64_t(part.data - text.data);
-        return failure;
+    // Append the ids of any bytes; see tokenizer/encoders/exact_bytes.py.
+    void append_exactly(TextSpan text, EncodingWorker& worker, EncodedBlock& result) const {
+        const uint8_t* const end = text.data + text.size;
+        for (const uint8_t* start = text.data; start < end;) {
+            const uint8_t* const valid_end = start + first_invalid_utf8(start, end - start);
+            append_text({start, size_t(valid_end - start)}, worker, result);
+            start = valid_end;
+            while (start < end && start - valid_end < MAX_INVALID_RUN) {
+                const Utf8Sequence next = utf8_sequence(start, end);
+                if (next.valid) break;
+                start += next.length;
+            }
+            const size_t num_invalid = start - valid_end;
+            worker.encode_bytes(valid_end, num_invalid,
+                                result.ids.data() + result.num_ids * id_size_);
+            result.num_ids += num_invalid;
+        }
     }
 
     const BlockReader& reader_;

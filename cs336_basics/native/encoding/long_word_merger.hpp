@@ -2,12 +2,10 @@
 
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <queue>
 #include <stdexcept>
 #include <vector>
@@ -38,13 +36,14 @@ class LongWordMerger {
         if (word_length >= END) throw std::length_error("a pre-token must be shorter than 4 GiB");
         const uint32_t length = uint32_t(word_length);
         reserve(symbols_, length);
-        fill(spans_, length, uint32_t(1));
-        fill(begins_, length, uint8_t(1));
+        reserve(spans_, length);
+        reserve(begins_, length);
+        // Room for all pairs, because Ctrl-C could not interrupt moving them to a larger array.
+        reserve(nodes_, 3 * size_t{length});
         if (heads_.empty()) {
             heads_.assign(merges_.size(), END);
             tails_.assign(merges_.size(), END);
         }
-        nodes_.clear(length > MAX_KEPT);
         ranks_ = {};
         // Clear the lists even after an exception.
         struct Cleaner {
@@ -54,6 +53,8 @@ class LongWordMerger {
         for (uint32_t i = 0; i < length; ++i) {
             stop_if_cancelled(i);
             symbols_.push_back(Id(merges_.byte_id(word[i])));
+            spans_.push_back(1);
+            begins_.push_back(1);
             if (i) append(i - 1, merges_.byte_rank(word[i - 1], word[i]));
         }
         for (size_t done = 0; !ranks_.empty(); ++done) {
@@ -74,33 +75,6 @@ class LongWordMerger {
     // An element of a rank's list.
     struct Node {
         uint32_t position, next;
-    };
-
-    // An array that grows without moving its elements, because Ctrl-C could not interrupt the move.
-    class NodeArray {
-      public:
-        size_t size() const { return size_; }
-        Node& operator[](size_t i) { return blocks_[i >> BLOCK_BITS][i & (BLOCK - 1)]; }
-        void push_back(Node node) {
-            if (size_ == blocks_.size() << BLOCK_BITS) {
-                blocks_.emplace_back(new Node[BLOCK]);
-                if (large_) ask_for_huge_pages(blocks_.back().get(), BLOCK * sizeof(Node));
-            }
-            (*this)[size_++] = node;
-        }
-        // Remove all elements. A `large` array also frees its memory.
-        void clear(bool large) {
-            if (large || large_) blocks_.clear();
-            large_ = large;
-            size_ = 0;
-        }
-
-      private:
-        static constexpr int BLOCK_BITS = 22;
-        static constexpr size_t BLOCK = size_t{1} << BLOCK_BITS;
-        std::vector<std::unique_ptr<Node[]>> blocks_;
-        size_t size_ = 0;
-        bool large_ = false;
     };
 
     // Remove the first position from the list of the lowest rank.
@@ -157,26 +131,17 @@ class LongWordMerger {
             symbols_ = {};
             spans_ = {};
             begins_ = {};
-            nodes_.clear(false);
+            nodes_ = {};
         }
     }
 
     // Empty an array and reserve memory. Request huge pages before the first use: with small pages,
     // a 10 MB word takes twelve times as long as a 1 MB word.
     template <class T>
-    static void reserve(std::vector<T>& array, uint32_t size) {
+    static void reserve(std::vector<T>& array, size_t size) {
         array.clear();
         array.reserve(size);
-        ask_for_huge_pages(array.data(), size_t(size) * sizeof(T));
-    }
-
-    template <class T>
-    void fill(std::vector<T>& array, uint32_t size, T value) const {
-        reserve(array, size);
-        while (array.size() < size) {
-            stop_if_cancelled(0);
-            array.resize(std::min<size_t>(size, array.size() + (size_t{1} << 20)), value);
-        }
+        ask_for_huge_pages(array.data(), size * sizeof(T));
     }
 
     void stop_if_cancelled(size_t step) const {
@@ -188,7 +153,7 @@ class LongWordMerger {
     std::vector<Id> symbols_;
     std::vector<uint32_t> spans_;  // the length of the symbol that starts or ends here
     std::vector<uint8_t> begins_;  // whether a symbol starts at this byte
-    NodeArray nodes_;
+    std::vector<Node> nodes_;
     std::vector<uint32_t> heads_, tails_;  // rank -> the first and last elements of its list
     // The ranks of non-empty lists, lowest on top.
     std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<uint32_t>> ranks_;

@@ -24,12 +24,34 @@ CS336_INLINE int32_t number_of_pair(uint32_t rank, uint32_t position) {
 CS336_INLINE uint32_t position_of(int32_t number) { return number & 0xFF; }
 CS336_INLINE uint32_t rank_of(int32_t number) { return uint32_t(number) >> 8; }
 
+// A word that is being merged.
+template <class Id, uint32_t CAPACITY>
+struct ShortWord {
+    alignas(64) int32_t numbers[CAPACITY];  // of the pairs, by start position
+    Id symbols[CAPACITY];                   // by start position
+    uint64_t begins;                        // a mask of the bytes that start a symbol
+
+    // Start with the bytes of a word, all of which must be in the vocabulary.
+    CS336_INLINE void start(const MergeTable<Id>& merges, const uint8_t* bytes, uint32_t length) {
+        for (int32_t& number : numbers) number = UNRANKED;
+        symbols[0] = Id(merges.byte_id(bytes[0]));
+        for (uint32_t i = 1; i < length; ++i) {
+            symbols[i] = Id(merges.byte_id(bytes[i]));
+            numbers[i - 1] = number_of_pair(merges.byte_rank(bytes[i - 1], bytes[i]), i - 1);
+        }
+        begins = ~uint64_t{0} >> (64 - length);
+    }
+
+    // Write the symbols. Returns the end of the output.
+    CS336_INLINE Id* write(Id* out) const {
+        for (uint64_t rest = begins; rest; rest &= rest - 1) *out++ = symbols[lowest_bit(rest)];
+        return out;
+    }
+};
+
 // Merges one pair at a time: the pair with the lowest rank and, for equal ranks, the leftmost. The
-// vocabulary may have at most MAX_NUMBERED_MERGES merges.
-//
-// The state of a word consists of its symbols by start position, a mask of the bytes that start a
-// symbol, and the numbers of its pairs. Finding the lowest numbers takes n^2 steps in total, but n
-// is small.
+// vocabulary may have at most MAX_NUMBERED_MERGES merges. Finding the lowest numbers takes n^2
+// steps in total, but n is small.
 template <class Id>
 class ShortWordMerger {
   public:
@@ -64,10 +86,7 @@ class ShortWordMerger {
 
   private:
     template <uint32_t CAPACITY>
-    struct Word {
-        Id symbols[CAPACITY];
-        uint64_t begins;
-    };
+    using Word = ShortWord<Id, CAPACITY>;
 
     // A merge changes the numbers at three positions: those of the merged symbol, its right half
     // and the symbol before it. If no symbol precedes it, `before` equals `right`. The new number
@@ -76,19 +95,6 @@ class ShortWordMerger {
         int merged, right, before;         // positions
         int32_t merged_pair, before_pair;  // the new numbers of `merged` and `before`
     };
-
-    // Set the symbols of a word and the numbers of its pairs.
-    template <uint32_t CAPACITY>
-    CS336_INLINE void begin(const uint8_t* bytes, uint32_t length, Word<CAPACITY>& word,
-                            int32_t* numbers) const {
-        for (uint32_t i = 0; i < CAPACITY; ++i) numbers[i] = UNRANKED;
-        word.symbols[0] = Id(merges_.byte_id(bytes[0]));
-        for (uint32_t i = 1; i < length; ++i) {
-            word.symbols[i] = Id(merges_.byte_id(bytes[i]));
-            numbers[i - 1] = number_of_pair(merges_.byte_rank(bytes[i - 1], bytes[i]), i - 1);
-        }
-        word.begins = ~uint64_t{0} >> (64 - length);
-    }
 
     // Merge the pair with this number.
     template <uint32_t CAPACITY>
@@ -114,24 +120,16 @@ class ShortWordMerger {
         return change;
     }
 
-    template <uint32_t CAPACITY>
-    CS336_INLINE Id* finish(const Word<CAPACITY>& word, Id* out) const {
-        for (uint64_t begins = word.begins; begins; begins &= begins - 1) {
-            *out++ = word.symbols[lowest_bit(begins)];
-        }
-        return out;
-    }
-
     // Inlined into callers, so that the compiler vectorizes it for their instruction sets.
     template <uint32_t CAPACITY>
     CS336_INLINE Id* merge_in_array(const uint8_t* bytes, uint32_t length, Id* out) const {
         Word<CAPACITY> word;
-        int32_t numbers[CAPACITY];
-        begin(bytes, length, word, numbers);
+        word.start(merges_, bytes, length);
+        int32_t* const numbers = word.numbers;
         for (;;) {
             int32_t least = UNRANKED;
             for (uint32_t i = 0; i < CAPACITY; ++i) least = std::min(least, numbers[i]);
-            if (least >= UNRANKED) return finish(word, out);
+            if (least >= UNRANKED) return word.write(out);
             const Change change = merge_pair(word, least);
             numbers[change.right] = UNRANKED;
             numbers[change.merged] = change.merged_pair;
@@ -159,15 +157,14 @@ class ShortWordMerger {
     template <int REGISTERS>
     CS336_AVX512 Id* merge_in_registers(const uint8_t* bytes, uint32_t length, Id* out) const {
         Word<16 * REGISTERS> word;
-        alignas(64) int32_t numbers[16 * REGISTERS];
-        begin(bytes, length, word, numbers);
+        word.start(merges_, bytes, length);
         __m512i open[REGISTERS];
-        for (int r = 0; r < REGISTERS; ++r) open[r] = _mm512_load_si512(numbers + 16 * r);
+        for (int r = 0; r < REGISTERS; ++r) open[r] = _mm512_load_si512(word.numbers + 16 * r);
         for (;;) {
             __m512i lower = open[0];
             for (int r = 1; r < REGISTERS; ++r) lower = _mm512_min_epi32(lower, open[r]);
             const int32_t least = _mm512_reduce_min_epi32(lower);
-            if (least >= UNRANKED) return finish(word, out);
+            if (least >= UNRANKED) return word.write(out);
             const Change change = merge_pair(word, least);
             const uint64_t right = uint64_t{1} << change.right;
             const uint64_t merged = uint64_t{1} << change.merged;

@@ -32,14 +32,7 @@ class WordGroupMerger {
     // Add a word of 1 to MAX_LENGTH bytes, all of which must be in the vocabulary. The group must
     // have fewer than CAPACITY words.
     CS336_INLINE void add(const uint8_t* bytes, size_t length) {
-        Word& word = words_[size_++];
-        for (int32_t& number : word.numbers) number = UNRANKED;
-        word.symbols[0] = Id(merges_.byte_id(bytes[0]));
-        for (uint32_t i = 1; i < length; ++i) {
-            word.symbols[i] = Id(merges_.byte_id(bytes[i]));
-            word.numbers[i - 1] = number_of_pair(merges_.byte_rank(bytes[i - 1], bytes[i]), i - 1);
-        }
-        word.begins = 0xFFFFu >> (MAX_LENGTH - length);
+        words_[size_++].start(merges_, bytes, uint32_t(length));
     }
 
     // Merge all words.
@@ -51,22 +44,10 @@ class WordGroupMerger {
     }
 
     // Write the ids of word `i`, at most MAX_LENGTH. Returns the end of the ids.
-    Id* ids(size_t i, Id* out) const {
-        const Word& word = words_[i];
-        for (uint32_t begins = word.begins; begins; begins &= begins - 1) {
-            *out++ = word.symbols[lowest_bit(begins)];
-        }
-        return out;
-    }
+    Id* ids(size_t i, Id* out) const { return words_[i].write(out); }
 
   private:
-    // The state of a word, as in ShortWordMerger.
-    struct Word {
-        int32_t numbers[MAX_LENGTH];
-        Id symbols[MAX_LENGTH];
-        uint32_t begins;
-    };
-
+    using Word = ShortWord<Id, MAX_LENGTH>;
     using Found = typename MergeTable<Id>::Found;
 
     // One merge of a word.
@@ -112,9 +93,9 @@ class WordGroupMerger {
     CS336_INLINE void merge_pair(Merge& merge) const {
         Word& word = *merge.word;
         const uint32_t position = position_of(merge.number);
-        const uint32_t after = word.begins & (~uint32_t{1} << position);
-        const uint32_t behind = after & (after - 1);
-        const uint32_t before = word.begins & ((uint32_t{1} << position) - 1);
+        const uint64_t after = word.begins & (~uint64_t{1} << position);
+        const uint64_t behind = after & (after - 1);
+        const uint64_t before = word.begins & ((uint64_t{1} << position) - 1);
         const Id merged = merges_.merged(rank_of(merge.number));
         word.symbols[position] = merged;
         word.begins ^= after ^ behind;

@@ -8,10 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/failure.hpp"
 #include "encoding/long_word_merger.hpp"
 #include "encoding/merge_table.hpp"
-#include "encoding/segment_cutter.hpp"
 #include "encoding/short_word_merger.hpp"
 #include "scanning/simd/dispatch.hpp"
 
@@ -22,7 +20,7 @@ struct AbsentByte {
     const uint8_t* byte;  // in the text
 };
 
-// Cuts long words at boundaries that no merge crosses, and chooses the merger for each segment.
+// Chooses the merger for each word.
 template <class Id>
 class WordMerger {
   public:
@@ -31,7 +29,6 @@ class WordMerger {
     WordMerger(const MergeTable<Id>& merges, SimdLevel simd_level,
                const std::atomic<bool>& cancelled)
         : merges_(merges),
-          cancelled_(cancelled),
           short_(merges, simd_level),
           long_(merges, cancelled),
           takes_short_(merges.size() <= MAX_NUMBERED_MERGES) {}
@@ -39,44 +36,22 @@ class WordMerger {
     // Whether WordGroupMerger, which cannot throw AbsentByte, supports the vocabulary.
     bool takes_groups() const { return takes_short_ && merges_.has_all_bytes(); }
 
-    // Write the ids of a pre-token, at most `length` > 0. Returns the end of the ids. Throws
-    // AbsentByte, Cancelled or std::length_error.
+    // Write the ids of a word, at most `length` > 0. Returns the end of the ids. Throws AbsentByte,
+    // Cancelled or std::length_error.
     Id* merge(const uint8_t* word, size_t length, Id* out) {
-        if (length <= MAX_WHOLE) return merge_segment(word, length, out);
-        SegmentCutter cutter = segments(word, length);
-        const uint8_t* start;
-        uint32_t ends[SegmentCutter::CAPACITY];
-        while (const size_t count = cutter.fill(start, ends)) {
-            if (cancelled_.load(std::memory_order_relaxed)) throw Cancelled();
-            for (size_t i = 0, first = 0; i < count; first = ends[i++]) {
-                out = merge_segment(start + first, ends[i] - first, out);
-            }
-        }
-        return out;
-    }
-
-    SegmentCutter segments(const uint8_t* word, size_t length) const {
-        return SegmentCutter(merges_.joins(), word, length);
-    }
-    Id* merge_segment(const uint8_t* segment, size_t length, Id* out) {
         if (!merges_.has_all_bytes()) {
             for (size_t i = 0; i < length; ++i) {
-                if (merges_.byte_id(segment[i]) == ABSENT_ID) throw AbsentByte{segment + i};
+                if (merges_.byte_id(word[i]) == ABSENT_ID) throw AbsentByte{word + i};
             }
         }
         if (takes_short_ && length <= ShortWordMerger<Id>::MAX_LENGTH) {
-            return short_.merge(segment, length, out);
+            return short_.merge(word, length, out);
         }
-        return long_.merge(segment, length, out);
+        return long_.merge(word, length, out);
     }
 
   private:
-    // A length in bytes. Without a cache for segments, merging a shorter word is faster than
-    // cutting it.
-    static constexpr size_t MAX_WHOLE = 16;
-
     const MergeTable<Id>& merges_;
-    const std::atomic<bool>& cancelled_;
     const ShortWordMerger<Id> short_;
     LongWordMerger<Id> long_;
     const bool takes_short_;

@@ -24,15 +24,14 @@ class SpecialTokens {
     explicit SpecialTokens(std::vector<std::string> tokens = {}) : tokens_(std::move(tokens)) {
         std::stable_sort(tokens_.begin(), tokens_.end(),
                          [](const auto& a, const auto& b) { return a.size() > b.size(); });
-        for (size_t i = 0; i < tokens_.size(); ++i) {
-            const std::string& token = tokens_[i];
+        std::vector<std::string> reversed;
+        for (const std::string& token : tokens_) {
             rare_.push_back(rarest_byte(token));
             has_replacement_ |= token.find("\xEF\xBF\xBD") != std::string::npos;
+            reversed.emplace_back(token.rbegin(), token.rend());
         }
-        forward_.build(tokens_, [](const std::string& token, size_t i) { return token[i]; });
-        backward_.build(tokens_, [](const std::string& token, size_t i) {
-            return token[token.size() - 1 - i];
-        });
+        forward_ = SortedTokens(tokens_);
+        backward_ = SortedTokens(reversed);
     }
 
     bool empty() const { return tokens_.empty(); }
@@ -90,7 +89,7 @@ class SpecialTokens {
     bool ends_at_uncrossed(const uint8_t* text, size_t size, size_t offset) const {
         bool found = false;
         backward_.each_match(
-            tokens_, offset, [&](size_t i) { return text[offset - 1 - i]; },
+            offset, [&](size_t i) { return text[offset - 1 - i]; },
             [&](size_t token) {
                 found = !crosses(text, size, offset - tokens_[token].size());
                 return found;
@@ -101,82 +100,50 @@ class SpecialTokens {
   private:
     static constexpr size_t NONE = SIZE_MAX;
 
-    // The tokens sorted by their bytes, read forwards or backwards. Each additional byte of a text
-    // narrows the range of tokens that start with the same bytes, so searching for many tokens
-    // takes hardly any longer than searching for one.
+    // Sorted tokens. Each additional byte of a text narrows the range of tokens that start with the
+    // same bytes, so searching for many tokens takes hardly any longer than searching for one.
     class SortedTokens {
       public:
-        template <class ByteOf>
-        void build(const std::vector<std::string>& tokens, ByteOf byte_of) {
-            for (size_t i = 0; i < tokens.size(); ++i) order_.push_back(uint32_t(i));
-            std::sort(order_.begin(), order_.end(), [&](uint32_t a, uint32_t b) {
-                const std::string &left = tokens[a], &right = tokens[b];
-                const size_t common = std::min(left.size(), right.size());
-                for (size_t i = 0; i < common; ++i) {
-                    const uint8_t x = uint8_t(byte_of(left, i)), y = uint8_t(byte_of(right, i));
-                    if (x != y) return x < y;
-                }
-                return left.size() < right.size();
-            });
-            for (const uint32_t token : order_) {
-                for (size_t i = 0; i < tokens[token].size(); ++i) {
-                    bytes_.push_back(uint8_t(byte_of(tokens[token], i)));
-                }
-                starts_.push_back(bytes_.size() - tokens[token].size());
-            }
-            size_t next = 0;
-            for (size_t byte = 0; byte < 256; ++byte) {
-                first_[byte] = next;
-                while (next < order_.size() && bytes_[starts_[next]] == byte) ++next;
-            }
-            first_[256] = next;
+        SortedTokens() = default;
+        explicit SortedTokens(const std::vector<std::string>& tokens) {
+            for (size_t i = 0; i < tokens.size(); ++i) sorted_.emplace_back(tokens[i], i);
+            std::sort(sorted_.begin(), sorted_.end());
+            for (const auto& [token, index] : sorted_) ++ends_[uint8_t(token[0]) + 1];
+            for (size_t byte = 0; byte < 256; ++byte) ends_[byte + 1] += ends_[byte];
         }
 
         // Call `visit(token)` for every token that is a prefix of the `size` bytes `text_byte(0)`,
         // `text_byte(1)`, ..., shortest first, until it returns true.
         template <class TextByte, class Visit>
-        void each_match(const std::vector<std::string>& tokens, size_t size, TextByte text_byte,
-                        Visit visit) const {
+        void each_match(size_t size, TextByte text_byte, Visit visit) const {
             if (size == 0) return;
-            size_t low = first_[text_byte(0)], high = first_[text_byte(0) + 1];
+            const size_t first = text_byte(0);
+            if (ends_[first] == ends_[first + 1]) return;
+            auto low = sorted_.begin() + ends_[first], high = sorted_.begin() + ends_[first + 1];
             for (size_t depth = 1; low < high; ++depth) {
                 // All tokens in the range start with the first `depth` bytes of the text.
-                if (tokens[order_[low]].size() == depth && visit(order_[low++])) return;
+                if (low->first.size() == depth && visit((low++)->second)) return;
                 if (depth == size || low == high) return;
                 const uint8_t wanted = text_byte(depth);
-                const auto byte_at = [&](size_t i) { return bytes_[starts_[i] + depth]; };
-                if (byte_at(low) == wanted && byte_at(high - 1) == wanted) continue;
-                low = boundary(low, high, [&](size_t i) { return byte_at(i) < wanted; });
-                high = boundary(low, high, [&](size_t i) { return byte_at(i) <= wanted; });
+                const auto byte_of = [&](const auto& token) { return uint8_t(token.first[depth]); };
+                if (byte_of(*low) == wanted && byte_of(*(high - 1)) == wanted) continue;
+                low = std::partition_point(
+                    low, high, [&](const auto& token) { return byte_of(token) < wanted; });
+                high = std::partition_point(
+                    low, high, [&](const auto& token) { return byte_of(token) == wanted; });
             }
         }
 
       private:
-        // The first index in [low, high) for which `before` is false.
-        template <class Before>
-        static size_t boundary(size_t low, size_t high, Before before) {
-            while (low < high) {
-                const size_t middle = low + (high - low) / 2;
-                if (before(middle)) {
-                    low = middle + 1;
-                } else {
-                    high = middle;
-                }
-            }
-            return low;
-        }
-
-        std::vector<uint32_t> order_;  // the sorted tokens
-        std::vector<uint8_t> bytes_;   // their bytes, in reading direction
-        std::vector<size_t> starts_;   // the start of each token in `bytes_`
-        size_t first_[257] = {};       // first_[b]: the first token whose first byte is b
+        std::vector<std::pair<std::string, size_t>> sorted_;  // and their indices
+        size_t ends_[257] = {};  // ends_[b]: the end of the tokens whose first byte is below b
     };
 
     // The longest token at `offset`, or NONE.
     size_t longest_at(const uint8_t* text, size_t size, size_t offset) const {
         size_t longest = NONE;
         forward_.each_match(
-            tokens_, size - offset, [&](size_t i) { return text[offset + i]; },
+            size - offset, [&](size_t i) { return text[offset + i]; },
             [&](size_t token) {
                 longest = token;
                 return false;
@@ -201,7 +168,7 @@ class SpecialTokens {
 
     std::vector<std::string> tokens_;  // longest first
     std::vector<size_t> rare_;         // the offset of each token's rarest byte
-    SortedTokens forward_, backward_;
+    SortedTokens forward_, backward_;  // read forwards, and backwards
     bool has_replacement_ = false;
 };
 

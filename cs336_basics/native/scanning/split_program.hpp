@@ -132,7 +132,8 @@ class SplitProgram {
         const size_t origin = position;
         size_t count = 0;
         if (threes_.empty() && size - origin <= UINT32_MAX) {
-            position = fill_chained(text, size, origin, ends, capacity, count, state.dead_ends);
+            position =
+                run(chained_, text, size, origin, ends, capacity, count, state.dead_ends).start;
         }
         while (position < size && count < capacity) {
             const size_t end = next(text, size, position, state);
@@ -200,12 +201,22 @@ class SplitProgram {
         return others ? lowest_bit(others) / 8 : 8;
     }
 
-    // The main loop of `fill`. Returns the start of the last pre-token, whose end is not in `ends`.
-    size_t fill_chained(const uint8_t* text, size_t size, size_t origin, uint32_t* ends,
-                        size_t capacity, size_t& count, DeadEnds& dead_ends) const {
+    // The position of the matcher: in the pre-token that starts at `start`, whose longest match so
+    // far ends at `end`, before the character at `next`.
+    struct Place {
+        size_t start, end, next;
+        uint32_t row;  // of the state
+    };
+
+    // Run a table (`rows_` or `chained_`) from the pre-token that starts at `origin` to the end of
+    // the text, or until there are `capacity` - 1 ends. The end of the last pre-token is not in
+    // `ends`. A line feed at the end of the text, which has its own column, is not read.
+    CS336_INLINE Place run(const std::vector<uint32_t>& table, const uint8_t* text, size_t size,
+                           size_t origin, uint32_t* ends, size_t capacity, size_t& count,
+                           DeadEnds& dead_ends) const {
         const size_t body = size - (text[size - 1] == '\n');
-        const uint32_t* const rows = chained_.data();
-        uint32_t row = num_columns_;
+        const uint32_t* const rows = table.data();
+        uint32_t row = num_columns_;  // of the first state
         size_t i = origin, start = origin, end = origin;
         const auto restart = [&] {  // the pre-token ends at `end`, before `i`
             dead_ends.finish(end);
@@ -241,53 +252,23 @@ class SplitProgram {
                 restart();
             }
         }
-        return start;
+        return {start, end, i, row};
     }
 
     // The end of the match that starts at `i` < `size`; `i` if there is none.
     size_t match(const uint8_t* text, size_t size, size_t i, DeadEnds& dead_ends) const {
-        // A line feed at the end of the text has its own column.
-        const size_t body = size - (text[size - 1] == '\n');
-        const uint32_t* const rows = rows_.data();
-        uint32_t row = num_columns_;  // of the first state
-        size_t end = i;
-        while (i < body) {
-            const size_t stop = std::min(body, (i / DeadEnds::STRIDE + 1) * DeadEnds::STRIDE);
-            while (i < stop) {
-                const uint32_t byte = text[i];
-                uint32_t transition;
-                size_t length = 1;
-                if (byte < 0x80) {
-                    transition = rows[row + ascii_[byte]];
-                } else {
-                    transition = rows[row + wide_column(text + i, length)];
-                }
-                if (transition & MATCH) end = i;
-                row = transition & ROW;
-                if (row == 0) {
-                    dead_ends.finish(end);
-                    return end;
-                }
-                i += length;
-                if (transition & (LETTERS | LOWER) && size - i >= 8) {
-                    const size_t count = letters_at(text + i, transition & LETTERS);
-                    if (count) end = i + count - 1;
-                    i += count;
-                }
-            }
-            if (i > end + DeadEnds::STRIDE && i < body && !dead_ends.visit(i, row / num_columns_)) {
-                dead_ends.finish(end);
-                return end;
-            }
+        uint32_t ends[2];
+        size_t count = 0;
+        Place at = run(rows_, text, size, i, ends, 2, count, dead_ends);
+        if (count) return at.end;
+        if (at.next < size) {  // a line feed at the end of the text
+            const uint32_t transition = rows_[at.row + num_columns_ - 1];
+            if (transition & MATCH) at.end = at.next;
+            at.row = transition & ROW;
         }
-        if (i < size) {
-            const uint32_t transition = rows[row + num_columns_ - 1];
-            if (transition & MATCH) end = i;
-            row = transition & ROW;
-        }
-        if (row && rows[row + num_columns_ - 2] & MATCH) end = size;
-        dead_ends.finish(end);
-        return end;
+        if (at.row && rows_[at.row + num_columns_ - 2] & MATCH) at.end = size;
+        dead_ends.finish(at.end);
+        return at.end;
     }
 
     bool is_number(const uint8_t* p) const {

@@ -3,17 +3,13 @@
 
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <vector>
 
 #include "base/compiler.hpp"
 #include "base/failure.hpp"
-#include "base/interrupt.hpp"
 #include "base/memory.hpp"
-#include "base/run_parts.hpp"
 #include "scanning/simd/target.hpp"
 
 namespace cs336 {
@@ -39,34 +35,32 @@ inline size_t utf8_bound(const TextView& text) {
     return text.length * MOST[text.kind];
 }
 
-template <class Unit>
-inline size_t utf8_size_of(const Unit* units, size_t length) {
-    // Blocks keep the counters small enough for the compiler to vectorize the loop.
-    constexpr size_t BLOCK = 1024;
-    size_t size = length;
-    for (size_t start = 0; start < length; start += BLOCK) {
-        const size_t end = std::min(length, start + BLOCK);
-        uint32_t more = 0;
-        for (size_t i = start; i < end; ++i) {
-            const uint32_t c = units[i];
-            more += uint32_t(c >= 0x80) + uint32_t(c >= 0x800) + uint32_t(c >= 0x10000);
-        }
-        size += more;
-    }
-    return size;
+// The units [from, to) of a text.
+inline TextView part_of(const TextView& text, size_t from, size_t to) {
+    constexpr size_t UNIT_SIZE[] = {1, 1, 2, 4};
+    return {static_cast<const uint8_t*>(text.data) + from * UNIT_SIZE[text.kind], to - from,
+            text.kind};
 }
 
-// The UTF-8 size of the units [from, to).
-inline size_t utf8_size(const TextView& text, size_t from, size_t to) {
-    switch (text.kind) {
-        case TextView::LATIN1:
-            return utf8_size_of(static_cast<const uint8_t*>(text.data) + from, to - from);
-        case TextView::UCS2:
-            return utf8_size_of(static_cast<const uint16_t*>(text.data) + from, to - from);
-        case TextView::UCS4:
-            return utf8_size_of(static_cast<const uint32_t*>(text.data) + from, to - from);
-        default: return to - from;
-    }
+// Call `use(units)` with a pointer to the units of a text that is not UTF-8.
+template <class Use>
+inline auto with_units(const TextView& text, Use use) {
+    if (text.kind == TextView::LATIN1) return use(static_cast<const uint8_t*>(text.data));
+    if (text.kind == TextView::UCS2) return use(static_cast<const uint16_t*>(text.data));
+    return use(static_cast<const uint32_t*>(text.data));
+}
+
+// The UTF-8 size of a text.
+inline size_t utf8_size(const TextView& text) {
+    if (text.kind == TextView::UTF8) return text.length;
+    return with_units(text, [&](const auto* units) {
+        size_t size = text.length;
+        for (size_t i = 0; i < text.length; ++i) {
+            const uint32_t c = units[i];
+            size += size_t(c >= 0x80) + size_t(c >= 0x800) + size_t(c >= 0x10000);
+        }
+        return size;
+    });
 }
 
 // Write a code point as UTF-8, without writing beyond its bytes. Returns the end of the output.
@@ -196,23 +190,10 @@ inline uint8_t* write_utf8_of(const Unit* units, size_t length, uint8_t* out) {
     return surrogates ? nullptr : out;
 }
 
-// Write the units [from, to) as UTF-8; the text must not already be UTF-8.
-inline uint8_t* write_utf8(const TextView& text, size_t from, size_t to, uint8_t* out) {
-    switch (text.kind) {
-        case TextView::LATIN1:
-            return write_utf8_of(static_cast<const uint8_t*>(text.data) + from, to - from, out);
-        case TextView::UCS2:
-            return write_utf8_of(static_cast<const uint16_t*>(text.data) + from, to - from, out);
-        default:
-            return write_utf8_of(static_cast<const uint32_t*>(text.data) + from, to - from, out);
-    }
-}
-
-// The number of bytes to reserve for a text in UTF-8. The upper bound costs nothing to compute, and
-// unused memory is almost free. For a very long text, however, even address space matters.
-inline size_t utf8_room(const TextView& text) {
-    constexpr size_t MAX_BOUNDED = size_t{1} << 24;
-    return text.length <= MAX_BOUNDED ? utf8_bound(text) : utf8_size(text, 0, text.length);
+// Write a text as UTF-8; see `write_utf8_of`. The text must not already be UTF-8.
+inline uint8_t* write_utf8(const TextView& text, uint8_t* out) {
+    return with_units(text,
+                      [&](const auto* units) { return write_utf8_of(units, text.length, out); });
 }
 
 // Set `utf8` to the text as UTF-8, which is written to `buffer` if necessary. Returns a
@@ -222,45 +203,12 @@ inline Failure as_utf8(const TextView& text, Buffer& buffer, TextSpan& utf8) {
         utf8 = {static_cast<const uint8_t*>(text.data), text.length};
         return {};
     }
-    buffer.reserve(utf8_room(text), 0);
-    const uint8_t* const end = write_utf8(text, 0, text.length, buffer.data());
+    // The bound costs nothing to compute, and unused memory is almost free.
+    buffer.reserve(utf8_bound(text), 0);
+    const uint8_t* const end = write_utf8(text, buffer.data());
     if (!end) return {Failure::LONE_SURROGATE, 0, 0, 0, 0, ""};
     utf8 = {buffer.data(), size_t(end - buffer.data())};
     return {};
 }
-
-// Writes a long text as UTF-8, using several threads. The text must not already be UTF-8.
-class Utf8Writer {
-  public:
-    Utf8Writer(const TextView& text, int num_threads) : text_(text) {
-        const size_t num_parts = size_t(std::max(num_threads, 1));
-        offsets_.resize(num_parts + 1);
-        run_parts(num_parts, nullptr, [&](size_t part, InterruptCheck) {
-            offsets_[part + 1] = utf8_size(text_, start(part), start(part + 1));
-        });
-        for (size_t part = 0; part < num_parts; ++part) offsets_[part + 1] += offsets_[part];
-    }
-
-    size_t size() const { return offsets_.back(); }
-
-    // Write `size` bytes. Returns false if the text has a lone surrogate.
-    bool write(uint8_t* out) const {
-        std::vector<uint8_t> failed(offsets_.size());
-        run_parts(offsets_.size() - 1, nullptr, [&](size_t part, InterruptCheck) {
-            failed[part] = !write_utf8(text_, start(part), start(part + 1), out + offsets_[part]);
-        });
-        return std::count(failed.begin(), failed.end(), 0) == ptrdiff_t(failed.size());
-    }
-
-  private:
-    // The first unit of a part.
-    size_t start(size_t part) const {
-        const size_t num_parts = offsets_.size() - 1;
-        return part < num_parts ? text_.length / num_parts * part : text_.length;
-    }
-
-    const TextView text_;
-    std::vector<size_t> offsets_;  // the start of every part in the UTF-8, and its total size
-};
 
 }  // namespace cs336

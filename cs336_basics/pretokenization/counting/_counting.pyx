@@ -13,13 +13,10 @@ from libcpp.string cimport string
 from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
-from cs336_basics.pretokenization.failures cimport (
-    MEMORY, NONE, SYSTEM, Failure, raise_reading_failure,
-)
+from cs336_basics.pretokenization.failures cimport Failure, raise_failure
 
 from cs336_basics.pretokenization.scanners cimport Scanner, make_scanner, simd_level_of
 
-from cs336_basics.pretokenization._scanner import default_simd_level
 from cs336_basics.pretokenization.reading.storage import MAX_PIECE_BYTES
 
 
@@ -70,7 +67,7 @@ cdef SplitOptions make_options(special_tokens, pattern, errors, simd_level) exce
     for token in special_tokens:
         tokens.push_back(<string>token.encode())
     options.tokens = SpecialTokens(tokens)
-    options.scanner = make_scanner(pattern, simd_level_of(simd_level or default_simd_level()))
+    options.scanner = make_scanner(pattern, simd_level_of(simd_level))
     options.strict = errors == "strict"
     return options
 
@@ -124,7 +121,7 @@ def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, bloc
                               max_piece_bytes, watch, <void*>progress_callback))
     with nogil:
         failure = job.get().count()
-    raise_failure(failure, names)
+    raise_failure(failure, names, "distinct words")
     if replaced is not None:
         for entry in job.get().replaced():
             found = entry.second
@@ -132,7 +129,7 @@ def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, bloc
     buffers = _Buffers(job.get().num_words(), job.get().num_bytes())
     with nogil:
         failure = job.get().write(buffers.data, buffers.offsets, buffers.counts)
-    raise_failure(failure, names)
+    raise_failure(failure, names, "distinct words")
     return buffers.result()
 
 
@@ -142,20 +139,6 @@ cdef int watch(void* progress_callback, uint64_t bytes_done) except -1 with gil:
     if <object>progress_callback is not None:
         (<object>progress_callback)(bytes_done)
     return 0
-
-
-cdef int raise_failure(const Failure& failure, list names) except -1:
-    """Raise the exception for a failure, if there was one."""
-    cdef int kind = failure.kind
-    if kind == NONE:
-        return 0
-    path = names[failure.file] if failure.file < <size_t>len(names) else None
-    if kind == MEMORY:
-        raise MemoryError("not enough memory for the distinct words")
-    if kind == SYSTEM and path is None:
-        raise RuntimeError(f"cannot start a thread: {os.strerror(failure.code)}")
-    raise_reading_failure(failure, path)
-    raise RuntimeError(failure.message.decode("utf-8", "replace"))
 
 
 cdef class _Buffers:

@@ -10,7 +10,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.ref cimport PyObject
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport UINT32_MAX, int64_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 
@@ -21,8 +21,7 @@ cdef extern from "encoding/decoder.hpp" namespace "cs336" nogil:
 
     cdef cppclass Decoding:
         Decoding(const CppDecoder&, size_t count) except +
-        cbool append(const uint32_t* ids, size_t count) except +
-        cbool append_array[Id](const Id* ids, size_t count) except +
+        cbool append[Id](const Id* ids, size_t count, uint32_t* copies) except +
         const char* data()
         size_t size()
 
@@ -56,7 +55,7 @@ ctypedef fused id_t:
     uint32_t
 
 cdef enum:
-    STEP = 2048  # Decoding::STEP
+    STEP = 2048  # ids to decode at a time, few enough for the L1 cache
 
 
 cdef class Decoder:
@@ -77,8 +76,6 @@ cdef class Decoder:
     def __init__(self, const uint8_t[::1] token_data not None,
                  const int64_t[::1] token_offsets not None):
         self.num_ids = token_offsets.shape[0] - 1
-        if token_data.shape[0] > UINT32_MAX:
-            raise ValueError("the tokens of the vocabulary take more than 4 GiB")
         self.decoder.reset(new CppDecoder(
             &token_data[0] if token_data.shape[0] else NULL, &token_offsets[0], self.num_ids))
 
@@ -118,16 +115,20 @@ cdef class Decoder:
             for i in range(step):
                 some[i] = small_int(PyList_GET_ITEM(ids, done + i))
             # Objects that are not 32-bit ints become UINT32_MAX, which is never a valid id.
-            if not job.get().append(some, step):
+            if not job.get().append(<const uint32_t*>some, step, some):
                 return None
         return bytes_or_text(job.get(), as_text)
 
     cdef decode_array(self, const id_t* ids, size_t count, bint as_text):
+        cdef uint32_t some[STEP]
+        cdef size_t done = 0
         cdef unique_ptr[Decoding] job
-        cdef cbool known
+        cdef cbool known = True
         job.reset(new Decoding(self.decoder.get()[0], count))
         with nogil:
-            known = job.get().append_array(ids, count)
+            while known and done < count:
+                known = job.get().append(ids + done, min(count - done, <size_t>STEP), some)
+                done += STEP
         return bytes_or_text(job.get(), as_text) if known else None
 
 

@@ -10,7 +10,7 @@ from libcpp.vector cimport vector
 
 from cs336_basics.pretokenization.failures cimport Failure
 from cs336_basics.pretokenization.scanners cimport Scanner, SimdLevel
-from cs336_basics.tokenizer.encoders.text_views cimport TextSpan, TextView
+from cs336_basics.tokenizer.encoders.text_views cimport Buffer, TextSpan, TextView
 
 
 cdef extern from "unicode/utf8.hpp" namespace "cs336" nogil:
@@ -35,26 +35,20 @@ cdef extern from "encoding/file_encoder.hpp" namespace "cs336" nogil:
         SpecialTokens tokens
         vector[uint32_t] ids
 
-    cdef cppclass Buffer:
-        uint8_t* data()
-        void reserve(size_t size, size_t keep) except +
-        void trim(size_t most)
-
     cdef cppclass EncodingWorker:
         cbool cancelled
         Buffer output, text
         void trim()
 
-    ctypedef pair[string, uint32_t] WholeWord
+    ctypedef vector[pair[string, uint32_t]] WholeWords
 
     cdef cppclass CppEncoder "cs336::Encoder":
         unique_ptr[EncodingWorker] make_worker(size_t cache_bytes) except +
-        void set_whole_words(const vector[WholeWord]& words) except +
-        size_t id_size()
 
     unique_ptr[CppEncoder] make_encoder(
         cbool narrow, const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
-        size_t cache_bytes, Scanner scanner, SimdLevel simd_level) except +
+        size_t cache_bytes, Scanner scanner, SimdLevel simd_level,
+        const WholeWords& whole_words) except +
 
     Failure encode_to(EncodingWorker&, TextSpan, const SpecialIds&, void*, uint32_t,
                       vector[int64_t]*, size_t&) except +
@@ -78,7 +72,6 @@ cdef extern from "encoding/file_encoder.hpp" namespace "cs336" nogil:
         size_t num_ids(size_t text)
         size_t estimate(size_t last)
         void write_to(uint8_t* out, size_t room)
-        void gather(uint8_t* out) except +
 
     cdef cppclass BlockReader:
         BlockReader(const SpecialTokens&, const Scanner&, vector[string], vector[uint64_t], size_t,
@@ -105,8 +98,4 @@ cdef extern from "encoding/file_encoder.hpp" namespace "cs336" nogil:
 
 
 cdef extern from "encoding/text_cutter.hpp" namespace "cs336" nogil:
-    cdef cppclass TextCutter:
-        TextCutter(const TextView&, size_t, const SpecialTokens&, const Scanner&, Buffer&) except +
-        Failure next(TextSpan&) except +
-
-    vector[TextView] cut_text(TextSpan, size_t, const SpecialTokens&, const Scanner&) except +
+    vector[TextView] cut_text(const TextView&, size_t, const SpecialTokens&, const Scanner&) except +

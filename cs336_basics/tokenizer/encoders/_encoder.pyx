@@ -22,10 +22,11 @@ from libc.string cimport memcpy
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 from libcpp.string cimport string
+from libcpp.utility cimport pair
 from libcpp.vector cimport vector
 
 from cs336_basics.pretokenization.failures cimport (
-    ABSENT_BYTE, LONE_SURROGATE, MEMORY, NONE, SYSTEM, Failure, raise_reading_failure,
+    ABSENT_BYTE, LONE_SURROGATE, NONE, Failure, raise_failure,
 )
 
 from cs336_basics.pretokenization.scanners cimport (
@@ -33,10 +34,9 @@ from cs336_basics.pretokenization.scanners cimport (
 )
 
 from cs336_basics.tokenizer.encoders.text_views cimport (
-    UTF8, TextSpan, TextView, utf8_bound, utf8_room, utf8_text, view_text, view_texts,
+    UTF8, TextSpan, TextView, as_utf8, utf8_bound, utf8_size, view_text, view_texts,
 )
 
-from cs336_basics.pretokenization._scanner import default_simd_level
 from cs336_basics.pretokenization.splitter import has_scanner
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
 
@@ -62,10 +62,9 @@ cdef size_t CONVERTED_SPAN_SIZE = 1 << 16
 cdef size_t MAX_DIRECT = 1 << 30
 
 # The array size for a batch is estimated from the first 1 / ESTIMATED_PARTS of its texts. Unused
-# space costs almost nothing, while an array that is too small must be copied to a larger one. The
-# array is shortened if less than the fraction LEAST_USED of it is used.
+# space costs almost nothing, while an array that is too small must be copied to a larger one.
 cdef size_t ESTIMATED_PARTS = 16
-cdef double MORE_THAN_ESTIMATED = 1.25, LEAST_USED = 0.7
+cdef double MORE_THAN_ESTIMATED = 1.25
 
 # Maximum number of bytes or ids to process between two checks for Ctrl-C. This takes a few
 # hundredths of a second, or up to 0.7 seconds for a single long word.
@@ -134,10 +133,10 @@ cdef class Encoder:
 
     def __init__(self, byte_ids, const uint32_t[:, ::1] merges, size_t vocab_size, pattern,
                  size_t cache_size, simd_level=None, whole_words=None):
-        cdef vector[WholeWord] c_whole_words
+        cdef vector[pair[string, uint32_t]] c_whole_words
         cdef uint32_t c_byte_ids[256]
         cdef int i
-        cdef SimdLevel c_simd_level = simd_level_of(simd_level or default_simd_level())
+        cdef SimdLevel c_simd_level = simd_level_of(simd_level)
         for i in range(256):
             c_byte_ids[i] = ABSENT_ID if byte_ids[i] is None else byte_ids[i]
         self.scanned = has_scanner(pattern)
@@ -146,16 +145,13 @@ cdef class Encoder:
         self.vocab_size = vocab_size
         self.narrow = vocab_size <= 1 << 16
         self.dtype = np.dtype("<u2" if self.narrow else "<u4")
+        self.id_size = self.dtype.itemsize
+        if whole_words:
+            c_whole_words = whole_words.items()
         self.encoder = make_encoder(
             self.narrow, c_byte_ids, &merges[0, 0] if merges.shape[0] else NULL, merges.shape[0],
-            cache_size, self.scanner, c_simd_level,
+            cache_size, self.scanner, c_simd_level, c_whole_words,
         )
-        if whole_words:
-            for token, token_id in whole_words.items():
-                if len(token) > 1:
-                    c_whole_words.push_back(WholeWord(token, token_id))
-            self.encoder.get().set_whole_words(c_whole_words)
-        self.id_size = self.encoder.get().id_size()
         self.idle = []
 
     # ------------------------------------------------------------------ workers
@@ -231,15 +227,13 @@ cdef class Encoder:
         """
         cdef Worker used = self.acquire() if worker is None else worker
         cdef EncodingWorker* cpp_worker = used.worker.get()
-        cdef TextView view
         cdef TextSpan span
         cdef size_t num_ids = 0, total = 0, index = 0
         cdef Failure failure
         try:
             for word in words:
-                kept = utf8_text(word)
-                view = view_text(kept)
-                span = TextSpan(<const uint8_t*>view.data, view.length)
+                failure = as_utf8(view_text(word), cpp_worker.text, span)
+                check(failure, word)
                 cpp_worker.output.reserve(
                     (total + span.size + OUTPUT_SLACK) * self.id_size, total * self.id_size)
                 failure = encode_word_to(
@@ -313,21 +307,23 @@ cdef class Encoder:
         Raises:
             AbsentByteError, UnicodeEncodeError: See `encode`.
         """
-        cdef TextView view = view_text(text)
+        cdef TextView view = view_text(text), span
         cdef vector[TextView] spans
-        if (num_workers <= 1 or view.length <= SPAN_SIZE) and utf8_bound(view) < MAX_DIRECT:
-            ids = self.encode_spans(text, special)
-            if ids is not None:
-                return ids
-        kept = utf8_text(text, num_workers)
-        view = view_text(kept)
+        cdef size_t span_size = SPAN_SIZE if view.kind == UTF8 else CONVERTED_SPAN_SIZE
+        cdef bint in_threads = num_workers > 1 and view.length > SPAN_SIZE
+        cdef size_t i
         with nogil:
-            spans = cut_text(TextSpan(<const uint8_t*>view.data, view.length), SPAN_SIZE,
-                             special.special.tokens, self.scanner)
+            spans = cut_text(view, span_size, special.special.tokens, self.scanner)
+        in_threads |= utf8_bound(view) >= MAX_DIRECT
+        for span in spans:
+            in_threads |= utf8_bound(span) >= MAX_UNINTERRUPTED
+        if not in_threads:
+            return self.encode_spans(text, spans, special)
         try:
-            return self.encode_in_threads(kept, spans, special, num_workers)[0]
+            return self.encode_in_threads(text, spans, special, num_workers)[0]
         except AbsentByteError as error:
-            error.offset += <const uint8_t*>spans[error.item].data - <const uint8_t*>view.data
+            for i in range(<size_t>error.item):
+                error.offset += utf8_size(spans[i])
             error.item = 0
             raise
 
@@ -341,34 +337,27 @@ cdef class Encoder:
         view_texts(texts, views)
         return self.encode_in_threads(texts, views, special, num_workers)
 
-    cdef encode_spans(self, text, SpecialSet special):
-        """Return the ids of a text, or None if a span is too long to encode in one call."""
-        cdef TextView view = view_text(text)
+    cdef encode_spans(self, text, vector[TextView]& spans, SpecialSet special):
+        """Return the ids of a text, which is encoded span by span in this thread."""
         # The operating system commits memory only for pages that are written to. The unused part of
         # the buffer is released at the end.
-        ids = np.empty(utf8_room(view) + OUTPUT_SLACK, self.dtype)
+        ids = np.empty(utf8_bound(view_text(text)) + OUTPUT_SLACK, self.dtype)
         cdef uint8_t[::1] out = ids.view(np.uint8)
         cdef Worker worker = self.acquire()
+        cdef EncodingWorker* cpp_worker = worker.worker.get()
         cdef size_t total = 0, num_bytes = 0, num_ids = 0
         cdef Failure failure
+        cdef TextView view
         cdef TextSpan span
-        cdef unique_ptr[TextCutter] cutter
         try:
-            cutter.reset(new TextCutter(
-                view, SPAN_SIZE if view.kind == UTF8 else CONVERTED_SPAN_SIZE,
-                special.special.tokens, self.scanner, worker.worker.get().text))
-            while True:
+            for view in spans:
                 with nogil:
-                    failure = cutter.get().next(span)
-                    if failure.kind == NONE and 0 < span.size < MAX_UNINTERRUPTED:
-                        failure = encode_to(worker.worker.get()[0], span, special.special,
+                    failure = as_utf8(view, cpp_worker.text, span)
+                    if failure.kind == NONE:
+                        failure = encode_to(cpp_worker[0], span, special.special,
                                             &out[total * self.id_size], ABSENT_ID, NULL, num_ids)
                         failure.offset += num_bytes
                 check(failure, text)
-                if span.size == 0:
-                    break
-                if span.size >= MAX_UNINTERRUPTED:
-                    return None
                 total += num_ids
                 num_bytes += span.size
                 PyErr_CheckSignals()
@@ -413,12 +402,11 @@ cdef class Encoder:
             for i in range(views.size()):
                 lengths[i] = job.get().num_ids(i)
                 total += lengths[i]
-            if total > room or total < room * LEAST_USED:
-                out = None
-                ids.resize(total + 1, refcheck=False)
-                out = ids.view(np.uint8)
+            out = None
+            ids.resize(total + 1, refcheck=False)
+            out = ids.view(np.uint8)
             with nogil:
-                job.get().gather(&out[0])
+                job.get().write_to(&out[0], total)
             return ids[:total], counts[: len(counts) - 1]
         finally:
             # After an error, threads may still run. End them before other calls use the workers and
@@ -510,8 +498,7 @@ cdef class FileEncoding:
         if block == NULL:
             with nogil:
                 job.close()
-            if job.failure().kind != NONE:
-                raise_failure(job.failure(), self.paths)
+            check(job.failure(), None, self.paths)
             raise StopIteration
         self.begun = True
         ids = np.frombuffer(self, self.encoder.dtype)
@@ -621,26 +608,12 @@ cdef list tracked(list lists):
     return lists
 
 
-cdef int check(const Failure& failure, texts=None) except -1:
-    """Raise the exception for a failure to encode `texts`, a list of texts or a single text."""
-    if failure.kind == NONE:
-        return 0
+cdef int check(const Failure& failure, texts=None, paths=()) except -1:
+    """Raise the exception for a failure to encode texts (a list, or a single text) or files."""
     if failure.kind == LONE_SURROGATE:
         # Raise UnicodeEncodeError. A subclass of str could override `encode`, but not this
         # conversion.
         PyUnicode_AsUTF8String(texts[failure.file] if isinstance(texts, list) else texts)
     if failure.kind == ABSENT_BYTE:
         raise AbsentByteError(failure.code, failure.file, failure.offset)
-    if failure.kind == MEMORY:
-        raise MemoryError("there is not enough memory for the ids")
-    if failure.kind == SYSTEM:
-        raise RuntimeError(f"no thread could be started: {os.strerror(failure.code)}")
-    raise RuntimeError(failure.message.decode("utf-8", "replace"))
-
-
-cdef int raise_failure(const Failure& failure, list paths) except -1:
-    if failure.file >= <size_t>len(paths):  # a failure to start threads, not to read a file
-        return check(failure)
-    path = paths[failure.file]
-    raise_reading_failure(failure, path)
-    return check(failure)
+    return raise_failure(failure, paths, "ids")

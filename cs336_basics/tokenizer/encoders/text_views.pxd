@@ -1,14 +1,17 @@
 """C++ views of Python texts: str or valid UTF-8 bytes (`native/unicode/text_view.hpp`)."""
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.unicode cimport PyUnicode_AsUTF8String
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t
-from libcpp cimport bool as cbool
-from libcpp.memory cimport unique_ptr
 from libcpp.vector cimport vector
+
+from cs336_basics.pretokenization.failures cimport Failure
 
 
 cdef extern from "unicode/text_view.hpp" namespace "cs336" nogil:
+    cdef cppclass Buffer:
+        uint8_t* data()
+        void reserve(size_t size, size_t keep) except +
+
     cdef struct TextSpan:
         const uint8_t* data
         size_t size
@@ -25,12 +28,8 @@ cdef extern from "unicode/text_view.hpp" namespace "cs336" nogil:
         TextKind kind
 
     size_t utf8_bound(const TextView&)
-    size_t utf8_room(const TextView&)
-
-    cdef cppclass Utf8Writer:
-        Utf8Writer(const TextView&, int num_threads) except +
-        size_t size()
-        cbool write(uint8_t* out) except +
+    size_t utf8_size(const TextView&)
+    Failure as_utf8(const TextView&, Buffer&, TextSpan&) except +
 
 
 cdef extern from "Python.h":
@@ -67,26 +66,3 @@ cdef inline int view_texts(list texts, vector[TextView]& views) except -1:
     for text in texts:
         views.push_back(view_text(text))
     return 0
-
-
-cdef inline object utf8_text(text, int num_threads=1):
-    """Return a text whose view is UTF-8: ASCII str or bytes.
-
-    Raises:
-        UnicodeEncodeError: If the text contains a lone surrogate.
-    """
-    cdef TextView view = view_text(text)
-    cdef unique_ptr[Utf8Writer] writer
-    cdef uint8_t* out
-    cdef cbool done
-    if view.kind == UTF8:
-        return text
-    with nogil:
-        writer.reset(new Utf8Writer(view, num_threads))
-    data = PyBytes_FromStringAndSize(NULL, writer.get().size())
-    out = <uint8_t*>PyBytes_AS_STRING(data)
-    with nogil:
-        done = writer.get().write(out)
-    # If the writer failed, this conversion raises the error. A subclass could override
-    # `text.encode`.
-    return data if done else PyUnicode_AsUTF8String(text)

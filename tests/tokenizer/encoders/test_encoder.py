@@ -1,11 +1,6 @@
-"""Behavior common to all encoders, and the C++ contracts of the compiled encoder."""
+"""Behavior common to all encoders."""
 
 from __future__ import annotations
-
-import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,10 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
-from tests.tokenizer.examples import (
-    SPECIALS,
-    tricky_texts,
-)
+from tests.tokenizer.examples import SPECIALS, tricky_texts
 
 
 @given(text=tricky_texts, texts=st.lists(tricky_texts, max_size=4))
@@ -66,33 +58,3 @@ def test_every_method_reports_the_same_offset_of_an_absent_byte(make, pattern):
         with pytest.raises(ValueError, match="of 'é' at character 7 of the text") as caught:
             call(text)
         assert (caught.value.__context__.item, caught.value.__context__.offset) == (0, 7)
-
-
-FOLDER = Path(__file__).parent
-
-INCLUDE = FOLDER.parents[2] / "cs336_basics" / "native"
-
-OPTIONS = ["-std=c++17", "-O0", "-g", "-pthread", "-rdynamic", "-fsanitize=address"]
-
-
-@pytest.fixture(scope="module", params=["g++", pytest.param("clang++", marks=pytest.mark.slow)])
-def sanitized(request, tmp_path_factory):
-    """Return a compiler command that enables the address sanitizer."""
-    if not sys.platform.startswith("linux") or shutil.which(request.param) is None:
-        pytest.skip(f"needs {request.param} and Linux")
-    command = [request.param, *OPTIONS]
-    empty = tmp_path_factory.mktemp("sanitized") / "empty.cpp"
-    empty.write_text("int main() {}")
-    tried = subprocess.run([*command, empty, "-o", empty.with_suffix("")], capture_output=True)
-    if tried.returncode:
-        pytest.skip(f"this {request.param} has no address sanitizer")
-    return command
-
-
-@pytest.mark.parametrize("contract", ["encoder_contract", "merging_contract"])
-def test_the_cpp_encoder_contract_holds(sanitized, tmp_path, contract):
-    program = tmp_path / "contract"
-    source = FOLDER / f"{contract}.cpp"
-    subprocess.run([*sanitized, f"-I{INCLUDE}", source, "-o", program, "-ldl"], check=True)
-    done = subprocess.run([program], capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr) == (0, "")

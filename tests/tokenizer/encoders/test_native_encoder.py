@@ -59,16 +59,13 @@ def native(tokenizer: Tokenizer, simd_level: str, cache_size: int = 1 << 20) -> 
 
 
 @functools.cache
-def larger_vocabulary(tmp_path_factory_text: str = TRAINING_TEXT) -> Tokenizer:
+def larger_vocabulary() -> Tokenizer:
     """Return a tokenizer with many long tokens, which repeat letters or occur in real text."""
-    import tempfile
-
-    text = tmp_path_factory_text + " aaaaaaaaaaaaaaaa abababababababab 猫猫猫猫猫猫 " * 20
-    with tempfile.TemporaryDirectory() as directory, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        path = Path(directory) / "text.txt"
-        path.write_text(text, encoding="utf-8", newline="")
-        return Tokenizer(*train_bpe(path, 2000, [END], num_workers=1), [END])
+    text = TRAINING_TEXT + " aaaaaaaaaaaaaaaa abababababababab 猫猫猫猫猫猫 " * 20
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the vocabulary is smaller than requested
+        trained = TRAINERS["native"]().train_from_iterator([text], 2000, [END])
+    return Tokenizer(*trained, [END])
 
 
 # Word lengths near the thresholds between algorithms: 1, 16, 32, 64 and 128 bytes.

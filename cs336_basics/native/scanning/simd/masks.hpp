@@ -9,6 +9,7 @@
 
 #pragma once
 
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 
@@ -56,7 +57,7 @@ CS336_INLINE bool may_be_kana(uint32_t block) {
 // three-byte characters, where pre-tokens are long, a SplitProgram is twice as fast.
 template <Wide WIDE>
 CS336_INLINE void classify_wide(Masks& m, const uint8_t* window) {
-    if (WIDE == Wide::CASES && __builtin_popcountll(m.continuation) >= 32) return;
+    if (WIDE == Wide::CASES && std::bitset<64>(m.continuation).count() >= 32) return;
     while (m.wide) {
         const int i = lowest_bit(m.wide);
         const WideCode code = wide_code(window + i);

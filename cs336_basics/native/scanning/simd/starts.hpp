@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 
@@ -61,7 +62,7 @@ inline uint64_t number_starts_from_right(const Masks& m, const uint8_t* window, 
             break;
         }
         const uint64_t bytes = ((uint64_t{1} << length) - 1) << begin;
-        int digits = __builtin_popcountll(bytes & ~m.continuation);
+        int digits = int(std::bitset<64>(bytes & ~m.continuation).count());
         for (int i = begin; digits; --digits) {
             if (digits % 3 == 0) starts |= uint64_t{1} << i;
             i += character(window + i).length;
@@ -206,7 +207,7 @@ struct Cl100kStarts {
                           number_starts<Rules::DIGITS>(m, window);
 
         // `\s*[\r\n]` ends after the last line ending in a run of whitespace. The rest of the run
-        // is another pre-token, unless it reaches the end of the text and JOINS_LAST_SPACES is true.
+        // is another pre-token, unless the text ends with it and JOINS_LAST_SPACES is true.
         uint64_t rests = gap & (m.line_end & ~taken) << 1 & certain(known);
         while (rests) {
             const int i = lowest_bit(rests);

@@ -1,5 +1,5 @@
 // Compares the rank table and the merging of word groups with simple implementations.
-// test_encoder.py builds this file with the address sanitizer.
+// test_contracts.py builds this file with sanitizers.
 
 #include <algorithm>
 #include <array>
@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "../../native/check.hpp"
+#include "check.hpp"
 #include "encoding/encoder.hpp"
 #include "encoding/pair_ranks.hpp"
 #include "encoding/word_group_merger.hpp"

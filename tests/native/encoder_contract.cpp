@@ -1,5 +1,5 @@
-// Checks the encoder's guarantees that cannot be observed from Python. test_encoder.py builds this
-// file with the address sanitizer.
+// Tests the encoder's guarantees that cannot be observed from Python. test_contracts.py builds this
+// file with sanitizers.
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -17,8 +17,8 @@
 #include <thread>
 #include <vector>
 
-#include "../../native/check.hpp"
 #include "base/hashing.hpp"
+#include "check.hpp"
 #include "encoding/batch_encoder.hpp"
 #include "encoding/decoder.hpp"
 #include "encoding/text_cutter.hpp"
@@ -40,6 +40,10 @@ namespace {
 
 using namespace cs336;
 
+const uint8_t* bytes_of(const std::string& text) {
+    return reinterpret_cast<const uint8_t*>(text.data());
+}
+
 std::unique_ptr<Encoder> encoder_of_bytes(size_t cache_bytes) {
     uint32_t byte_ids[256];
     for (uint32_t byte = 0; byte < 256; ++byte) byte_ids[byte] = byte;
@@ -52,7 +56,7 @@ void workers_may_outlive_their_encoder() {
     const std::string text = "some words and an extraordinarily long one";
     uint16_t ids[64];
     const SpecialIds special;
-    worker->encode(reinterpret_cast<const uint8_t*>(text.data()), text.size(), special, ids,
+    worker->encode(bytes_of(text), text.size(), special, ids,
                    ABSENT_ID, nullptr);
     encoder.reset();
     worker.reset(); // returns the worker's memory to the shared budget
@@ -68,9 +72,10 @@ void single_bytes_have_the_ids_of_their_tokens() {
     const auto worker = encoder->make_worker(0);
     const uint8_t bytes[] = {0xFF, 'a', 0, 0xFE};
     std::vector<uint16_t> ids(3);
-    check(!encode_bytes_to(*worker, {bytes, 3}, ids.data()).kind, "three bytes have tokens");
+    worker->encode_bytes(bytes, 3, ids.data());
     check(ids == std::vector<uint16_t>({744, 902, 999}), "bytes have the ids of their tokens");
-    const Failure failure = encode_bytes_to(*worker, {bytes + 2, 2}, ids.data());
+    const Failure failure =
+        failure_of({bytes + 2, 2}, [&] { worker->encode_bytes(bytes + 2, 2, ids.data()); });
     check(failure.kind == Failure::ABSENT_BYTE && failure.code == 0xFE,
           "a byte without a token is a failure");
     check(failure.offset == 1, "the failure has the byte's offset");
@@ -90,16 +95,13 @@ void a_long_word_without_room_does_not_clear_the_cache() {
     WordCache<uint16_t> cache(budget);
     const std::string near = "near", far = "a word of more than 15 bytes";
     const uint16_t ids[3] = {1, 2, 3};
-    const auto bytes = [](const std::string& word) {
-        return reinterpret_cast<const uint8_t*>(word.data());
-    };
     const auto key_of = [&](const std::string& word) {
-        return cache.key(bytes(word), word.size(), bytes(word) + word.size());
+        return cache.key(bytes_of(word), word.size(), bytes_of(word) + word.size());
     };
-    cache.insert(key_of(near), bytes(near), ids, 3);
-    cache.insert(key_of(far), bytes(far), ids, 3);
-    check(cache.find(key_of(near), bytes(near)), "the short word stays in the cache");
-    check(!cache.find(key_of(far), bytes(far)), "the long word is not cached");
+    cache.insert(key_of(near), bytes_of(near), ids, 3);
+    cache.insert(key_of(far), bytes_of(far), ids, 3);
+    check(cache.find(key_of(near), bytes_of(near)), "the short word stays in the cache");
+    check(!cache.find(key_of(far), bytes_of(far)), "the long word is not cached");
     check(!budget->take(1), "the budget is not exceeded");
 }
 
@@ -128,7 +130,7 @@ void encode_with_room(size_t room, bool without_threads) {
     for (size_t i = room / text.size() * text.size(); i < ids.size(); ++i) {
         check(ids[i] == 0, "a text is not written if there is no room for it");
     }
-    batch.gather(reinterpret_cast<uint8_t*>(ids.data()));
+    batch.write_to(reinterpret_cast<uint8_t*>(ids.data()), ids.size());
     threads_left = -1;
     for (size_t i = 0; i < ids.size(); ++i) {
         check(ids[i] == uint8_t(text[i % text.size()]), "ids are in the order of the texts");
@@ -154,14 +156,14 @@ void hostile_words_are_cached_as_others() {
         words.push_back(std::string(30, 'x') + start + std::to_string(100000000 + i).substr(1));
     }
     for (size_t i = 0; i < words.size(); ++i) {
-        const uint8_t* bytes = reinterpret_cast<const uint8_t*>(words[i].data());
+        const uint8_t* bytes = bytes_of(words[i]);
         const uint16_t id = uint16_t(i);
         const WordKey key = cache.key(bytes, words[i].size(), bytes + words[i].size());
         check(key.hash == 0, "the words have the same hash");
         cache.insert(key, bytes, &id, 1);
     }
     for (size_t i = 0; i < words.size(); ++i) {
-        const uint8_t* bytes = reinterpret_cast<const uint8_t*>(words[i].data());
+        const uint8_t* bytes = bytes_of(words[i]);
         const WordKey key = cache.key(bytes, words[i].size(), bytes + words[i].size());
         const auto* entry = cache.find(key, bytes);
         check(entry && *WordCache<uint16_t>::ids(*entry, key) == i, "words with equal hashes are found");
@@ -170,7 +172,7 @@ void hostile_words_are_cached_as_others() {
 
 std::vector<std::string> segments_of(const JoinFilter& joins, const std::string& word) {
     std::vector<std::string> segments;
-    const auto* bytes = reinterpret_cast<const uint8_t*>(word.data());
+    const auto* bytes = bytes_of(word);
     SegmentCutter cutter(joins, bytes, word.size());
     const uint8_t* first;
     uint32_t ends[SegmentCutter::CAPACITY];
@@ -249,13 +251,11 @@ void segments_merge_as_their_word() {
             for (size_t n = 1 + random() % (i % 20 ? 20 : 300); n; --n) {
                 word += characters[random() % characters.size()];
             }
-            const auto* bytes = reinterpret_cast<const uint8_t*>(word.data());
-            std::vector<uint16_t> whole(word.size() + OUTPUT_SLACK), cut = whole, cached = whole;
-            whole.resize(merger.merge_segment(bytes, word.size(), whole.data()) - whole.data());
-            cut.resize(merger.merge(bytes, word.size(), cut.data()) - cut.data());
+            const auto* bytes = bytes_of(word);
+            std::vector<uint16_t> whole(word.size() + OUTPUT_SLACK), cut = whole;
+            whole.resize(merger.merge(bytes, word.size(), whole.data()) - whole.data());
+            cut.resize(worker->encode_word(bytes, word.size(), cut.data()));
             check(cut == whole, "segments merge like their word");
-            cached.resize(worker->encode_word(bytes, word.size(), cached.data()));
-            check(cached == whole, "cached segments merge like their word");
             num_segments += segments_of(table.joins(), word).size();
             ++num_words;
         }
@@ -290,19 +290,12 @@ void utf8_is_written_without_a_byte_beyond_it(TextView::Kind kind,
             append_utf8(expected, units[i]);
         }
         const TextView view = {units.get(), length, kind};
-        check(utf8_size(view, 0, length) == expected.size(), "the UTF-8 size is exact");
+        check(utf8_size(view) == expected.size(), "the UTF-8 size is exact");
         check(utf8_bound(view) >= expected.size(), "the bound is not too low");
         std::unique_ptr<uint8_t[]> out(new uint8_t[expected.size()]);
-        check(write_utf8(view, 0, length, out.get()) == out.get() + expected.size(),
+        check(write_utf8(view, out.get()) == out.get() + expected.size(),
               "the end of the UTF-8 is returned");
         check(std::equal(expected.begin(), expected.end(), out.get()), "the UTF-8 is correct");
-        for (int threads = 1; threads <= 3; ++threads) {
-            std::fill(out.get(), out.get() + expected.size(), 0);
-            const Utf8Writer writer(view, threads);
-            check(writer.size() == expected.size() && writer.write(out.get()), "threads write all");
-            check(std::equal(expected.begin(), expected.end(), out.get()),
-                  "the UTF-8 that threads write is correct");
-        }
     }
 }
 
@@ -326,72 +319,74 @@ void a_lone_surrogate_is_found_wherever_it_is() {
                 const TextView views[] = {{narrow.data(), 60, TextView::UCS2},
                                           {wide.data(), 60, TextView::UCS4}};
                 for (const TextView& view : views) {
-                    check(!write_utf8(view, 0, 60, out.data()), "a surrogate is found");
-                    check(!Utf8Writer(view, 3).write(out.data()), "threads find a surrogate");
+                    check(!write_utf8(view, out.data()), "a surrogate is found");
                 }
             }
         }
     }
 }
 
-void a_text_is_cut_the_same_whatever_it_is_stored_as() {
-    const std::string words[] = {"word ", "\xC3\xA9t\xC3\xA9 ", "\xE6\xBC\xA2\xE5\xAD\x97\n", "<|end|>"};
+void a_text_is_cut_at_the_first_safe_cuts() {
+    const std::string words[] = {"word ", "\xC3\xA9t\xC3\xA9 ", "\xE6\xBC\xA2\xE5\xAD\x97\n",
+                                 "<|end|>"};
     const SpecialTokens tokens(std::vector<std::string>{"<|end|>"});
     const Scanner scanner(false, SimdLevel::SCALAR);
+    const SafeCuts cuts(tokens, scanner);
     uint32_t random = 1;
-    for (size_t span_size : {1, 10, 100, 5000}) {
+    for (const size_t span_size : {1, 10, 100, 5000}) {
+        // Texts without a safe cut in 10,000 characters are in the middle and at the end.
         std::string utf8;
-        for (int i = 0; i < 2000; ++i) {
+        for (int i = 0; i < 4000; ++i) {
             random = random * 1664525 + 1013904223;
             utf8 += words[random >> 30];
+            if (i % 2000 == 1999) utf8 += std::string(10000, i < 2000 ? '!' : 'x');
         }
         std::vector<uint16_t> units;
+        std::vector<size_t> offsets;  // of the units in the UTF-8
         for (size_t i = 0; i < utf8.size();) {
             const auto byte = [&](size_t at) { return uint32_t(uint8_t(utf8[i + at])); };
             const int length = byte(0) < 0x80 ? 1 : byte(0) < 0xE0 ? 2 : 3;
+            offsets.push_back(i);
             units.push_back(uint16_t(
                 length == 1   ? byte(0)
                 : length == 2 ? (byte(0) & 0x1F) << 6 | (byte(1) & 0x3F)
                               : (byte(0) & 0xF) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F)));
             i += length;
         }
-        const TextSpan text = {reinterpret_cast<const uint8_t*>(utf8.data()), utf8.size()};
-        const std::vector<TextView> expected = cut_text(text, span_size, tokens, scanner);
-        Buffer buffer;
-        TextCutter cutter({units.data(), units.size(), TextView::UCS2}, span_size, tokens, scanner,
-                          buffer);
-        TextSpan span;
-        size_t number = 0, offset = 0;
-        while (check(cutter.next(span).kind == Failure::NONE, "the text can be cut"), span.size) {
-            check(number < expected.size() && span.size == expected[number].length,
-                  "the cuts are the same");
-            check(!std::memcmp(span.data, utf8.data() + offset, span.size),
-                  "the spans contain the text");
-            offset += span.size;
-            ++number;
+        offsets.push_back(utf8.size());
+        size_t start = 0;
+        for (const TextView& span :
+             cut_text({units.data(), units.size(), TextView::UCS2}, span_size, tokens, scanner)) {
+            check(span.data == units.data() + start, "spans are adjacent");
+            const size_t from = offsets[std::min(start + span_size, units.size())];
+            start += span.length;
+            check(offsets[start] == cuts.first(bytes_of(utf8), utf8.size(), from, utf8.size()),
+                  "a span ends at the first safe cut");
         }
-        check(number == expected.size(), "all spans are found");
+        check(start == units.size(), "spans cover the text");
     }
 }
 
+template <class Id>
 void ids_may_change_while_they_are_decoded() {
     // Id 0 has no token, 1 has one byte, and 2 has a long token; no other ids exist.
     const std::string token(5000, 'x');
     const int64_t offsets[] = {0, 0, 1, 5001};
     const std::string data = "y" + token;
-    const Decoder decoder(reinterpret_cast<const uint8_t*>(data.data()), offsets, 3);
-    std::vector<uint16_t> ids(20000, 1);
+    const Decoder decoder(bytes_of(data), offsets, 3);
+    std::vector<Id> ids(20000, 1);
+    std::vector<uint32_t> copies(ids.size());
     std::atomic<bool> done{false};
     std::thread other([&] {
-        volatile uint16_t* shared = ids.data();
+        volatile Id* shared = ids.data();
         for (size_t i = 0; !done; i = (i + 1) % ids.size()) {
-            shared[i] = i % 3000 ? 2 : 65535;
+            shared[i] = i % 3000 ? 2 : Id(-1);
             shared[i] = 1;
         }
     });
     for (int repeat = 0; repeat < 200; ++repeat) {
         Decoding decoding(decoder, ids.size());
-        if (decoding.append_array(ids.data(), ids.size())) {
+        if (decoding.append(ids.data(), ids.size(), copies.data())) {
             for (size_t i = 0; i < decoding.size(); ++i) {
                 check(decoding.data()[i] == 'x' || decoding.data()[i] == 'y',
                       "the result contains only bytes of tokens");
@@ -413,8 +408,9 @@ int main() {
     hostile_words_are_cached_as_others();
     merges_wait_for_the_tokens_that_they_join();
     segments_merge_as_their_word();
-    ids_may_change_while_they_are_decoded();
+    ids_may_change_while_they_are_decoded<uint16_t>();
+    ids_may_change_while_they_are_decoded<uint32_t>();
     every_str_is_written_as_utf8();
     a_lone_surrogate_is_found_wherever_it_is();
-    a_text_is_cut_the_same_whatever_it_is_stored_as();
+    a_text_is_cut_at_the_first_safe_cuts();
 }

@@ -51,10 +51,10 @@ def draw(traces, corpus):
         2, 1, figsize=(6.4, 8.4), sharex=True, layout="constrained"
     )
     for name, trace in traces.items():
-        # The first and the last time also include the work before and after the merges.
+        # The first time also includes the work before the merges.
         for axes, values, first in (
             (upper, [merge.work.positions for merge in trace], 1),
-            (lower, [merge.seconds * 1e6 for merge in trace[1:-1]], 2),
+            (lower, [merge.seconds * 1e6 for merge in trace[1:]], 2),
         ):
             style = STYLES.get(name, "solid")
             axes.plot(

@@ -49,9 +49,8 @@ class BPE_Trainer:
             Face's limit of n allows tokens of up to max(2, n - 1) bytes.
         tie_break: Order of equally frequent pairs. `"lexicographic"` merges the largest
             `(bytes, bytes)` first, as in CS336. `"huggingface"` breaks ties as `tokenizers` does.
-        trace: Callback invoked with a MergeTrace for each merge, in order; see `trace_file`. Each
-            call is made once the next merge has been found or training ends. The timings exclude
-            the time spent in the callback.
+        trace: Callback invoked with a MergeTrace after each merge; see `trace_file`. The timings
+            exclude the time spent in the callback.
         continue_from: Trained or imported vocabulary to continue, as `(vocab, merges)`. Its merges
             are applied to the words first. Use the same split pattern. If the tie rule is also the
             same, continuing on the same text gives the same result as a single training run.
@@ -93,9 +92,9 @@ class BPE_Trainer:
         resolve_num_workers(num_workers)
         if trace is not None and not callable(trace):
             raise TypeError(f"trace must be callable or None, got {short_repr(trace)}")
-        checked_integer("min_frequency", min_frequency, 0)
+        checked_integer("min_frequency", min_frequency, 0, MAX_INT64)
         if max_token_length is not None:
-            checked_integer("max_token_length", max_token_length, 1)
+            checked_integer("max_token_length", max_token_length, 1, MAX_INT64)
         if tie_break not in TIE_BREAKS:
             raise ValueError(
                 f"tie_break must be one of {', '.join(TIE_BREAKS)}, got {short_repr(tie_break)}"

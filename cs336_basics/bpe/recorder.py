@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from cs336_basics._support.progress import progress_bar
@@ -27,8 +26,6 @@ PHASES = (
     "total",
 )
 """Keys of `BPE_Trainer.timings`, in wall-clock seconds. "total" is the sum of the other phases."""
-
-_NOTHING: Mapping[str, float] = MappingProxyType({})
 
 
 class Recorder:
@@ -49,12 +46,11 @@ class Recorder:
         self.trace = trace
         self.timings = dict.fromkeys(PHASES, 0.0)
         self.advance: Callable[[int], object] = lambda num_merges: None
-        self._rank = first_rank
-        self._held_back: MergeTrace | None = None
+        self._first_rank = self._rank = first_rank
         self._start = self._last = time.perf_counter()
         self._skipped = 0.0
 
-    def lap(self, phase: str, measured: Mapping[str, float] = _NOTHING) -> None:
+    def lap(self, phase: str, measured: Mapping[str, float] | None = None) -> None:
         """Add the time since the last clock reading to a phase.
 
         Args:
@@ -64,7 +60,7 @@ class Recorder:
         now = time.perf_counter()
         self.timings[phase] += now - self._last
         self._last = now
-        for other, seconds in measured.items():
+        for other, seconds in (measured or {}).items():
             self.timings[other] += seconds
             self.timings[phase] -= seconds
 
@@ -85,7 +81,14 @@ class Recorder:
         """Wrap a trainer's steps so that they are timed. `loop` must be a copy made for one run."""
         loop.count_pairs = self._timed("counting pairs", loop.count_pairs)
         loop.find_best = self._timed("finding the maximum", loop.find_best)
-        loop.merge = self._advancing(self._timed("updating", loop.merge))
+        merge, advance = self._timed("updating", loop.merge), self.advance
+
+        def merge_and_advance(*arguments: Any) -> Any:
+            result = merge(*arguments)
+            advance(1)
+            return result
+
+        loop.merge = merge_and_advance
         if self.trace is not None:
             tracer = _Tracer(self, loop)
             loop.find_best, loop.merge = tracer.find_best, tracer.merge
@@ -99,25 +102,19 @@ class Recorder:
         updating: float,
         work: Work,
     ) -> None:
-        """Add a merge to the trace."""
+        """Trace a merge."""
         assert self.trace is not None
-        setting_up = 0.0
-        if self._held_back is None:
-            setting_up = self.timings["setting up words"]
-        else:
-            self.trace(self._held_back)
-        seconds = (setting_up, counting, finding, updating, 0.0)
-        self._held_back = MergeTrace(self._rank, *pair, count, *seconds, work)
+        is_first = self._rank == self._first_rank
+        setting_up = self.timings["setting up words"] if is_first else 0.0
+        seconds = (setting_up, counting, finding, updating)
+        self.trace(MergeTrace(self._rank, *pair, count, *seconds, work))
         self._rank += 1
         self.skip()
 
     def finish(self) -> None:
-        """End the last phase, set the total, and trace the last merge."""
+        """End the last phase and set the total."""
         self.lap("building the vocabulary")
         self.timings["total"] = self._last - self._start - self._skipped
-        if self.trace is not None and self._held_back is not None:
-            building = self.timings["building the vocabulary"]
-            self.trace(self._held_back._replace(seconds_building=building))
 
     def _timed(self, phase: str, step: Callable[..., Any]) -> Callable[..., Any]:
         # Late merges take about 20 microseconds each, so reading the clock must be cheap.
@@ -131,16 +128,6 @@ class Recorder:
             return result
 
         return timed
-
-    def _advancing(self, merge: Callable[..., Any]) -> Callable[..., Any]:
-        advance = self.advance
-
-        def advancing(*arguments: Any) -> Any:
-            result = merge(*arguments)
-            advance(1)
-            return result
-
-        return advancing
 
 
 class _Tracer:

@@ -36,8 +36,8 @@ class MergeTrace(NamedTuple):
     """One merge in a training run.
 
     Seconds are split by phase, as in `BPE_Trainer.timings`. The first merge includes the time to
-    set up words and count pairs; the last merge includes the time to build the vocabulary. `naive`
-    counts pairs for every merge, and `native` counts them again when it lowers its threshold.
+    set up words and count pairs. `naive` counts pairs for every merge, and `native` counts them
+    again when it lowers its threshold. No merge includes the time to build the vocabulary.
     """
 
     merge: int
@@ -50,13 +50,12 @@ class MergeTrace(NamedTuple):
     seconds_counting: float
     seconds_finding: float
     seconds_updating: float
-    seconds_building: float
     work: Work
 
     @property
     def seconds(self) -> float:
         """Total time of all phases, in seconds."""
-        return sum(self[4:9])
+        return sum(self[4:8])
 
 
 Trace = Callable[[MergeTrace], object]
@@ -95,7 +94,7 @@ def trace_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iter
         rows.writerow(COLUMNS)
 
         def write(merge: MergeTrace) -> None:
-            seconds = (format(number, ".9f") for number in merge[4:9])
+            seconds = (format(number, ".9f") for number in merge[4:8])
             tokens = repr(merge.left), repr(merge.right)
             rows.writerow((merge.merge, *tokens, merge.pair_count, *seconds, *merge.work))
 

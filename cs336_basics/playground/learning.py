@@ -201,7 +201,7 @@ class _Runner:
     def trace(self, trace: MergeTrace) -> None:
         """Add a merge."""
         self.traces.append(trace)
-        self._seconds += _seconds(trace)
+        self._seconds += trace.seconds
         if self._seconds > self._limit:
             raise _OutOfTime
         if time.perf_counter() - self._emitted > _PAUSE:
@@ -215,18 +215,12 @@ class _Runner:
         points = []
         for trace in new:
             self._num_read += 1
-            self._totals["seconds"] += _seconds(trace)
+            self._totals["seconds"] += trace.seconds
             for name in ("positions", "pairs_searched", "heap_entries"):
                 self._totals[name] += getattr(trace.work, name)
             if self._num_read % every == 0 or trace is new[-1]:
                 points.append({"merges": self._num_read, **self._totals})
         return {"stage": self.stage, "points": points, "ended": is_last}
-
-
-def _seconds(trace: MergeTrace) -> float:
-    # The last merge includes the time to build the vocabulary, which is the same for all trainers
-    # and longer than all merges of the fastest ones.
-    return trace.seconds - trace.seconds_building
 
 
 @functools.cache

@@ -29,7 +29,7 @@ def test_a_trace_file_has_a_row_for_each_merge(tmp_path):
 
 def test_a_trace_file_is_complete_or_absent(tmp_path):
     path = tmp_path / "trace.csv"
-    merge = MergeTrace(0, b"a", b"b", 1, 0.0, 0.0, 0.0, 0.0, 0.0, Work())
+    merge = MergeTrace(0, b"a", b"b", 1, 0.0, 0.0, 0.0, 0.0, Work())
 
     def write_and_fail():
         with trace_file(path) as write:
@@ -45,5 +45,5 @@ def test_a_trace_file_is_complete_or_absent(tmp_path):
     assert path.read_text() == "kept"
     with trace_file(path, overwrite=True) as write:
         write(merge)
-    row = "0,b'a',b'b',1" + 5 * ",0.000000000" + 6 * ",0"
+    row = "0,b'a',b'b',1" + 4 * ",0.000000000" + 6 * ",0"
     assert path.read_text() == ",".join(COLUMNS) + f"\n{row}\n"

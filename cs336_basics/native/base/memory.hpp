@@ -67,14 +67,14 @@ class EntryArray {
     static_assert(sizeof(Entry) == 32, "entries are aligned to their size");
 
   public:
-    explicit EntryArray(size_t size = 0) : size_(size) {
+    EntryArray() = default;
+    explicit EntryArray(size_t size) : size_(size) {
         const size_t num_bytes = size * sizeof(Entry);
-        const std::align_val_t alignment{num_bytes < HUGE_PAGE ? sizeof(Entry) : HUGE_PAGE};
-        entries_ = {static_cast<Entry*>(::operator new(num_bytes, alignment)), {alignment}};
-        ask_for_huge_pages(entries_.get(), num_bytes);
-        // Write to the memory immediately. A page that is read first is a shared page of zeros, and
-        // replacing it later interrupts the other threads.
-        std::memset(static_cast<void*>(entries_.get()), 0, num_bytes);
+        const size_t alignment = num_bytes < HUGE_PAGE ? sizeof(Entry) : HUGE_PAGE;
+        memory_ = allocate(num_bytes + alignment);
+        const uintptr_t start = reinterpret_cast<uintptr_t>(memory_.get());
+        entries_ = reinterpret_cast<Entry*>((start + alignment - 1) / alignment * alignment);
+        ask_for_huge_pages(entries_, num_bytes);
     }
 
     size_t size() const { return size_; }
@@ -82,13 +82,38 @@ class EntryArray {
     const Entry& operator[](size_t i) const { return entries_[i]; }
 
   private:
-    struct Delete {
-        std::align_val_t alignment{sizeof(Entry)};
-        void operator()(Entry* entries) const { ::operator delete(entries, alignment); }
+    struct Free {
+        size_t mapped = 0;  // bytes; 0: memory from malloc
+        void operator()(void* memory) const {
+#if defined(__linux__)
+            if (mapped) munmap(memory, mapped);
+#endif
+            if (!mapped) std::free(memory);
+        }
     };
+    using Memory = std::unique_ptr<void, Free>;
 
-    size_t size_;
-    std::unique_ptr<Entry[], Delete> entries_;
+    // Return memory filled with zeros.
+    static Memory allocate(size_t num_bytes) {
+#if defined(__linux__)
+        if (num_bytes >= HUGE_PAGE) {  // malloc would keep some of the memory when it is freed
+            void* memory = mmap(nullptr, num_bytes, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            if (memory == MAP_FAILED) throw std::bad_alloc();
+            return {memory, {num_bytes}};
+        }
+#endif
+        Memory memory(std::malloc(num_bytes));
+        if (!memory) throw std::bad_alloc();
+        // Not calloc: a page that is read first is a shared page of zeros, and replacing it later
+        // interrupts the other threads.
+        std::memset(memory.get(), 0, num_bytes);
+        return memory;
+    }
+
+    size_t size_ = 0;
+    Memory memory_;
+    Entry* entries_ = nullptr;
 };
 
 // Stores byte strings at addresses that stay valid for the lifetime of the arena.

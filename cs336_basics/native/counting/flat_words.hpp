@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <vector>
 
 #include "base/compiler.hpp"
@@ -151,14 +150,13 @@ class FlatWords {
     class Pool {
       public:
         void reset(size_t size) {
-            entries_.reset(new WordEntry[size]);
-            ask_for_huge_pages(entries_.get(), size * sizeof(WordEntry));
+            entries_ = EntryArray<WordEntry>(size);
             used_ = 0;
         }
         WordEntry* take(size_t size) { return &entries_[used_.fetch_add(size)]; }
 
       private:
-        std::unique_ptr<WordEntry[]> entries_;
+        EntryArray<WordEntry> entries_;
         std::atomic<size_t> used_{0};
     };
     // A range of table slots that one task divides.

@@ -32,7 +32,6 @@
 #include "base/clock.hpp"
 #include "base/compiler.hpp"
 #include "base/interrupt.hpp"
-#include "base/memory.hpp"
 #include "base/run_parts.hpp"
 #include "merging/byte_pairs.hpp"
 #include "merging/merge_loop.hpp"
@@ -317,10 +316,6 @@ class FlatMergeLoop final : public MergeLoop {
         Neighbor* after = after_.data();
         InterruptCheck interrupt = interrupt_check();
         occurrences_.clear();
-        if (pair.num_postings > occurrences_.capacity()) {
-            occurrences_.reserve(pair.num_postings);
-            ask_for_huge_pages(occurrences_.data(), occurrences_.capacity() * sizeof(Occurrence));
-        }
         touched_before_.clear();
         touched_after_.clear();
         size_t run = cells_.run_of(postings[0]);
@@ -375,9 +370,7 @@ class FlatMergeLoop final : public MergeLoop {
             next += pairs_[id].num_postings;
             heap_.push(PairId(id));
         }
-        constexpr size_t AHEAD = 16;  // occurrences
         for (size_t i = 0; i < occurrences_.size(); ++i) {
-            if (i + AHEAD < occurrences_.size()) prefetch_neighbors(occurrences_[i + AHEAD]);
             const Occurrence& merged = occurrences_[i];
             if (merged.before != NO_TOKEN && before_[merged.before].cursor != NO_CURSOR) {
                 postings[before_[merged.before].cursor++] =

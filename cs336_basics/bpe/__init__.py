@@ -46,15 +46,8 @@ __all__ = [
 ]
 
 
-class _Trainers(dict[str, type[BPE_Trainer]]):
-    """A dict whose KeyError suggests the nearest key."""
-
-    def __missing__(self, name: object) -> type[BPE_Trainer]:
-        raise KeyError(_unknown(name))
-
-
-TRAINERS: dict[str, type[BPE_Trainer]] = _Trainers(
-    (trainer.name, trainer)
+TRAINERS: dict[str, type[BPE_Trainer]] = {
+    trainer.name: trainer
     for trainer in (
         NaiveTrainer,
         IncrementalTrainer,
@@ -62,7 +55,7 @@ TRAINERS: dict[str, type[BPE_Trainer]] = _Trainers(
         MemoryviewTrainer,
         NativeTrainer,
     )
-)
+}
 """Trainer classes by name, in reading order."""
 
 DEFAULT_TRAINER = next(
@@ -78,13 +71,11 @@ def get_trainer(name: str) -> type[BPE_Trainer]:
         ValueError: If no trainer has this name.
     """
     if not isinstance(name, str) or name not in TRAINERS:
-        raise ValueError(_unknown(name))
+        near = nearest(name, TRAINERS) if isinstance(name, str) else ""
+        raise ValueError(
+            f"trainer must be one of {', '.join(TRAINERS)}, got {short_repr(name)}{near}"
+        )
     return TRAINERS[name]
-
-
-def _unknown(name: object) -> str:
-    near = nearest(name, TRAINERS) if isinstance(name, str) else ""
-    return f"trainer must be one of {', '.join(TRAINERS)}, got {short_repr(name)}{near}"
 
 
 def train_bpe(

@@ -93,9 +93,9 @@ class BPE_Trainer:
         resolve_num_workers(num_workers)
         if trace is not None and not callable(trace):
             raise TypeError(f"trace must be callable or None, got {short_repr(trace)}")
-        checked_integer("min_frequency", min_frequency, 0)
+        checked_integer("min_frequency", min_frequency, 0, MAX_INT64)
         if max_token_length is not None:
-            checked_integer("max_token_length", max_token_length, 1)
+            checked_integer("max_token_length", max_token_length, 1, MAX_INT64)
         if tie_break not in TIE_BREAKS:
             raise ValueError(
                 f"tie_break must be one of {', '.join(TIE_BREAKS)}, got {short_repr(tie_break)}"

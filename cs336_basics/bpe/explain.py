@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from unicodedata import east_asian_width
 
+from cs336_basics._support.visible import visible
 from cs336_basics.bpe import TRAINERS, get_trainer
 from cs336_basics.bpe.reference import Pair, Symbols, split_bytes
 from cs336_basics.bpe.unbuilt import is_built
@@ -244,21 +245,9 @@ def _maximum(moment: _Moment) -> str:
 
 
 def _symbol(symbol: bytes) -> str:
-    r"""Return a symbol as text. Unprintable characters become escapes such as \x07 or \u200b.
-
-    A space becomes "·", because spaces separate symbols in the drawings. The symbols "." and "-"
-    are quoted, because they have a special meaning.
-    """
-    text = symbol.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
-    text = text.replace(" ", "·")
-    text = "".join(c if c.isprintable() else _escaped(ord(c)) for c in text)
+    """Return a symbol as printable text. "." and "-" are quoted, because they have a meaning."""
+    text = visible(symbol)
     return f"'{text}'" if text in (".", "-") else text
-
-
-def _escaped(code: int) -> str:
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
 def _pair(pair: Pair) -> str:

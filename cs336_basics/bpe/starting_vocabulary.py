@@ -12,19 +12,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
-from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.warnings import warn
 from cs336_basics.bpe.reference import NUM_BYTES, Pair, Symbols, merge_by_rank, split_bytes
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-else:
-    np = LazyModule("numpy")
 
 BYTES = [bytes([byte]) for byte in range(NUM_BYTES)]
 
@@ -65,26 +58,20 @@ class StartingVocabulary:
         symbols = split_bytes(word)
         return merge_by_rank(symbols, self._ranks) if self._ranks else symbols
 
-    def merge_ids(self) -> npt.NDArray[np.uint32]:
-        """Return the merges, ordered by rank, as an array for compiled code.
+    def merge_ids(self) -> list[int]:
+        """Return the merges for compiled code, ordered by rank, as one list.
 
         Returns:
-            Array of shape (num_merges, 3) and dtype uint32: left, right and merged token, as
-            indices into `symbols`. A merge is omitted if one of its parts is not in `symbols`.
+            For each merge, the left, right and merged token, as indices into `symbols`. A merge is
+            omitted if one of its parts is not in `symbols`.
         """
         index = {symbol: i for i, symbol in enumerate(self.symbols)}
-        rows = [
-            (index[left], index[right], index[left + right])
+        return [
+            index[token]
             for left, right in self.merges
             if left in index and right in index
+            for token in (left, right, left + right)
         ]
-        return np.array(rows, np.uint32).reshape(len(rows), 3)
-
-    def symbol_bytes(self) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-        """Return the concatenated `symbols`, and their start offsets followed by the end offset."""
-        offsets = np.zeros(len(self.symbols) + 1, np.int64)
-        np.cumsum([len(symbol) for symbol in self.symbols], out=offsets[1:])
-        return np.frombuffer(b"".join(self.symbols), np.uint8), offsets
 
     def warn_of_unmade_tokens(self, special_tokens: Iterable[str]) -> None:
         """Warn about tokens that are neither special nor produced by a merge."""

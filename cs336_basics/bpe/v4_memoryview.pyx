@@ -20,6 +20,8 @@ memory, so a large corpus causes cache misses, and one core does all the work.
 
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libcpp.memory cimport unique_ptr
+from libcpp.string cimport string
+from libcpp.vector cimport vector
 
 from cs336_basics._support.lazy import LazyModule
 from cs336_basics.bpe.base import BPE_Trainer
@@ -40,11 +42,11 @@ cdef extern from "merging/token_bytes.hpp" namespace "cs336" nogil:
         TokenBytes(const uint8_t* byte_ranks) except +
         uint32_t length(uint32_t token)
         uint32_t add(uint32_t left, uint32_t right) except +
-        uint32_t add(const uint8_t* bytes, size_t length) except +
+        uint32_t add(const string& bytes) except +
         int compare(uint32_t one, uint32_t other)
 cdef extern from "merging/starting_merges.hpp" namespace "cs336" nogil:
     cdef cppclass StartingMerges:
-        StartingMerges(const uint32_t* merges, size_t num_merges) except +
+        StartingMerges(const vector[uint32_t]& merges) except +
         int64_t merge(const uint8_t* word, size_t length, uint32_t* out) except +
 cdef extern from "Python.h":
     int PyErr_CheckSignals() except -1
@@ -152,10 +154,8 @@ cdef class MergeLoop:
             )
         self.trace = []
         self.traced = trainer.trace is not None
-        self.min_count = min(max(trainer.min_frequency, 1), INT64_MAX)
-        self.max_length = INT64_MAX
-        if trainer.max_token_length is not None:
-            self.max_length = min(trainer.max_token_length, INT64_MAX)
+        self.min_count = max(trainer.min_frequency, 1)
+        self.max_length = trainer.max_token_length or INT64_MAX
         self.add_tokens(trainer.start.symbols[NUM_BYTES:], trainer.tie_break == "huggingface")
         symbols, lengths = split_words(word_counts, trainer.start)
         self.token = symbols.astype(np.int32)
@@ -182,9 +182,8 @@ cdef class MergeLoop:
         """Set `tokens` to the bytes and the tokens of the continued merges."""
         cdef const uint8_t[::1] ranks = bytes(huggingface_byte_ranks())
         self.tokens.reset(new TokenBytes(&ranks[0] if by_rank else NULL))
-        cdef const uint8_t[::1] token
         for token in merged:
-            self.tokens.get().add(&token[0], token.shape[0])
+            self.tokens.get().add(<string>token)
 
     def run(self, Py_ssize_t num_merges):
         """Learn `num_merges` more merges, or fewer if no pair is left.
@@ -455,12 +454,11 @@ def split_words(word_counts, start):
         return word_counts.data, np.diff(word_counts.offsets)
     cdef const uint8_t[::1] data = word_counts.data
     cdef const int64_t[::1] offsets = word_counts.offsets
-    cdef const uint32_t[:, ::1] merges = start.merge_ids()
     cdef uint32_t[::1] symbols = np.empty(data.shape[0] + 1, np.uint32)
     cdef int64_t[::1] lengths = np.zeros(offsets.shape[0] - 1, np.int64)
     cdef unique_ptr[StartingMerges] merger
     cdef Py_ssize_t word, total = 0
-    merger.reset(new StartingMerges(&merges[0, 0] if merges.shape[0] else NULL, merges.shape[0]))
+    merger.reset(new StartingMerges(start.merge_ids()))
     with nogil:
         for word in range(lengths.shape[0]):
             if offsets[word + 1] > offsets[word]:

@@ -13,6 +13,7 @@ from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 from libcpp.pair cimport pair
+from libcpp.string cimport string
 from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
@@ -23,18 +24,15 @@ from cs336_basics.bpe.trace import Work
 from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
 
 cdef extern from "merging/flat_merge_loop.hpp" namespace "cs336" nogil:
-    cdef struct MergeOptions:
+    cdef cppclass MergeOptions:
         int64_t num_merges
         int64_t min_frequency
         int64_t max_token_length
         const uint8_t* byte_ranks
         cbool (*keep_going)() noexcept
         cbool traced
-        const uint32_t* start_merges
-        int64_t num_start_merges
-        const uint8_t* start_bytes
-        const int64_t* start_offsets
-        int64_t num_start_tokens
+        vector[uint32_t] start_merges
+        vector[string] start_tokens
         size_t num_threads
         cbool threshold
         cbool sorted_words
@@ -111,10 +109,8 @@ class NativeTrainer(BPE_Trainer):
         cdef unique_ptr[CMergeLoop] loop
         cdef cbool more = True
         options.num_merges = num_merges
-        options.min_frequency = min(self.min_frequency, INT64_MAX)
-        options.max_token_length = INT64_MAX
-        if self.max_token_length is not None:
-            options.max_token_length = min(self.max_token_length, INT64_MAX)
+        options.min_frequency = self.min_frequency
+        options.max_token_length = self.max_token_length or INT64_MAX
         options.byte_ranks = &byte_ranks[0] if self.tie_break == "huggingface" else NULL
         options.keep_going = keep_going
         options.num_threads = resolve_num_workers(self.num_workers)
@@ -122,22 +118,13 @@ class NativeTrainer(BPE_Trainer):
         options.threshold = "threshold" not in self.omit
         options.sorted_words = "sorted words" not in self.omit
         options.prefetch = "prefetch" not in self.omit
+        options.start_merges = self.start.merge_ids()
+        options.start_tokens = self.start.symbols[NUM_BYTES:]
         cdef list tokens = list(self.start.symbols), merges = []
         cdef bytes left, right
         cdef pair[uint32_t, uint32_t] ids
         cdef size_t index, num_done
         cdef CMergeTrace row
-        cdef const uint32_t[:, ::1] start_merges
-        cdef const uint8_t[::1] start_bytes
-        cdef const int64_t[::1] start_offsets
-        if len(tokens) > NUM_BYTES:
-            start_merges = self.start.merge_ids()
-            start_bytes, start_offsets = self.start.symbol_bytes()
-            options.num_start_merges = start_merges.shape[0]
-            options.start_merges = &start_merges[0, 0] if start_merges.shape[0] else NULL
-            options.num_start_tokens = len(tokens) - NUM_BYTES
-            options.start_bytes = &start_bytes[0]
-            options.start_offsets = &start_offsets[<Py_ssize_t>NUM_BYTES]
         with nogil:
             loop = move(make_merge_loop(&data[0], &offsets[0], &counts[0],
                                         counts.shape[0], options))

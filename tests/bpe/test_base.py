@@ -35,18 +35,10 @@ def test_trainers_are_listed_in_reading_order():
         assert trainer.name == name
 
 
-@pytest.mark.parametrize(
-    ("call", "kind", "words"),
-    [
-        (lambda: TRAINERS["hep"], KeyError, ("'hep'", "'heap'?")),
-        (lambda: TRAINERS[3], KeyError, ("got 3", "heap")),
-        (lambda: get_trainer("hep"), ValueError, ("'hep'", "'heap'?")),
-    ],
-)
-def test_the_nearest_name_is_suggested(call, kind, words):
-    with pytest.raises(kind) as error:
-        call()
-    assert all(word in str(error.value) for word in words)
+@pytest.mark.parametrize(("name", "message"), [("hep", "'hep'.*'heap'"), (3, "got 3")])
+def test_unknown_names_are_rejected(name, message):
+    with pytest.raises(ValueError, match=message):
+        get_trainer(name)
 
 
 def test_train_bpe_has_the_options_of_the_trainers():
@@ -166,33 +158,24 @@ def test_counts_may_exceed_32_bits(name, factor):
     assert train(name, counts, 3)[1] == [(b"t", b"h"), (b" ", b"th"), (b"z", b"z")]
 
 
-def check_all_agree(path, num_merges):
-    """Check that all trainers learn the same merges from a file (`naive` only the first 40)."""
+DATA = Path(os.environ.get("CS336_DATA") or "/nonexistent")
+CORPORA = ["tinystories_valid", "owt_sample", "multi_zh_wiki", "multi_emoji", "code_python"]
+PRESENT = [name for name in CORPORA if (DATA / f"{name}.txt").exists()]
+
+
+@pytest.mark.parametrize("corpus", [None, *PRESENT])
+def test_all_agree_on_natural_and_hostile_text(corpus, tmp_path):
+    path = tmp_path / "text.txt"
+    text = (DATA / f"{corpus}.txt").read_bytes() if corpus else long_text(5, 60_000).encode()
+    path.write_bytes(text[:400_000])
     results = {
-        name: train_bpe(path, 257 + (40 if name == "naive" else num_merges), [EOT], trainer=name)[1]
+        name: train_bpe(path, 257 + (40 if name == "naive" else 700), [EOT], trainer=name)[1]
         for name in TRAINERS
     }
     for name, merges in results.items():
         assert merges[:40] == results["naive"], name
         if name != "naive":
             assert merges == results["incremental"], name
-
-
-def test_all_agree_on_natural_and_hostile_text(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_text(long_text(5, 60_000), encoding="utf-8", newline="")
-    check_all_agree(path, 700)
-
-
-DATA = Path(os.environ.get("CS336_DATA") or "/nonexistent")
-CORPORA = ["tinystories_valid", "owt_sample", "multi_zh_wiki", "multi_emoji", "code_python"]
-
-
-@pytest.mark.parametrize("corpus", [name for name in CORPORA if (DATA / f"{name}.txt").exists()])
-def test_all_agree_on_real_text(corpus, tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_bytes((DATA / f"{corpus}.txt").read_bytes()[:400_000])
-    check_all_agree(path, 700)
 
 
 # --- texts and vocabularies ----------------------------------------------------------------------
@@ -326,15 +309,6 @@ def test_invalid_counts_are_rejected_in_a_short_message(word_counts, error, mess
     with pytest.raises(error, match=message) as found:
         TRAINERS["native"]().train_from_counts(word_counts, 300)
     assert len(str(found.value)) < 300
-
-
-def test_unknown_options_are_rejected():
-    with pytest.raises(ValueError, match="pattern '\\('"):
-        TRAINERS["naive"](pattern="(")
-    with pytest.raises(TypeError, match="'field'"):
-        train_bpe("text.txt", 300, [], field="text")
-    with pytest.raises(ValueError, match=r"counting .* 'rgex'"):
-        TRAINERS["naive"](counting="rgex")
 
 
 def test_the_base_class_is_abstract():

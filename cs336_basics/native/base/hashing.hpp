@@ -11,11 +11,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <random>
-#include <stdexcept>
-#include <string>
 
 namespace cs336 {
 
@@ -36,29 +33,15 @@ inline HashSeed hash_seed_of(uint64_t number) {
     return {low, high, block, next() | 1};
 }
 
-// Derive the seed from the CS336_HASH_SEED environment variable if it is set, as in tests.
-// Otherwise, draw 256 random bits from the system. Throws std::invalid_argument if the variable is
-// not a valid number, or std::system_error if the system cannot provide random bits.
-inline HashSeed make_hash_seed() {
-    if (const char* chosen = std::getenv("CS336_HASH_SEED")) {
-        char* end = nullptr;
-        const uint64_t number = std::strtoull(chosen, &end, 10);
-        if (*chosen < '0' || *chosen > '9' || *end || std::strlen(chosen) > 18) {
-            throw std::invalid_argument(
-                "CS336_HASH_SEED must be an integer from 0 to 10^18 - 1, got " +
-                std::string(chosen).substr(0, 40));
-        }
-        return hash_seed_of(number);
-    }
-    std::random_device device;
-    const auto draw = [&] { return uint64_t(device()) << 32 | uint32_t(device()); };
-    const uint64_t low = draw(), high = draw(), block = draw();
-    return {low, high, block, draw() | 1};
-}
-
-// The seed of this process, drawn on first use.
+// The seed of this process: 256 random bits from the system, drawn on first use. Throws
+// std::system_error if the system cannot provide them.
 inline const HashSeed& process_hash_seed() {
-    static const HashSeed seed = make_hash_seed();
+    static const HashSeed seed = [] {
+        std::random_device device;
+        const auto draw = [&] { return uint64_t(device()) << 32 | uint32_t(device()); };
+        const uint64_t low = draw(), high = draw(), block = draw();
+        return HashSeed{low, high, block, draw() | 1};
+    }();
     return seed;
 }
 

@@ -21,10 +21,11 @@ namespace cs336 {
 // This many bytes after a word must be readable, because a short word is loaded as 16 bytes.
 constexpr size_t WORD_PADDING = 16;
 
+constexpr size_t HUGE_PAGE = size_t{2} << 20;
+
 // Request huge pages for memory before its first use. Small pages cost a page fault every 4 KiB.
 inline void ask_for_huge_pages(void* memory, size_t num_bytes) {
 #if defined(__linux__)
-    constexpr uintptr_t HUGE_PAGE = uintptr_t{2} << 20;
     const uintptr_t start = reinterpret_cast<uintptr_t>(memory);
     const uintptr_t first = (start + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
     const uintptr_t last = (start + num_bytes) / HUGE_PAGE * HUGE_PAGE;
@@ -69,41 +70,11 @@ class EntryArray {
     EntryArray() = default;
     explicit EntryArray(size_t size) : size_(size) {
         const size_t num_bytes = size * sizeof(Entry);
-#if defined(__linux__)
-        if (num_bytes >= HUGE_PAGE) {
-            mapped_ = (num_bytes + 2 * HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-            void* memory =
-                mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-            if (memory == MAP_FAILED) throw std::bad_alloc();
-            memory_ = memory;
-            const uintptr_t aligned =
-                (reinterpret_cast<uintptr_t>(memory) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-            entries_ = reinterpret_cast<Entry*>(aligned);
-            ask_for_huge_pages(entries_, num_bytes);
-            return;
-        }
-#endif
-        // Reading a page before the first write to it maps a shared page of zeros. Replacing that
-        // page later interrupts the other threads, so write to a small table immediately.
-        const bool is_small = num_bytes < HUGE_PAGE;
-        memory_ = is_small ? std::malloc(num_bytes + 32) : std::calloc(size + 1, sizeof(Entry));
-        if (!memory_) throw std::bad_alloc();
-        entries_ = reinterpret_cast<Entry*>((reinterpret_cast<uintptr_t>(memory_) + 31) / 32 * 32);
-        if (is_small) std::memset(static_cast<void*>(entries_), 0, num_bytes);
-    }
-    EntryArray(EntryArray&& other) noexcept { swap(other); }
-    EntryArray& operator=(EntryArray&& other) noexcept {
-        swap(other);
-        return *this;
-    }
-    ~EntryArray() {
-#if defined(__linux__)
-        if (mapped_) {
-            munmap(memory_, mapped_);
-            return;
-        }
-#endif
-        std::free(memory_);
+        const size_t alignment = num_bytes < HUGE_PAGE ? sizeof(Entry) : HUGE_PAGE;
+        memory_ = allocate(num_bytes + alignment);
+        const uintptr_t start = reinterpret_cast<uintptr_t>(memory_.get());
+        entries_ = reinterpret_cast<Entry*>((start + alignment - 1) / alignment * alignment);
+        ask_for_huge_pages(entries_, num_bytes);
     }
 
     size_t size() const { return size_; }
@@ -111,19 +82,38 @@ class EntryArray {
     const Entry& operator[](size_t i) const { return entries_[i]; }
 
   private:
-    static constexpr size_t HUGE_PAGE = size_t{2} << 20;
+    struct Free {
+        size_t mapped = 0;  // bytes; 0: memory from malloc
+        void operator()(void* memory) const {
+#if defined(__linux__)
+            if (mapped) munmap(memory, mapped);
+#endif
+            if (!mapped) std::free(memory);
+        }
+    };
+    using Memory = std::unique_ptr<void, Free>;
 
-    void swap(EntryArray& other) noexcept {
-        std::swap(entries_, other.entries_);
-        std::swap(size_, other.size_);
-        std::swap(memory_, other.memory_);
-        std::swap(mapped_, other.mapped_);
+    // Return memory filled with zeros.
+    static Memory allocate(size_t num_bytes) {
+#if defined(__linux__)
+        if (num_bytes >= HUGE_PAGE) {  // malloc would keep some of the memory when it is freed
+            void* memory = mmap(nullptr, num_bytes, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            if (memory == MAP_FAILED) throw std::bad_alloc();
+            return {memory, {num_bytes}};
+        }
+#endif
+        Memory memory(std::malloc(num_bytes));
+        if (!memory) throw std::bad_alloc();
+        // Not calloc: a page that is read first is a shared page of zeros, and replacing it later
+        // interrupts the other threads.
+        std::memset(memory.get(), 0, num_bytes);
+        return memory;
     }
 
-    Entry* entries_ = nullptr;
     size_t size_ = 0;
-    void* memory_ = nullptr;
-    size_t mapped_ = 0;
+    Memory memory_;
+    Entry* entries_ = nullptr;
 };
 
 // Stores byte strings at addresses that stay valid for the lifetime of the arena.

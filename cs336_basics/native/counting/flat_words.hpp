@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <utility>
 #include <vector>
 
 #include "base/compiler.hpp"
@@ -38,8 +37,8 @@ class FlatWords {
             ++bucket_bits_;
         }
         buckets_.assign(size_t{1} << bucket_bits_, {});
-        divided_ = Pool(entries);
-        sorted_ = Pool(entries);
+        divided_.reset(entries);
+        sorted_.reset(entries);
         segments_.clear();
         const size_t step = std::max(SEGMENT_SLOTS, slots / MAX_SEGMENTS);
         for (const WordTable* table : tables) {
@@ -100,7 +99,8 @@ class FlatWords {
         size_t num_words = 0;
         bucket.entries = entries;
         for (size_t first = 0, i = 0; i < size_t{1} << DIGIT_BITS; first = ends[i++]) {
-            sort_group(entries + first, entries + ends[i]);
+            std::sort(entries + first, entries + ends[i],
+                      [](const auto& a, const auto& b) { return compare(a, b) < 0; });
             for (size_t j = first; j < ends[i]; ++j) {
                 if (j > first && compare(entries[num_words - 1], entries[j]) == 0) {
                     entries[num_words - 1].count += entries[j].count;  // a word in several tables
@@ -116,7 +116,7 @@ class FlatWords {
     // Compute each bucket's position in the result. Call this after all buckets have been sorted.
     void finish_sorting() {
         segments_ = {};
-        divided_ = Pool();
+        divided_.reset(0);
         num_words_ = num_bytes_ = 0;
         for (Bucket& bucket : buckets_) {
             bucket.first_word = num_words_;
@@ -149,11 +149,9 @@ class FlatWords {
     // One block of memory for the entries of all tasks: small blocks would cost more page faults.
     class Pool {
       public:
-        explicit Pool(size_t size = 0) : entries_(size) {}
-        Pool& operator=(Pool&& other) noexcept {
-            entries_ = std::move(other.entries_);
+        void reset(size_t size) {
+            entries_ = EntryArray<WordEntry>(size);
             used_ = 0;
-            return *this;
         }
         WordEntry* take(size_t size) { return &entries_[used_.fetch_add(size)]; }
 
@@ -197,22 +195,13 @@ class FlatWords {
         }
     }
 
+    // The result is < 0, 0 or > 0.
     static int compare(const WordEntry& a, const WordEntry& b) {
         if (a.hash != b.hash) return a.hash < b.hash ? -1 : 1;
-        return compare_bytes(a, b);
-    }
-
-    static void sort_group(WordEntry* first, WordEntry* last) {
-        if (last - first < 2) return;
-        if (last - first > 16) {  // rare in ordinary text
-            std::sort(first, last, [](const auto& a, const auto& b) { return compare(a, b) < 0; });
-            return;
-        }
-        for (WordEntry* i = first + 1; i < last; ++i) {
-            for (WordEntry* j = i; j > first && compare(j[-1], j[0]) > 0; --j) {
-                std::swap(j[-1], j[0]);
-            }
-        }
+        const size_t a_length = a.length(), b_length = b.length();
+        const int order = std::memcmp(a.bytes(), b.bytes(), std::min(a_length, b_length));
+        if (order) return order;
+        return a_length < b_length ? -1 : a_length > b_length;
     }
 
     std::vector<Segment> segments_;

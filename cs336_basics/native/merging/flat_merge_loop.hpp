@@ -26,12 +26,12 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/clock.hpp"
 #include "base/compiler.hpp"
 #include "base/interrupt.hpp"
-#include "base/memory.hpp"
 #include "base/run_parts.hpp"
 #include "merging/byte_pairs.hpp"
 #include "merging/merge_loop.hpp"
@@ -60,7 +60,7 @@ class FlatMergeLoop final : public MergeLoop {
           heap_(pairs_, tokens_),
           before_(256),
           after_(256) {
-        if (options.num_start_tokens) merge_words();
+        if (!options.start_tokens.empty()) merge_words();
     }
 
     bool run(double seconds) override {
@@ -131,16 +131,12 @@ class FlatMergeLoop final : public MergeLoop {
 
     // Apply the merges of the existing vocabulary.
     void merge_words() {
-        for (int64_t i = 0; i < options_.num_start_tokens; ++i) {
-            const int64_t start = options_.start_offsets[i];
-            tokens_.add(options_.start_bytes + start,
-                        size_t(options_.start_offsets[i + 1] - start));
-        }
+        for (const std::string& token : options_.start_tokens) tokens_.add(token);
         before_.resize(tokens_.size());
         after_.resize(tokens_.size());
         first_threshold_ = guess_threshold();
         byte_pairs_.clear();
-        StartingMerges merger(options_.start_merges, size_t(options_.num_start_merges));
+        StartingMerges merger(options_.start_merges);
         num_tokens_ -= cells_.merge_words(tokens_, interrupt_check(),
                                           [&](const uint8_t* word, size_t length, uint32_t* out) {
                                               return merger.merge(word, length, out);
@@ -150,7 +146,8 @@ class FlatMergeLoop final : public MergeLoop {
     // --- counting pairs -------------------------------------------------------------------------
 
     // The number of merges in the final vocabulary, including those of the existing vocabulary.
-    int64_t num_all_merges() const { return options_.num_start_tokens + options_.num_merges; }
+    int64_t num_all_merges() const { return num_start_tokens() + options_.num_merges; }
+    int64_t num_start_tokens() const { return int64_t(options_.start_tokens.size()); }
 
     // Estimate the count of the pair that will be merged last, with a formula fitted to a dozen
     // corpora. The estimate is low on purpose: if it is too low, a few more pairs are kept; if it
@@ -243,7 +240,7 @@ class FlatMergeLoop final : public MergeLoop {
     // like rank^-1.5.
     int64_t lower_threshold(int64_t most) const {
         const double progress =
-            double(options_.num_start_tokens + int64_t(merges.size())) / double(num_all_merges());
+            double(num_start_tokens() + int64_t(merges.size())) / double(num_all_merges());
         const int64_t guess = int64_t(double(threshold_) * std::pow(progress, 1.5));
         return std::max(floor_, std::min({guess, threshold_ / 4, most / 4}));
     }
@@ -319,10 +316,6 @@ class FlatMergeLoop final : public MergeLoop {
         Neighbor* after = after_.data();
         InterruptCheck interrupt = interrupt_check();
         occurrences_.clear();
-        if (pair.num_postings > occurrences_.capacity()) {
-            occurrences_.reserve(pair.num_postings);
-            ask_for_huge_pages(occurrences_.data(), occurrences_.capacity() * sizeof(Occurrence));
-        }
         touched_before_.clear();
         touched_after_.clear();
         size_t run = cells_.run_of(postings[0]);
@@ -377,9 +370,7 @@ class FlatMergeLoop final : public MergeLoop {
             next += pairs_[id].num_postings;
             heap_.push(PairId(id));
         }
-        constexpr size_t AHEAD = 16;  // occurrences
         for (size_t i = 0; i < occurrences_.size(); ++i) {
-            if (i + AHEAD < occurrences_.size()) prefetch_neighbors(occurrences_[i + AHEAD]);
             const Occurrence& merged = occurrences_[i];
             if (merged.before != NO_TOKEN && before_[merged.before].cursor != NO_CURSOR) {
                 postings[before_[merged.before].cursor++] =
@@ -441,7 +432,7 @@ class FlatMergeLoop final : public MergeLoop {
 inline std::unique_ptr<MergeLoop> make_merge_loop(const uint8_t* data, const int64_t* offsets,
                                                   const int64_t* counts, int64_t num_words,
                                                   const MergeOptions& options) {
-    if (options.num_start_tokens + options.num_merges < 65535 - 256) {
+    if (int64_t(options.start_tokens.size()) + options.num_merges < 65535 - 256) {
         return std::make_unique<FlatMergeLoop<uint16_t>>(data, offsets, counts, num_words, options);
     }
     return std::make_unique<FlatMergeLoop<uint32_t>>(data, offsets, counts, num_words, options);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -20,13 +21,9 @@ struct MergeOptions {
     bool (*keep_going)() = nullptr;                                  // see InterruptCheck
     bool traced = false;                                             // whether to fill `trace`
     // The existing vocabulary, if training continues one: its merges in the format of
-    // StartingMerges, and the bytes of its merged tokens; token 256 + i is
-    // start_bytes[start_offsets[i]:start_offsets[i + 1]].
-    const uint32_t* start_merges = nullptr;
-    int64_t num_start_merges = 0;
-    const uint8_t* start_bytes = nullptr;
-    const int64_t* start_offsets = nullptr;
-    int64_t num_start_tokens = 0;
+    // StartingMerges, and its merged tokens, which get the ids from 256 on.
+    std::vector<uint32_t> start_merges;
+    std::vector<std::string> start_tokens;
     size_t num_threads = 1;  // for laying out the words; merging uses one thread
     // Optimizations that benchmarks/stages/ablations.py disables one by one to measure their gains.
     bool threshold = true;     // keep only frequent pairs

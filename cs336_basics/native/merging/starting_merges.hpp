@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "encoding/merge_table.hpp"
@@ -17,8 +18,8 @@ namespace cs336 {
 class StartingMerges {
   public:
     // `merges` has three ids for every rank: left, right, merged. Throws std::length_error.
-    StartingMerges(const uint32_t* merges, size_t num_merges)
-        : table_(byte_symbols().data(), merges, num_merges),
+    explicit StartingMerges(const std::vector<uint32_t>& merges)
+        : table_(byte_symbols().data(), merges.data(), merges.size() / 3),
           merger_(table_, best_simd_level(), cancelled_) {}
 
     // Write the symbols of a word, at most `length` > 0. Returns their number.
@@ -29,7 +30,7 @@ class StartingMerges {
   private:
     static std::vector<uint32_t> byte_symbols() {
         std::vector<uint32_t> symbols(256);
-        for (uint32_t byte = 0; byte < 256; ++byte) symbols[byte] = byte;
+        std::iota(symbols.begin(), symbols.end(), 0);
         return symbols;
     }
 

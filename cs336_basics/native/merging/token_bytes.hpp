@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <vector>
 
 namespace cs336 {
@@ -44,10 +45,10 @@ class TokenBytes {
     }
 
     // Add a token by its bytes. Returns its id.
-    uint32_t add(const uint8_t* bytes, size_t length) {
+    uint32_t add(const std::string& bytes) {
         const size_t offset = bytes_.size();
-        bytes_.insert(bytes_.end(), bytes, bytes + length);
-        return finish(offset, length);
+        bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+        return finish(offset, bytes.size());
     }
 
     // Compare two tokens by the tie rule; the result is < 0, 0 or > 0.

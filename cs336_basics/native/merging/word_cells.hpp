@@ -50,18 +50,16 @@ class WordCells {
         const size_t num_parts = std::max<size_t>(
             1, std::min({num_threads, MAX_THREADS, cells_.size() / CELLS_OF_A_THREAD}));
         const auto first_word = [&](size_t part) { return words.size() * part / num_parts; };
+        for (size_t part = 0, position = 1; part < num_parts; ++part) {
+            part_starts_.push_back(Position(position));
+            if (part + 1 == num_parts) break;
+            for (size_t k = first_word(part); k < first_word(part + 1); ++k) {
+                position += size_t(layout.length(k) + 1);
+            }
+        }
+        part_starts_.push_back(Position(cells_.size()));
         std::vector<Runs> runs(num_parts);
         byte_pairs.start(num_parts);
-        part_starts_.assign(num_parts + 1, 1);
-        if (num_parts > 1) {
-            run_parts(num_parts, keep_going, [&](size_t part, InterruptCheck) {
-                part_starts_[part + 1] = layout.num_cells(first_word(part), first_word(part + 1));
-            });
-        }
-        for (size_t part = 0; part + 1 < num_parts; ++part) {
-            part_starts_[part + 1] += part_starts_[part];
-        }
-        part_starts_.back() = Position(cells_.size());
         run_parts(num_parts, keep_going, [&](size_t part, InterruptCheck interrupt) {
             byte_pairs.part(part).resize(BytePairs::NUM_PAIRS);
             lay_out(layout, first_word(part), first_word(part + 1), part_starts_[part], interrupt,
@@ -163,16 +161,6 @@ class WordCells {
 
         int64_t length(size_t k) const { return offsets[words[k] + 1] - offsets[words[k]]; }
 
-        // The number of cells for the words [first, end).
-        Position num_cells(size_t first, size_t end) const {
-            Position sum = 0;
-            for (size_t k = first; k < end; ++k) {
-                if (k + AHEAD < end) CS336_PREFETCH(&offsets[words[k + AHEAD]]);
-                sum += Position(length(k) + 1);
-            }
-            return sum;
-        }
-
         // Load the data of the words after k, up to `end`, into the CPU cache.
         void prefetch(size_t k, size_t end) const {
             if (k + 2 * AHEAD >= end) return;
@@ -231,17 +219,13 @@ class WordCells {
     // benchmarks/NOTES.md.
     static std::vector<uint32_t> words_by_count(const int64_t* offsets, const int64_t* counts,
                                                 int64_t num_words, bool sorted) {
-        if (!sorted) {
-            std::vector<uint32_t> words;
-            for (int64_t i = 0; i < num_words; ++i) {
-                if (has_pairs(offsets, counts, i)) words.push_back(uint32_t(i));
-            }
-            return words;
-        }
         constexpr int64_t LARGE = 4096;
-        // The bucket is LARGE - count, so that large counts, which share bucket 0, come first.
+        // The bucket is LARGE - count, so that large counts, which share bucket 0, come first. If
+        // not `sorted`, all words share the last bucket.
         std::vector<uint32_t> starts(LARGE + 2, 0);
-        const auto bucket = [&](int64_t word) { return LARGE - std::min(LARGE, counts[word]); };
+        const auto bucket = [&](int64_t word) {
+            return sorted ? LARGE - std::min(LARGE, counts[word]) : LARGE;
+        };
         for (int64_t i = 0; i < num_words; ++i) {
             if (has_pairs(offsets, counts, i)) ++starts[bucket(i) + 1];
         }

@@ -6,6 +6,7 @@ place.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import itertools
@@ -230,9 +231,10 @@ def cut_near(file: IO[bytes], window: Window, size: int) -> int | None:
     # pattern allows cuts between words, but never inside such a token.
     for cuts in (SafeCuts([END_OF_TEXT], r"[\s\S]+"), SafeCuts()):
         for start in (window.target, window.earliest):
-            cut = next_cut(file, max(1, start), cuts)
-            if cut <= window.latest and cut < size:
-                return cut
+            with contextlib.suppress(ValueError):  # a text without such a cut for 64 MB
+                cut = next_cut(file, max(1, start), cuts)
+                if cut <= window.latest and cut < size:
+                    return cut
     cut = next_cut(file, max(1, window.earliest), SafeCuts())
     return cut if cut < size else None
 

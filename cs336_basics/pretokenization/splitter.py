@@ -198,7 +198,8 @@ def search_words(text: str, pattern: str) -> Iterator[tuple[int, str]]:
             f"pattern {short_repr(pattern)} took more than {limit:.3g} seconds to split a text; "
             "rewrite it without nested repetitions"
         ) from None
-    for start, end in zip(spans[::2], spans[1::2], strict=True):
+    bounds = iter(spans)
+    for start, end in zip(bounds, bounds, strict=True):
         yield start, text[start:end]
 
 

@@ -6,12 +6,14 @@ import csv
 import gzip
 import io
 import json
+from functools import partial
 
 import pytest
 
 from cs336_basics.data.hold_out import hold_out
 from cs336_basics.data.preparation_record import Stages
 from cs336_basics.pretokenization import Corpus, Splitter
+from cs336_basics.pretokenization.reading.chunking import next_cut
 from cs336_basics.pretokenization.reading.readers import read_texts
 from tests.tokenizer.files.corpus_files import zstandard
 
@@ -177,6 +179,15 @@ def test_text_without_separators_is_cut_between_words(tmp_path):
     (left,), (right,) = map(texts_of, divide(Corpus(tmp_path / "a.txt"), tmp_path))
     assert left + right == text
     assert text.split()[: len(left.split())] == left.split()
+
+
+def test_text_is_cut_between_words_if_it_has_no_separator_for_64_mb(tmp_path, monkeypatch):
+    monkeypatch.setattr("cs336_basics.data.hold_out.next_cut", partial(next_cut, max_bytes=1000))
+    text = "the quick brown fox " * 50_000
+    (tmp_path / "a.txt").write_text(text)
+    (left,), (right,) = map(texts_of, divide(Corpus(tmp_path / "a.txt"), tmp_path))
+    assert left + right == text
+    assert 0.05 <= len(right) / len(text) <= 0.2
 
 
 def test_compressed_text_is_cut_like_plain_text(tmp_path):

@@ -101,6 +101,7 @@ def count_text(text: str, splitter: Splitter | None = None) -> Counter[bytes]:
         ValueError: If `text` contains a lone surrogate, which UTF-8 cannot encode.
     """
     check_is_str(text)
+    TextChanges().utf8_of(text, "strict")  # the pattern may drop a surrogate
     counts = Counter(Splitter.of(splitter).split(text))
     return Counter({word.encode(): count for word, count in counts.items() if word})
 

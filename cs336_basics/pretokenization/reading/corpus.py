@@ -173,7 +173,7 @@ class Corpus:
         MissingFieldError: If a file contains JSON Lines and `field` is missing, or a file is a
             table and `column` is missing. MissingFieldError is a subclass of ValueError. `chunks`
             checks that tables have the column.
-        TypeError: If a path is not a str or Path.
+        TypeError: If a path is not a str or Path, or `field` or `column` is not a str.
 
     Warns:
         UserWarning: If a file looks like UTF-16 or UTF-32 without a byte order mark.
@@ -197,6 +197,9 @@ class Corpus:
                 f"format must be one of {', '.join(KINDS)}, or None, got {short_repr(self.format)}"
             )
         checked_integer("max_piece_bytes", self.max_piece_bytes, 1, note=" byte")
+        for option, value in (("field", self.field), ("column", self.column)):
+            if not isinstance(value, (str, type(None))):
+                raise TypeError(f"{option} must be a str or None, got {short_repr(value)}")
         files = expand_paths(self.paths)
         object.__setattr__(self, "files", files)
         if not files:

@@ -25,14 +25,15 @@ def texts_of_rows(rows: Any, field: str | None = None) -> Iterator[Any]:
     Rows are read one at a time or in batches, so they may be streamed or larger than memory.
 
     Args:
-        rows: Iterable of texts (str or UTF-8 bytes) or, with `field`, an iterable of dicts, a
-            `datasets.Dataset` or `IterableDataset`, or an object that exports an Arrow stream
-            (pyarrow.Table, RecordBatch, RecordBatchReader, pyarrow.dataset.Dataset, pandas or
-            polars DataFrame). Only a dataset's `field` column is read.
+        rows: Iterable of texts (str or UTF-8 bytes; also an Arrow array) or, with `field`, an
+            iterable of dicts, a `datasets.Dataset` or `IterableDataset`, or an object that exports
+            an Arrow stream (pyarrow.Table, RecordBatch, RecordBatchReader, pyarrow.dataset.Dataset,
+            pandas or polars DataFrame). Only a dataset's `field` column is read.
         field: Field or column that contains the text.
 
     Raises:
-        TypeError: If `rows` is a single text, is not iterable, or is a mapping of several datasets.
+        TypeError: If `rows` is a single text, is not iterable, or is a mapping of several datasets,
+            or if `field` is not a str.
         ValueError: If `field` is missing, if the rows do not have it, or if it does not contain
             strings. The message includes the index of the invalid row.
         ImportError: If `rows` exports an Arrow stream and pyarrow is not installed.
@@ -45,6 +46,8 @@ def texts_of_rows(rows: Any, field: str | None = None) -> Iterator[Any]:
             f"rows must not be a mapping, got one with keys {names}; pass a value such as "
             "rows['train']"
         )
+    if not isinstance(field, (str, type(None))):
+        raise TypeError(f"field must be a str or None, got {short_repr(field)}")
     if hasattr(rows, "select_columns") and hasattr(rows, "iter"):
         return _dataset_texts(rows, field)
     if _is_table(rows):
@@ -56,6 +59,8 @@ def texts_of_rows(rows: Any, field: str | None = None) -> Iterator[Any]:
         )
     if not isinstance(rows, Iterable):
         raise TypeError(f"texts must be a list of texts, got {short_repr(rows)}")
+    if hasattr(rows, "to_pylist"):  # a pyarrow.Array or ChunkedArray
+        rows = (_plain(text) or "" for text in rows)
     return iter(rows) if field is None else _dict_texts(rows, field)
 
 

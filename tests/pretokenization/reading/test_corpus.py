@@ -49,6 +49,7 @@ def test_paths_keep_their_order_and_globs_are_sorted(folder):
         ),
         ("c.jsonl", {}, MissingFieldError, r"c\.jsonl: JSON Lines .*Corpus\(.*field='text'\)"),
         ("c.jsonl", {"column": "x"}, MissingFieldError, "JSON Lines files need"),
+        ("c.jsonl", {"field": ["text"]}, TypeError, r"field must be a str or None, got \['text'\]"),
     ],
 )
 def test_the_constructor_rejects_bad_paths_and_options(folder, paths, options, error, message):

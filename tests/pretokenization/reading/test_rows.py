@@ -109,6 +109,12 @@ def test_arrow_streams_of_other_libraries_are_read():
         list(texts_of_rows(Frame()))
 
 
+def test_arrow_arrays_of_texts_are_read():
+    for rows in (pyarrow.array([*TEXTS, None]), pyarrow.chunked_array([TEXTS[:9], TEXTS[9:]])):
+        assert list(texts_of_rows(rows))[: len(TEXTS)] == TEXTS
+    assert list(texts_of_rows(pyarrow.array([None, "a"]))) == ["", "a"]
+
+
 def test_rows_are_read_lazily():
     endless = ({"text": f"row {number}"} for number in itertools.count())
     assert list(itertools.islice(texts_of_rows(endless, "text"), 2)) == ["row 0", "row 1"]
@@ -135,6 +141,8 @@ def test_bad_rows_are_rejected():
         TypeError, match="rows must not be a mapping, got one with keys train, test"
     ):
         texts_of_rows({"train": [], "test": []}, "text")
+    with pytest.raises(TypeError, match=r"field must be a str or None, got \['text'\]"):
+        texts_of_rows([{"text": "a"}], ["text"])
     with pytest.raises(TypeError, match="texts must be a list of texts, got 5"):
         texts_of_rows(5)
     with pytest.raises(TypeError, match="text 0 must be str or bytes, not dict; pass field="):

@@ -10,8 +10,7 @@ from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics._support.warnings import warn
 from cs336_basics.pretokenization.reading.corpus import Corpus
 from cs336_basics.pretokenization.reading.readers import TextBlock, read_texts
-from cs336_basics.pretokenization.reading.utf8 import count_invalid, is_valid_utf8
-from cs336_basics.pretokenization.reading.utf8_errors import invalid_utf8_error
+from cs336_basics.pretokenization.reading.text_changes import TextChanges
 from cs336_basics.pretokenization.splitter import Splitter
 
 LONGEST_DOCUMENT = 1 << 20
@@ -110,11 +109,11 @@ def _in_blocks(blocks: Iterable[TextBlock], separator: bytes) -> Iterator[str | 
 
 def _as_texts(documents: list[str | bytes], corpus: Corpus) -> list[str]:
     """Return documents as str, and warn if some are not valid UTF-8."""
+    if corpus.errors == "strict":
+        utf8 = TextChanges().utf8_of
+        return [utf8(text, "strict", file="a sampled document").decode() for text in documents]
     # JSON escapes can produce lone surrogates, which become invalid bytes.
     found = [d.encode("utf-8", "surrogatepass") if isinstance(d, str) else d for d in documents]
-    if corpus.errors == "strict" and (invalid := [d for d in found if not is_valid_utf8(d)]):
-        _, _, offset = count_invalid(invalid[0])
-        raise invalid_utf8_error("a sampled document", invalid[0][offset], offset)
     texts = [data.decode("utf-8", "replace") for data in found]
     changed = sum(text.encode() != data for text, data in zip(texts, found, strict=True))
     if changed:

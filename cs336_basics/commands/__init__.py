@@ -35,7 +35,7 @@ COMMANDS = {
     "prune": "shrink a tokenizer to the most frequent tokens in a text",
     "encode": "encode text into a token file",
     "decode": "turn ids back into text",
-    "train": "train a language model, from text or from token files",
+    "train": "train a language model on text or token files",
     "estimate": "estimate the memory and time of a run, or of preparing a corpus",
     "plot": "plot the learning curves of runs",
     "generate": "generate text with a trained model",

@@ -44,20 +44,21 @@ class Options(RunOptions):
     )  # fmt: skip
     nodes: Count = option("with --corpus-bytes: number of machines", 1, rare=True)
     cores: Count | None = option(
-        "with --corpus-bytes: cores of each machine (default: those of this one)", None, rare=True
-    )
+        "with --corpus-bytes: cores of each machine (default: as many as this one has)",
+        None, rare=True,
+    )  # fmt: skip
     network: float | None = option(
         "with --corpus-bytes: Gbit/s between each machine and the storage (default: no limit)",
         None, gt=0, rare=True,
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check that options of a corpus are not given without its size."""
+        """Check that the options for a corpus are not given without its size."""
         super().__post_init__()
         for name, default in (("corpus_sample", None), ("nodes", 1), ("cores", None),
                               ("network", None)):  # fmt: skip
             if self.corpus_bytes is None and getattr(self, name) != default:
-                raise ValueError(f"--{name.replace('_', '-')} needs --corpus-bytes")
+                raise ValueError(f"--{name.replace('_', '-')} requires --corpus-bytes")
 
 
 def estimate(command: CommandLine) -> None:

@@ -138,7 +138,7 @@ def tiktoken_ranks(parts: TokenizerParts) -> dict[bytes, int]:
         if len(token) > 1 and not ignore_merges:
             raise ValueError(
                 f"no merge produces token {short_repr(token)}, but tiktoken would produce it; "
-                "remove it"
+                "remove the token"
             )
     return ranks
 
@@ -201,7 +201,7 @@ def load_tiktoken(
     Raises:
         TypeError: If `special_tokens` is not a mapping or has a key that is not a str.
         FileNotFoundError: If there is no such file or encoding.
-        ValueError: If a file is malformed, a byte is missing, or the pattern is unknown.
+        ValueError: If a file is malformed, a byte is missing, or the pattern is missing or invalid.
         ImportError: If `source` is an encoding and tiktoken is not installed.
         OSError: If tiktoken cannot load the encoding.
 

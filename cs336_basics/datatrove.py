@@ -116,7 +116,7 @@ class MergeWordCounts(PipelineStep):  # type: ignore[misc]
         self.output_folder = get_datafolder(output_folder)
 
     def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> None:
-        """Write the sum of every `world_size`-th file.
+        """Write the sum of the counts in every `world_size`-th file.
 
         Raises:
             ValueError: If counts are missing, or were made with different patterns or special

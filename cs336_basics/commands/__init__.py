@@ -26,7 +26,7 @@ COMMANDS = {
     "datasets": "list the datasets, their licenses and local files",
     "download": "fetch a dataset, or generate the sample corpus",
     "train-bpe": "train a BPE tokenizer on text",
-    "explain": "show the trainers' data structures as they merge your words",
+    "explain": "show the trainers' data structures as your words are merged",
     "compare": "compare tokenizers: bytes per token, speed, longest tokens",
     "report": "write a page that compares tokenizers or shows a run",
     "tokenize": "show the tokens of a text in color, or their ids, counts or merges",

@@ -208,7 +208,7 @@ def _suggest_commands(run: RunDirectory, config: TrainConfig) -> None:
 
 
 def _interpreter() -> str:
-    """Return the shell command for this Python, which works even if no environment is active."""
+    """Return a shell command for this Python that works even if its environment is not active."""
     name = os.path.basename(sys.executable)
     if shutil.which(name) == sys.executable:
         return name

@@ -39,7 +39,7 @@ class Options(RunOptions):
     )
     corpus_sample: Path | None = option(
         "with --corpus-bytes: plain text from the corpus, whose first 64 MB are measured "
-        "(default: the sample corpus, with the number of distinct words of web text)",
+        "(default: the sample corpus, with as many distinct words as web text)",
         None, metavar="FILE", rare=True,
     )  # fmt: skip
     nodes: Count = option("with --corpus-bytes: number of machines", 1, rare=True)
@@ -96,7 +96,7 @@ def estimate(command: CommandLine) -> None:
 
 
 def _estimate_corpus(options: Options, vocab_size: int) -> None:
-    """Measure a piece of a corpus, and print what preparing the whole corpus takes."""
+    """Measure a piece of a corpus, and print estimates for preparing the whole corpus."""
     from cs336_basics.data.corpus_estimate import Cluster, estimate_rows, measure_rates
     from cs336_basics.data.datasets.sample import write_sample
     from cs336_basics.pretokenization.counting.parallel import resolve_num_workers

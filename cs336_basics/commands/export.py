@@ -54,23 +54,23 @@ class Options(Checked):
     )
     without_cache: bool = option("ONNX: export without the key-value cache", False)
     eos_token: str | None = option(
-        "Hugging Face: special token at the end of a text (default: <|endoftext|>)",
+        "Hugging Face and ONNX: special token at the end of a text (default: <|endoftext|>)",
         None,
         metavar="TOKEN",
     )
     pad_token: str | None = option(
-        "Hugging Face: special token for padding (default: the eos token)",
+        "Hugging Face and ONNX: special token for padding (default: the eos token)",
         None,
         metavar="TOKEN",
     )
     bos_token: str | None = option(
-        "Hugging Face: special token for the start of a text; not added automatically",
+        "Hugging Face and ONNX: special token for the start of a text; not added automatically",
         None,
         metavar="TOKEN",
         rare=True,
     )
     unk_token: str | None = option(
-        "Hugging Face: special token for unknown text", None, metavar="TOKEN", rare=True
+        "Hugging Face and ONNX: special token for unknown text", None, metavar="TOKEN", rare=True
     )
     overwrite: bool = option("replace an existing file (directories must be new or empty)", False)
 

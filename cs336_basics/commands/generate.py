@@ -115,7 +115,7 @@ def _converse(continuation: Callable[[str], Iterator[str]]) -> None:
         sys.stdin.reconfigure(errors="surrogateescape")  # invalid UTF-8 fails only one prompt
     on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if on_terminal:  # piped output contains only the texts
-        say("Enter one prompt per line. Ctrl-C stops a text, Ctrl-D exits.")
+        say("Enter one prompt per line. Ctrl-C stops a text, and Ctrl-D exits.")
     while True:
         try:
             prompt = input("> " if on_terminal else "")

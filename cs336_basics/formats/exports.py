@@ -40,7 +40,7 @@ WEIGHT_TYPES = ("f32", "f16", "q8_0")
 gains are always float32."""
 
 ROLES = ("bos_token", "eos_token", "pad_token", "unk_token")
-"""Roles of special tokens in Hugging Face's files. Each is an option that takes a token."""
+"""Roles of special tokens in `tokenizer_config.json`. Each is an option that takes a token."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ A file contains a `base64(token) rank` line for each token, but no special token
 pattern. tiktoken has no list of merges; it always joins the adjacent pair whose joined bytes have
 the lowest rank. A token's rank is also its id. The format was checked with tiktoken 0.14.0.
 
-Our exports add an `encoding.json` with the split pattern and the special tokens.
+Our exports add an `encoding.json` with the split pattern and the special tokens, and an
+`encoding.py` that loads the tokenizer with tiktoken.
 """
 
 from __future__ import annotations

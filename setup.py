@@ -97,7 +97,7 @@ class BuildExtensions(build_ext):
             super().build_extension(extension)
         except (CompileError, LinkError, PlatformError) as error:
             # Fail instead of falling back to pure Python: pip shows the output of a build only if
-            # it fails, and nobody should get a package that is fifty times slower by accident.
+            # it fails, so a package that is fifty times slower would be installed unnoticed.
             raise SystemExit(
                 f"cs336_basics: cannot build {extension.name} ({error}). If a C++ compiler is "
                 "missing, install one (Debian and Ubuntu: apt-get install g++; macOS: "

@@ -49,13 +49,13 @@ def _answer(word: str) -> int:
 
 
 def _build() -> str:
-    """Describe the build for `--version`. Without the extensions, everything works but is slow."""
+    """Describe the build for `--version`. Without the extensions, everything works, but slowly."""
     from cs336_basics.bpe import TRAINERS
     from cs336_basics.bpe.unbuilt import is_built
 
     if all(map(is_built, TRAINERS.values())):
         return "compiled"
-    return "pure Python: the extensions are not built, and training and encoding are slow"
+    return "pure Python: the extensions are not built, so training and encoding are slow"
 
 
 def list_of_commands() -> str:

@@ -1,4 +1,4 @@
-"""Steps for datatrove pipelines: count words, learn a tokenizer from the counts, encode documents.
+"""Steps for datatrove pipelines: count words, train a tokenizer on the counts, encode documents.
 
 | step | reads | writes |
 |---|---|---|
@@ -7,7 +7,7 @@
 | `TrainTokenizer` | word counts | a tokenizer directory |
 | `TokenizeDocuments` | documents | the files of datatrove's `DocumentTokenizer` |
 
-The steps run with any of datatrove's executors: local, Slurm, Ray. docs/datatrove.md has an
+The steps run with any of datatrove's executors: local, Slurm or Ray. docs/datatrove.md has an
 example. This module needs datatrove; the rest of the package does not import it.
 """
 
@@ -50,13 +50,13 @@ except ImportError as error:
 __all__ = ["CountWords", "MergeWordCounts", "TokenizeDocuments", "TrainTokenizer"]
 
 _MOST_ADDENDS = 16
-"""Number of word counts in memory at a time."""
+"""Maximum number of word counts in memory at a time."""
 
 
 class CountWords(PipelineStep):  # type: ignore[misc]  # datatrove has no types
     """Count the words of documents, and pass the documents on.
 
-    Each task writes its counts when it has read all documents.
+    Each task writes its counts after it has read all its documents.
 
     Args:
         output_folder: Folder for the counts: a path, a URL or a DataFolder.
@@ -97,10 +97,10 @@ class CountWords(PipelineStep):  # type: ignore[misc]  # datatrove has no types
 
 
 class MergeWordCounts(PipelineStep):  # type: ignore[misc]
-    """Add word counts, so that fewer files contain the same sum. Each task adds a part of them.
+    """Add word counts, so that fewer files contain the same sum. Each task adds some of the files.
 
-    `TrainTokenizer` can also add the counts itself. If there are thousands of files, merge them in
-    several tasks first.
+    This step is optional, because `TrainTokenizer` adds all counts that it reads. If there are
+    thousands of files, merge them in several tasks first.
 
     Args:
         input_folder: Folder with the counts of all tasks of `CountWords`.
@@ -116,7 +116,7 @@ class MergeWordCounts(PipelineStep):  # type: ignore[misc]
         self.output_folder = get_datafolder(output_folder)
 
     def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> None:
-        """Write the sum of every `world_size`-th file.
+        """Write the sum of the counts in every `world_size`-th file.
 
         Raises:
             ValueError: If counts are missing, or were made with different patterns or special
@@ -129,7 +129,7 @@ class MergeWordCounts(PipelineStep):  # type: ignore[misc]
 
 
 class TrainTokenizer(PipelineStep):  # type: ignore[misc]
-    """Learn a tokenizer from word counts. This step runs as a single task.
+    """Train a tokenizer on word counts. This step runs as a single task.
 
     Args:
         counts_folder: Folder with the counts of all tasks of `CountWords` or `MergeWordCounts`.
@@ -169,7 +169,7 @@ class TrainTokenizer(PipelineStep):  # type: ignore[misc]
         """Train, and write the tokenizer.
 
         Raises:
-            ValueError: If there are several tasks, counts are missing, or they were made with a
+            ValueError: If there are several tasks, or if counts are missing or were made with a
                 different pattern or different special tokens.
         """
         if world_size != 1:
@@ -181,23 +181,23 @@ class TrainTokenizer(PipelineStep):  # type: ignore[misc]
             vocab, merges = trainer.train_from_counts(counts, self.vocab_size, tokens)
             tokenizer = Tokenizer(vocab, merges, tokens, pattern=trainer.pattern)
             tokenizer.save(directory, {"trainer": trainer.name, "tie_break": trainer.tie_break})
-            # The tokenizer is complete if tokenizer.json exists, so this file is last.
+            # A tokenizer is complete once tokenizer.json exists, so this file is written last.
             for name in sorted(os.listdir(directory), key=TOKENIZER_FILE.__eq__):
                 _put(os.path.join(directory, name), self.output_folder, name)
         self.stat_update("tokens in the vocabulary", value=len(vocab), unit="tokenizer")
 
 
 class TokenizeDocuments(DocumentTokenizer):  # type: ignore[misc]
-    """Encode documents, and write the same files as datatrove's `DocumentTokenizer`, faster.
+    """Encode documents into the same files as datatrove's `DocumentTokenizer`, but faster.
 
-    Given the same options and seed, the files are equal byte for byte.
+    Given the same options and seed, the files are identical byte for byte.
 
     Args:
         output_folder: Folder for the token files: a path, a URL or a DataFolder.
         tokenizer: Tokenizer directory or tokenizer.json, as for `Tokenizer.from_pretrained`. It is
             read when the step runs, so an earlier pipeline may write it.
-        eos_token: Special token to append to every document. Defaults to none, as for
-            `DocumentTokenizer`.
+        eos_token: Special token to append to every document. By default, nothing is appended, as
+            with `DocumentTokenizer`.
         num_workers: Number of threads. Defaults to 1, because executors run several tasks at a
             time.
         options: Further options of `DocumentTokenizer`, such as `shuffle_documents` and `seed`.
@@ -236,11 +236,11 @@ class TokenizeDocuments(DocumentTokenizer):  # type: ignore[misc]
 
     @functools.cached_property
     def token_size(self) -> int:
-        """Number of bytes of an id: 2, or 4 if the vocabulary has ids of 65,536 or more."""
+        """Number of bytes per id: 2, or 4 if the vocabulary has ids of 65,536 or more."""
         return token_dtype(self.tokenizer.vocab_size).itemsize
 
     def write_unshuffled(self, data: Iterable[Any], filename: str) -> Any:
-        """Encode documents in batches and write them in their order.
+        """Encode documents in batches and write them in order.
 
         Raises:
             ValueError: If `eos_token` is not a special token, or a text cannot be encoded.
@@ -274,7 +274,7 @@ class TokenizeDocuments(DocumentTokenizer):  # type: ignore[misc]
 
 
 def _read_all(data: Iterable[Any] | None) -> None:
-    """Read the documents of earlier steps, which do their work as they are read."""
+    """Read all documents from earlier steps, which do their work only as documents are read."""
     collections.deque(data or (), maxlen=0)
 
 
@@ -283,10 +283,10 @@ def _name_of_counts(rank: int, world_size: int) -> str:
 
 
 def _names_of_counts(folder: DataFolder) -> list[str]:
-    """Return the files of the counts in a folder.
+    """Return the names of the files of counts in a folder, in the order of the tasks.
 
     Raises:
-        ValueError: If there are none, counts of a task are missing, or there are other files.
+        ValueError: If there are none, the counts of a task are missing, or there are other files.
     """
     names = folder.list_files()
     where = folder.resolve_paths("")
@@ -301,7 +301,7 @@ def _names_of_counts(folder: DataFolder) -> list[str]:
     if missing := sorted({*expected} - {*names}):
         raise ValueError(
             f"{where}: {len(missing):,} of {world_size:,} counts are missing, such as "
-            f"{missing[0]}; run the tasks that did not complete again"
+            f"{missing[0]}; run the incomplete tasks again"
         )
     if others := sorted({*names} - {*expected}):
         raise ValueError(
@@ -312,7 +312,7 @@ def _names_of_counts(folder: DataFolder) -> list[str]:
 
 
 def _sum_of(folder: DataFolder, names: Sequence[str]) -> WordCounts:
-    """Return the sum of counts in files, with only a few of them in memory at a time."""
+    """Return the sum of the counts in files, with only a few counts in memory at a time."""
     total: list[WordCounts] = []
     for name in names:
         total.append(_load(folder, name))
@@ -339,9 +339,9 @@ def _save(counts: WordCounts, folder: DataFolder, rank: int, world_size: int) ->
 
 
 def _put(path: str, folder: DataFolder, name: str) -> None:
-    """Copy a local file to a folder, which has either the whole file or none of it."""
+    """Copy a local file to a folder atomically: either the whole file appears there, or nothing."""
     if not folder.is_local():
-        folder.put_file(path, name)  # object stores show an object when it is complete
+        folder.put_file(path, name)  # object stores show an object only once it is complete
         return
     with open(path, "rb") as source, atomic_writer(folder.resolve_paths(name)) as target:
         shutil.copyfileobj(source, target)

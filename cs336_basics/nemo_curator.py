@@ -1,4 +1,4 @@
-"""A stage for pipelines of NeMo Curator that encodes documents to Megatron's indexed datasets.
+"""A NeMo Curator stage that encodes documents into Megatron's indexed datasets.
 
 This module needs nemo-curator; the rest of the package does not import it.
 """
@@ -27,10 +27,10 @@ __all__ = ["MegatronTokenizerWriter"]
 
 @dataclass
 class MegatronTokenizerWriter(megatron_tokenizer.MegatronTokenizerWriter):  # type: ignore[misc]
-    """Encode documents, and write the same files as NeMo Curator's `MegatronTokenizerWriter`.
+    """Encode documents into the same files as NeMo Curator's `MegatronTokenizerWriter`.
 
-    Unlike that stage, this one does not need transformers to encode, so it also runs with
-    transformers 5, and it is faster.
+    Unlike that stage, this one does not encode with transformers. It is therefore faster, and it
+    also runs where transformers 5 is installed.
 
     Args:
         path: Folder for the pairs of .bin and .idx files, one pair for each task: a path or a URL.
@@ -42,7 +42,7 @@ class MegatronTokenizerWriter(megatron_tokenizer.MegatronTokenizerWriter):  # ty
             `hf_token` and `transformers_init_kwargs` are not supported; set HF_HOME and HF_TOKEN.
 
     Raises:
-        ValueError: If an option is not supported, or there is no `model_identifier`.
+        ValueError: If an option is not supported, or `model_identifier` is missing.
     """
 
     eos_token: str = END_OF_TEXT
@@ -78,7 +78,7 @@ class MegatronTokenizerWriter(megatron_tokenizer.MegatronTokenizerWriter):  # ty
         tokens_batch: tuple[npt.NDArray[Any], npt.NDArray[np.int64]],
         sequence_lengths: list[int],
     ) -> None:
-        """Write the ids of a batch, and append the number of ids of each document to a list."""
+        """Write the ids of a batch, and append each document's length to `sequence_lengths`."""
         ids, offsets = tokens_batch
         if self.append_eod:
             ids = np.insert(ids, offsets[1:], eod_token_id)

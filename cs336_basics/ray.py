@@ -1,7 +1,7 @@
 """Count words and encode text on a Ray cluster.
 
 `count_words_ray` and `encode_files_ray` process the files of a corpus. `Encode` is a function for
-Ray Data that processes texts in the rows of a dataset. docs/several-processes.md has examples.
+Ray Data that encodes the texts in a dataset's rows. docs/several-processes.md has examples.
 """
 
 from __future__ import annotations
@@ -75,5 +75,5 @@ class Encode:
             return batch.append_column(self._output, lists)
         found = tokenizer.encode_batch_array(column, num_workers=1).arrays()
         # Ray stores Arrow arrays as lists. It would store NumPy arrays as tensors, a type of its
-        # own that other readers of Parquet files do not know.
+        # own that other Parquet readers do not support.
         return {**batch, self._output: [pa.array(ids) for ids in found]}

@@ -33,7 +33,7 @@ class Proxy(ThreadingHTTPServer):
     """Passes requests on to the server, except those that `fault` chooses.
 
     Attributes:
-        fault: Function of the method, the path and the number of requests with them so far. It
+        fault: Function of a request's method, its path, and the number of such requests so far. It
             returns None, or the name of a method of `Handler`.
         faults: Method, path and fault of the requests that were not passed on intact.
         sent: Number of bytes in the bodies of responses.
@@ -130,7 +130,7 @@ def s3_server():
     proxy = Proxy(*server.get_host_and_port())
     proxy.stalled = threading.Event()
     threading.Thread(target=proxy.serve_forever, daemon=True).start()
-    # Fewer attempts of botocore than its five. s3fs makes five for each.
+    # Limit botocore's attempts, five by default, because s3fs itself repeats failed requests.
     attempts = {"max_attempts": 1}
     options = {"config_kwargs": {"read_timeout": TIMEOUT, "retries": attempts}}
     with pytest.MonkeyPatch.context() as patch:

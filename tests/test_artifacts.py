@@ -25,7 +25,7 @@ class Artifact(NamedTuple):
 
 
 def new(write, read, *needs):
-    """Return an artifact that does not exist in version 1. `read` checks version 2."""
+    """Return an artifact whose version 1 is a missing path. `read` checks version 2."""
 
     def write_version(path, version):
         if version == 2:

@@ -1,4 +1,4 @@
-"""The stage for NeMo Curator."""
+"""The NeMo Curator stage: the files that it writes, and its errors."""
 
 from __future__ import annotations
 

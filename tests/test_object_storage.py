@@ -184,7 +184,7 @@ def test_partial_counts_in_a_bucket_are_not_counted_again(server, ray_beside_s3,
     changed = {f"/{name}".replace(".npz", end) for name in removed for end in (".npz", ".json")}
     assert written == changed
     server.reset()
-    time.sleep(1)  # the time of an object has whole seconds
+    time.sleep(1)  # S3 stores the time of an object in whole seconds
     s3.pipe_file("data/texts/d.txt", "ä 好 ".encode() * 3000)  # the same size
     assert count() == expected + Counter({"ä".encode(): 1, " ä".encode(): 2999}) - Counter(
         {"é".encode(): 1, " é".encode(): 2999}

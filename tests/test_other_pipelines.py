@@ -1,4 +1,4 @@
-"""Other programs that train models: they read exported tokenizers, and token files."""
+"""Other programs that train models can read exported tokenizers and token files."""
 
 from __future__ import annotations
 

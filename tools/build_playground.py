@@ -1,7 +1,7 @@
 """Build the playground that runs in the reader's browser, for `tools/build_site.py`.
 
-The page is the same as that of the `playground` command, but its requests go to a web worker, which
-runs the library with Pyodide, instead of to a server.
+The page is the one that the `playground` command serves, but its requests go to a web worker
+instead of a server. The worker runs the library with Pyodide.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def character_cases() -> np.ndarray:
 
 
 def character_symbols() -> np.ndarray:
-    """Return 1 for every symbol and punctuation mark in the installed `regex`, 0 for the rest."""
+    """Return 1 for each symbol or punctuation mark in the installed `regex`, 0 for the others."""
     return _numbered(_SYMBOL_PATTERNS)
 
 

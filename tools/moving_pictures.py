@@ -1,7 +1,7 @@
 """Draw the moving pictures of the documentation: `python -m tools.moving_pictures`.
 
 They are SVG files with CSS animations, which GitHub and the site show as images. Without animation,
-or if the reader's system asks for reduced motion, they show the last moment.
+or if the reader's system asks for reduced motion, they show the last frame.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ svg {{ font: 15px system-ui, sans-serif; }} text {{ fill: var(--text); }}
 
 
 def moving_race(points: Mapping[str, Points]) -> str:
-    """Return a chart of merges against seconds in which time passes, on a logarithmic scale.
+    """Return an animated chart of merges against seconds, with time on a logarithmic scale.
 
     Args:
         points: Mapping of stage -> pairs of seconds and merges, in order.
@@ -130,7 +130,7 @@ def _appear(name: str, share: float) -> str:
 
 
 def _svg(svg: str, keyframes: Sequence[str], moving: str) -> str:
-    """Return a complete file from an SVG element of a page."""
+    """Return the content of an SVG file for an SVG element of a page."""
     style = _STYLE.format(colors=COLORS, seconds=_SECONDS, keyframes="\n".join(keyframes))
     start, end = svg.split(">", 1)
     start = start.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"')

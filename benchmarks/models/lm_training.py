@@ -56,7 +56,7 @@ KINDS = ("readable", "fast", "transformers", "transformers-fused")
 
 
 class Ours:
-    """A training step of this library, on the readable path or the one `--fast auto` chooses."""
+    """A training step of this library, on the readable path or the path `--fast auto` chooses."""
 
     def __init__(self, shape, batch_size, device, precision=None):
         model = TrainConfig(model=SHAPES[shape]).model

@@ -41,7 +41,7 @@ FILE = RESULTS / "measurements.json"
 
 COMPARISONS = (
     "merging",  # the merge loop alone: counted words in, merges out; unit merges
-    "end-to-end",  # the file in, the vocabulary out, with words counted as originally; unit MB
+    "end-to-end",  # the file in, the vocabulary out, counted as when the stage was new; unit MB
     "shipped",  # the same, with words counted natively, the default; also other libraries
     "counting",  # the file in, counted words out; unit MB
     "encoding",  # text in, ids out; unit MB
@@ -117,7 +117,7 @@ def read(path=FILE):
 
 
 def record(measurements, command, path=FILE):
-    """Write measurements to the file, and keep the existing ones with other keys.
+    """Write measurements to the file, and keep existing measurements with other keys.
 
     An extrapolated row does not replace a row from a longer measurement on the same machine.
     """

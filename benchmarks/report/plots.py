@@ -103,7 +103,7 @@ def value_of(row, in_seconds):
 
 
 def light(colour):
-    """Return a colour blended equally with white. (Viewers render transparency differently.)"""
+    """Return a color blended equally with white. (Viewers render transparency differently.)"""
     from matplotlib.colors import to_rgb
 
     return tuple(0.5 + part / 2 for part in to_rgb(colour))

@@ -39,7 +39,7 @@ def profile_of(path):
 
 @cache
 def expected_merges(path):
-    """Return the merges of a text, which `native` and `memoryview` must agree on."""
+    """Return the merges of a text, on which `native` and `memoryview` must agree."""
     native = trainer_run.run(request("native", path, [MOST_MERGES]))["merges"]
     memoryview = trainer_run.run(request("memoryview", path, [MOST_MERGES], count=False))["merges"]
     if native != memoryview:

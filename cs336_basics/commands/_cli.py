@@ -1,6 +1,6 @@
 """Output, error messages and exit statuses, shared by all commands.
 
-CONTRIBUTING.md lists the statuses, and describes what happens if standard output cannot be written.
+CONTRIBUTING.md lists the statuses, and describes what happens if writing to standard output fails.
 If standard error is closed or full, messages are lost and the status does not change. Set the
 CS336_TRACEBACK environment variable to see the traceback of an error.
 """
@@ -45,7 +45,7 @@ LONGEST_MESSAGE = 2000
 
 
 class OutputEnded(Exception):  # noqa: N818 -- `... | head` is not an error
-    """Raised if standard output can no longer be written to."""
+    """Raised when standard output can no longer be written to."""
 
 
 shown_names: dict[str, str] = {}
@@ -126,7 +126,7 @@ def _with_peak(message: str) -> str:
 
 
 def _one_line(message: str) -> str:
-    """Join a message's lines, and cut out the middle of a long one, such as a compiler error."""
+    """Join a message's lines. If it is long, such as a compiler error, cut out the middle."""
     line = " ".join(message.split())
     left_out = len(line) - LONGEST_MESSAGE
     if left_out <= 0:
@@ -137,7 +137,7 @@ def _one_line(message: str) -> str:
 
 @contextlib.contextmanager
 def _warnings_as_lines(name: str) -> Iterator[None]:
-    """Print warnings raised within this block as one line each, without the source line."""
+    """Print warnings issued within this block as one line each, without the source line."""
 
     def print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
         complain(f"{name}: warning: {_one_line(str(message))}")
@@ -167,7 +167,7 @@ def open_closed_streams() -> None:
 def replace_unencodable_output() -> None:
     """Make standard output print a question mark for each character that it cannot encode.
 
-    Generated text and file names can contain any character, and a terminal may be ASCII only.
+    Generated text and file names can contain any character, but a terminal may support only ASCII.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")

@@ -21,9 +21,9 @@ _MOST_LISTED = 20
 
 
 def saved_stdin() -> str:
-    """Copy standard input to a temporary file, deleted at exit, and return its path.
+    """Copy standard input to a temporary file that is deleted at exit, and return its path.
 
-    Readers need a file because several threads read it at different offsets, often twice.
+    A file is needed because several threads read the text at different offsets, often twice.
 
     Raises:
         ValueError: If standard input is empty.

@@ -59,8 +59,8 @@ MAX_PIECE_BYTES = option(
     "maximum size in bytes of a row, or of text without a split point", 64 << 20, rare=True, ge=1
 )
 ERRORS = option(
-    "how to handle invalid UTF-8: replace (with U+FFFD), strict (fail), or bytes (encode each byte "
-    "as its own token; only for commands that encode)",
+    "how to handle invalid UTF-8: replace (with U+FFFD), strict (fail), or bytes (encode each "
+    "invalid byte as its own token; only for commands that encode)",
     "replace",
     metavar="HOW",
     rare=True,
@@ -160,7 +160,7 @@ class CorporaOptions(Checked):
 
 
 class Command:
-    """A command of the package.
+    """A command: its options, its help page, and the function that does the work.
 
     Args:
         name: Name on the command line, such as "train-bpe".
@@ -237,7 +237,7 @@ class Command:
         return dict(sorted(fields.items(), key=lambda item: not item[1].is_required))
 
     def shown(self, name: str) -> str:
-        """Return the name that messages show for an option: `--vocab-size`, or DATASET."""
+        """Return the name that messages show for an option, such as `--vocab-size` or DATASET."""
         field = self.fields().get(name)
         if field is not None and field.positional:
             return field.metavar

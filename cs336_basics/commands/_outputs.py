@@ -24,8 +24,8 @@ def check_output(
         directory: Directory where the command writes a tokenizer, if any.
 
     Raises:
-        OSError, ValueError: If the file exists, is not a regular file, is one of the inputs, or is
-            inside the tokenizer directory.
+        OSError, ValueError: If the file exists and `overwrite` is false, or if the file is not a
+            regular file, is one of the inputs, or is inside the tokenizer directory.
     """
     if file is None:
         return

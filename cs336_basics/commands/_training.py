@@ -127,7 +127,7 @@ def train_in(command: CommandLine, run: RunDirectory, sources: Sources, world: W
 def _explain(
     error: Exception, trainer: Trainer | None, world: World, again: str
 ) -> Exception | None:
-    """Return an error that adds advice to the message of `error`, or None.
+    """Return an error that adds advice to the message of `error`, or None if no advice applies.
 
     Args:
         error: The error that ended the run.
@@ -151,7 +151,7 @@ def _explain(
     if world.size > 1:
         # gloo's message about a closed connection refers to gloo's own source files.
         is_lost = "gloo/transport" in str(error)
-        reason = "another process is gone" if is_lost else short_reason(error)
+        reason = "another process has ended" if is_lost else short_reason(error)
         saved = trainer.run.newest_checkpoint()
         kept = f"the last checkpoint is {saved}" if saved else "no checkpoint has been saved"
         return RuntimeError(
@@ -208,7 +208,7 @@ def _suggest_commands(run: RunDirectory, config: TrainConfig) -> None:
 
 
 def _interpreter() -> str:
-    """Return the shell command for this Python. Its environment need not be active."""
+    """Return a shell command for this Python that works even if its environment is not active."""
     name = os.path.basename(sys.executable)
     if shutil.which(name) == sys.executable:
         return name

@@ -151,8 +151,7 @@ class TrainingCommand(Command):
         """Return the path of the configuration file.
 
         Raises:
-            ValueError: If the file does not exist, or an option in `changed` cannot change on
-                resume.
+            ValueError: If the file does not exist, or an option cannot be used with `--resume`.
         """
         if "resume" not in given:
             return find_config(given.get("config", "sample"))
@@ -170,5 +169,7 @@ class TrainingCommand(Command):
                 )
         source = Path(given["resume"], "config.yaml")
         if not source.is_file():
-            raise ValueError(f"--resume: {source.parent} is not a run directory: no {source.name}")
+            raise ValueError(
+                f"--resume: {source.parent} is not a run directory: {source.name} is missing"
+            )
         return source

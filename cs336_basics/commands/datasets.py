@@ -17,7 +17,7 @@ from cs336_basics.data.datasets.registry import DATASETS, data_directory
 
 @dataclass(kw_only=True)
 class Options(Checked):
-    """List the datasets available for download, with license, size and local state."""
+    """List the datasets available for download, with their licenses, sizes and local state."""
 
     action: Literal["list"] = option("list", "list", metavar="list", positional=True)
     data_dir: Path | None = option(

@@ -39,25 +39,26 @@ class Options(RunOptions):
     )
     corpus_sample: Path | None = option(
         "with --corpus-bytes: plain text from the corpus, whose first 64 MB are measured "
-        "(default: the sample corpus, with the number of distinct words of web text)",
+        "(default: the sample corpus, with as many distinct words as web text)",
         None, metavar="FILE", rare=True,
     )  # fmt: skip
     nodes: Count = option("with --corpus-bytes: number of machines", 1, rare=True)
     cores: Count | None = option(
-        "with --corpus-bytes: cores of each machine (default: those of this one)", None, rare=True
-    )
+        "with --corpus-bytes: cores of each machine (default: as many as this one has)",
+        None, rare=True,
+    )  # fmt: skip
     network: float | None = option(
         "with --corpus-bytes: Gbit/s between each machine and the storage (default: no limit)",
         None, gt=0, rare=True,
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check that options of a corpus are not given without its size."""
+        """Check that the options for a corpus are not given without its size."""
         super().__post_init__()
         for name, default in (("corpus_sample", None), ("nodes", 1), ("cores", None),
                               ("network", None)):  # fmt: skip
             if self.corpus_bytes is None and getattr(self, name) != default:
-                raise ValueError(f"--{name.replace('_', '-')} needs --corpus-bytes")
+                raise ValueError(f"--{name.replace('_', '-')} requires --corpus-bytes")
 
 
 def estimate(command: CommandLine) -> None:
@@ -95,7 +96,7 @@ def estimate(command: CommandLine) -> None:
 
 
 def _estimate_corpus(options: Options, vocab_size: int) -> None:
-    """Measure a piece of a corpus, and print what preparing the whole corpus takes."""
+    """Measure a piece of a corpus, and print estimates for preparing the whole corpus."""
     from cs336_basics.data.corpus_estimate import Cluster, estimate_rows, measure_rates
     from cs336_basics.data.datasets.sample import write_sample
     from cs336_basics.pretokenization.counting.parallel import resolve_num_workers

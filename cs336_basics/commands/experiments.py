@@ -1,6 +1,7 @@
 """`python -m cs336_basics experiments`: run the course's experiments and write a report.
 
-Each experiment is an ordinary run. The report lists its options for `python -m cs336_basics.train`.
+Each experiment is an ordinary run. The report lists the options with which
+`python -m cs336_basics.train` repeats it.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Options(Checked):
 
 
 def experiment(options: Options) -> int:
-    """Run the experiments; return the exit status."""
+    """Run the experiments, and return the exit status."""
     # These import torch, which help pages do not need.
     from cs336_basics.experiments.runner import run_experiments
     from cs336_basics.training.allocator import keep_freed_memory

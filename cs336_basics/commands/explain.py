@@ -1,4 +1,4 @@
-"""`python -m cs336_basics explain`: show the trainers' data structures as they merge words."""
+"""`python -m cs336_basics explain`: show the trainers' data structures as words are merged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cs336_basics.commands._options import Command, Several
 
 @dataclass(kw_only=True)
 class Options(Checked):
-    """Draw the trainers' data structures as they merge your words, as in docs/stages.md."""
+    """Draw the trainers' data structures while your words are merged, as in docs/stages.md."""
 
     words: Several = option(
         f"words, separated by spaces; at most {MOST_BYTES} bytes of distinct words",

@@ -22,7 +22,7 @@ from cs336_basics.formats.exports import (
 if TYPE_CHECKING:
     from cs336_basics.formats.agreement import Agreement
 
-# The formats for each of the options that name what is exported.
+# The formats for each of the options that name the object to export.
 SOURCES = {"tokenizer": TOKENIZER_FORMATS, "run": MODEL_FORMATS, "tokens": TOKEN_FORMATS}
 FORMATS = tuple(dict.fromkeys(itertools.chain(*SOURCES.values())))
 
@@ -31,8 +31,8 @@ FORMATS = tuple(dict.fromkeys(itertools.chain(*SOURCES.values())))
 class Options(Checked):
     """Convert a tokenizer, a trained model with its tokenizer, or token files to another format.
 
-    If the library that reads a tokenizer or a model is installed, it loads the result, and the
-    outputs are compared.
+    If the format's own library is installed, it loads the exported tokenizer or model, and its
+    output is compared with the original's.
     """
 
     tokenizer: str | None = option(
@@ -54,23 +54,23 @@ class Options(Checked):
     )
     without_cache: bool = option("ONNX: export without the key-value cache", False)
     eos_token: str | None = option(
-        "Hugging Face: special token at the end of a text (default: <|endoftext|>)",
+        "Hugging Face and ONNX: special token at the end of a text (default: <|endoftext|>)",
         None,
         metavar="TOKEN",
     )
     pad_token: str | None = option(
-        "Hugging Face: special token for padding (default: the eos token)",
+        "Hugging Face and ONNX: special token for padding (default: the eos token)",
         None,
         metavar="TOKEN",
     )
     bos_token: str | None = option(
-        "Hugging Face: special token for the start of a text; not added automatically",
+        "Hugging Face and ONNX: special token for the start of a text; not added automatically",
         None,
         metavar="TOKEN",
         rare=True,
     )
     unk_token: str | None = option(
-        "Hugging Face: special token for unknown text", None, metavar="TOKEN", rare=True
+        "Hugging Face and ONNX: special token for unknown text", None, metavar="TOKEN", rare=True
     )
     overwrite: bool = option("replace an existing file (directories must be new or empty)", False)
 
@@ -79,7 +79,7 @@ def export(options: Options) -> None:
     """Convert the input, load the result in the target runtime, and print the comparison."""
     given = [name for name in SOURCES if getattr(options, name) is not None]
     if len(given) != 1:
-        raise UsageError("give one of --tokenizer DIR, --run DIR and --tokens FILE")
+        raise UsageError("give exactly one of --tokenizer DIR, --run DIR and --tokens FILE")
     source, formats = f"--{given[0]}", SOURCES[given[0]]
     if options.to not in formats:
         raise UsageError(f"{source} can be exported to {', '.join(formats)}, not to {options.to}")

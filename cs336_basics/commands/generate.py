@@ -22,10 +22,10 @@ class Options(Checked):
     prompt: str = option("start of the text (default: a new document)", "")
     max_new_tokens: Amount = option("maximum number of new tokens", 256)
     temperature: float = option("sampling temperature; 0 is greedy", 0.8)
-    top_k: Count | None = option("sample from the K most likely tokens", None)
-    top_p: float = option("nucleus sampling; 1 is off", 0.95)
+    top_k: Count | None = option("sample from the N most likely tokens", None)
+    top_p: float = option("total probability for nucleus sampling; 1 is off", 0.95)
     min_p: float = option(
-        "drop tokens below P times the highest probability; 0 is off", 0.0, rare=True
+        "drop tokens below X times the highest probability; 0 is off", 0.0, rare=True
     )
     repetition_penalty: float = option(
         "repetition penalty; above 1, tokens already in the text become less likely; 1 is off",
@@ -115,7 +115,7 @@ def _converse(continuation: Callable[[str], Iterator[str]]) -> None:
         sys.stdin.reconfigure(errors="surrogateescape")  # invalid UTF-8 fails only one prompt
     on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if on_terminal:  # piped output contains only the texts
-        say("Enter one prompt per line. Ctrl-C stops a text, Ctrl-D exits.")
+        say("Enter one prompt per line. Ctrl-C stops a text, and Ctrl-D exits.")
     while True:
         try:
             prompt = input("> " if on_terminal else "")

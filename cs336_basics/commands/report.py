@@ -46,7 +46,7 @@ class Options(CorporaOptions):
         if self.input and not self.tokenizer and self.run is not None:
             self.tokenizer = (str(RunDirectory(self.run).tokenizer),)
         if bool(self.tokenizer) != bool(self.input) or not (self.input or self.run):
-            raise ValueError("pass --tokenizer and --input, or --run, or all three")
+            raise ValueError("pass --tokenizer and --input, or --run, or --run and --input")
 
 
 def report(options: Options) -> None:

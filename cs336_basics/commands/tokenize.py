@@ -36,7 +36,7 @@ class Options(Checked):
 
     tokenizer: str = TOKENIZER
     file: Several = option(
-        "text files, or - for standard input, the default", (), metavar="FILE", positional=True
+        "text files, or - for standard input (the default)", (), metavar="FILE", positional=True
     )
     ids: bool = option("print the id and text of each token, one token per line", False)
     count: bool = option("count lines, words, bytes and tokens, in the style of wc", False)
@@ -93,7 +93,7 @@ def _blocks(name: str) -> Iterator[bytes]:
 
 
 def _encoded(tokenizer: Tokenizer, files: Sequence[str]) -> Iterator[list[int]]:
-    """Yield the ids of the files as soon as later text cannot change them."""
+    """Yield the ids of the files as soon as later text can no longer change them."""
     from cs336_basics.tokenizer import IncrementalEncoder
 
     encoder = IncrementalEncoder(tokenizer, errors="bytes")
@@ -104,7 +104,7 @@ def _encoded(tokenizer: Tokenizer, files: Sequence[str]) -> Iterator[list[int]]:
 
 
 class _Painter:
-    """Gives consecutive tokens different backgrounds."""
+    """A painter of tokens, which alternates their backgrounds."""
 
     def __init__(self, tokenizer: Tokenizer, has_colors: bool) -> None:
         self.tokenizer = tokenizer
@@ -118,7 +118,7 @@ class _Painter:
 
         Args:
             token_id: Id of the token.
-            line_end: Text to add after each line ending symbol.
+            line_end: Text to add after each symbol for a line ending.
         """
         from cs336_basics.tokenizer import visible_parts
 
@@ -163,7 +163,7 @@ def _print_counts(tokenizer: Tokenizer, files: Sequence[str]) -> None:
 
 
 def _counts(tokenizer: Tokenizer, name: str) -> list[int]:
-    """Return the lines, words and bytes of a file, counted as `wc` does, and its tokens."""
+    """Return the number of lines, words and bytes in a file, as counted by `wc`, and of tokens."""
     from cs336_basics.tokenizer import IncrementalEncoder
 
     encoder = IncrementalEncoder(tokenizer, errors="bytes")

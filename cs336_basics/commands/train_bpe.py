@@ -95,7 +95,7 @@ class Options(TextOptions):
 
 
 def _check_has_no_text_options(options: Options) -> None:
-    """Reject options that control how --input is read if there is no input."""
+    """Reject options that control how --input is read, because there is no input."""
     for name in ("field", "column", "format", "errors", "counting", "ray"):
         value = getattr(options, name)
         if value is not None and (name, value) != ("errors", "replace"):
@@ -173,7 +173,7 @@ def phase_lines(timings: Mapping[str, float]) -> list[str]:
 
 
 def _warn_of_end_of_text(vocab: dict[int, bytes], special_tokens: Sequence[str]) -> None:
-    """Warn if the text seems to contain <|endoftext|> and it is not a special token."""
+    """Warn if <|endoftext|> is not a special token, but the text seems to contain it."""
     if END_OF_TEXT in special_tokens:
         return
     # No split pattern separates these letters, so they become one token if they are frequent.

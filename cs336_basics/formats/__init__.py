@@ -1,6 +1,6 @@
 """Read, write and check files in the formats of other libraries.
 
-`exports.py` lists the export formats. Each folder contains one library's or program's format:
+`exports.py` lists the export formats. Each folder contains the formats of one library or program:
 `gpt2/`, `huggingface/`, `tiktoken/`, `gguf/`, `onnx/` and `megatron/`. The other files are shared
 by several formats.
 """

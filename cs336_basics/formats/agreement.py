@@ -106,7 +106,7 @@ def compare_logits(model: TransformerLM, logits_of: LogitsOf, limit: float) -> s
     if ours != theirs:
         index = next(i for i, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a != b)
         raise RuntimeError(
-            f"the exported model's greedy text differs from token {index} on: "
+            f"the exported model's greedy text differs from token {index} onward: "
             f"expected {ours[index]}, got {theirs[index]}"
         )
     return f"logits within {difference:.1e}, {number} greedy tokens equal"

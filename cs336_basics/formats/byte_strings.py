@@ -165,7 +165,7 @@ def merges_of_strings(pairs: list[Any], place: Callable[[int], str]) -> list[Pai
     """
     if _byte_strings is not None:
         found: list[Pair] | None = _byte_strings.merges_of_strings(pairs, byte_of_code())
-        if found is not None:  # else find the invalid merge for the message
+        if found is not None:  # otherwise, find the invalid merge for the message
             return found
     return [_merge_of_strings(pair, index, place) for index, pair in enumerate(pairs)]
 

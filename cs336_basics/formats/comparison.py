@@ -21,7 +21,7 @@ from cs336_basics.pretokenization import Corpus
 from cs336_basics.pretokenization.reading.documents import sample_documents
 
 PILE_GIGABYTES = 825.0
-"""Size of the Pile (Gao et al. 2020). The course asks how long it would take to encode it."""
+"""Size of the Pile (Gao et al. 2020). The course asks how long encoding the Pile would take."""
 
 TIMED_BYTES = 1_000_000
 ROUNDS = 3
@@ -39,7 +39,7 @@ class Result:
         num_bytes, num_tokens: Numbers of UTF-8 bytes and of tokens in the sampled documents.
         bytes_per_token: num_bytes / num_tokens.
         changed_documents: Number of sampled documents that decoding does not reproduce.
-        timed_bytes: Number of UTF-8 bytes in the text that the speed was measured on.
+        timed_bytes: Number of UTF-8 bytes in the text on which the speed was measured.
         megabytes_per_second: Speed in one thread: 10^6 bytes per second of CPU time.
         hours: CPU hours to encode `gigabytes` of text at this speed.
     """

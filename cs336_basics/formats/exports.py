@@ -40,7 +40,7 @@ WEIGHT_TYPES = ("f32", "f16", "q8_0")
 gains are always float32."""
 
 ROLES = ("bos_token", "eos_token", "pad_token", "unk_token")
-"""Roles of special tokens in Hugging Face's files. Each is an option that takes a token."""
+"""Roles of special tokens in `tokenizer_config.json`. Each is an option that takes a token."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Format:
     """An export format."""
 
     module: str
-    """Name of the format's module, which is imported when used because some modules need torch."""
+    """Name of the format's module. It is imported on use, because some modules need torch."""
     options: tuple[str, ...] = ()
     """Keyword arguments that this format accepts."""
     merges_only: bool = False
@@ -88,7 +88,7 @@ def export_tokenizer(
     Raises:
         TypeError: If `tokenizer` is not a Tokenizer, or an option does not belong to the format.
         ValueError: If the format is unknown or cannot represent the tokenizer. Nothing is written.
-        FileExistsError: If the output exists.
+        FileExistsError: If the output exists and is not empty.
     """
     from cs336_basics.tokenizer.tokenizer import check_is_tokenizer
     from cs336_basics.tokenizer.unmerged_tokens import check_merges_suffice
@@ -193,7 +193,7 @@ def export_tokens(paths: TokenPaths, to: str, output: str | os.PathLike[str]) ->
         ValueError: If the format is unknown, a file is damaged or has no document starts, or the
             files have different tokenizers. Nothing is written.
         FileNotFoundError: If a file does not exist.
-        FileExistsError: If the output exists.
+        FileExistsError: If the output exists and is not empty.
     """
     _format_named(to, TOKEN_FORMATS).load().write(paths, output)
 
@@ -210,7 +210,7 @@ def _damage_named(output: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _format_named(to: str, formats: Mapping[str, Format], options: Iterable[str] = ()) -> Format:
-    """Return a format, after checking that it has the options."""
+    """Return a format, after checking that it accepts the options."""
     if to not in formats:
         raise ValueError(f"to must be one of {', '.join(formats)}, got {short_repr(to)}")
     for name in options:

@@ -53,7 +53,7 @@ def _hashes(data: DataConfig, records: dict[str, Any]) -> dict[str, str]:
         paths = data.train_path if split == "train" else data.valid_path
         if paths is None:
             name = f"{data.dataset}, {split}" if data.train_path is None else f"{split}, held out"
-        else:  # omit directories, which are private
+        else:  # omit directories, whose names may be private
             name = ", ".join(Path(p).name for p in ([paths] if isinstance(paths, str) else paths))
         inputs = records.get(f"{split} tokens", {}).get("inputs", {})
         # The hash of one text or token file, or the joint hash of several.

@@ -35,8 +35,8 @@ def generate(
     """Yield the ids of tokens that continue a prompt, each as soon as it is drawn.
 
     The model sees at most the last `context_length` tokens. When a text has filled the context, the
-    model continues from the last half, and the context fills up again. A window that slides by one
-    token would change the position of every token in it and invalidate the whole cache.
+    model continues from the last half, and the context fills up again. Sliding the window by one
+    token instead would change the position of every token in it and invalidate the whole cache.
 
     Args:
         model: The model. It is not modified.
@@ -46,8 +46,8 @@ def generate(
         eos_id: Token that ends the text. It is not yielded.
         allowed_ids: Ids that may be drawn, such as the tokenizer's ids if the model has more.
             Defaults to all ids.
-        generator: A CPU generator, so the text is the same on every device. Defaults to torch's
-            global generator.
+        generator: A CPU generator, with which the text is the same on every device. Defaults to
+            torch's global generator.
         use_cache: Whether to keep the keys and values of earlier tokens. False recomputes them for
             each token, which is slower but gives the same text, except where rounding breaks a tie.
 
@@ -183,7 +183,7 @@ class _Texts:
     def next_logits(self) -> Tensor:
         """Return the logits (texts, vocab_size) for the token after each text."""
         device = self.weight.device
-        if self.cache is None:  # readable: computes each window separately
+        if self.cache is None:  # the readable way: compute each window separately
             rows = [self.model(torch.tensor([window], device=device)) for window in self.windows]
             return torch.stack([logits[0, -1] for logits in rows])
 
@@ -201,7 +201,7 @@ class _Texts:
         cache = self._new_cache(len(windows))
         lengths = [len(window) - 1 for window in windows]
         if max(lengths) > 0:
-            # No token attends to the padding, because it is at the end. `truncate` removes it.
+            # The padding is at the end, so no token attends to it. `truncate` removes it.
             padded = torch.zeros(len(windows), max(lengths), dtype=torch.long)
             for row, window in enumerate(windows):
                 padded[row, : lengths[row]] = torch.tensor(window[:-1], dtype=torch.long)

@@ -1,9 +1,9 @@
 """Faster products of a single row and a matrix, the main cost of generating one text on a CPU.
 
-The product reads each weight once, so memory bandwidth limits its speed. On many CPUs, PyTorch
+Such a product reads each weight once, so memory bandwidth limits its speed. On many CPUs, PyTorch
 multiplies a single row in one thread, and dot products with the rows of the matrix are faster,
-because they use all threads. On others, PyTorch's product is three times as fast
-(benchmarks/NOTES.md), so both are timed once.
+because they use all threads. On other CPUs, PyTorch's product is three times as fast
+(benchmarks/NOTES.md). Both are therefore timed once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cs336_basics.model.transformer import TransformerLM
 
 _SHAPE = (8192, 2048)  # 64 MB, more than most caches
 _ROUNDS = 5
-_GAIN = 1.1  # a smaller one could be noise, and the two products round differently
+_GAIN = 1.1  # a smaller gain could be noise, and the two products round differently
 
 
 class RowLinear(Linear):

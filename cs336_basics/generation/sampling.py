@@ -82,7 +82,7 @@ class Sampling(Checked):
         Args:
             logits: Logits, shape (texts, vocab_size).
             previous_ids: Ids in each text so far.
-            generators: A CPU generator for each text. None is torch's global generator.
+            generators: A CPU generator for each text. None stands for torch's global generator.
             allowed: See `draw`.
 
         Raises:
@@ -108,7 +108,7 @@ class Sampling(Checked):
         ]
 
     def filtered(self, probabilities: Tensor) -> Tensor:
-        """Return a distribution (vocab_size,) with the tokens that the filters drop set to 0.
+        """Return a distribution (vocab_size,) in which tokens rejected by a filter are set to 0.
 
         The result is not renormalized.
         """
@@ -176,7 +176,7 @@ def keep_nucleus(probabilities: Tensor, top_p: float) -> Tensor:
 
 
 def _most_likely(probabilities: Tensor, number: int) -> Tensor:
-    """Return the ids of at least `number` most likely tokens, the most likely first.
+    """Return the ids of at least the `number` most likely tokens, the most likely first.
 
     Ties go to the lower ids. Sorting a few tokens instead of the whole vocabulary is 4 to 50 times
     as fast (benchmarks/NOTES.md).

@@ -1,4 +1,4 @@
-"""Training shown step by step, and a race of all trainers on the same text."""
+"""Training shown step by step, and a race between all trainers on the same text."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOST_PAIRS = 20
 """Maximum number of pairs that the page shows."""
 
 _PAUSE = 0.05  # minimum seconds between two rows of a race
-_POINTS = 40  # maximum number of points at a time
+_POINTS = 40  # maximum number of points in a row of a race
 
 STAGES = [name for name, trainer in TRAINERS.items() if is_built(trainer)]
 """Names of the trainers that can be used."""
@@ -124,7 +124,7 @@ class RaceRequest(Checked):
 
 
 def race(asked: Mapping[str, Any]) -> Generator[dict[str, Any], None, None]:
-    """Yield the rows of `run_race`, which runs in its own thread until the generator is closed."""
+    """Yield the rows of `run_race`, which runs in its own thread. Closing the generator ends it."""
     rows: queue.SimpleQueue[dict[str, Any] | Exception | None] = queue.SimpleQueue()
     closed = threading.Event()
 
@@ -153,12 +153,12 @@ def race(asked: Mapping[str, Any]) -> Generator[dict[str, Any], None, None]:
 
 
 def run_race(asked: Mapping[str, Any], emit: Callable[[dict[str, Any]], object]) -> None:
-    """Call `emit` with points of each trainer while it learns, one trainer after the other.
+    """Call `emit` with rows of points while the trainers learn.
 
-    The trainers take turns, so that they do not slow each other down. Each point gives the number
-    of merges so far, and the total seconds and work that they took, without the time to build the
-    vocabulary. The last row of a trainer also says whether it learned the same merges as the first
-    trainer. An exception from `emit` ends the race.
+    The trainers run one after the other, so that they do not slow each other down. Each point gives
+    the number of merges so far, and the total seconds and work that they took, without the time to
+    build the vocabulary. The last row of a trainer also says whether it learned the same merges as
+    the first trainer. An exception from `emit` ends the race.
     """
     request = build(RaceRequest, asked)
     check_length(request.text, MOST_TEXT)
@@ -225,7 +225,7 @@ class _Runner:
 
 def _seconds(trace: MergeTrace) -> float:
     # The last merge includes the time to build the vocabulary, which is the same for all trainers
-    # and longer than all merges of the fastest ones.
+    # and longer than all merges of the fastest trainers together.
     return trace.seconds - trace.seconds_building
 
 

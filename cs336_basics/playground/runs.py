@@ -62,7 +62,7 @@ class ModelRequest(PromptRequest):
 
 @dataclass(kw_only=True)
 class NextRequest(ModelRequest):
-    """A text, how to continue it, and after which of its tokens."""
+    """A text, how to continue it, and the token after which to continue."""
 
     token: Amount | None = option("index of the token; unset: the last one", None)
 

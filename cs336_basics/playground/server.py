@@ -1,8 +1,8 @@
 """The web server of the playground: which requests it accepts, and how it answers them.
 
 Other pages in the same browser can send requests to 127.0.0.1, even under another host name (DNS
-rebinding). So every path starts with a secret that is new at each start of the server, and `Host`
-and `Origin` must name the server itself.
+rebinding). Every path therefore starts with a secret that changes at each start of the server, and
+`Host` and `Origin` must name the server itself.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class _Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            raise RuntimeError("the playground answers HTTP only")
+            raise RuntimeError("the playground answers only HTTP")
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -20,7 +20,7 @@ MOST_WORD = 200
 
 
 def load_tokenizer(name: str) -> Tokenizer:
-    """Load a tokenizer from a directory or a file `tokenizer.json`, or a tiktoken encoding by name.
+    """Load a tokenizer from a directory or `tokenizer.json` file, or a tiktoken encoding by name.
 
     Raises:
         FileNotFoundError, ValueError, OSError, ImportError: See `Tokenizer.from_directory` and

@@ -17,7 +17,7 @@ def answer(answers: Answers, name: str, body: str, emit: Callable[[str], object]
     """Return the answer to a request.
 
     Args:
-        answers: What the page can ask for.
+        answers: Functions that answer the requests of the page.
         name: Name in `answers.whole`, or "race".
         body: JSON object of the request.
         emit: Called with the JSON of each row of the race. Pyodide has no threads, so the race runs

@@ -71,7 +71,11 @@ def renyi_efficiency(counts: Iterable[int], vocab_size: int, alpha: float = ALPH
 
     This is the Rényi entropy divided by the logarithm of the vocabulary size: 1 if all tokens are
     equally frequent, near 0 if few tokens make up the text.
-    `counts` has the occurrences of each token, and `alpha`, the order of the entropy, is not 1.
+
+    Args:
+        counts: Number of occurrences of each token.
+        vocab_size: Number of tokens in the vocabulary.
+        alpha: Order of the entropy. It must not be 1.
     """
     found = np.array(list(counts), np.float64)
     if vocab_size < 2 or not found.sum():
@@ -215,7 +219,7 @@ def is_part_of_utf8(data: bytes) -> bool:
 def different_lines(
     tokenizers: Sequence[ComparedTokenizer], documents: Iterable[str], number: int = 3
 ) -> list[tuple[str, list[Tokens]]]:
-    """Return the lines that tokenizers split most differently, at most one of each document.
+    """Return the lines that tokenizers split most differently, at most one from each document.
 
     Returns:
         Pairs of a line and its tokens in each tokenizer. The tokens that start where another

@@ -144,7 +144,7 @@ def _html_block(block: str | Table | Chart | Quote) -> str:
         f'<th scope="col"{_kind(is_number)}>{_text(name)}</th>'
         for name, is_number in itertools.zip_longest(
             block.header, are_numbers
-        )  # there may be no row
+        )  # there may be no rows
     )
     rows = "".join(f"<tr>{''.join(map(_html_cell, row, are_numbers))}</tr>\n" for row in block.rows)
     return (

@@ -170,7 +170,7 @@ def _tokens(run: RunDirectory) -> Section:
     suspected = ids[: math.ceil(SUSPECTED_SHARE * len(ids))]
     blocks: list[str | Table | Chart | Quote] = [
         "A token is suspect if its output weights are near those of ids that never occur in a text "
-        f"({len(unused)} ids), by cosine distance: the model has hardly seen the token, and a "
+        f"({len(unused)} ids), by cosine distance. The model has hardly seen such a token, so a "
         f"text with it can have surprising effects. Land and Bartolo (2024) suspect the nearest "
         f"{SUSPECTED_SHARE:.0%} of all tokens, here {len(suspected):,}. Single bytes and special "
         "tokens are left out."

@@ -91,7 +91,7 @@ def _word_figures(total: WordTotals) -> tuple[str, str, str]:
 def _figures(
     one: Measured, first: Measured, counts: Mapping[int, int], words: WordTotals
 ) -> tuple[str, ...]:
-    """Return the table row for a tokenizer on a corpus. `first` is the row's reference."""
+    """Return the table row for a tokenizer on a corpus. Relative tokens are relative to `first`."""
     result = one.result
     sizes = [len(document.encode()) for document in one.documents]
     lengths, base = list(map(len, one.ids)), list(map(len, first.ids))

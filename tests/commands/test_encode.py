@@ -94,7 +94,7 @@ def test_strict_rejects_invalid_utf_8(files, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--output", "-"], "--ray needs a directory as --output, got -"),
+        (["--output", "-"], "--output must be a directory with --ray, got -"),
         (["--overwrite"], "--ray does not replace a directory; remove --overwrite"),
     ],
 )

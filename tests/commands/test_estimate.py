@@ -64,4 +64,4 @@ def test_estimate_of_a_corpus_prints_what_limits_it(capsys, tmp_path):
 def test_options_of_a_corpus_need_its_size(capsys):
     for words in (["--nodes", "3"], ["--network", "10"], ["--corpus-sample", "web.txt"]):
         assert estimate(words) == 2
-        assert f"{words[0]} needs --corpus-bytes" in capsys.readouterr().err
+        assert f"{words[0]} requires --corpus-bytes" in capsys.readouterr().err

@@ -181,7 +181,7 @@ def test_token_files_are_exported(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--to gpt2", "give one of --tokenizer DIR, --run DIR and --tokens FILE"),
+        ("--to gpt2", "give exactly one of --tokenizer DIR, --run DIR and --tokens FILE"),
         ("--tokens t.npy --to gguf", "--tokens can be exported to megatron, not to gguf"),
         ("--tokens t.npy --to megatron", "t.npy"),
         ("--tokenizer t --to gguf", "not to gguf"),

@@ -1,3 +1,5 @@
+"""Charts keep any points within the axes, and escape labels."""
+
 import math
 import re
 from xml.etree import ElementTree

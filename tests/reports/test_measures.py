@@ -1,3 +1,5 @@
+"""Measures of tokenizers, compared with their definitions."""
+
 from __future__ import annotations
 
 import math

@@ -1,3 +1,5 @@
+"""The report on a run: its figures, under-trained tokens and damaged files."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""The report on tokenizers, compared with `compare` and with the definitions."""
+
 from __future__ import annotations
 
 import dataclasses

@@ -244,7 +244,7 @@ def kill_one(run, size, victim, step, *words, delay=0.0):
     assert lines
     for line in lines:
         assert re.search(
-            rf"process \d of {size} stopped after step \d+: another process is gone;", line
+            rf"process \d of {size} stopped after step \d+: another process has ended;", line
         )
         assert f"torchrun --nproc-per-node {size} -m cs336_basics.train --resume {run.path}" in line
     saved = run.steps_saved()

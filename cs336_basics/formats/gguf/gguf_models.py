@@ -1,10 +1,10 @@
 """Export a model and its tokenizer to one GGUF file, for llama.cpp and programs that build on it.
 
-llama.cpp's own converter recognizes only published byte-level vocabularies, by their hashes. So
-this module writes the file itself, with the `gguf` package. The default model becomes a `llama`,
-which rotates pairs of features, as this library does. A model with QK-norm becomes a `qwen3`, which
-rotates halves (`llama_model_rope_type` in `llama-model.cpp`). The files were checked with gguf
-0.19.0 and the llama.cpp in llama-cpp-python 0.3.36.
+llama.cpp's own converter recognizes only published byte-level vocabularies, by their hashes. This
+module therefore writes the file itself, with the `gguf` package. The default model becomes a
+`llama`, which rotates pairs of features, as this library does. A model with QK-norm becomes a
+`qwen3`, which rotates halves (`llama_model_rope_type` in `llama-model.cpp`). The files were checked
+with gguf 0.19.0 and the llama.cpp in llama-cpp-python 0.3.36.
 """
 
 from __future__ import annotations
@@ -178,8 +178,8 @@ def _fields(
     name = output.stem
     if "phi-3" in name.lower() or "phi3" in name.lower():
         raise ValueError(
-            f"the model's name would be {short_repr(name)}, and llama.cpp treats any name with "
-            "phi-3 as Microsoft's model; choose another file name"
+            f"the model's name would be {short_repr(name)}, and llama.cpp treats any model with "
+            "phi-3 in its name as Microsoft's; choose another file name"
         )
     arch = "qwen3" if config.qk_norm else "llama"
     return {
@@ -265,7 +265,7 @@ def _tensors(gguf: ModuleType, model: TransformerLM, type: str) -> dict[str, tup
     for theirs, weight in state.items():
         name, value = _tensor_name(theirs), weight.to("cpu", torch.float32).numpy()
         if not np.isfinite(value).all():
-            raise ValueError(f"weight {name} is not finite, so it cannot be exported")
+            raise ValueError(f"weight {name} is not finite everywhere, so it cannot be exported")
         is_gain, rows_fit = value.ndim == 1, value.shape[-1] % 32 == 0
         rounded = type if type != "q8_0" or rows_fit else "f16"
         kind = gguf.GGMLQuantizationType["F32" if is_gain else rounded.upper()]
@@ -281,7 +281,7 @@ def _tensors(gguf: ModuleType, model: TransformerLM, type: str) -> dict[str, tup
 
 
 def _tensor_name(name: str) -> str:
-    """Translate a Hugging Face name, such as `model.layers.0.mlp.up_proj.weight`, for GGUF."""
+    """Translate Hugging Face's name, such as `model.layers.0.mlp.up_proj.weight`, to GGUF's."""
     part = name.removesuffix(".weight")
     if part in _NAMES:
         return f"{_NAMES[part]}.weight"
@@ -306,11 +306,13 @@ def _compare_file(model: TransformerLM, tokenizer: Tokenizer, path: Path, type: 
         field = reader.get_field(key)
         content = None if field is None else field.contents()
         if content != (float(np.float32(value)) if isinstance(value, float) else value):
-            raise RuntimeError(f"{path}: different {key}: {short_repr(content)}")
+            raise RuntimeError(f"{path}: {key} has a different value: {short_repr(content)}")
     weights = _tensors(gguf, model, type)
     found = {tensor.name: (tensor.data, tensor.tensor_type) for tensor in reader.tensors}
     if found.keys() != weights.keys():
-        raise RuntimeError(f"{path}: different weights: {min(found.keys() ^ weights.keys())}")
+        raise RuntimeError(
+            f"{path}: missing or unknown weight: {min(found.keys() ^ weights.keys())}"
+        )
     for name, (data, kind) in weights.items():
         read, kind_read = found[name]
         if kind_read != kind or not np.array_equal(read, data):

@@ -77,7 +77,7 @@ def _pre_tokenizer(pattern: str, merges: Sequence[Pair]) -> str:
     if name == "cl100k":
         # `\s+$` matches all whitespace at the end of a text. llama.cpp's pattern does not have
         # this part, so llama.cpp splits this whitespace after the last line ending. The ids are the
-        # same unless a token spans that boundary, that is, has bytes after a line ending.
+        # same unless a token spans that boundary, that is, continues after a line ending.
         for left, right in merges:
             if re.search(rb"[\r\n][^\r\n]+\Z", left + right):
                 raise ValueError(
@@ -100,7 +100,7 @@ def _check_special_tokens(special_tokens: Sequence[str]) -> None:
         if "\0" in token:
             raise ValueError(
                 f"special token {short_repr(token)} contains U+0000, so it cannot be exported to "
-                "GGUF; llama.cpp would end it there"
+                "GGUF; llama.cpp would end the token there"
             )
     for first, second in itertools.permutations(special_tokens, 2):
         head, tail = first.encode(), second.encode()

@@ -1,4 +1,4 @@
-"""Compute ids and logits from a GGUF file with llama.cpp, by means of llama-cpp-python."""
+"""Compute ids and logits from a GGUF file with llama.cpp, through llama-cpp-python."""
 
 from __future__ import annotations
 

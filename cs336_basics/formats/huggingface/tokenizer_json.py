@@ -4,8 +4,8 @@
 pattern. The format was checked with tokenizers 0.23.3 and transformers 5.23.0.
 
 Other libraries would give different ids for some tokenizers, such as those without a token for
-every byte. `save` writes these with a different `version`, so that other libraries refuse to read
-them.
+every byte. `save` writes such tokenizers with a different `version`, so that other libraries refuse
+to read the file.
 
 A file with a feature that `Tokenizer` does not have, such as a normalizer, byte fallback, dropout
 or an unknown pre-tokenizer, is rejected. The caller can choose to ignore some of these features.
@@ -123,7 +123,7 @@ def _model_json(strings: dict[str, int], parts: TokenizerParts) -> dict[str, Any
 def _check_comes_back(pattern: str, pre_tokenizer: dict[str, Any]) -> None:
     """Raise ValueError if `pattern_of` rejects a pattern or returns a different spelling of it."""
     if resolve_pattern(pattern_of(pre_tokenizer)) != resolve_pattern(pattern):
-        raise ValueError(f"pattern {short_repr(pattern)} is another spelling of a known one")
+        raise ValueError(f"pattern {short_repr(pattern)} is another spelling of a known pattern")
 
 
 def _own_json(parts: TokenizerParts, reason: str) -> dict[str, Any]:
@@ -362,7 +362,7 @@ _MAX_COMPARISONS = 1_000_000
 
 
 def _check_overlaps(first: Sequence[str], second: Sequence[str]) -> None:
-    """Reject added tokens that may overlap in a text if only one of them is 'normalized'.
+    """Reject two added tokens that may overlap in a text if only one of them is 'normalized'.
 
     tokenizers looks for 'normalized' tokens after all other tokens; Tokenizer always finds the
     leftmost token.

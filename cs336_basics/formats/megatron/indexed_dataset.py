@@ -135,7 +135,7 @@ def _write_lengths(found: TokenFile, starts: Positions, file: IO[bytes]) -> None
         lengths = np.diff(bounds)
         if int(lengths.max()) > _LONGEST:
             raise ValueError(
-                f"{found.path}: Megatron's documents have fewer than 2**31 tokens, got one of "
+                f"{found.path}: documents must have fewer than 2**31 tokens for Megatron, got "
                 f"{lengths.max():,}"
             )
         file.write(lengths.astype("<i4").tobytes())

@@ -153,7 +153,7 @@ def _properties(model: TransformerLM, tokenizer: Tokenizer, card: ModelCard) -> 
 def _graph(model: TransformerLM, without_cache: bool) -> Any:
     """Return the `onnx.ModelProto` of a model."""
     config = model.config
-    # Export a copy with this attention, because the other implementations cannot be exported.
+    # Export a copy with "sdpa", because the other implementations of attention cannot be exported.
     copy = TransformerLM(dataclasses.replace(config, attention="sdpa"))
     copy.load_state_dict(model.state_dict())
     copy.eval()

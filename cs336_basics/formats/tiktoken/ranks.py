@@ -4,7 +4,8 @@ A file contains a `base64(token) rank` line for each token, but no special token
 pattern. tiktoken has no list of merges; it always joins the adjacent pair whose joined bytes have
 the lowest rank. A token's rank is also its id. The format was checked with tiktoken 0.14.0.
 
-Our exports add an `encoding.json` with the split pattern and the special tokens.
+Our exports add an `encoding.json` with the split pattern and the special tokens, and an
+`encoding.py` that loads the tokenizer with tiktoken.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ def tiktoken_ranks(parts: TokenizerParts) -> dict[bytes, int]:
         if len(token) > 1 and not ignore_merges:
             raise ValueError(
                 f"no merge produces token {short_repr(token)}, but tiktoken would produce it; "
-                "remove it"
+                "remove the token"
             )
     return ranks
 
@@ -201,7 +202,7 @@ def load_tiktoken(
     Raises:
         TypeError: If `special_tokens` is not a mapping or has a key that is not a str.
         FileNotFoundError: If there is no such file or encoding.
-        ValueError: If a file is malformed, a byte is missing, or the pattern is unknown.
+        ValueError: If a file is malformed, a byte is missing, or the pattern is missing or invalid.
         ImportError: If `source` is an encoding and tiktoken is not installed.
         OSError: If tiktoken cannot load the encoding.
 

@@ -1,4 +1,4 @@
-// What all views share: tokens as elements, step controls, and the deep link.
+// Parts that all views share: tokens as elements, step controls, and the deep link.
 
 export const $ = (selector, root = document) => root.querySelector(selector);
 
@@ -29,7 +29,8 @@ export function forgetErrors() {
   showError("");
 }
 
-/** Return a function that asks and drops its earlier request. Undefined if dropped. */
+/** Return a function that drops its earlier request and makes a new one, as `work(signal)`.
+ * It returns undefined if the request is dropped or fails. */
 export function asker(source) {
   let running = null;
   const asking = async (work) => {
@@ -49,7 +50,7 @@ export function asker(source) {
   return asking;
 }
 
-/** Return the parts of a token as elements. A line feed also breaks the line if asked. */
+/** Return the parts of a token as elements. If `breaks` is true, a line feed breaks the line. */
 export function partElements(parts, breaks = false) {
   return parts.flatMap(([text, kind]) => {
     if (!breaks || kind !== "blank") return [make("span", { class: kind }, text)];
@@ -81,14 +82,14 @@ export const several = (count, one, more = `${one}s`) =>
 export const tableRow = (cells, look = "") => make("tr", { class: look }, ...cells.map((cell) =>
   make("td", { class: /^(–|[\d,.]+( %)?)$/.test(cell) ? "number" : "" }, ...[cell].flat())));
 
-/** Return a bar. The style sheet sets the length of the longest one. */
+/** Return a bar for a share from 0 to 1. The style sheet sets the length for 1. */
 export function bar(share) {
   const element = make("span", { class: "bar" });
   element.style.setProperty("--share", share);
   return element;
 }
 
-/** Buttons and a slider that go through the steps of a view. */
+/** Buttons and a slider that move through the steps of a view. */
 export class Steps {
   constructor(section, show) {
     this.show = show;

@@ -1,4 +1,4 @@
-// The views of a training step by step and of the race of all stages.
+// The views of training, step by step, and of the race between all stages.
 
 import { ask, stream } from "./backend.js";
 import {
@@ -65,8 +65,8 @@ function nextMerge(state) {
   const { pair, count } = state.pairs[0];
   const next = `Next: ${pairText(pair)}, which occurs ${several(count, "time")}`;
   if (state.num_tied < 2) return `${next}, more than any other pair.`;
-  return `${next}. Of the ${number(state.num_tied)} pairs with this count, it is the greatest by ` +
-    "its bytes.";
+  return `${next}. Of the ${number(state.num_tied)} pairs with this count, it is the greatest in ` +
+    "byte order.";
 }
 
 function workText(work, stage) {

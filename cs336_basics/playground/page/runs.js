@@ -44,8 +44,8 @@ const askModel = asker("model");
 const askNext = asker("next");
 let generating = null;
 let pointed = null;  // index of the token under the pointer
-let pointing = null;  // timer until its distribution is asked for
-let shown = { text: "", tokens: [], last: -1 };  // what the losses are about
+let pointing = null;  // timer before its distribution is requested
+let shown = { text: "", tokens: [], last: -1 };  // the text whose losses are shown
 
 const value = (name) => $(`#model [name=${name}]`).value;
 const numberOrNull = (name) => (value(name) ? Number(value(name)) : null);
@@ -85,7 +85,7 @@ async function updateModel() {
   followCaret();
 }
 
-// The distribution after a token: the chosen one, or the one that is pointed at.
+// The distribution after a token: the chosen token, or the one under the pointer.
 
 function showNext({ after, index, tokens }) {
   const place = after.length ? `After ${quoted(after[0])} (token ${index})` : "At the start";
@@ -111,7 +111,7 @@ function point(token) {
   }, 50);
 }
 
-/** Choose a token. If it is the last one, the choice stays the last one as the text grows. */
+/** Choose a token. If it is the last one, the last token stays chosen as the text grows. */
 function choose(index) {
   const field = $("#model [name=token]");
   const chosen = index === shown.last ? "" : String(index);
@@ -159,8 +159,8 @@ function showLosses({ tokens, num_tokens: total }) {
   }));
   const size = tokens.length;
   $("#model [name=token]").max = Math.max(0, size - 1);
-  const cut = total > size ? `; the first ${number(size)} of ${number(total)} tokens fit the ` +
-    "context" : "";
+  const cut = total > size ? `; the first ${number(size)} of ${number(total)} tokens fit in ` +
+    "the context" : "";
   $("#losses-now").textContent = size ? `${number(sum / size, 3)} nats per token${cut}` : "";
 }
 

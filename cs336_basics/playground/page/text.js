@@ -21,7 +21,7 @@ async function updateTokens() {
   const answers = await askTokens((signal) => {
     if (text.length > server.most_text) {
       throw new Error(`the text must have at most ${number(server.most_text)} characters, got ` +
-        `${number(text.length)}; use the command tokenize for longer texts`);
+        `${number(text.length)}; use the tokenize command for longer texts`);
     }
     return Promise.all(chosen.map((tokenizer) => ask("tokens", { text, tokenizer }, signal)));
   });

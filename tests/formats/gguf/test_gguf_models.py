@@ -176,12 +176,12 @@ def test_check_finds_a_changed_weight(tmp_path, type):
 def test_check_finds_a_different_model_type_and_vocabulary(tmp_path):
     model, path, _ = exported(tmp_path)
     other = byte_tokenizer(END, "<|pad|>", merges=[(b" ", b"t"), (b"t", b"h")])
-    with pytest.raises(RuntimeError, match=r"different tokenizer\.ggml\.(tokens|merges)"):
+    with pytest.raises(RuntimeError, match=r"ggml\.(tokens|merges) has a different value"):
         check_model(model, other, "gguf", path)
-    with pytest.raises(RuntimeError, match=r"different general\.file_type: 0"):
+    with pytest.raises(RuntimeError, match=r"general\.file_type has a different value: 0"):
         check_model(model, TOKENIZER, "gguf", path, type="f16")
     tied = random_model(dataclasses.replace(SMALL, d_ff=100))
-    with pytest.raises(RuntimeError, match=r"different llama\.feed_forward_length: 96"):
+    with pytest.raises(RuntimeError, match=r"llama\.feed_forward_length has a different value: 96"):
         check_model(tied, TOKENIZER, "gguf", path)
 
 

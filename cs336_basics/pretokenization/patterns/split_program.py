@@ -55,7 +55,7 @@ MAX_INSTRUCTIONS = 2_000
 MAX_COLUMNS = 250
 MAX_STATES = 2_000
 MAX_WORK = 1_000_000
-"""Maximum number of instructions to visit when building a table, which takes about a second."""
+"""Maximum number of instructions to visit when building a table, about a second of work."""
 
 _DEAD = 0
 _START = 1
@@ -136,7 +136,7 @@ def compile_program(expression: str) -> SplitProgram:
 
 @functools.lru_cache(maxsize=32)
 def find_program(pattern: str) -> SplitProgram | None:
-    """Return the program for a split pattern, or None if it cannot be compiled.
+    """Return the program for a split pattern, or None if the pattern cannot be compiled.
 
     Args:
         pattern: Name in PATTERNS, or regular expression.

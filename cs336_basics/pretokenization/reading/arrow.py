@@ -113,7 +113,7 @@ class TableFile:
 
 
 def of_part(kind: str, part: int | None) -> str:
-    """Return " of row group N" or " of batch N" for messages, or nothing for a whole file."""
+    """Return " of row group N" or " of batch N" for messages, or "" for a whole file."""
     name = "row group" if kind == "parquet" else "batch"
     return "" if part is None else f" of {name} {part}"
 

@@ -233,7 +233,7 @@ class Corpus:
         format: str | None = None,
         max_piece_bytes: int = MAX_PIECE_BYTES,
     ) -> Corpus:
-        """Return a Corpus that ignores `field` and `column` if no file needs them.
+        """Return a Corpus that ignores `field` or `column` if no file needs it.
 
         Use this method if several corpora share the options but have different kinds of files.
         Then call `check_options_are_used` to check that at least one corpus needs each option.
@@ -385,7 +385,7 @@ def _head_of(file: str) -> bytes:
 
 
 def kinds_of(files: Sequence[str], format: str | None = None) -> tuple[str, ...]:
-    """Return the kind of each file: `format` if given, else detected from name and content.
+    """Return the kind of each file: `format` if given, or the kind detected from name and content.
 
     Raises:
         ValueError: If a .json file is a single JSON value.
@@ -450,7 +450,7 @@ def _names_of(paths: object) -> tuple[str, ...]:
 
 
 def _expand(name: str) -> list[str]:
-    """Return the files that a path, glob or directory stands for."""
+    """Return the files that a path, glob, directory or URL stands for."""
     if is_url(name):
         urls = matching_urls(name)
         if not urls:

@@ -220,7 +220,7 @@ class WordUsage:
 
 def _remove_rarest(tree: MergeTree, usage: WordUsage, number: int) -> None:
     """Remove the least frequent leaf `number` times. If counts are equal, remove the newest."""
-    # Entries with outdated counts are skipped, because newer entries follow.
+    # Entries with outdated counts are skipped, because a leaf whose count changes gets a new entry.
     heap = [_entry(tree, usage, leaf) for leaf in tree.tokens if tree.is_leaf(leaf)]
     heapq.heapify(heap)
     for done in range(number):

@@ -77,7 +77,7 @@ class Directory:
             )
 
     def complete(self, names: list[str], information: dict[str, Any]) -> None:
-        """Make the folder complete, with these token files."""
+        """Rename the directory, which makes it complete. The arguments are for `UrlFolder`."""
         for leftover in self._unfinished.glob(".*.tmp"):  # from tasks that were killed
             leftover.unlink(missing_ok=True)
         rename_directory(self._unfinished, self._target)
@@ -116,7 +116,7 @@ class UrlFolder:
         """Do nothing: an object that was uploaded is visible everywhere."""
 
     def complete(self, names: list[str], information: dict[str, Any]) -> None:
-        """Make the folder complete, with these token files."""
+        """Upload the record, with the names of the token files. This makes the folder complete."""
         with uploaded(f"{self.path}/{RECORD}") as file:
             file.write_text(json.dumps({"files": names, **information}, indent=2), "utf-8")
 

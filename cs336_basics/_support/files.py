@@ -29,7 +29,7 @@ NO_SPACE = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 """Error numbers for a full disk, an exceeded file size limit and an exceeded quota."""
 
 _being_written: set[str] = set()
-"""Temporary names in use by this process. Other names with this PID were left by a killed
+"""Temporary names in use by this process. Other names with this PID were left by an earlier
 process."""
 
 

@@ -52,7 +52,7 @@ CHUNKS_PER_WORKER = 4
 """Number of chunks per worker process for a small text. Several chunks balance the load."""
 
 _MOST_ADDENDS = 16
-"""Number of counts that are kept in memory before they are added up."""
+"""Number of partial counts that are kept in memory before they are added up."""
 
 
 def count_words(

@@ -68,9 +68,9 @@ class SplitProgram:
     Attributes:
         expression: Regular expression.
         transitions: (number of states, number of columns) uint16. Next state, or 0 if no match can
-            follow, with MATCH added where it applies. The first state is 1. The last two columns
-            stand for the end of the text and for a line feed that is the last character of the
-            text.
+            follow, plus MATCH if the pattern matches the text before the character. The first state
+            is 1. The last two columns stand for the end of the text and for a line feed that is the
+            last character of the text.
         block_of: (0x110000 / BLOCK_SIZE,) uint16. The index is a code point divided by BLOCK_SIZE;
             the value is the code point's row in `blocks`.
         blocks: (number of blocks, BLOCK_SIZE) uint8. Columns of the code points in each block.

@@ -60,7 +60,7 @@ class Directory:
         self._unfinished.mkdir(parents=True, exist_ok=True)
 
     def names(self) -> list[str]:
-        """Return the names of its files, without temporary files."""
+        """Return the names of the files in the folder, without temporary files."""
         names = os.listdir(self._unfinished)
         return [name for name in names if not (name.startswith(".") and name.endswith(".tmp"))]
 
@@ -103,7 +103,7 @@ class UrlFolder:
         """Do nothing: in an object store, a folder exists as soon as it contains a file."""
 
     def names(self) -> list[str]:
-        """Return the names of its files, without temporary files."""
+        """Return the names of the files in the folder."""
         return names_in(self.path)
 
     def metadata(self, name: str) -> dict[str, Any]:

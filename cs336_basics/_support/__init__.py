@@ -1,1 +1,1 @@
-"""Helpers that every folder uses."""
+"""Helpers shared by all folders."""

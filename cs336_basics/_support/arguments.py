@@ -10,7 +10,7 @@ from cs336_basics._support.messages import short_repr
 MAX_INT64 = 2**63 - 1
 
 MOST_THREADS = 4096
-"""Maximum `num_workers` of a command. Far more threads would kill the process without a message."""
+"""Maximum `num_workers` of a command. With far more threads, the process dies without a message."""
 
 
 def checked_integer(

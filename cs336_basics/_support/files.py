@@ -29,7 +29,7 @@ NO_SPACE = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 """Error numbers for a full disk, an exceeded file size limit and an exceeded quota."""
 
 _being_written: set[str] = set()
-"""Temporary names in use by this process. Other names with this PID were left by a killed
+"""Temporary names in use by this process. Other names with this PID were left by an earlier
 process."""
 
 
@@ -177,7 +177,7 @@ def _check_is_in_directory(path: str | os.PathLike[str]) -> None:
 
 @contextlib.contextmanager
 def _temporary_name(target: Path) -> Iterator[Path]:
-    """Yield a unique temporary name next to `target`. Afterwards, remove any file of that name."""
+    """Yield a unique temporary name next to `target`. On exit, remove any file with that name."""
     name = target.name
     if len(os.fsencode(name)) > _LONGEST_NAME:
         name = hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
@@ -265,7 +265,7 @@ def sync(path: Path) -> None:
 def check_is_no_input(output: str | os.PathLike[str], inputs: Iterable[str]) -> None:
     """Check that `output` is not one of the inputs, even under another name.
 
-    Inputs may be URLs, and other outputs that do not exist yet.
+    `inputs` may also contain URLs, and other outputs, which need not exist yet.
 
     Raises:
         ValueError: If `output` is one of the inputs.

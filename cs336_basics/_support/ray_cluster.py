@@ -1,7 +1,8 @@
 """Run tasks on a Ray cluster, a limited number at a time. Ray is imported on first use.
 
 Ray starts a task again if its worker or machine dies. If the head node or all CPUs are gone, Ray
-itself would wait or end this process. This module raises an error after LONGEST_SILENCE seconds.
+itself would wait or end this process. Instead, this module raises an error after LONGEST_SILENCE
+seconds.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ def result_of(ray: Any, task: Any) -> Any:
 class _Watch:
     """A check that the head node answers and that the cluster has a CPU.
 
-    A cluster that never had a CPU may be about to start its first machine.
+    A cluster that never had a CPU is accepted, because it may be about to start its first machine.
     """
 
     def __init__(self, ray: Any) -> None:

@@ -1,7 +1,7 @@
 """Files on object stores and other servers, by URL. fsspec is imported on first use.
 
-Requests that fail are repeated by the package for the storage (s3fs, gcsfs, ...), which is
-configured by environment variables. What still fails is an OSError that names the URL.
+The package for the storage (s3fs, gcsfs, ...) repeats failed requests, as configured by environment
+variables. If a request still fails, an OSError that names the URL is raised.
 """
 
 from __future__ import annotations
@@ -33,16 +33,17 @@ def is_url(path: str) -> bool:
 
 
 def open_url(url: str, read_ahead: int | None = None) -> BinaryIO:
-    """Open a URL in binary mode for reading. Errors while reading name the URL, too.
+    """Open a URL in binary mode for reading. Errors while reading also name the URL.
 
     Args:
         url: URL of the file.
-        read_ahead: Number of bytes to request beyond what is read. The package for the storage
-            chooses it by default; s3fs requests 50 MB, which is a chunk with both its ends.
+        read_ahead: Number of bytes to request beyond those that are read. Defaults to the choice of
+            the package for the storage. s3fs requests 50 MB, enough for a chunk of a corpus and the
+            text around its two ends.
 
     Raises:
         FileNotFoundError, PermissionError, OSError: If the file cannot be opened.
-        ValueError: If fsspec does not know the protocol.
+        ValueError: If fsspec does not support the protocol.
         ImportError: If fsspec, or its package for the storage, is not installed.
     """
     system, path = _find(url)
@@ -51,7 +52,7 @@ def open_url(url: str, read_ahead: int | None = None) -> BinaryIO:
 
 
 def state_of_url(url: str) -> tuple[int, int | None]:
-    """Return the size of a file, and the time of its last change in ns, or None if unknown."""
+    """Return the size of a file and its last modification time in ns (None if it is unknown)."""
     system, path = _find(url)
     with open_url(url) as file:
         size = file.seek(0, os.SEEK_END)
@@ -86,7 +87,7 @@ def names_in(url: str) -> list[str]:
         raise ValueError(f"{url}: a web server cannot be written to; use an object store")
     system, path = _find(url)
     with _naming(url):
-        system.invalidate_cache()  # other machines write
+        system.invalidate_cache()  # other machines may have added files
         try:
             return sorted(os.path.basename(name) for name in system.ls(path, detail=False))
         except FileNotFoundError:
@@ -97,8 +98,8 @@ def names_in(url: str) -> list[str]:
 def uploaded(path: str) -> Iterator[Path]:
     """Yield the name of a local file to write, which becomes `path` at the end of the block.
 
-    If the block raises an exception, nothing is uploaded. An object store shows an object when it
-    is complete. If `path` is local, it is yielded itself.
+    If the block raises an exception, nothing is uploaded. An object store shows an object only when
+    it is complete. If `path` is local, `path` itself is yielded.
     """
     if not is_url(path):
         yield Path(path)
@@ -113,7 +114,7 @@ def uploaded(path: str) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def downloaded(path: str) -> Iterator[Path]:
-    """Yield a temporary local copy of a file. If `path` is local, it is yielded itself.
+    """Yield a temporary local copy of a file. If `path` is local, `path` itself is yielded.
 
     Raises:
         FileNotFoundError, PermissionError, OSError: If the file cannot be read.
@@ -146,7 +147,7 @@ def _is_web(url: str) -> bool:
 
 
 def _find(url: str) -> tuple[Any, str]:
-    """Return fsspec's file system for a URL, and the path in it."""
+    """Return fsspec's file system for a URL, and the path of the file in that file system."""
     try:
         import fsspec
     except ImportError:
@@ -181,7 +182,7 @@ def _naming(url: str) -> Iterator[None]:
 
 
 class _UrlFile(io.BufferedIOBase):
-    """An open file of fsspec. Its errors name the URL."""
+    """A file opened with fsspec. Its errors name the URL."""
 
     def __init__(self, file: Any, url: str) -> None:
         self._file = file

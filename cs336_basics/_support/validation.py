@@ -52,7 +52,7 @@ class Limits(NamedTuple):
 
 
 def one_of(names: Iterable[str]) -> Callable[[Any], Any]:
-    """Return a check that a string is one of `names`. Unlike in Literal, they may be computed."""
+    """Return a check that a string is one of `names`, which, unlike in Literal, may be computed."""
     known = [*names, None]
 
     def check(value: Any) -> Any:

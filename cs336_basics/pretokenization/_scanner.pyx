@@ -90,7 +90,7 @@ cdef class PreTokens:
     cdef bytes data
     cdef bint as_text
     cdef Scanner scanner
-    cdef shared_ptr[const SplitProgram] incomplete  # used instead if the pattern skips text
+    cdef shared_ptr[const SplitProgram] incomplete  # replaces `scanner` if the pattern skips text
     cdef unique_ptr[ScanState] state
     cdef size_t size, position, start
     cdef size_t count, index

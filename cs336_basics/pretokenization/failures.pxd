@@ -27,9 +27,9 @@ cdef inline int raise_failure(const Failure& failure, paths, data) except -1:
     """Raise the exception for a failure, if there was one.
 
     Args:
-        failure: Failure, whose `file` is an index in `paths` if a file could not be read.
-        paths: Files.
-        data: What the memory was needed for, such as "ids".
+        failure: The failure. If it concerns a file, its `file` is an index in `paths`.
+        paths: Names of the files that the threads read.
+        data: Name of the data that did not fit in memory, such as "ids".
     """
     if failure.kind == NONE:
         return 0

@@ -29,7 +29,7 @@ def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
 
 
 # Unicode version -> a letter that it added. The `regex` module does not report its Unicode version,
-# so the version is recognized by the letters that the module knows.
+# so `unicode_version` finds the newest of these letters that the module recognizes.
 _FIRST_LETTERS = {
     "18.0": 0x3D000,
     "17.0": 0x16EA0,
@@ -44,8 +44,8 @@ _FIRST_LETTERS = {
 def unicode_version() -> str:
     """Return the Unicode version of the installed `regex` module.
 
-    Vocabularies record the version, because text that contains letters added in a later version is
-    split differently by that version.
+    Vocabularies record the version, because each version adds letters. An older version does not
+    recognize them and splits text that contains them differently.
     """
     letter = compile_pattern(r"\p{L}")
     for version, code in _FIRST_LETTERS.items():

@@ -4,8 +4,8 @@ There are two kinds:
 
 - The end of a special token. Special tokens are cut out first, so no pre-token crosses them.
 - For `gpt2` and `cl100k`, the offset between a character that is not whitespace and an ASCII
-  space (for `gpt2` also a line feed). Both patterns match whitespace only at the start of a
-  pre-token or after other whitespace, so a pre-token always ends at the cut. The lookahead
+  space or, for `gpt2`, a line feed. The patterns match such a space or line feed only at the start
+  of a pre-token or after other whitespace, so a pre-token always ends at the cut. The lookahead
   `\\s+(?!\\S)` looks only past whitespace, and neither pattern has a lookbehind, so each side is
   split as if the other side did not exist. For other patterns that compile, the compiled table
   lists the pairs of characters with this property (see `SplitProgram.safe_cuts`).
@@ -29,7 +29,8 @@ else:  # not needed by gpt2 and cl100k
     split_program = LazyModule("cs336_basics.pretokenization.patterns.split_program")
 
 # Bytes before which a cut is safe if the preceding character is not whitespace. In cl100k, line
-# ends belong to the punctuation before them (`[^\s\p{L}\p{N}]+[\r\n]*`), so only a space is safe.
+# endings belong to the punctuation before them (`[^\s\p{L}\p{N}]+[\r\n]*`), so only a space is
+# safe.
 _SAFE_FOLLOWERS = {"gpt2": b" \n", "cl100k": b" "}
 
 # UTF-8 encodings of the non-ASCII characters that `\s` matches in the `regex` module.
@@ -87,7 +88,7 @@ class SafeCuts:
             begin, end = found
             if end > stop:
                 return None
-            # The occurrence is certain to be matched if no other occurrence crosses its ends.
+            # The occurrence is certain to be cut out if no other one crosses its start or its end.
             if end >= start and not (self._is_crossed(data, begin) or self._is_crossed(data, end)):
                 return end
             offset = begin + 1

@@ -75,7 +75,7 @@ cdef inline shared_ptr[const SplitProgram] make_program(program) except *:
 
 
 cdef inline dict available_levels():
-    """Return the name -> SimdLevel of each level that this build and this CPU support."""
+    """Return a mapping of name -> SimdLevel, for the levels that this build and CPU support."""
     return {
         SIMD_LEVEL_NAMES[i].decode(): i
         for i in range(NUM_SIMD_LEVELS) if has_simd_level(<SimdLevel>i)

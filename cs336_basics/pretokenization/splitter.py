@@ -22,7 +22,7 @@ from cs336_basics.pretokenization.token_finder import token_finder
 
 if TYPE_CHECKING:
     from cs336_basics.pretokenization.patterns import split_program
-else:  # not needed by named patterns
+else:  # not needed by gpt2 and cl100k
     split_program = LazyModule("cs336_basics.pretokenization.patterns.split_program")
 
 try:
@@ -127,7 +127,7 @@ class Splitter:
 def has_scanner(pattern: str) -> bool:
     """Return whether compiled code can split text with this pattern (name or expression).
 
-    The extensions must be built, and the pattern must compile and match all text.
+    This requires that the extensions are built, and that the pattern compiles and matches all text.
     """
     return _scanner is not None and (
         _scanner.scanned_pattern(pattern) is not None
@@ -188,7 +188,7 @@ def search_words(text: str, pattern: str) -> Iterator[tuple[int, str]]:
         yield from ((match.start(), match.group()) for match in find(text))
         return
     limit = SEARCH_TIMEOUT + len(text) / 10_000
-    spans = array("q")  # all at once, because the time limit includes what the caller does
+    spans = array("q")  # all before the first yield: the caller's time would count as search time
     try:
         for match in find(text, timeout=limit):
             if match.end() > match.start():

@@ -1,4 +1,4 @@
-"""Search for special tokens: the leftmost wins; at the same offset, the longest wins.
+"""Find special tokens. If several overlap, the leftmost wins; at the same offset, the longest wins.
 
 Tokens and text must be all str or all bytes. The search finds the first character of a token and
 looks up the whole token in a set, so its time does not grow with the number of tokens.

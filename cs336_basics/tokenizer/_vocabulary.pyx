@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Look up the ids of merges in a third of the time that the same loop takes in Python."""
+"""Look up the ids of merges, three times as fast as the same loop in Python."""
 
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t

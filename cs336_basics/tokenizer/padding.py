@@ -200,7 +200,7 @@ def _sliceable(sequence: Any, index: int) -> Any:
 
 
 def _joined(rows: list[Any]) -> EncodedBatch:
-    """Return the ids of lists and arrays as one array."""
+    """Return lists and arrays of ids as one batch."""
     arrays = [np.zeros(0, np.int64)]
     for index, row in enumerate(rows):
         try:

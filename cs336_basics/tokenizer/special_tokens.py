@@ -10,7 +10,10 @@ from cs336_basics.pretokenization import Splitter, split_special_tokens
 
 
 class SpecialSets(NamedTuple):
-    """Allowed special tokens, which become ids, and disallowed ones. All others are text."""
+    """Allowed special tokens, which become ids, and disallowed ones, which raise an error.
+
+    All other special tokens are ordinary text.
+    """
 
     allowed: frozenset[str]
     disallowed: frozenset[str]

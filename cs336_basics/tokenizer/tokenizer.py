@@ -2,7 +2,7 @@
 
 Special tokens are cut out of the text, the rest is split into pre-tokens, and each pre-token is
 merged by rank: the adjacent pair that was learned first is merged (its leftmost occurrence, if
-there are several), until no known pair is left (Sennrich et al. 2016; Radford et al. 2019).
+there are several), until no merge applies (Sennrich et al. 2016; Radford et al. 2019).
 
 The public class checks arguments and delegates to one of three encoders; see `encoders/`.
 """
@@ -78,7 +78,7 @@ class Tokenizer:
             `"python"`.
         ignore_merges: Whether to encode a pre-token that is itself an ordinary token as that token,
             regardless of the merges. tiktoken does so, as do Hugging Face tokenizers with this
-            option (Llama 3).
+            option, such as Llama 3's.
 
     Attributes:
         vocab: Mapping of id -> token, including special tokens; a copy of the argument.
@@ -94,10 +94,10 @@ class Tokenizer:
 
     Raises:
         TypeError: If an item has the wrong type.
-        ValueError: If two ids have the same bytes, an id is negative or above 32 bits, a token is
-            empty, a merge is repeated, a token in a merge is missing from the vocabulary, a special
-            token is empty or repeated, the pattern is invalid, or the backend is unknown or not
-            available. The message includes the offending item.
+        ValueError: If two ids have the same bytes, an id is negative or does not fit in 32 bits, a
+            token is empty, a merge is repeated, a token in a merge is missing from the vocabulary,
+            a special token is empty or repeated, the pattern is invalid, or the backend is unknown
+            or not available. The message includes the offending item.
     """
 
     def __init__(
@@ -315,7 +315,7 @@ class Tokenizer:
 
         Args:
             directory: Directory to write to. It is created if it does not exist.
-            training: Information about the training to record in training.json.
+            training: Information about the training, to be recorded in training.json.
         """
         from cs336_basics.formats.huggingface.tokenizer_json import save_tokenizer_json
         from cs336_basics.pretokenization.reference import unicode_version
@@ -452,8 +452,8 @@ class Tokenizer:
             padding: True or `"longest"` pads to the longest list; `"max_length"` pads to
                 `max_length` ids. Defaults to no padding.
             truncation: Whether to keep only the first `max_length` ids of a text.
-            max_length: Number of ids to truncate or pad to, with `truncation` or
-                `padding="max_length"`.
+            max_length: Number of ids to truncate or pad to. Required by `truncation` and by
+                `padding="max_length"`, and not allowed otherwise.
             pad_id: Padding id; see `pad`. Defaults to `<|endoftext|>`, or to 0 if there is no such
                 token.
 

@@ -151,7 +151,8 @@ class Vocabulary:
             token: token_id for token, token_id in self.token_ids.items() if token not in special
         }
 
-    # The tokens are sorted and the merges are ids, so that equal vocabularies have equal pickles.
+    # A pickle contains sorted tokens and the merges as ids. Equal vocabularies thus have equal
+    # pickles.
 
     def __getstate__(self) -> dict[str, Any]:
         return {
@@ -225,7 +226,7 @@ def _index_tokens(tokens: dict[int, bytes]) -> dict[bytes, int]:
                 f"for id {short_repr(token_id)}"
             )
         if not token:
-            raise ValueError(f"vocab: id {short_repr(token_id)} is an empty token; remove it")
+            raise ValueError(f"vocab: id {short_repr(token_id)} has an empty token; remove it")
         if token in token_ids:
             raise ValueError(
                 f"vocab: ids {short_repr(token_ids[token])} and {short_repr(token_id)} are both "

@@ -1,4 +1,4 @@
-"""Atomic files are complete or absent, and temporary files that killed writers left are removed."""
+"""Atomic files are complete or absent, and temporary files left by killed writers are removed."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from cs336_basics._support.ray_cluster import run_tasks
 
 
 class FakeRay:
-    """A replacement for Ray whose tasks end, one at a time, after `waits` calls of `wait`."""
+    """A replacement for Ray whose tasks end, one at a time, after `waits` calls to `wait`."""
 
     def __init__(self, cpus, waits=3):
         self.cpus = iter(cpus)

@@ -1,4 +1,4 @@
-"""URLs are read, written and listed through fsspec, and its errors name the URL."""
+"""URLs are read, written and listed through fsspec, and errors name the URL."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ fsspec = pytest.importorskip("fsspec")
 
 @pytest.fixture
 def memory():
-    """Return fsspec's empty file system in memory."""
+    """Return fsspec's in-memory file system, emptied."""
     system = fsspec.filesystem("memory")
     system.store.clear()
     system.pseudo_dirs[:] = [""]

@@ -160,7 +160,7 @@ def training_text() -> str:
 
 @pytest.fixture(scope="module", params=["gpt2", "cl100k"])
 def peers(request, tmp_path_factory):
-    """Return a vocabulary, trained by this library with a split pattern, in all libraries."""
+    """Return a vocabulary that this library trained with a split pattern, in all libraries."""
     directory = tmp_path_factory.mktemp(request.param)
     text = directory / "text.txt"
     text.write_text(training_text(), encoding="utf-8", newline="")
@@ -170,7 +170,7 @@ def peers(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def gpt2_peers():
-    """Return GPT-2's vocabulary, whose files this project does not include, in all libraries."""
+    """Return GPT-2's vocabulary in all libraries. This project does not include its files."""
     vocab = load_vocab(data_file("gpt2_vocab.json"))
     merges = load_merges(data_file("gpt2_merges.txt"))
     return make_peers(vocab, merges, "gpt2")

@@ -153,7 +153,7 @@ def test_white_space_before_a_special_token_is_split_like_at_the_end_of_a_text(m
     ("vocab", "merges", "error", "message"),
     [
         ({0: b"a", 5: b"a"}, [], ValueError, r"ids 0 and 5 are both b'a'"),
-        ({0: b""}, [], ValueError, r"id 0 is an empty token"),
+        ({0: b""}, [], ValueError, r"id 0 has an empty token"),
         ({-1: b"a"}, [], ValueError, r"got -1 for b'a'"),
         ({"0": b"a"}, [], TypeError, r"ids must be ints, got '0' \(str\) for b'a'"),
         ({True: b"a"}, [], TypeError, r"got True \(bool\) for b'a'"),

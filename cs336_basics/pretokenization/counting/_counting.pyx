@@ -57,7 +57,7 @@ cdef extern from "counting/word_counter.hpp" namespace "cs336" nogil:
         const uint8_t*, size_t, const int64_t*, size_t) except +
 
 
-# Maximum number of words in a thread's own table, which then takes 32 MB.
+# Maximum number of words in a thread's own table. A full table takes 32 MB.
 MOST_OWN_WORDS = 700_000
 
 

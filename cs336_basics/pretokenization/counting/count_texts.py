@@ -109,10 +109,10 @@ def count_text(text: str, splitter: Splitter | None = None) -> Counter[bytes]:
 def text_counter(splitter: Splitter, backend: str = "native") -> _NativeCounter | _PythonCounter:
     """Return a counter for a backend.
 
-    For `"native"`, the counter is compiled if the extensions are built and support the pattern.
-
     Call `count` with each text in valid UTF-8. Then `counts()` returns the total counts, and
     `num_dropped()` returns the number of bytes that the pattern did not match.
+
+    For `"native"`, compiled code counts if the extensions are built and support the pattern.
     """
     if backend == "regex":
         return _PythonCounter(splitter, search_pretokens)

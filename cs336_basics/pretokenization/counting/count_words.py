@@ -39,7 +39,8 @@ BACKENDS = ("regex", "serial", "processes", "native", "ray")
 """Names of the counting backends, from the simplest to the one suited to the largest corpora."""
 
 DEFAULT_BLOCK_SIZE = 1 << 20
-"""Number of bytes that a native thread reads at a time. They fit in the L2 cache of most CPUs."""
+"""Number of bytes in a block that a native thread reads. A block fits in the L2 cache of most
+CPUs."""
 
 PLAIN_CHUNK_SIZE = 4 << 20
 """Maximum number of bytes of plain text that Python counts at a time, to limit memory use."""
@@ -51,7 +52,7 @@ CHUNKS_PER_WORKER = 4
 """Number of chunks per worker process for a small text. Several chunks balance the load."""
 
 _MOST_ADDENDS = 16
-"""Number of counts that are kept in memory before they are added up."""
+"""Number of partial counts that are kept in memory before they are added up."""
 
 
 def count_words(
@@ -140,7 +141,7 @@ def count_words(
 
 
 def _sum_of(addends: Sequence[Mapping[bytes, int]]) -> Mapping[bytes, int]:
-    """Return the sum of counts: a Counter if one of them is a Counter."""
+    """Return the sum of the addends, as a Counter if one of them is a Counter."""
     if len(addends) == 1:
         return addends[0]
     if all(isinstance(counts, WordCounts) for counts in addends):

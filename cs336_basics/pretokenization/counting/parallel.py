@@ -37,10 +37,10 @@ def map_ordered(
 ) -> Iterator[Result]:
     """Yield `function(*args)` for each item of `arguments`, in order.
 
-    With one worker, the function runs in this process. With more, loky starts worker processes. It
-    does not fork, which would be unsafe if this process has threads, and unlike `multiprocessing`
-    it does not need `if __name__ == "__main__"` in the caller's script. `arguments` is read only a
-    few items ahead of the results, which limits memory use.
+    With one worker, the function runs in this process. With more, loky starts worker processes.
+    loky does not fork, which would be unsafe if this process has threads. Unlike
+    `multiprocessing`, loky does not need `if __name__ == "__main__"` in the caller's script.
+    `arguments` is read only a few items ahead of the results, which limits memory use.
 
     Args:
         function: Function defined at the top level of a module.

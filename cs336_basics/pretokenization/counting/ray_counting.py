@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ray import ObjectRef
 
 LARGE_CHUNK_SIZE = 1 << 30
-"""Default number of bytes in a chunk if its counts are kept: 33 MB of counts for web text."""
+"""Default number of bytes in a chunk if its counts are kept. For web text, they take 33 MB."""
 
 _FAN_IN = 8
 
@@ -139,7 +139,7 @@ def _count(
     rest = [counts for level in sums.values() for counts in level]
     while len(rest) > 1:
         rest = [task.remote(_add, *rest[:_FAN_IN]), *rest[_FAN_IN:]]
-    # As the only task, it is watched like the others.
+    # `run_tasks` also watches this last task, and raises an error if the cluster is lost.
     total: WordCounts = next(run_tasks(ray, rest, lambda last: (last, None), 1))[1]
     all_changes = TextChanges()
     for number in range(len(chunks)):  # in the order of the corpus, as on one machine
@@ -149,10 +149,10 @@ def _count(
 
 
 def _call(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function. The tasks use only this one.
+    """Call a function. All Ray tasks run this function.
 
-    Ray sends a function to the head node when it is first used. If the head node is lost, this
-    blocks for a minute, so no other function may be used after the first task.
+    Ray sends a function to the head node before its first task. If the head node is lost, sending
+    blocks for a minute, so no other function may be sent later.
     """
     return function(*arguments)
 
@@ -177,7 +177,7 @@ def _count_chunk(
     if not isinstance(counts, WordCounts):
         counts = WordCounts.from_mapping(counts, splitter.pattern, splitter.special_tokens)
     if path is not None:
-        # The file of counts is last, so that the other one is complete if it exists.
+        # The counts are written last. If their file exists, the changes are therefore complete.
         with uploaded(f"{path}.json") as file:
             write_json(file, changes.as_json())
         with uploaded(f"{path}.npz") as file:

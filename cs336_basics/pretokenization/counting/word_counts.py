@@ -389,7 +389,7 @@ def _first_repeated(counts: WordCounts) -> int:
 def _checked(
     data: npt.NDArray[Any], offsets: npt.NDArray[Any], counts: npt.NDArray[Any]
 ) -> tuple[Buffer, Buffer, Buffer]:
-    """Check the arrays as described in `WordCounts`, and return them with those dtypes."""
+    """Check arrays as described in `WordCounts`, and return them with the dtypes given there."""
     if not data.ndim == offsets.ndim == counts.ndim == 1:
         raise ValueError("data, offsets and counts must have one dimension")
     data = data.astype(np.uint8, casting="safe", copy=False)
@@ -401,7 +401,7 @@ def _checked(
             f"{len(offsets):,}"
         )
     if offsets[0] != 0 or offsets[-1] != len(data) or np.any(offsets[1:] < offsets[:-1]):
-        raise ValueError(f"offsets must increase from 0 to the number of bytes, {len(data):,}")
+        raise ValueError(f"offsets must ascend from 0 to the number of bytes, {len(data):,}")
     if np.any(counts <= 0):
         raise ValueError(f"counts must be at least 1, got {counts.min():,}")
     return data, offsets, counts

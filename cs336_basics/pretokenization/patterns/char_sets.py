@@ -89,7 +89,7 @@ def _named_sets() -> dict[str, CharSet]:
 
 @functools.lru_cache(maxsize=256)
 def named_set(name: str) -> CharSet | None:
-    r"""Return the characters that have a Unicode property, or None if the tables do not contain it.
+    r"""Return the characters with a Unicode property, or None if the property is not in the file.
 
     Args:
         name: General category (`Lu`), group of categories (`L`), script (`Han`), `space` for `\s`,

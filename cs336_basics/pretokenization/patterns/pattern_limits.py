@@ -79,7 +79,7 @@ def _size_bound(pattern: str) -> int:
 
 
 def _size_and_depth(pattern: str) -> tuple[int, int]:
-    """Return the size of a pattern, which MAX_SIZE limits, and the depth of its groups."""
+    """Return the size of a pattern, as defined for MAX_SIZE, and the depth of its groups."""
     sizes = [0]  # size so far of the pattern and of each open group
     item = depth = i = 0  # item: size of the item before the current position
     while i < len(pattern):

@@ -2,8 +2,8 @@ r"""A parser for the subset of the `regex` syntax that `split_program.py` can co
 
 The subset includes alternatives, groups, sets of characters (`\p{...}`, `\s`, `\d`, `\w`, ranges,
 negations), repetitions (greedy, lazy, possessive), lookahead by one character or to the end of the
-text, `$`, `\Z`, and `(?i:...)` around ASCII. It excludes syntax whose matches depend on the text
-before them or on more than one character after them. `regex` runs patterns outside the subset.
+text, `$`, `\Z`, and `(?i:...)` around ASCII. It excludes syntax that depends on the text before a
+match, or on more than one character after it. Patterns outside the subset are run by `regex`.
 
 The parser assumes that `regex` accepts the pattern, so it does not report other errors.
 """
@@ -31,7 +31,7 @@ MAX_POSSESSIVE = 50
 
 
 class UnsupportedPatternError(ValueError):
-    """Raised if part of a pattern cannot be compiled. The message names that part."""
+    """Raised if a pattern cannot be compiled. The message gives the reason."""
 
 
 @dataclass(frozen=True)
@@ -280,7 +280,7 @@ class _Parser:
             raise self.unsupported("\\p")
         letter, caret, name, short = found.groups()
         members = named_set((short or name).removeprefix("Script=").removeprefix("sc="))
-        # If case is ignored, \p{Lu} also matches lower case in `regex`.
+        # If case is ignored, \p{Lu} also matches lowercase letters in `regex`.
         if members is None or (flags.ignore_case and name not in ("L", "N", "Nd", "P", "M")):
             raise self.unsupported("\\" + found.group(), len(found.group()))
         return members.complement() if (letter == "P") != (caret == "^") else members
@@ -301,7 +301,7 @@ class _Parser:
         if negated and flags.ignore_case:
             raise self.unsupported(self.expression[start : self.index], self.index - start)
         result = union(members)
-        if negated and result == EVERYTHING:  # an empty set matches anything in `regex`
+        if negated and result == EVERYTHING:  # in `regex`, an empty set matches anything
             raise self.unsupported(self.expression[start : self.index], self.index - start)
         return result.complement() if negated else result
 
@@ -348,7 +348,7 @@ def _possessive(item: Chars, least: int, most: int | None) -> Node:
 
 
 def _as_next(node: Node) -> Next | None:
-    """Return a node as a lookahead by one character, or None if it needs more characters."""
+    """Convert a node to a lookahead by one character, or return None if that is impossible."""
     if isinstance(node, Chars):
         return Next(node.members, end=False)
     if isinstance(node, Next):

@@ -1,6 +1,6 @@
-"""Named split patterns for Python's `re`, for when the `regex` module is not installed.
+"""Named split patterns compiled with Python's `re`, for use without the `regex` module.
 
-There is no `regex` module for Pyodide, which runs the library in a browser.
+Pyodide, which runs the library in a browser, has no `regex` module.
 """
 
 from __future__ import annotations

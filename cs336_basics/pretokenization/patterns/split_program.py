@@ -55,7 +55,7 @@ MAX_INSTRUCTIONS = 2_000
 MAX_COLUMNS = 250
 MAX_STATES = 2_000
 MAX_WORK = 1_000_000
-"""Maximum number of instructions to visit when building a table, which takes about a second."""
+"""Maximum number of instructions to visit when building a table, about a second of work."""
 
 _DEAD = 0
 _START = 1
@@ -68,9 +68,9 @@ class SplitProgram:
     Attributes:
         expression: Regular expression.
         transitions: (number of states, number of columns) uint16. Next state, or 0 if no match can
-            follow, with MATCH added where it applies. The first state is 1. The last two columns
-            stand for the end of the text and for a line feed that is the last character of the
-            text.
+            follow, plus MATCH if the pattern matches the text before the character. The first state
+            is 1. The last two columns stand for the end of the text and for a line feed that is the
+            last character of the text.
         block_of: (0x110000 / BLOCK_SIZE,) uint16. The index is a code point divided by BLOCK_SIZE;
             the value is the code point's row in `blocks`.
         blocks: (number of blocks, BLOCK_SIZE) uint8. Columns of the code points in each block.
@@ -136,7 +136,7 @@ def compile_program(expression: str) -> SplitProgram:
 
 @functools.lru_cache(maxsize=32)
 def find_program(pattern: str) -> SplitProgram | None:
-    """Return the program for a split pattern, or None if it cannot be compiled.
+    """Return the program for a split pattern, or None if the pattern cannot be compiled.
 
     Args:
         pattern: Name in PATTERNS, or regular expression.

@@ -69,9 +69,10 @@ class TableFile:
                 self.schema.names  # noqa: B018 -- as above
 
     def part_sizes(self) -> list[int] | None:
-        """Return the size of each row group (uncompressed) or record batch (assumed equal).
+        """Return the size of each part, a row group (uncompressed) or a record batch.
 
-        Return None for an Arrow stream, which can be read only from its start.
+        Record batches are assumed to be equally large. Return None for an Arrow stream, which can
+        be read only from its start.
         """
         if self._is_stream:
             return None
@@ -82,7 +83,7 @@ class TableFile:
         return [size * (i + 1) // number - size * i // number for i in range(number)]
 
     def num_rows(self, part: int, batch: Any) -> int:
-        """Return the number of rows in a part that contains `batch`."""
+        """Return the number of rows in a part, given a batch from it (for Arrow, the only one)."""
         if self._kind == "parquet":
             return int(self._reader.metadata.row_group(part).num_rows)
         return int(batch.num_rows)
@@ -112,13 +113,13 @@ class TableFile:
 
 
 def of_part(kind: str, part: int | None) -> str:
-    """Return " of row group N" or " of batch N" for messages, or nothing for a whole file."""
+    """Return " of row group N" or " of batch N" for messages, or "" for a whole file."""
     name = "row group" if kind == "parquet" else "batch"
     return "" if part is None else f" of {name} {part}"
 
 
 class _BoundedFile:
-    """A file whose `read` stays within the remaining bytes, even if damaged data asks for more."""
+    """A file whose `read` requests at most the remaining bytes, even for a damaged size."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file

@@ -149,13 +149,13 @@ class Corpus:
         paths: File, directory, glob such as `"data/*.txt"`, or URL that fsspec can open, or a list
             of these, in order. A directory is searched recursively for files whose names end in
             `.txt`, `.md`, `.jsonl`, `.py` or another ending listed in `kinds.py`. Hidden files are
-            skipped. In a URL, only `*` is a wildcard, and not for web pages. The files found by a
-            glob or in a directory are sorted.
+            skipped. In a URL, only `*` is a wildcard; the address of a web page has no wildcards.
+            The files found by a glob or in a directory are sorted.
         field: JSON Lines field that contains the text.
         column: CSV, Parquet or Arrow column that contains the text.
         errors: `"replace"` reads invalid UTF-8 as U+FFFD, as `bytes.decode` does. `"strict"`
             rejects it. `"bytes"`, for encoding only, preserves it.
-        format: Kind of all files, a name in KINDS. By default, it is detected by name and content.
+        format: Kind of all files, a name in KINDS. Defaults to detection from name and content.
         max_piece_bytes: Maximum number of bytes in a row and in text without a safe cut, and thus
             in a pre-token. Anything longer is rejected before it fills the memory.
 
@@ -233,7 +233,7 @@ class Corpus:
         format: str | None = None,
         max_piece_bytes: int = MAX_PIECE_BYTES,
     ) -> Corpus:
-        """Return a Corpus that ignores `field` and `column` if no file needs them.
+        """Return a Corpus that ignores `field` or `column` if no file needs it.
 
         Use this method if several corpora share the options but have different kinds of files.
         Then call `check_options_are_used` to check that at least one corpus needs each option.
@@ -260,7 +260,7 @@ class Corpus:
         return sum(self.sizes)
 
     def only(self, files: Iterable[str]) -> Corpus:
-        """Return a copy of this corpus with only the given files, or parts of files."""
+        """Return a copy of this corpus with the given files, which may be parts of its files."""
         chosen = copy.copy(self)
         known = dict(zip(self.files, self.kinds, strict=True))
         object.__setattr__(chosen, "files", tuple(files))
@@ -335,7 +335,7 @@ class Corpus:
         return [(start, end, end - start) for start, end in zip(starts, ends, strict=False)]
 
     def _checked_table(self, file: str, kind: str) -> list[int] | None:
-        """Check that a table has the column and that it contains strings.
+        """Check that a table has the column, and that the column contains strings.
 
         Return the sizes of the row groups or record batches, or None if the file is not divided:
         the rows of a CSV file may span lines, and an Arrow stream can be read only from its start.
@@ -385,7 +385,7 @@ def _head_of(file: str) -> bytes:
 
 
 def kinds_of(files: Sequence[str], format: str | None = None) -> tuple[str, ...]:
-    """Return the kind of each file: `format` if given, or the kind detected by name and content.
+    """Return the kind of each file: `format` if given, or the kind detected from name and content.
 
     Raises:
         ValueError: If a .json file is a single JSON value.
@@ -442,7 +442,7 @@ def _names_of(paths: object) -> tuple[str, ...]:
     for path in paths:  # check while iterating, because a dataset's rows may be endless
         if not isinstance(path, (str, os.PathLike)):
             raise TypeError(
-                f"paths must contain str or Path, got {short_repr(path)}; for rows in memory use "
+                f"paths must contain str or Path, got {short_repr(path)}; for rows in memory, use "
                 "train_from_iterator or encode_rows"
             )
         several.append(os.fspath(path))
@@ -450,7 +450,7 @@ def _names_of(paths: object) -> tuple[str, ...]:
 
 
 def _expand(name: str) -> list[str]:
-    """Return the files that a path, glob or directory stands for."""
+    """Return the files that a path, glob, directory or URL stands for."""
     if is_url(name):
         urls = matching_urls(name)
         if not urls:

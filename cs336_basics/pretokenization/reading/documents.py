@@ -63,7 +63,7 @@ def sample_documents(
             first.append(document)
             num_bytes += len(document)
     if total == 0:
-        raise ValueError(f"{', '.join(corpus.files[:3])}: no document, only whitespace")
+        raise ValueError(f"{', '.join(corpus.files[:3])}: no documents, only whitespace")
     number = min(number, total)
     chosen = {index * total // number for index in range(number)}
     documents = enumerate(read_documents(corpus, separator))

@@ -1,6 +1,6 @@
 """Detect the kind of a file (text, JSON Lines, CSV, Parquet, Arrow) from its name and content.
 
-Content decides only in clear cases. Prose, code, Markdown tables and logs count as text.
+The content decides only in clear cases. Prose, code, Markdown tables and logs count as text.
 """
 
 from __future__ import annotations

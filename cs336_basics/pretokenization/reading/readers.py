@@ -180,7 +180,7 @@ def _json_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:
 
 
 def next_line(file: IO[bytes], start: int, end: int) -> int:
-    """Return the start of the first line at or after `start`, limited to `end` and the file size.
+    """Return the start of the first line at or after `start`, but at most `end` or the file size.
 
     A line that crosses `start` belongs to the previous chunk.
     """

@@ -25,10 +25,10 @@ def texts_of_rows(rows: Any, field: str | None = None) -> Iterator[Any]:
     Rows are read one at a time or in batches, so they may be streamed or larger than memory.
 
     Args:
-        rows: Iterable of texts (str or UTF-8 bytes; also an Arrow array) or, with `field`, an
+        rows: Iterable of texts (str or UTF-8 bytes), which may be an Arrow array. With `field`, an
             iterable of dicts, a `datasets.Dataset` or `IterableDataset`, or an object that exports
             an Arrow stream (pyarrow.Table, RecordBatch, RecordBatchReader, pyarrow.dataset.Dataset,
-            pandas or polars DataFrame). Only a dataset's `field` column is read.
+            pandas or polars DataFrame). Of a dataset, only the column `field` is read.
         field: Field or column that contains the text.
 
     Raises:

@@ -34,7 +34,7 @@ def open_path(path: str) -> IO[bytes]:
 
 
 def size_of(path: str) -> int:
-    """Return the size in bytes, as stored, of a local file or of the file at a URL."""
+    """Return the stored size, in bytes, of a local file or of the file at a URL."""
     if not is_url(path):
         return os.stat(path).st_size
     with open_path(path) as file:
@@ -44,8 +44,8 @@ def size_of(path: str) -> int:
 def state_of(path: str) -> tuple[int, int | None]:
     """Return the stored size of a file and its last modification time in nanoseconds.
 
-    Together, they show whether the file was changed. For a URL, the time has whole seconds, or is
-    None if the storage does not report it.
+    Together, they show whether the file has changed. For a URL, the time is truncated to whole
+    seconds, or None if the storage does not report it.
     """
     if is_url(path):
         return state_of_url(path)

@@ -125,7 +125,7 @@ class TextChanges:
     def _without_surrogates(
         self, text: str, errors: str, index: int, file: str, row: str | int | None
     ) -> bytes:
-        """Return a str with surrogates, the first one at `index`, as UTF-8; see `utf8_of`."""
+        """Encode a str that contains surrogates, the first one at `index`; see `utf8_of`."""
         named = _named(row) or "the text"
         if errors == "strict":
             raise ValueError(

@@ -94,7 +94,7 @@ def prune(
 
 
 class MergeTree:
-    """The tokens and merges that are left as tokens are removed one by one.
+    """The tokens and merges that remain while tokens are removed one by one.
 
     Attributes:
         tokens: Remaining ids.
@@ -129,13 +129,13 @@ class MergeTree:
         }
 
     def is_leaf(self, token_id: int) -> bool:
-        """Return whether a token remains, no merge uses it, and it may be removed."""
+        """Return whether a token remains, may be removed, and is not part of a remaining merge."""
         return (
             token_id in self.tokens and not self.num_uses[token_id] and token_id not in self._stays
         )
 
     def age(self, token_id: int) -> int:
-        """Return the rank of the first merge that produces a token, or a huge number if none."""
+        """Return the rank of the first merge that produces a token, or a huge number."""
         pairs = self.merges.get(token_id)
         return self.ranks[pairs[0]] if pairs else 1 << 62
 
@@ -220,7 +220,7 @@ class WordUsage:
 
 def _remove_rarest(tree: MergeTree, usage: WordUsage, number: int) -> None:
     """Remove the least frequent leaf `number` times. If counts are equal, remove the newest."""
-    # Entries with outdated counts are skipped, because newer entries follow.
+    # Entries with outdated counts are skipped, because a leaf whose count changes gets a new entry.
     heap = [_entry(tree, usage, leaf) for leaf in tree.tokens if tree.is_leaf(leaf)]
     heapq.heapify(heap)
     for done in range(number):

@@ -49,7 +49,7 @@ ctypedef fused id_t:
     uint16_t
     uint32_t
 
-# How often the main thread checks for Ctrl-C while it waits.
+# Time between two checks for Ctrl-C while the main thread waits.
 cdef int STEP_MILLISECONDS = 50
 
 # Bytes of text to encode at a time. The main thread checks for Ctrl-C between spans.

@@ -18,7 +18,8 @@ from cs336_basics.tokenizer.ids import TokenArray
 from cs336_basics.tokenizer.vocabulary import ABSENT, Vocabulary, max_array_size
 
 MAX_VOCAB_SIZE = (1 << 32) - 1
-"""The compiled encoder stores ids in 32 bits and reserves the highest value for absent bytes."""
+"""Maximum size of a vocabulary. The compiled encoder stores ids in 32 bits, and the highest value
+stands for absent bytes."""
 
 # Maximum number of subsets of the special tokens to cache. Programs rarely use more.
 _MAX_SPECIAL_SETS = 16

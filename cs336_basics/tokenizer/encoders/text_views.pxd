@@ -56,7 +56,7 @@ cdef inline TextView view_text(text) except *:
         view.length = PyBytes_GET_SIZE(text)
         view.kind = UTF8
     else:  # other buffers could change while they are being read
-        raise TypeError(f"text is of type {type(text).__name__}, not str or bytes")
+        raise TypeError(f"text must be str or bytes, not {type(text).__name__}")
     return view
 
 

@@ -51,7 +51,7 @@ def encode_file(
     Args:
         tokenizer: Tokenizer that encodes the text.
         source: A Corpus, or a file, a glob such as `"data/*.txt"`, or a list of files and globs for
-            `Corpus(source)`. Line ends and byte order marks are kept.
+            `Corpus(source)`. Line endings and byte order marks are kept.
         destination: FILE.npy; see `token_files.py` for the format.
         num_workers: Maximum number of threads, or of worker processes if the encoder does not
             release the GIL. Defaults to all cores.
@@ -167,9 +167,9 @@ def write_token_file(
 
 
 def no_tokens(source: str | Sequence[str], num_bytes: int) -> NoTokensError:
-    """Return an error for a text, or several, of `num_bytes` without tokens."""
+    """Return an error for one or more texts, `num_bytes` in total, that have no tokens."""
     name = source if isinstance(source, str) else f"{len(source):,} files"
-    reason = "the split pattern matches nothing" if num_bytes else "it has no text"
+    reason = "the split pattern matches nothing" if num_bytes else "there is no text"
     return NoTokensError(f"{os.path.basename(name)}: no tokens were encoded because {reason}")
 
 

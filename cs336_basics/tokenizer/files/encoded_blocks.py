@@ -106,7 +106,8 @@ def encoded_blocks(
 ) -> Generator[EncodedBlock, None, None]:
     """Yield the ids of a corpus in order. Closing the generator stops the work.
 
-    Replacements in plain-text files are added to `changes`; each block records all other changes.
+    Replacements in plain-text files that the encoder reads itself are added to `changes`. Blocks
+    record all other changes.
     """
     encoder = tokenizer.encoder
     if not encoder.encodes_files:
@@ -192,7 +193,7 @@ def _encode_in_worker(pickled: bytes, batch: TextBatch, task: EncodingTask) -> E
 
 @functools.lru_cache(maxsize=1)
 def unpickled_once(pickled: bytes) -> Tokenizer:
-    """Return a pickled tokenizer, which each worker process caches."""
+    """Unpickle a tokenizer. Each worker process caches the result."""
     tokenizer: Tokenizer = pickle.loads(pickled)
     return tokenizer
 
@@ -219,7 +220,7 @@ def text_batches(
     Args:
         blocks: Pairs of a text and the number of bytes read from storage so far.
         chunk_size: Minimum size of a batch, except for the last one.
-        size: Number of bytes in storage.
+        size: Total number of bytes in storage, reported with the last batch.
     """
     batch: list[TextBlock] = []
     num_bytes = 0

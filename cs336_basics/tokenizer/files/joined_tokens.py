@@ -66,7 +66,7 @@ class JoinedTokens:
         return JoinedTokens(self._between(start, stop))
 
     def _between(self, start: int, stop: int) -> list[npt.NDArray[Any]]:
-        """Return at least one view, without empty parts."""
+        """Return one or more views of the ids. If there are several, none is empty."""
         first = min(bisect.bisect_right(self._ends, start), len(self.parts) - 1)
         begin = self._ends[first] - len(self.parts[first])
         found = [self.parts[first][start - begin : max(start, stop) - begin]]

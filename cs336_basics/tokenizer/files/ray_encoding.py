@@ -1,12 +1,14 @@
 """Encode a corpus of many files on a Ray cluster: one token file for each file of the corpus.
 
-Each Ray task encodes one file, from storage that all machines can access to a directory that they
-share or to an object store. The ids equal those of `encode_file`: `load_token_files` joins the
-token files, whose names have the order of the corpus.
+Each Ray task encodes one file. It reads the file from storage that all machines can access, and
+writes the ids to a directory that the machines share or to an object store. The names of the token
+files follow the order of the corpus, so `load_token_files` returns the ids that `encode_file` would
+write.
 
-`token_folders.py` makes the folder complete when all token files are. Until then, a later run keeps
-the finished ones. The metadata of a token file says what it was made from. If that is not the same
-text with the same options, the run stops instead of mixing two texts.
+`token_folders.py` makes the folder complete once all token files are complete. Until then, a later
+run keeps the token files that are complete. The metadata of a token file records the text and the
+options that it was made from. If these differ from the text and options of the later run, that run
+stops instead of mixing two texts.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ from cs336_basics.tokenizer.ids import token_dtype
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
 Job: TypeAlias = tuple[bytes, "str | None", EncodingTask]
-"""What all tasks share: the pickled tokenizer, its `source`, and the settings."""
+"""The values that all tasks share: the pickled tokenizer, its `source`, and the settings."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class _Shard:
         source: Name of the file, for the metadata.
         name: Name of the token file.
         destination: Path or URL of the token file.
-        made_from: Metadata that says what determines the ids, besides the tokenizer.
+        made_from: Metadata that records what determines the ids, except for the tokenizer.
         num_bytes: Stored size of the file.
     """
 
@@ -73,7 +75,7 @@ def encode_files_ray(
     document_starts: bool = False,
     end_of_document: str | None = None,
 ) -> dict[str, Any]:
-    """Encode a corpus with Ray tasks to a directory with a token file for each of its files.
+    """Encode a corpus with Ray tasks, to a directory with one token file for each file.
 
     The token files are named `00000.npy`, `00001.npy` and so on, in the order of the corpus. A file
     without tokens, such as an empty one, has no token file. If the run is interrupted, call the
@@ -83,17 +85,17 @@ def encode_files_ray(
         tokenizer, source, document_starts, end_of_document: See `encode_file`. The files must have
             the same paths on all machines, or be URLs.
         directory: New directory on a file system that all machines share, or the URL of a new
-            folder in an object store. There, the folder has the token files of an unfinished run,
-            and `complete.json` when it is complete.
+            folder in an object store. A folder in an object store contains `complete.json` once it
+            is complete, and only token files before that.
         num_workers: Number of tasks to run at a time, each with one thread. Defaults to the number
             of CPUs in the cluster.
         progress: Whether to show a progress bar on a terminal.
         address: See `ray_cluster`.
 
     Returns:
-        Information about the token files together: tokenizer_hash, vocab_size, dtype, num_tokens,
+        Information about all token files together: tokenizer_hash, vocab_size, dtype, num_tokens,
         num_bytes (of the uncompressed text), bytes_per_token, num_files (number of token files),
-        num_kept (how many of them are from an earlier run), and with `document_starts`,
+        num_kept (how many of them are from an earlier run) and, with `document_starts`,
         num_documents.
 
     Raises, besides the errors of `encode_file` and `ray_cluster`:

@@ -176,7 +176,7 @@ def starts_offset(array_end: int) -> int:
 
 
 class Layout(NamedTuple):
-    """The metadata of a token file, and where the ids and document starts are in the file."""
+    """The metadata of a token file, and the positions of its ids and document starts."""
 
     metadata: dict[str, Any]
     dtype: np.dtype[Any]

@@ -60,7 +60,7 @@ class Directory:
         self._unfinished.mkdir(parents=True, exist_ok=True)
 
     def names(self) -> list[str]:
-        """Return the names of its files, without temporary files."""
+        """Return the names of the files in the folder, without temporary files."""
         names = os.listdir(self._unfinished)
         return [name for name in names if not (name.startswith(".") and name.endswith(".tmp"))]
 
@@ -69,7 +69,7 @@ class Directory:
         return open_token_file(self._unfinished / name).metadata
 
     def check_is_visible(self, name: str) -> None:
-        """Raise FileNotFoundError if a file of another machine is not visible here."""
+        """Raise FileNotFoundError if a file that another machine wrote is not visible here."""
         if not (self._unfinished / name).exists():
             raise FileNotFoundError(
                 f"{self._unfinished / name}: a machine wrote this file, but it is not visible "
@@ -77,8 +77,8 @@ class Directory:
             )
 
     def complete(self, names: list[str], information: dict[str, Any]) -> None:
-        """Make the folder complete, with these token files."""
-        for leftover in self._unfinished.glob(".*.tmp"):  # by tasks that were killed
+        """Rename the directory, which makes it complete. The arguments are for `UrlFolder`."""
+        for leftover in self._unfinished.glob(".*.tmp"):  # from tasks that were killed
             leftover.unlink(missing_ok=True)
         rename_directory(self._unfinished, self._target)
 
@@ -100,10 +100,10 @@ class UrlFolder:
             raise FileExistsError(f"{self.path} is complete; choose another folder")
 
     def create(self) -> None:
-        """Do nothing: a folder exists when it has files."""
+        """Do nothing: in an object store, a folder exists as soon as it contains a file."""
 
     def names(self) -> list[str]:
-        """Return the names of its files, without temporary files."""
+        """Return the names of the files in the folder."""
         return names_in(self.path)
 
     def metadata(self, name: str) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class UrlFolder:
         """Do nothing: an object that was uploaded is visible everywhere."""
 
     def complete(self, names: list[str], information: dict[str, Any]) -> None:
-        """Make the folder complete, with these token files."""
+        """Upload the record, with the names of the token files. This makes the folder complete."""
         with uploaded(f"{self.path}/{RECORD}") as file:
             file.write_text(json.dumps({"files": names, **information}, indent=2), "utf-8")
 
@@ -134,11 +134,11 @@ def download_token_files(url: str, directory: str | os.PathLike[str]) -> dict[st
 
     Args:
         url: Folder of the token files.
-        directory: New directory, which appears when it has all files.
+        directory: New directory. It appears only when it contains all files.
 
     Returns:
-        The record of the folder: files (names of the token files), and what `encode_files_ray`
-        returned.
+        The record of the folder: files (names of the token files), and the information that
+        `encode_files_ray` returned.
 
     Raises:
         FileNotFoundError: If the folder is unfinished.
@@ -167,7 +167,7 @@ def download_token_files(url: str, directory: str | os.PathLike[str]) -> dict[st
         for name in names:
             download(f"{url}/{name}", temporary / name)
             try:
-                # The file is closed at once, because Windows does not rename open files.
+                # The file is closed at once, because Windows cannot rename open files.
                 num_tokens += len(open_token_file(temporary / name, tokenizer_hash=made_by).tokens)
             except ValueError as error:
                 raise ValueError(str(error).replace(str(temporary), url)) from error

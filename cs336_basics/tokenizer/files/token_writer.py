@@ -1,4 +1,4 @@
-"""Writing token files: ids, document starts and metadata in one file, written atomically."""
+"""Write token files atomically: ids, document starts and metadata in one file."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def open_token_writer(
     """Open FILE.npy for writing.
 
     The file appears when the `with` block ends without an exception. Call `TokenWriter.finish` at
-    the end of this block.
+    the end of the block.
 
     Args:
         destination: FILE.npy.

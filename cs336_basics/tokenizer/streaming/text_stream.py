@@ -14,15 +14,14 @@ from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, absent_byte_error
 from cs336_basics.tokenizer.special_tokens import SpecialSets
 from cs336_basics.tokenizer.text_input import explained
 
-# These limits keep the memory use of `encode_iterable` below a megabyte: bytes to collect before
-# encoding any, characters of a huge chunk to read at a time, and bytes of cached words.
-READ_AHEAD = 1 << 11
-SLICE_SIZE = 1 << 13
-ITERABLE_CACHE_SIZE = 448 << 10
+# These limits keep the memory use of `encode_iterable` below a megabyte.
+READ_AHEAD = 1 << 11  # bytes to collect before they are encoded
+SLICE_SIZE = 1 << 13  # characters of a huge chunk to read at a time
+ITERABLE_CACHE_SIZE = 448 << 10  # bytes of cached words
 
 
 class TextStream:
-    """The text that `IncrementalEncoder` and `encode_iterable` have read and not yet encoded.
+    """Encodes a text that arrives in chunks, for `IncrementalEncoder` and `encode_iterable`.
 
     Args:
         encoder: Encoder of the text.
@@ -102,14 +101,14 @@ class TextStream:
         self._offset = 0  # bytes encoded so far
         self._num_characters = 0  # characters encoded so far
         self._checker = codecs.getincrementaldecoder("utf-8")()
-        self._num_fed = 0  # bytes that `_checker` has seen
+        self._num_fed = 0  # bytes that `_checker` has checked
 
     def _encode(self, data: bytes) -> list[int]:
         if not data:
             return []
         try:
             ids = self._ids(data)
-        except BaseException:  # the ids of `data` would be lost
+        except BaseException:  # the ids of `data` are lost, so the text cannot be continued
             self._reset()
             raise
         self._offset += len(data)

@@ -126,5 +126,5 @@ def test_invalid_utf8_is_replaced_with_a_warning_or_rejected(tmp_path):
 def test_a_corpus_without_documents_is_rejected(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(ValueError, match="no document, only whitespace"):
+        with pytest.raises(ValueError, match="no documents, only whitespace"):
             sample_documents(Corpus(plain(tmp_path, [" ", "\n"])), 10)

@@ -31,13 +31,13 @@ class Dataset:
         return Dataset({name: self._columns[name] for name in names}, names)
 
     def iter(self, batch_size):
-        assert self._chosen == ["text"], "the other columns are not decoded"
+        assert self._chosen == ["text"], "the other columns must not be decoded"
         for start in range(0, len(self._columns["text"]), batch_size):
             yield {"text": self._columns["text"][start : start + batch_size]}
 
 
 class StreamedDataset(Dataset):
-    """A class with the methods of `datasets.IterableDataset`, which may not know its columns."""
+    """A class with the methods of `datasets.IterableDataset`, which may not report its columns."""
 
     column_names = None
 

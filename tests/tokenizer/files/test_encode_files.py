@@ -1,4 +1,4 @@
-"""encode_file gives the ids of the whole text for any files, chunk size, workers and backend."""
+"""encode_file gives the ids of the whole text for all files, chunk sizes, workers and backends."""
 
 from __future__ import annotations
 

@@ -96,8 +96,8 @@ def failing_rows():
         (lambda: [{"text": "a"}, {"txt": "b"}], "text", ValueError, "row 1 has no field 'text'"),
         (lambda: ["a", 5], None, TypeError, "row 1 must be str or bytes, not int"),
         (lambda: [{"text": "a"}], None, TypeError, "row 0 must .* not dict; pass field="),
-        (list, None, ValueError, "rows of type list: no tokens .* it has no text"),
-        (lambda: ["", ""], None, ValueError, "no tokens .* it has no text"),
+        (list, None, ValueError, "rows of type list: no tokens .* there is no text"),
+        (lambda: ["", ""], None, ValueError, "no tokens .* there is no text"),
         (lambda: [UserDict(text="a")], None, TypeError, "not UserDict; pass field="),
     ],
 )

@@ -1,4 +1,4 @@
-"""Folders of token files at a URL are complete or refused."""
+"""Folders of token files at URLs are refused until they are complete."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ URL = "memory://tokens"
 
 @pytest.fixture
 def memory(tmp_path):
-    """Return fsspec's file system in memory, with one token file in an unfinished folder."""
+    """Return fsspec's in-memory file system, with one token file in an unfinished folder."""
     system = fsspec.filesystem("memory")
     system.store.clear()
     (tmp_path / "a.txt").write_text(TRAINING_TEXT)

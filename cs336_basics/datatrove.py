@@ -297,13 +297,17 @@ def _names_of_counts(folder: DataFolder) -> list[str]:
         raise ValueError(
             f"{where}: the folder must contain only the counts that CountWords wrote, but {found}"
         ) from None
-    expected = [_name_of_counts(rank, world_size) for rank in range(world_size)]
-    if missing := sorted({*expected} - {*names}):
-        raise ValueError(
-            f"{where}: {len(missing):,} of {world_size:,} counts are missing, such as "
-            f"{missing[0]}; run the incomplete tasks again"
-        )
-    if others := sorted({*names} - {*expected}):
+    # A name may claim more tasks than a list has room for, so stop at the first missing file.
+    present = set(names)
+    expected = []
+    for rank in range(world_size):
+        expected.append(name := _name_of_counts(rank, world_size))
+        if name not in present:
+            raise ValueError(
+                f"{where}: {name} is missing, the counts of one of {world_size:,} tasks; run the "
+                "incomplete tasks again"
+            )
+    if others := sorted(present - {*expected}):
         raise ValueError(
             f"{where}: {short_repr(others[0])} is not one of the counts of {world_size:,} tasks; "
             "remove the files of other runs"

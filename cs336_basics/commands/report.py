@@ -55,8 +55,9 @@ def report(options: Options) -> None:
 
     corpora = options.corpora()
     inputs = [file for _, corpus in corpora for file in corpus.files]
-    for name in options.output:
-        check_output("--output", name, options.overwrite, [*inputs, *options.tokenizer])
+    for index, name in enumerate(options.output):
+        others = [*inputs, *options.tokenizer, *options.output[:index]]
+        check_output("--output", name, options.overwrite, others)
     sections: list[Section] = []
     if options.run is not None:
         from cs336_basics.reports.run_report import run_sections

@@ -54,9 +54,10 @@ def merge_steps(tokenizer: Tokenizer, text: str) -> list[MergedWord]:
         ValueError: If the text is too long. Also see `Tokenizer.encode`.
     """
     check_is_tokenizer(tokenizer)
-    tokenizer.encode(text)  # for its checks
-    if (size := len(text.encode())) > MOST_BYTES:
+    size = len(text.encode("utf-8", "replace")) if isinstance(text, str) else 0
+    if size > MOST_BYTES:
         raise ValueError(f"text must have at most {MOST_BYTES:,} bytes, got {size:,}")
+    tokenizer.encode(text)  # for its checks
     encoder = tokenizer.encoder
     ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
     words = []

@@ -362,10 +362,6 @@ class Tokenizer:
         Raises:
             TypeError, ValueError: See the constructor. After an error, the tokenizer is unchanged.
         """
-        if isinstance(special_tokens, Mapping):
-            raise TypeError(
-                f"special_tokens must be a list of str, got {short_repr(special_tokens)}"
-            )
         added = check_special_tokens(special_tokens)
         together = dict.fromkeys([*self.special_tokens, *added])
         splitter = Splitter(self.pattern, list(together))

@@ -34,6 +34,7 @@ def test_html_and_markdown_are_written(work, capsys):
     [
         ([*TOKENIZERS, "--output", "r.pdf"], "'r.pdf'"),
         ([*TOKENIZERS, "--output", "r.html", "text.txt"], "'text.txt'"),
+        ([*TOKENIZERS, "--output", "r.html", "./r.html"], "r.html is also"),
         ([*TOKENIZERS, "text.txt", "--output", "r.html"], "'text.txt' twice"),
         (["--tokenizer", "missing/x", *TOKENIZERS[3:], "--output", "r.html"], "missing/x"),
         (["--output", "r.html"], "--tokenizer and --input, or --run"),

@@ -109,16 +109,18 @@ def _in_blocks(blocks: Iterable[TextBlock], separator: bytes) -> Iterator[str | 
 
 def _as_texts(documents: list[str | bytes], corpus: Corpus) -> list[str]:
     """Return documents as str, and warn if some are not valid UTF-8."""
+    files = corpus.files
+    where = files[0] if len(files) == 1 else f"{files[0]} or one of {len(files) - 1:,} other files"
     if corpus.errors == "strict":
         utf8 = TextChanges().utf8_of
-        return [utf8(text, "strict", file="a sampled document").decode() for text in documents]
+        return [utf8(text, "strict", file=where).decode() for text in documents]
     # JSON escapes can produce lone surrogates, which become invalid bytes.
     found = [d.encode("utf-8", "surrogatepass") if isinstance(d, str) else d for d in documents]
     texts = [data.decode("utf-8", "replace") for data in found]
     changed = sum(text.encode() != data for text, data in zip(texts, found, strict=True))
     if changed:
         warn(
-            f"{corpus.files[0]}: {changed:,} of the sampled documents are not valid UTF-8; invalid "
+            f"{where}: {changed:,} of the sampled documents are not valid UTF-8; invalid "
             "bytes were read as U+FFFD"
         )
     return texts

@@ -123,7 +123,7 @@ SENTENCES = [
     ),
     (
         "stages.md",
-        r"from ([\d.]+) MB/s to ([\d,]+) MB/s on two cores",
+        r"from ([\d.]+) MB/s on one core to ([\d,]+) MB/s on two\.",
         lambda low, high: (
             about(low, [row("counting", "tinystories", "regex").rate])
             and about(high, [row("counting", "tinystories", "native, threads").rate])

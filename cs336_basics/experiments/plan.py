@@ -103,7 +103,7 @@ SCALES = {
             "model.d_ff": 344,
             "model.num_layers": 3,
             "model.num_heads": 4,
-            "optimizer.betas": (0.9, 0.99),  # fewer steps than the course's, so a longer average
+            "optimizer.betas": (0.9, 0.99),  # a longer average, because runs have fewer steps
             "schedule.warmup_fraction": 0.1,
             "batch_size": 16,
             "max_steps": 600,
@@ -160,7 +160,7 @@ def plan(scale: Scale, config: TrainConfig) -> list[Group]:
             "batch-size",
             "Batch size",
             "How does the batch size affect the loss after the same number of tokens? Each size is "
-            "tried at several learning rates around one proportional to its square root; the "
+            "tried at several learning rates around a value proportional to its square root; the "
             "figure shows the best.",
             tuple(_batch_sizes(scale, baseline, config)),
         ),

@@ -1,7 +1,7 @@
 """Loggers that send metrics to TensorBoard, Weights & Biases or trackio.
 
-These packages are optional and are imported when used. A run resumes from metrics.jsonl and does
-not need these packages, so an error in a logger only causes a warning.
+These packages are optional and are imported when used. A run resumes from metrics.jsonl alone, so
+an error in a logger only causes a warning.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Logger:
             self._attempt(lambda: self._send(numbers, row["step"]))
 
     def close(self) -> None:
-        """Write all rows logged before any error, and close the logger."""
+        """Write all rows that were logged before the first error, and close the logger."""
         self._attempt(self._finish)
 
     def _attempt(self, action: Callable[[], Any]) -> None:

@@ -54,8 +54,8 @@ class Scale:
         baseline_rate: Learning rate of the baseline.
         lower_rate: Learning rate of the second run without RMSNorm.
         batch_sizes: Batch sizes to try, all with the same total number of tokens.
-        rate_factors: Factors by which the learning rate of each batch size is varied. At least one
-            is 1.
+        rate_factors: Factors by which the learning rate for each batch size is multiplied. At
+            least one is 1.
     """
 
     config: str

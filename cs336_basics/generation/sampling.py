@@ -13,7 +13,7 @@ from torch import Tensor
 from cs336_basics._support.validation import Checked, Count, option
 from cs336_basics.model.attention import softmax
 
-# The nucleus of a trained model is rarely larger. If it is, the whole vocabulary is sorted as well.
+# The nucleus of a trained model rarely has more tokens. If it does, all tokens are sorted, too.
 _USUAL_NUCLEUS = 1024
 
 

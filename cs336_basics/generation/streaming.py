@@ -75,8 +75,8 @@ def stop_at(texts: Iterable[str], stop: Sequence[str]) -> Iterator[str]:
 
     A stop string may be split over any number of `texts`, so characters that could start one are
     held back until the following characters show whether they do. The first stop string to be
-    completed ends the text. If the same character completes several, the longest is used. After
-    that, nothing more is read from `texts`.
+    completed ends the text. If the same character completes several, the longest one counts.
+    Nothing more is then read from `texts`.
 
     Raises:
         TypeError: If `stop` is a single string.

@@ -44,7 +44,7 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
 
     Item i is the window that starts at token `i * stride`: a pair (inputs, targets) of int64
     tensors of shape (context_length,), where the targets are the inputs shifted by one token. Files
-    are memory-mapped. A pickled dataset stores only file names and maps the files when unpickled.
+    are memory-mapped. A pickled dataset stores only their names and maps them again when unpickled.
 
     Args:
         tokens: An array of ids, or token files and globs whose ids are joined in order.

@@ -124,8 +124,7 @@ def _open(name: str, run: RunDirectory, settings: Settings, step: int) -> Logger
 def _for_wandb(run: RunDirectory) -> Settings:
     """Return the arguments of `wandb.init`, which writes offline to RUN_DIR/wandb by default.
 
-    An argument overrides its environment variable, so arguments whose variables are set are
-    omitted. With WANDB_MODE=online, a resumed run continues the same run at W&B. W&B cannot resume
+    An argument overrides its environment variable, so it is omitted if the variable is set. With WANDB_MODE=online, a resumed run continues the same run at W&B. W&B cannot resume
     an offline run (wandb/wandb#3841), so each offline session becomes a separate run at W&B. If all
     sessions had the same id, the last one would replace all earlier ones.
     """

@@ -1,7 +1,7 @@
 """Loggers that send metrics to TensorBoard, Weights & Biases or trackio.
 
-These packages are optional and are imported when used. A run resumes from metrics.jsonl alone, so
-an error in a logger only causes a warning.
+These packages are optional and are imported when used. A run also keeps its metrics in
+metrics.jsonl, so an error in a logger only causes a warning.
 """
 
 from __future__ import annotations
@@ -124,9 +124,10 @@ def _open(name: str, run: RunDirectory, settings: Settings, step: int) -> Logger
 def _for_wandb(run: RunDirectory) -> Settings:
     """Return the arguments of `wandb.init`, which writes offline to RUN_DIR/wandb by default.
 
-    An argument overrides its environment variable, so it is omitted if the variable is set. With WANDB_MODE=online, a resumed run continues the same run at W&B. W&B cannot resume
-    an offline run (wandb/wandb#3841), so each offline session becomes a separate run at W&B. If all
-    sessions had the same id, the last one would replace all earlier ones.
+    An argument overrides its environment variable, so it is omitted if the variable is set. With
+    WANDB_MODE=online, a resumed run continues the same run at W&B. W&B cannot resume an offline run
+    (wandb/wandb#3841), so each offline session becomes a separate run at W&B. If all sessions had
+    the same id, the last one would replace all earlier ones.
     """
     arguments = {
         "WANDB_PROJECT": "cs336_basics",

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from cs336_basics.model import Linear, ModelConfig, TransformerLM
 
-# Number of output features from which oneDNN is faster for the gradient of the weight. It is slower
-# for 1,344 and faster for 10,000.
+# Minimum number of output features for which oneDNN computes the gradient of the weight. oneDNN is
+# slower for 1,344 features and faster for 10,000 (benchmarks/NOTES.md).
 _WIDE = 2048
 _SECONDS = 1.0  # for timing products
 _MOST_ROWS = 1024  # in a timed product; more rows do not change which library is faster

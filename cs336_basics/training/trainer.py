@@ -376,7 +376,8 @@ class Trainer:
 
     def _remove_old_checkpoints(self) -> None:
         # A checkpoint saved after a signal does not replace other checkpoints and is removed when
-        # the next one is saved. Interrupted and uninterrupted runs thus end with the same checkpoints.
+        # the next one is saved. An interrupted and an uninterrupted run thus end with the same
+        # checkpoints.
         self.run.keep_checkpoints(
             self.config.keep_checkpoints, self._checkpoint_is_due, best=self.best[1]
         )

@@ -50,7 +50,7 @@ except ImportError as error:
 __all__ = ["CountWords", "MergeWordCounts", "TokenizeDocuments", "TrainTokenizer"]
 
 _MOST_ADDENDS = 16
-"""Maximum number of word counts in memory at a time."""
+"""Maximum number of WordCounts objects in memory at a time."""
 
 
 class CountWords(PipelineStep):  # type: ignore[misc]  # datatrove has no types
@@ -97,14 +97,14 @@ class CountWords(PipelineStep):  # type: ignore[misc]  # datatrove has no types
 
 
 class MergeWordCounts(PipelineStep):  # type: ignore[misc]
-    """Add word counts, so that fewer files contain the same sum. Each task adds some of the files.
+    """Add up word counts into fewer files. Each task adds the counts in some of the files.
 
     This step is optional, because `TrainTokenizer` adds all counts that it reads. If there are
     thousands of files, merge them in several tasks first.
 
     Args:
-        input_folder: Folder with the counts of all tasks of `CountWords`.
-        output_folder: Another folder, for the sums.
+        input_folder: Folder with the counts from all `CountWords` tasks.
+        output_folder: Folder for the sums, different from `input_folder`.
     """
 
     type = "🔢 - TOKENIZER"
@@ -116,7 +116,7 @@ class MergeWordCounts(PipelineStep):  # type: ignore[misc]
         self.output_folder = get_datafolder(output_folder)
 
     def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> None:
-        """Write the sum of the counts in every `world_size`-th file.
+        """Write the sum of the counts in every `world_size`-th file, starting with file `rank`.
 
         Raises:
             ValueError: If counts are missing, or were made with different patterns or special
@@ -132,7 +132,7 @@ class TrainTokenizer(PipelineStep):  # type: ignore[misc]
     """Train a tokenizer on word counts. This step runs as a single task.
 
     Args:
-        counts_folder: Folder with the counts of all tasks of `CountWords` or `MergeWordCounts`.
+        counts_folder: Folder with the counts from all `CountWords` or `MergeWordCounts` tasks.
         output_folder: Folder for the tokenizer: tokenizer.json and training.json.
         vocab_size: Vocabulary size: 256 bytes + special tokens + merges.
         pattern, special_tokens: The same as for `CountWords`.
@@ -166,7 +166,7 @@ class TrainTokenizer(PipelineStep):  # type: ignore[misc]
         self.trainer.check_request(vocab_size, special_tokens)
 
     def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> None:
-        """Train, and write the tokenizer.
+        """Train the tokenizer and write it.
 
         Raises:
             ValueError: If there are several tasks, or if counts are missing or were made with a
@@ -283,7 +283,7 @@ def _name_of_counts(rank: int, world_size: int) -> str:
 
 
 def _names_of_counts(folder: DataFolder) -> list[str]:
-    """Return the names of the files of counts in a folder, in the order of the tasks.
+    """Return the names of the count files in a folder, in task order.
 
     Raises:
         ValueError: If there are none, the counts of a task are missing, or there are other files.
@@ -297,14 +297,14 @@ def _names_of_counts(folder: DataFolder) -> list[str]:
         raise ValueError(
             f"{where}: the folder must contain only the counts that CountWords wrote, but {found}"
         ) from None
-    # A name may claim more tasks than a list has room for, so stop at the first missing file.
+    # The number of tasks in a file name may be huge, so stop at the first missing file.
     present = set(names)
     expected = []
     for rank in range(world_size):
         expected.append(name := _name_of_counts(rank, world_size))
         if name not in present:
             raise ValueError(
-                f"{where}: {name} is missing, the counts of one of {world_size:,} tasks; run the "
+                f"{where}: {name}, the counts of one of {world_size:,} tasks, is missing; run the "
                 "incomplete tasks again"
             )
     if others := sorted(present - {*expected}):
@@ -316,7 +316,7 @@ def _names_of_counts(folder: DataFolder) -> list[str]:
 
 
 def _sum_of(folder: DataFolder, names: Sequence[str]) -> WordCounts:
-    """Return the sum of the counts in files, with only a few counts in memory at a time."""
+    """Return the sum of the counts in files, reading only a few files into memory at a time."""
     total: list[WordCounts] = []
     for name in names:
         total.append(_load(folder, name))
@@ -343,7 +343,7 @@ def _save(counts: WordCounts, folder: DataFolder, rank: int, world_size: int) ->
 
 
 def _put(path: str, folder: DataFolder, name: str) -> None:
-    """Copy a local file to a folder atomically: either the whole file appears there, or nothing."""
+    """Copy a local file to a folder atomically: either the whole file appears there or none."""
     if not folder.is_local():
         folder.put_file(path, name)  # object stores show an object only once it is complete
         return

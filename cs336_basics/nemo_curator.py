@@ -33,7 +33,7 @@ class MegatronTokenizerWriter(megatron_tokenizer.MegatronTokenizerWriter):  # ty
     also runs where transformers 5 is installed.
 
     Args:
-        path: Folder for the pairs of .bin and .idx files, one pair for each task: a path or a URL.
+        path: Path or URL of the folder for the .bin and .idx files, one pair for each task.
         model_identifier: Tokenizer directory, tokenizer.json or name on Hugging Face's hub, as for
             `Tokenizer.from_pretrained`. Each worker must be able to read it.
         append_eod: Whether to append `eos_token` to every document.

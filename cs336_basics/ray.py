@@ -27,9 +27,9 @@ class Encode:
 
     Args:
         tokenizer: Tokenizer that encodes the texts. Special tokens in a text become their ids.
-        column: Column that contains the texts.
-        output: Column to add: lists of uint16, or of uint32 if the vocabulary has ids of 65,536 or
-            more.
+        column: Name of the column that contains the texts.
+        output: Name of the column to add. It contains lists of uint16, or of uint32 if the
+            vocabulary has ids of 65,536 or more.
     """
 
     def __init__(
@@ -74,6 +74,6 @@ class Encode:
             lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(ids))
             return batch.append_column(self._output, lists)
         found = tokenizer.encode_batch_array(column, num_workers=1).arrays()
-        # Ray stores Arrow arrays as lists. It would store NumPy arrays as tensors, a type of its
-        # own that other Parquet readers do not support.
+        # Ray stores Arrow arrays as lists. It would store NumPy arrays as its own tensor type,
+        # which other Parquet readers do not support.
         return {**batch, self._output: [pa.array(ids) for ids in found]}

@@ -1,4 +1,4 @@
-"""`python -m cs336_basics.train`: run the `train` command; see `commands/train.py`."""
+"""Run the `train` command as `python -m cs336_basics.train`; see `commands/train.py`."""
 
 import sys
 

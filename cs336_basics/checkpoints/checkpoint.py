@@ -205,7 +205,7 @@ def _read(
         ):
             pass
         case _:
-            raise ValueError(f"{path} is not a checkpoint: its header has no valid {_ENTRY!r}")
+            raise ValueError(f"{path} is not a checkpoint: the header has no valid {_ENTRY!r}")
     for part, tensors in parts.items():
         if _checksum(content, tensors) != sums.get(part):
             raise ValueError(f"{path} is damaged: the checksum of {part} is wrong")

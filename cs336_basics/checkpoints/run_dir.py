@@ -64,7 +64,7 @@ class RunDirectory:
 
         Raises:
             FileExistsError: If the path is a file or a non-empty directory.
-            ValueError: If another process has the lock.
+            ValueError: If another process holds the lock.
         """
         self._check_is_free()
         try:
@@ -107,7 +107,8 @@ class RunDirectory:
 
     def remove_temporary_files(self) -> None:
         """Remove incomplete files left by a killed process."""
-        for left in [*self.path.rglob(".*.tmp"), *self.checkpoints.glob(".tmp*")]:  # safetensors'
+        # safetensors names its temporary files `.tmp...`.
+        for left in [*self.path.rglob(".*.tmp"), *self.checkpoints.glob(".tmp*")]:
             remove(left)
 
     def checkpoint(self, step: int) -> Path:
@@ -152,7 +153,7 @@ class RunDirectory:
         """Lock the run against other processes until `unlock` is called or this process ends.
 
         Raises:
-            ValueError: If another process has the lock.
+            ValueError: If another process holds the lock.
             OSError: If `.lock` cannot be written or is a symbolic link.
         """
         if self._lock is not None:
@@ -218,7 +219,7 @@ class RunDirectory:
         _append_line(self.timings, {"step": step, "kind": "checkpoint", "seconds": seconds})
 
     def seconds(self) -> float:
-        """Return the run time in seconds at the last line of timings.jsonl, excluding pauses."""
+        """Return the run time in seconds at the last line of timings.jsonl, without pauses."""
         return max((line.get("seconds", 0.0) for line in _read_lines(self.timings)), default=0.0)
 
     def sync_metrics(self) -> None:

@@ -25,12 +25,12 @@ _KEYS: dict[str, list[set[str]]] = {
     "torch.Adam": _ADAM_OF_TORCH,
     "Muon": [{"momentum_buffer"}, _ADAM],
 }
-"""Keys in the state of a parameter that has been updated. For other algorithms, the keys are not
-checked."""
+"""The possible sets of keys in the state of an updated parameter, by algorithm. For other
+algorithms, the keys are not checked."""
 
 
 def plain_name(name: str) -> str:
-    """Return a parameter's name without the prefixes of `torch.compile`, DDP and checkpointing."""
+    """Return a parameter's name without prefixes of `torch.compile`, DDP or checkpointing."""
     for mark in ("_orig_mod.", "_checkpoint_wrapped_module."):
         name = name.replace(mark, "")
     return name.removeprefix("module.")

@@ -26,10 +26,11 @@ from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.files.encode_files import encode_file
 
 PIECE_SIZE = 64 << 20
-"""Maximum number of bytes of the text that is measured."""
+"""Maximum size in bytes of the piece of text that is measured."""
 
 _LEAST_SIZE = 1000
-_TABLE_BYTES = 50  # per distinct word while counting, and below, while merging: docs/scaling.md
+# Memory per distinct word while counting, and while merging (docs/scaling.md).
+_TABLE_BYTES = 50
 _MERGING_BYTES = 100
 _MOST_WORD_BYTES = 4 << 30  # limit of the native trainer
 
@@ -45,7 +46,7 @@ class Rates:
         counting: Bytes counted per second.
         num_words: Number of distinct words in the piece.
         word_bytes: Mean length of its distinct words.
-        growth: Exponent k for which the number of distinct words grows as bytes^k.
+        growth: Exponent k such that the number of distinct words grows as bytes^k.
         merging: Seconds to learn the merges, per distinct word of the piece.
         encoding: Bytes encoded per second.
         bytes_per_token: Bytes of text per token.
@@ -79,16 +80,17 @@ class Rates:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Machines that share the work. `network` is in Gbit/s for each machine; None is no limit."""
+    """Machines that share the work. `network` is in Gbit/s per machine; None means no limit."""
 
     nodes: int
     cores: int
     network: float | None = None
 
     def seconds(self, num_bytes: float, rate: float, transferred: float) -> tuple[float, str]:
-        """Return the time to process a text, and what limits it.
+        """Return the time in seconds to process a text, and the resource that limits it.
 
-        `rate` is in bytes per second of one core. `transferred` bytes pass through the network.
+        `rate` is the speed of one core in bytes per second. `transferred` is the number of bytes
+        that pass through the network.
         """
         computing = num_bytes / (rate * self.nodes * self.cores)
         if self.network is None:
@@ -100,10 +102,11 @@ class Cluster:
 def measure_rates(text: Path, vocab_size: int) -> Rates:
     """Measure the rates of one core on the first PIECE_SIZE bytes of a plain text file.
 
+    JSON Lines and CSV are measured as plain text.
+
     Raises:
         OSError: If the file cannot be read.
-        ValueError: If the file is not UTF-8 text, is too short, or has no words. JSON Lines and
-            CSV are measured as text.
+        ValueError: If the file is not UTF-8 text, is too short, or has no words.
     """
     with open_regular(text) as file:
         end = next_cut(file, PIECE_SIZE, SafeCuts())
@@ -112,7 +115,7 @@ def measure_rates(text: Path, vocab_size: int) -> Rates:
         part = content[: next_cut(file, len(content) // 8, SafeCuts())]
     if len(content) < _LEAST_SIZE:
         raise ValueError(f"{text}: at least {_LEAST_SIZE} bytes are needed, got {len(content)}")
-    decoded(content, text)  # an error in the copies below would not name the file
+    decoded(content, text)  # an error in the copies below would not name this file
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "piece").write_bytes(content)
         Path(folder, "eighth").write_bytes(part)
@@ -122,12 +125,12 @@ def measure_rates(text: Path, vocab_size: int) -> Rates:
         if not counts:
             raise ValueError(f"{text}: no words, only special tokens")
         few = len(count_words(eighth, splitter, num_workers=1)) or 1
-        growth = 1.0  # of text that cannot be divided
+        growth = 1.0  # for text that cannot be divided
         if len(part) < len(content):
             growth = math.log(len(counts) / few) / math.log(len(content) / len(part))
         trainer = TRAINERS[DEFAULT_TRAINER]()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # a piece may have too few merges
+            warnings.simplefilter("ignore", UserWarning)  # a piece may yield too few merges
             (vocab, merges), merging = _timed(
                 lambda: trainer.train_from_counts(counts, vocab_size, [END_OF_TEXT])
             )

@@ -68,9 +68,9 @@ def hold_out(
     """Split off the last documents of a corpus as a validation corpus.
 
     The validation corpus contains about `fraction` of the stored bytes. The cut is between two
-    files if such a cut holds out between half and twice `fraction`. Otherwise, it is within a file:
-    between two rows, or, in plain text, after an end-of-text token, or between two words if no such
-    token is near.
+    files if such a cut holds out between half and twice `fraction`. Otherwise, it is within a file.
+    A file with rows is cut between two rows. Plain text is cut after an end-of-text token, or
+    between two words if no such token is near.
 
     Args:
         corpus: The text.
@@ -121,7 +121,7 @@ def hold_out(
 
 @dataclass(frozen=True)
 class _DividedFile:
-    """The file to cut, in a corpus of its own, and the window of the cut in stored bytes."""
+    """The file to cut, as a corpus of its own, and the window of the cut in stored bytes."""
 
     corpus: Corpus
     fraction: float
@@ -231,7 +231,7 @@ def cut_near(file: IO[bytes], window: Window, size: int) -> int | None:
     # pattern allows cuts between words, but never inside such a token.
     for cuts in (SafeCuts([END_OF_TEXT], r"[\s\S]+"), SafeCuts()):
         for start in (window.target, window.earliest):
-            with contextlib.suppress(ValueError):  # a text without such a cut for 64 MB
+            with contextlib.suppress(ValueError):  # no such cut within 64 MB
                 cut = next_cut(file, max(1, start), cuts)
                 if cut <= window.latest and cut < size:
                     return cut

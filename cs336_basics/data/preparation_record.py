@@ -94,9 +94,9 @@ def _sha256_of(file: str) -> str:
 
 
 def read_records(directory: Path) -> dict[str, Any]:
-    """Return the records in a directory: stage name -> inputs and hashes of outputs.
+    """Return the inputs and output hashes of each recorded stage, by stage name.
 
-    Returns an empty dict if there is no stages.json.
+    The result is empty if there is no stages.json.
 
     Raises:
         ValueError: If stages.json is damaged.

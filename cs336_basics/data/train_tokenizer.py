@@ -2,7 +2,7 @@
 
 `train_bpe` returns a vocabulary and merges. `train_tokenizer` also saves them to a directory for
 `Tokenizer.from_directory`, with a training.json that records the text and the options. It can
-also save word counts, add saved ones, and count with Ray.
+also save word counts, add saved counts, and count with Ray.
 """
 
 from __future__ import annotations

@@ -54,8 +54,8 @@ class Scale:
         baseline_rate: Learning rate of the baseline.
         lower_rate: Learning rate of the second run without RMSNorm.
         batch_sizes: Batch sizes to try, all with the same total number of tokens.
-        rate_factors: Factors by which the learning rate of each batch size is varied. At least one
-            is 1.
+        rate_factors: Factors by which the learning rate for each batch size is multiplied. At
+            least one is 1.
     """
 
     config: str
@@ -103,7 +103,7 @@ SCALES = {
             "model.d_ff": 344,
             "model.num_layers": 3,
             "model.num_heads": 4,
-            "optimizer.betas": (0.9, 0.99),  # fewer steps than the course's, so a longer average
+            "optimizer.betas": (0.9, 0.99),  # a longer average, because runs have fewer steps
             "schedule.warmup_fraction": 0.1,
             "batch_size": 16,
             "max_steps": 600,
@@ -160,7 +160,7 @@ def plan(scale: Scale, config: TrainConfig) -> list[Group]:
             "batch-size",
             "Batch size",
             "How does the batch size affect the loss after the same number of tokens? Each size is "
-            "tried at several learning rates around one proportional to its square root; the "
+            "tried at several learning rates around a value proportional to its square root; the "
             "figure shows the best.",
             tuple(_batch_sizes(scale, baseline, config)),
         ),

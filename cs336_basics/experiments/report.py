@@ -43,7 +43,7 @@ def write_report(
         "# Experiments",
         "",
         "Loss is the mean cross-entropy per validation token at the end of the run, in nats. A run "
-        "is unstable if its training loss rose above its first value, and diverged if its loss or "
+        "is unstable if its training loss rose above its first value. It diverged if its loss or "
         "gradient norm became infinite or NaN. Seconds are wall-clock time. Each run differs from "
         "the baseline only in the options of its row. The baseline is "
         "`python -m cs336_basics.train` with",

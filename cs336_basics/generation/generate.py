@@ -46,7 +46,7 @@ def generate(
         eos_id: Token that ends the text. It is not yielded.
         allowed_ids: Ids that may be drawn, such as the tokenizer's ids if the model has more.
             Defaults to all ids.
-        generator: A CPU generator, with which the text is the same on every device. Defaults to
+        generator: A CPU generator, so that the text is the same on every device. Defaults to
             torch's global generator.
         use_cache: Whether to keep the keys and values of earlier tokens. False recomputes them for
             each token, which is slower but gives the same text, except where rounding breaks a tie.

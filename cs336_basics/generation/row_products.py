@@ -3,7 +3,7 @@
 Such a product reads each weight once, so memory bandwidth limits its speed. On many CPUs, PyTorch
 multiplies a single row in one thread, and dot products with the rows of the matrix are faster,
 because they use all threads. On other CPUs, PyTorch's product is three times as fast
-(benchmarks/NOTES.md). Both are therefore timed once.
+as dot products (benchmarks/NOTES.md). Both are therefore timed once.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def with_row_products(model: TransformerLM) -> TransformerLM:
 def dot_products_are_faster(num_threads: int) -> bool:
     """Return whether dot products multiply a single row faster than PyTorch's product does.
 
-    The first call takes about 0.1 s; the result is kept for each number of threads.
+    The first call takes about 0.1 s; the result is cached for each number of threads.
     """
     weight, row = torch.ones(_SHAPE), torch.ones(_SHAPE[1])
     dots: list[float] = []

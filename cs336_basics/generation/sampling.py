@@ -13,7 +13,7 @@ from torch import Tensor
 from cs336_basics._support.validation import Checked, Count, option
 from cs336_basics.model.attention import softmax
 
-# The nucleus of a trained model is rarely larger. If it is, the whole vocabulary is sorted as well.
+# The nucleus of a trained model rarely has more tokens. If it does, all tokens are sorted, too.
 _USUAL_NUCLEUS = 1024
 
 
@@ -88,7 +88,7 @@ class Sampling(Checked):
         Raises:
             ValueError: If the logits are not finite.
         """
-        logits = logits.detach().double().cpu()  # in float32 a tiny temperature would round to zero
+        logits = logits.detach().double().cpu()  # a tiny temperature would be 0 in float32
         # Here and below, NumPy is ten times as fast as torch (benchmarks/NOTES.md).
         if not np.isfinite(logits.numpy()).all():
             raise ValueError("logits must be finite; the model's weights may be damaged")
@@ -178,8 +178,8 @@ def keep_nucleus(probabilities: Tensor, top_p: float) -> Tensor:
 def _most_likely(probabilities: Tensor, number: int) -> Tensor:
     """Return the ids of at least the `number` most likely tokens, the most likely first.
 
-    Ties go to the lower ids. Sorting a few tokens instead of the whole vocabulary is 4 to 50 times
-    as fast (benchmarks/NOTES.md).
+    Ties go to the lower ids. Sorting only these tokens is 4 to 50 times as fast as sorting the
+    whole vocabulary (benchmarks/NOTES.md).
     """
     if number < len(probabilities):
         least = torch.topk(probabilities, number).values[-1]

@@ -29,7 +29,7 @@ def generate_text(
     generator: torch.Generator | None = None,
     use_cache: bool = True,
 ) -> Iterator[str]:
-    """Yield text that continues a prompt as it is generated, in strings of complete characters.
+    """Yield the continuation of a prompt as it is generated, in strings of complete characters.
 
     The text ends before `<|endoftext|>`, before the first occurrence of a stop string, or after
     `max_new_tokens` tokens. If the model has more ids than the tokenizer, the extra ids are never
@@ -75,8 +75,8 @@ def stop_at(texts: Iterable[str], stop: Sequence[str]) -> Iterator[str]:
 
     A stop string may be split over any number of `texts`, so characters that could start one are
     held back until the following characters show whether they do. The first stop string to be
-    completed ends the text. If the same character completes several, the longest is used. After
-    that, nothing more is read from `texts`.
+    completed ends the text. If the same character completes several, the longest one counts.
+    Nothing more is then read from `texts`.
 
     Raises:
         TypeError: If `stop` is a single string.
@@ -108,7 +108,7 @@ def stop_at(texts: Iterable[str], stop: Sequence[str]) -> Iterator[str]:
 
 
 def _pending_characters(text: str, stop: Sequence[str]) -> int:
-    """Return how many characters at the end of `text` could be the start of a stop string."""
+    """Return the number of characters at the end of `text` that could start a stop string."""
     longest = max(map(len, stop), default=1) - 1
     for size in range(min(longest, len(text)), 0, -1):
         if any(string.startswith(text[-size:]) for string in stop):

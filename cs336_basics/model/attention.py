@@ -54,7 +54,7 @@ def scaled_dot_product_attention(
 
 
 def causal_attention(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
-    """Return `scaled_dot_product_attention` where position i attends to positions 0 .. i.
+    """Return `scaled_dot_product_attention` in which position i attends to positions 0 .. i.
 
     Q, K, V and the result have shape (..., sequence, d_k).
     """
@@ -93,7 +93,7 @@ def blocked_causal_attention(Q: Tensor, K: Tensor, V: Tensor, num_blocks: int = 
 
 
 def fused_causal_attention(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
-    """Compute `causal_attention` with PyTorch's fused kernel, whose memory use is linear."""
+    """Compute `causal_attention` with PyTorch's fused kernel, which needs only linear memory."""
     return torch.nn.functional.scaled_dot_product_attention(Q, K, V, is_causal=True)
 
 
@@ -108,8 +108,8 @@ CAUSAL_ATTENTION: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
 class RotaryPositionalEmbedding(Module):
     """Rotary position embedding (RoPE), which rotates pairs of features depending on the position.
 
-    At position i, the features (2k, 2k + 1) are rotated by i * theta^(-2k / d_k), so the position
-    affects the dot product of a query and a key only through their distance (Su et al. 2021,
+    At position i, the features (2k, 2k + 1) are rotated by i * theta^(-2k / d_k), so positions
+    affect the dot product of a query and a key only through their distance (Su et al. 2021,
     section 3.2).
 
     The tables `cos` and `sin`, (max_seq_len, d_k / 2) in float32, are buffers: they move with the
@@ -177,8 +177,8 @@ class MultiHeadSelfAttention(Module):
         attention: Key of CAUSAL_ATTENTION. The results are equal up to rounding. "blocked" falls
             back to PyTorch's kernel when a cache is used.
         qk_norm_eps: If given, queries and keys pass through an RMSNorm with this eps before RoPE
-            (Henry et al. 2020, "Query-Key Normalization"; RMSNorm with gains follows later
-            models).
+            (Henry et al. 2020, "Query-Key Normalization"; the use of RMSNorm with gains follows
+            later models).
         device: Device of the weights.
         dtype: Dtype of the weights.
 

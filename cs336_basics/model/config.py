@@ -23,7 +23,7 @@ Attention = Literal["sdpa", "blocked", "reference"]
 class ModelConfig(Checked):
     """The shape and architecture of a TransformerLM.
 
-    The defaults are those of the TinyStories model from CS336. A configuration is immutable. To
+    The defaults describe CS336's TinyStories model. A configuration is immutable. To
     change a value, call `dataclasses.replace(config, num_layers=6)`, which returns a new, checked
     configuration.
 
@@ -48,19 +48,19 @@ class ModelConfig(Checked):
         "pre",
     )
     position: Literal["rope", "none"] = option(
-        "rotary embeddings, or no positions beyond the causal mask", "rope"
+        "rotary embeddings, or no position information beyond the causal mask", "rope"
     )
     ffn: Literal["swiglu", "silu"] = option(
         "feed-forward network: W2 (SiLU(W1 x) * W3 x), or W2 SiLU(W1 x)", "swiglu"
     )
     attention: Attention = option(
-        "PyTorch's fused kernel, matrix products over two blocks of queries, or readable code; "
+        "PyTorch's fused kernel, matrix products over blocks of queries, or readable code; "
         "results are equal up to rounding",
         "sdpa",
     )
     norm_eps: Positive = option("added to the mean square in RMSNorm", 1e-5)
-    # Bounded attention scores keep larger learning rates stable (Henry et al. 2020; Dehghani et al.
-    # 2023, section 2).
+    # Bounded attention scores keep training stable at larger learning rates (Henry et al. 2020;
+    # Dehghani et al. 2023, section 2).
     qk_norm: bool = option("apply RMSNorm to the queries and keys of each head before RoPE", False)
     # If tied, embeddings are scaled by sqrt(d_model) (Press & Wolf 2017; Vaswani et al. 2017,
     # section 3.4).

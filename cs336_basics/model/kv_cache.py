@@ -43,8 +43,8 @@ class KVCache:
     query attends. Pad texts of different lengths to the same length *at the end*; `truncate`
     removes the padding from the cache.
 
-    Use the cache under `torch.no_grad()`. Otherwise it keeps the autograd graph of everything it
-    stores.
+    Use the cache under `torch.no_grad()`. Otherwise, it keeps the autograd graph of everything that
+    it stores.
 
     A new cache allocates memory for all 2 * num_layers * batch_size * context_length * d_model
     numbers.

@@ -104,7 +104,7 @@ def select_embeddings(model: TransformerLM, id_map: npt.NDArray[np.int64]) -> No
 
 def _vocab_size_of(model: TransformerLM) -> int:
     if not isinstance(model, TransformerLM):
-        raise TypeError(f"model must be a TransformerLM, not wrapped, got {type(model).__name__}")
+        raise TypeError(f"model must be an unwrapped TransformerLM, got {type(model).__name__}")
     return model.config.vocab_size
 
 

@@ -81,7 +81,7 @@ class TransformerBlock(Module):
 
 
 class TransformerLM(Module):
-    """A causal Transformer language model: maps token ids to logits for the token after each one.
+    """A causal Transformer language model, which maps token ids to logits for each next token.
 
     Parameters default to float32 on the CPU. The state-dict keys are `token_embeddings`,
     `layers.N.attn.{q,k,v,output}_proj`, `layers.N.{ln1,ln2}`, `layers.N.ffn.{w1,w2,w3}`, `ln_final`

@@ -37,7 +37,7 @@ class OptimizerConfig(Checked):
     )
     eps: float = option("added to the denominator of AdamW's update", 1e-8, gt=0)
     weight_decay: float = option(
-        "decoupled weight decay, or with sgd, an L2 penalty in the gradient", 0.1, ge=0
+        "decoupled weight decay; with sgd, an L2 penalty in the gradient", 0.1, ge=0
     )
     momentum: DecayRate = option(
         "momentum factor: muon averages past gradients, sgd sums them; 0: no momentum", 0.95
@@ -52,7 +52,7 @@ class OptimizerConfig(Checked):
     max_grad_norm: float = option("maximum L2 norm of the gradients", 1.0, gt=0)
 
     def __post_init__(self) -> None:
-        """Check each value, then constraints between values."""
+        """Check each value, then the constraints between values."""
         super().__post_init__()
         if self.nesterov and self.momentum == 0:
             raise ValueError("optimizer.nesterov requires momentum; set optimizer.momentum above 0")
@@ -60,7 +60,7 @@ class OptimizerConfig(Checked):
 
 @dataclass(frozen=True)
 class ScheduleConfig(Checked):
-    """Linear warm-up, then either a half cosine or a plateau with a linear decay."""
+    """Linear warm-up, then either a half cosine, or a plateau followed by a linear decay."""
 
     shape: Literal["cosine", "linear"] = option(
         "decay along a half cosine, or linearly after a plateau", "cosine"
@@ -79,7 +79,7 @@ class ScheduleConfig(Checked):
     cycle_steps: Count | None = option("step at which the schedule ends; unset: max_steps", None)
 
     def __post_init__(self) -> None:
-        """Check each value, then constraints between values."""
+        """Check each value, then the constraints between values."""
         super().__post_init__()
         if self.min_learning_rate > self.max_learning_rate:
             raise ValueError(
@@ -99,7 +99,7 @@ class TrainConfig(Checked):
     name: str = option("name of the run; the name of its directory starts with it", "sample")
     # The Philox key of the data order has 64 bits for the seed. The sample corpus uses seed + 1.
     seed: int = option(
-        "seed for the weights, the data order, the sample corpus and the samples",
+        "seed for the weights, the data order, the sample corpus and the sampled texts",
         0,
         ge=0,
         le=MAX_INT64 - 1,
@@ -107,18 +107,18 @@ class TrainConfig(Checked):
     max_steps: Count = option("optimizer steps in the whole run", 1000)
     batch_size: Count = option("sequences per optimizer step", 32)
     accumulation: Count = option(
-        "micro-batches per batch; more of them save memory without changing the result", 1
+        "micro-batches per batch; a larger number saves memory without changing the result", 1
     )
     precision: Literal["float32", "bfloat16"] = option(
-        "dtype of matrix products; weights and optimizer stay in float32", "float32"
+        "dtype of matrix products; weights and optimizer state stay in float32", "float32"
     )
     products: Literal["torch", "onednn"] = option(
         "library that multiplies float32 matrices on a CPU: torch's choice (MKL on x86) or oneDNN",
         "torch",
     )
     compile: bool = option("compile the model with torch.compile", False)
-    loss_chunks: Count = option("chunks of logits; more of them save memory", 1)
-    fused_optimizer: bool = option("use torch's fused AdamW instead of the readable AdamW", False)
+    loss_chunks: Count = option("chunks of logits; a larger number saves memory", 1)
+    fused_optimizer: bool = option("use torch's fused AdamW instead of the readable one", False)
     checkpoint_activations: bool = option(
         "recompute each block in the backward pass to save memory, at the cost of time", False
     )
@@ -128,7 +128,7 @@ class TrainConfig(Checked):
         "off",
     )
     parallel: Literal["ddp", "fsdp"] = option(
-        "under torchrun, replicate the weights in each process, or shard them", "ddp"
+        "under torchrun, replicate the weights in each process (ddp) or shard them (fsdp)", "ddp"
     )
     deterministic: bool = option(
         "on a GPU, use slower algorithms that make resuming exact (always exact on a CPU)", False
@@ -138,14 +138,14 @@ class TrainConfig(Checked):
         "number of processes and threads; unset: all cores", None, ge=1, le=MOST_THREADS
     )
     log_every: Count = option("steps between rows in metrics.jsonl", 10)
-    eval_every: Count = option("steps between evaluations; each saves a checkpoint first", 200)
+    eval_every: Count = option("steps between evaluations; a checkpoint is saved before each", 200)
     eval_batches: Amount = option(
         "validation batches, spread evenly over the data; 0: use all data", 20
     )
     checkpoint_every: Count = option("steps between checkpoints", 200)
     keep_checkpoints: Count = option("newest checkpoints to keep, in addition to the best", 2)
     log_to: str = option(
-        "also log to any of tensorboard, wandb (offline) and trackio, separated by commas", ""
+        "additional loggers, separated by commas: tensorboard, wandb (offline), trackio", ""
     )
     sample_tokens: Amount = option("tokens to sample at each evaluation; 0: none", 200)
     sample_prompt: str = option("start of sampled texts; empty: start a new document", "")
@@ -159,7 +159,7 @@ class TrainConfig(Checked):
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
 
     def __post_init__(self) -> None:
-        """Check each value, then constraints between values."""
+        """Check each value, then the constraints between values."""
         super().__post_init__()
         if not re.fullmatch(r"[\w.-]+", self.name):
             raise ValueError(

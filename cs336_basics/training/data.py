@@ -44,7 +44,7 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
 
     Item i is the window that starts at token `i * stride`: a pair (inputs, targets) of int64
     tensors of shape (context_length,), where the targets are the inputs shifted by one token. Files
-    are memory-mapped. A pickled dataset stores only file names and maps the files when unpickled.
+    are memory-mapped. A pickled dataset stores only their names and maps them again when unpickled.
 
     Args:
         tokens: An array of ids, or token files and globs whose ids are joined in order.
@@ -55,7 +55,7 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
         vocab_size: Vocabulary size of the model. If given, all ids are checked against it.
         tokenizer_hash: Expected `Tokenizer.hash()` of the tokenizer that encoded the files.
             Defaults to accepting any tokenizer.
-        name: How error messages refer to the tokens.
+        name: Name of the tokens in error messages.
 
     Raises:
         FileNotFoundError: If a file does not exist.
@@ -250,7 +250,7 @@ def step_generator(seed: int, step: int) -> np.random.Generator:
 
 
 class StepBatches(Sampler[list[int]]):
-    """The indices of each step's batch, as a `batch_sampler` for torch's DataLoader.
+    """Batch sampler for torch's DataLoader that yields the indices of each step's batch.
 
     The indices depend only on the seed and the step, so iteration can start at any step. With
     several processes, each draws the same batch and takes its share.
@@ -352,7 +352,7 @@ class StepLoader:
 
     Args:
         dataset: TokenWindows, TokenDocuments or another map-style dataset.
-        batches: The indices in each batch.
+        batches: Sampler of the indices in each batch.
         num_workers: Number of worker processes. With 0, this process reads the data.
         options: Other arguments for torch's DataLoader, such as `collate_fn` or `pin_memory`.
 
@@ -398,8 +398,8 @@ class StepLoader:
         for name, value in self.batches.settings().items():
             if state.get(name) != value:
                 raise ValueError(
-                    f"{name} must be {state.get(name)!r} as in the saved state, got {value}; "
-                    "the batches would differ"
+                    f"{name} must be {state.get(name)!r}, as in the saved state, got {value}; "
+                    "otherwise, the batches would differ"
                 )
         self.step = checked_integer("step", state.get("step"), 0)
 
@@ -423,7 +423,7 @@ def release_pages(tokens: TokenArray) -> None:
 
 
 def _check_ids(name: str, tokens: TokenArray, vocab_size: int) -> None:
-    """Raise ValueError for an id outside the vocabulary. On a GPU, it would abort the process."""
+    """Raise ValueError for an id outside the vocabulary, which would abort the process on a GPU."""
     block = 1 << 24  # check block by block, because the file may be larger than memory
     for start in range(0, len(tokens), block):
         ids = tokens[start : start + block]

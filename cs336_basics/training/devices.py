@@ -1,4 +1,4 @@
-"""Choosing a device, and finding out its capabilities and speed."""
+"""Choosing a device, and determining its capabilities and speed."""
 
 from __future__ import annotations
 
@@ -151,10 +151,9 @@ def peak_flops(name: str, precision: str) -> float | None:
 def exact_arithmetic(device: torch.device, deterministic: bool = False) -> Iterator[None]:
     """Context manager that makes results independent of thread timing.
 
-    It always applies on a CPU, but on a GPU only if `deterministic` is set. Without this option,
-    the order in which the embedding's gradient sums the rows of repeated tokens depends on thread
-    timing. The compiler also selects GPU kernels by timing them, so processes may select different
-    kernels.
+    It always applies on a CPU, but on a GPU only if `deterministic` is set. Otherwise, the order in
+    which the embedding's gradient sums the rows of repeated tokens depends on thread timing. The
+    compiler also selects GPU kernels by timing them, so processes may select different kernels.
     """
     if device.type != "cpu" and not deterministic:
         yield
@@ -168,7 +167,7 @@ def exact_arithmetic(device: torch.device, deterministic: bool = False) -> Itera
     if deterministic:
         # cuBLAS reads this variable before its first matrix product.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    # This context is outermost, because `use_deterministic_algorithms` changes the same setting.
+    # This is the outermost context, because `use_deterministic_algorithms` changes its setting.
     with inductor_config.patch(deterministic=deterministic or inductor_config.deterministic):
         try:
             torch.use_deterministic_algorithms(True)

@@ -78,8 +78,8 @@ def join_world(device: str) -> World:
     """Join the process group if torchrun started this process.
 
     Args:
-        device: The `device` of the configuration. Processes communicate over gloo on CPUs and over
-            NCCL on GPUs.
+        device: Value of `device` in the configuration. Processes communicate over gloo on CPUs
+            and over NCCL on GPUs.
 
     Raises:
         ValueError: If there are more processes than GPUs on this machine.
@@ -112,8 +112,8 @@ def check_batch_size(config: TrainConfig, world: World) -> None:
     """
     if config.batch_size % (world.size * config.accumulation) != 0:
         raise ValueError(
-            f"batch_size must be a multiple of {world.size} processes times accumulation "
-            f"({config.accumulation}), got {config.batch_size}"
+            f"batch_size must be a multiple of the number of processes ({world.size}) times "
+            f"accumulation ({config.accumulation}), got {config.batch_size}"
         )
 
 

@@ -81,7 +81,7 @@ class Evaluation:
         with torch.no_grad():
             for indices in self._batches(world):
                 before_batch()
-                # A sharded model needs all processes, so a process without windows repeats one.
+                # All processes must run a sharded model, so a process without windows repeats one.
                 mine = indices if len(indices) else self.indices[:1]
                 inputs, targets = self.windows.batch(mine)
                 loss = loss_of(inputs.to(device), targets.to(device))
@@ -120,7 +120,7 @@ def evaluation_row(
 
 
 def check_samples(tokenizer: Tokenizer, config: TrainConfig) -> None:
-    """Check that the tokenizer can sample texts as configured.
+    """Check that texts can be sampled with the tokenizer as configured.
 
     Raises:
         ValueError: If the prompt cannot be encoded or the tokenizer has no `<|endoftext|>`.

@@ -1,4 +1,4 @@
-"""`--fast auto`: chooses the fastest implementation for a run on this machine.
+"""`--fast auto`: choosing the fastest implementation for a run on this machine.
 
 Most choices follow fixed rules. Matrix products are timed where the run starts, because the best
 library and precision depend on the CPU. The chosen values replace `fast: auto` in the
@@ -42,7 +42,7 @@ _MOST_ERROR = 10.0  # maximum error of oneDNN's product, as a multiple of the er
 _WORTH_TIMING = 1e13  # FLOPs of a run for which a second of timing pays off
 
 Decision = tuple[Any, str]
-"""A chosen value and the reason."""
+"""A chosen value and the reason for it."""
 
 
 def choose_fast_path(
@@ -65,7 +65,7 @@ def choose_fast_path(
             of one process and are the same for all processes.
 
     Returns:
-        The configuration, and a line of text with each choice and its reason.
+        The configuration, and a line of text for each choice with its reason.
     """
     if config.num_workers is not None:
         torch.set_num_threads(config.num_workers)
@@ -145,7 +145,7 @@ def _fused_optimizer(config: TrainConfig, _: torch.device) -> Decision:
 
 
 def _attention(scores_fit: bool, config: TrainConfig, device: torch.device) -> Decision:
-    """Choose between PyTorch's kernel and products over query blocks, which keep all scores."""
+    """Choose between PyTorch's kernel and blocks of queries, which keep all scores in memory."""
     if device.type != "cpu":
         return "sdpa", "PyTorch's fused kernel"
     if config.precision != "bfloat16":
@@ -172,7 +172,7 @@ def _physical_memory() -> int:
 
 
 def product_seconds(device: torch.device, dtype: torch.dtype) -> float:
-    """Return the time that a matrix product takes, in seconds, as the best of eight runs."""
+    """Return the time of a matrix product in seconds, the shortest of eight runs."""
     x = torch.ones(512, 1024, device=device, dtype=dtype)
     weight = torch.ones(1024, 1024, device=device, dtype=dtype)
     return min(timeit.repeat(lambda: x @ weight, number=1, repeat=8))

@@ -18,7 +18,7 @@ AXES = {
     "tokens": "tokens",
     "seconds": "wall-clock time (seconds)",
 }
-"""Mapping from each metric that the horizontal axis can show to the axis label."""
+"""Labels of the horizontal axis, by the metric that it shows."""
 
 
 def read_curves(path: Path) -> Rows:
@@ -102,7 +102,7 @@ def plot_run(run: RunDirectory) -> None:
 
 
 def plot_group(output: Path, title: str, curves: Mapping[str, Rows]) -> None:
-    """Plot the losses of runs over tokens, from below the best run to 3 nats above it."""
+    """Plot the losses of runs over tokens, up to 3 nats above the best final loss."""
     final = [row["val_loss"] for rows in curves.values() for row in rows[-1:] if "val_loss" in row]
     lowest = min(final, default=None)
     limits = {} if lowest is None else {"ymin": lowest - 0.2, "ymax": lowest + 3}

@@ -18,7 +18,7 @@ from cs336_basics.training.config_files import load_config
 from cs336_basics.training.devices import choose_device
 
 _MOST_ANGLES = 1 << 24
-"""Maximum number of RoPE angles, unless the checkpoints have more bytes."""
+"""Maximum number of RoPE angles, or the size of the largest checkpoint in bytes if greater."""
 
 DEFAULT_SAMPLING = Sampling(temperature=0.8, top_p=0.95)
 """Default sampling settings of `LoadedRun` and the `generate` command."""
@@ -62,7 +62,7 @@ class LoadedRun(NamedTuple):
         generator: torch.Generator | None = None,
         use_cache: bool = True,
     ) -> Iterator[str]:
-        """Yield text that continues a prompt as it is generated, in complete characters.
+        """Yield the continuation of a prompt as it is generated, in complete characters.
 
         Args:
             prompt: Start of the text. An empty prompt starts a new document.

@@ -1,7 +1,7 @@
 """Loggers that send metrics to TensorBoard, Weights & Biases or trackio.
 
-These packages are optional and are imported when used. A run resumes from metrics.jsonl and does
-not need these packages, so an error in a logger only causes a warning.
+These packages are optional and are imported when used. A run also keeps its metrics in
+metrics.jsonl, so an error in a logger only causes a warning.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Logger:
             self._attempt(lambda: self._send(numbers, row["step"]))
 
     def close(self) -> None:
-        """Write all rows logged before any error, and close the logger."""
+        """Write all rows that were logged before the first error, and close the logger."""
         self._attempt(self._finish)
 
     def _attempt(self, action: Callable[[], Any]) -> None:
@@ -124,10 +124,10 @@ def _open(name: str, run: RunDirectory, settings: Settings, step: int) -> Logger
 def _for_wandb(run: RunDirectory) -> Settings:
     """Return the arguments of `wandb.init`, which writes offline to RUN_DIR/wandb by default.
 
-    An argument overrides its environment variable, so arguments whose variables are set are
-    omitted. With WANDB_MODE=online, a resumed run continues the same run at W&B. W&B cannot resume
-    an offline run (wandb/wandb#3841), so each offline session becomes a separate run at W&B. If all
-    sessions had the same id, the last one would replace all earlier ones.
+    An argument overrides its environment variable, so it is omitted if the variable is set. With
+    WANDB_MODE=online, a resumed run continues the same run at W&B. W&B cannot resume an offline run
+    (wandb/wandb#3841), so each offline session becomes a separate run at W&B. If all sessions had
+    the same id, the last one would replace all earlier ones.
     """
     arguments = {
         "WANDB_PROJECT": "cs336_basics",

@@ -68,8 +68,8 @@ def chunked_cross_entropy(
 
     The logits and their gradient are by far the largest tensors in a step. Here the forward pass
     computes the gradient of each chunk, softmax(logits) - onehot(target), and multiplies it by
-    `head` and by the hidden states, so the backward pass needs no logits. This divides the memory
-    for logits by `num_chunks` and computes no product twice (Hsu et al. 2024, "Liger Kernel:
+    `head` and by the hidden states, so the backward pass needs no logits. The memory for logits is
+    divided by `num_chunks`, and no product is computed twice (Hsu et al. 2024, "Liger Kernel:
     Efficient Triton Kernels for LLM Training", section 3.2).
 
     Args:

@@ -22,7 +22,7 @@ from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.trainer import Trainer
 
 NUM_STEPS = 4
-"""Number of steps. The first step compiles and fills caches."""
+"""Number of steps. The first step compiles the model and fills caches."""
 
 
 class Measurement(NamedTuple):

@@ -207,8 +207,8 @@ class Muon(AdamW):
 
     The learning rate of a group is `lr` times its `lr_scale`, so a schedule can set the same `lr`
     for all groups. `precision`, "float32" or "bfloat16", applies to the matrix products of
-    `orthogonalize`. Parameters may be sharded over processes (FSDP). Sharded matrices are gathered
-    one at a time, because the update depends on the complete matrix.
+    `orthogonalize`. Parameters may be sharded over processes (FSDP). The update depends on the
+    complete matrix, so sharded matrices are gathered, one at a time.
 
     The state of a matrix is `momentum_buffer` (M), a tensor like the matrix. Parameters in other
     groups have AdamW's state.
@@ -313,7 +313,7 @@ def orthogonalize(matrices: Tensor, steps: int = 5) -> Tensor:
     step applies the polynomial a s + b s^3 + c s^5 to all singular values, using only matrix
     products. The coefficients (Jordan et al. 2024) trade exactness for speed: after five steps,
     singular values that were above about 1/500 of the Frobenius norm are between 0.68 and 1.21,
-    which works as well in training as exactly 1. A matrix of zeros is returned unchanged.
+    which trains a model as well as values of exactly 1. A matrix of zeros is returned unchanged.
     """
     a, b, c = 3.4445, -4.7750, 2.0315
     tall = matrices.shape[-2] > matrices.shape[-1]

@@ -19,32 +19,34 @@ from torch import Tensor
 
 from cs336_basics.model import Linear, ModelConfig, TransformerLM
 
-_WIDE = 2048  # output features; between 1,344 and 10,000, the other product becomes faster
+# Minimum number of output features for which oneDNN computes the gradient of the weight. oneDNN is
+# slower for 1,344 features and faster for 10,000 (benchmarks/NOTES.md).
+_WIDE = 2048
 _SECONDS = 1.0  # for timing products
 _MOST_ROWS = 1024  # in a timed product; more rows do not change which library is faster
 _CHECKED_ROWS = 64  # compared with float64
 
 
 def has_onednn() -> bool:
-    """Return whether torch has oneDNN's product on this machine."""
+    """Return whether torch has oneDNN's matrix product on this machine."""
     has_library: bool = torch._C._has_mkldnn
     return has_library and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 def check_products(products: str, device: torch.device) -> None:
-    """Check that this machine has the library that multiplies.
+    """Check that the library for matrix products is available.
 
     Raises:
         ValueError: If `products` is "onednn" and the device is not a CPU or torch has no oneDNN.
     """
     if products == "onednn" and (device.type != "cpu" or not has_onednn()):
-        where = f"on {device.type}" if device.type != "cpu" else "without oneDNN in torch"
+        where = f"on {device.type}" if device.type != "cpu" else "if torch has no oneDNN"
         raise ValueError(f"products must be torch {where}, got {products}")
 
 
 @torch.library.custom_op("cs336_basics::onednn_product", mutates_args=())
 def onednn_product(a: Tensor, b: Tensor) -> Tensor:
-    """Return a @ b, (m, n), for float32 matrices a, (m, k), and b, (k, n), on a CPU.
+    """Return a @ b for float32 matrices of shapes (m, k) and (k, n) on a CPU.
 
     `torch.compile` treats this operator as opaque, so it does not copy a transposed `b` first.
     """
@@ -58,9 +60,9 @@ def _(a: Tensor, b: Tensor) -> Tensor:
 
 
 def onednn_weight_gradient(gradient: Tensor, x: Tensor) -> Tensor:
-    """Return gradient.T @ x, (n, k), for matrices gradient, (m, n), and x, (m, k).
+    """Return gradient.T @ x for matrices of shapes (m, n) and (m, k).
 
-    For a wide gradient, oneDNN computes the transposed matrix; for others, torch is faster.
+    If the gradient is wide, oneDNN computes the transposed result. Otherwise, torch is faster.
     """
     if gradient.shape[1] < _WIDE:
         return gradient.T @ x
@@ -81,7 +83,7 @@ onednn_product.register_autograd(_gradients, setup_context=_save_factors)
 
 
 class Products(NamedTuple):
-    """The products of a linear layer and its gradients, for matrices."""
+    """Functions for the matrix products of a linear layer and its gradients."""
 
     multiply: Callable[[Tensor, Tensor], Tensor]
     """Returns a @ b."""
@@ -97,7 +99,7 @@ PRODUCTS = {
 
 
 class OneDNNLinear(Linear):
-    """A Linear for float32 on a CPU that multiplies with oneDNN."""
+    """A Linear that multiplies float32 matrices with oneDNN on a CPU."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Map x from (..., in_features) to (..., out_features)."""

@@ -1,4 +1,4 @@
-"""Learning-rate schedules: linear warm-up, then a half cosine or a plateau with linear decay."""
+"""Learning-rate schedules: linear warm-up, then a half cosine, or a plateau and linear decay."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def scheduled_learning_rate(step: int, config: ScheduleConfig, max_steps: int) -
 def resumed_schedule(
     config: TrainConfig, steps_before: int, how: Literal["continue", "extend"]
 ) -> tuple[ScheduleConfig, str | None]:
-    """Return the schedule of a resumed run, and a line of text if `max_steps` changed.
+    """Return the schedule of a resumed run, and a line about the change or None if there is none.
 
     Args:
         config: Configuration of the run with the new `max_steps`.
@@ -74,8 +74,8 @@ def cosine_schedule(
     - in between: falls along a half cosine;
     - it >= cosine_cycle_iters: min_learning_rate exactly.
 
-    If warmup_iters = cosine_cycle_iters, that iteration has the maximum learning rate and the next
-    one the minimum.
+    If warmup_iters = cosine_cycle_iters, that iteration has the maximum learning rate, and the
+    next one has the minimum.
 
     Raises:
         ValueError: Unless 0 <= it, 0 <= warmup_iters <= cosine_cycle_iters and

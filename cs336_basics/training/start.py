@@ -128,7 +128,7 @@ def open_trainer(
         config: Configuration of the run.
         run: The directory from `create_run`.
         sources: The result of `check_start`.
-        resume: How to resume the run. None starts a new one.
+        resume: How to resume the run. None starts a new run.
         world: The processes that train together. Each process calls this function.
         progress: Whether to show progress bars for the preparation on a terminal.
         report: Callback that the first process invokes with each line to show.
@@ -191,7 +191,7 @@ def _with_vocabulary(config: TrainConfig, data: PreparedData, report: Report) ->
     if vocab_size == config.model.vocab_size:
         return config
     # An existing tokenizer has its own size, and a small text may not yield enough merges.
-    report(f"model.vocab_size becomes {vocab_size:,}, the size of the tokenizer")
+    report(f"model.vocab_size becomes {vocab_size:,}, the tokenizer's vocabulary size")
     model = dataclasses.replace(config.model, vocab_size=vocab_size)
     return dataclasses.replace(config, model=model)
 

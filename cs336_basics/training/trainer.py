@@ -84,7 +84,7 @@ class Trainer:
 
     Raises:
         ValueError: If the tokens do not fit the model, this machine does not have the device, or
-            the tokenizer cannot sample texts.
+            texts cannot be sampled with the tokenizer.
         TypeError: If the token arrays do not have an integer dtype.
     """
 
@@ -347,7 +347,7 @@ class Trainer:
         if self.world.is_first:
             self._remove_old_checkpoints()
         if self.tokenizer is not None and self.config.sample_tokens > 0:
-            # A sharded model needs all processes.
+            # All processes must run a sharded model.
             text = sample_text(self.model, self.tokenizer, self.config, step)
             if self.world.is_first:
                 with atomic_writer(self.run.sample(step), "w") as file:
@@ -375,8 +375,9 @@ class Trainer:
             self._remove_old_checkpoints()
 
     def _remove_old_checkpoints(self) -> None:
-        # A checkpoint saved after a signal does not replace other checkpoints and is removed after
-        # the next one, so interrupted and uninterrupted runs end with the same checkpoints.
+        # A checkpoint saved after a signal does not replace other checkpoints and is removed when
+        # the next one is saved. An interrupted and an uninterrupted run thus end with the same
+        # checkpoints.
         self.run.keep_checkpoints(
             self.config.keep_checkpoints, self._checkpoint_is_due, best=self.best[1]
         )
@@ -411,7 +412,7 @@ class Trainer:
     def _result(self) -> TrainResult:
         """Return the result from the run's files, some of which may be from earlier sessions."""
         if self.world.is_first:
-            plot_run(self.run)  # a killed session may have left an older plot
+            plot_run(self.run)  # a killed session may have left an outdated plot
         rows = self.run.read_metrics()
         last = {name: value for row in rows for name, value in row.items()}
         sample = self.run.sample(self.step)

@@ -1,3 +1,5 @@
+"""The run directory: its lock, checkpoints, metrics and temporary files."""
+
 from __future__ import annotations
 
 import os

@@ -1,4 +1,4 @@
-"""The estimate for a corpus: rates of a piece, growth of the words, and the limit that binds."""
+"""The estimate for a corpus: rates of a piece, growth of distinct words, and limits."""
 
 from __future__ import annotations
 

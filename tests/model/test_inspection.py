@@ -42,5 +42,5 @@ def test_the_weights_give_the_output_of_the_layer(options, layer):
 def test_an_unknown_layer_is_an_error():
     model = TransformerLM(ModelConfig(**SIZES, d_ff=32))
     for layer in (-1, 2):
-        with pytest.raises(ValueError, match="layer must be below 2"):
+        with pytest.raises(ValueError, match="layer must be at least 0 and below 2"):
             attention_weights(model, torch.arange(3), layer)

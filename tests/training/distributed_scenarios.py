@@ -31,7 +31,7 @@ WHOLE = dataclasses.replace(
     schedule=ScheduleConfig(max_learning_rate=1e-2, warmup_fraction=0.2, cycle_steps=STEPS),
 )
 HALF = dataclasses.replace(WHOLE, max_steps=STEPS // 2)
-# All options of `speedrun`. The 33 rows from d_ff cannot be split into two equal shards.
+# All options of `speedrun`. With d_ff = 33, rows cannot be split into two equal shards.
 MUON = dataclasses.replace(
     WHOLE,
     optimizer=OptimizerConfig(kind="muon"),
@@ -46,7 +46,7 @@ MUON = dataclasses.replace(
 )
 HALF_MUON = dataclasses.replace(MUON, max_steps=STEPS // 2)
 ONEDNN = dataclasses.replace(MUON, products="onednn")  # in float32
-RESUMED = "-resumed"  # the name of a run that stops in the middle and continues
+RESUMED = "-resumed"  # ending of the name of a run that stops in the middle and continues
 LAYOUTS = ("ddp", "fsdp")
 VARIANTS = {
     "plain": {},
@@ -54,8 +54,8 @@ VARIANTS = {
     "small": {"checkpoint_activations": True},
     "compiled": {"compile": True},
 }
-# Maps names to configurations. Complete runs come first. Next are runs with AdamW and with Muon:
-# some continue from a first half trained by one process, and the others train only the first half.
+# Maps names to configurations. Complete runs come first. Then come runs with AdamW and with Muon
+# that either continue a first half trained by one process or train only the first half.
 SCENARIOS = {
     **{
         f"{layout}-{variant}": dataclasses.replace(WHOLE, parallel=layout, **values)
@@ -78,7 +78,7 @@ SCENARIOS = {
         )
     },
 }
-# These cover each layout, each optimizer and each direction. All others are slow tests.
+# These cover each layout, optimizer and direction of resuming. All others are slow tests.
 QUICK = (
     "ddp-fast",
     "fsdp-plain",

@@ -25,7 +25,7 @@ def parameters_with_gradients(scale=1.0, dtype=torch.float32, seed=0):
         noise = torch.randn(parameter.shape, generator=generator) * scale
         parameter.grad = noise.to(dtype)
     parameters.insert(1, torch.zeros(3, requires_grad=True))  # no gradient
-    parameters.append(torch.zeros(3))  # does not require one
+    parameters.append(torch.zeros(3))  # does not require a gradient
     return parameters
 
 
@@ -41,9 +41,9 @@ def test_clipping_equals_torch(max_norm, dtype, seed):
     norm = clip_gradients(ours, max_norm)
     expected = torch.nn.utils.clip_grad_norm_([p for p in theirs if p.requires_grad], max_norm)
     assert isinstance(norm, float)
-    # In bfloat16 only the norms, the factor and the product are rounded; sums are in float32.
+    # In bfloat16, only the norms, the factor and the product are rounded; sums are in float32.
     terms = 4 if dtype == torch.bfloat16 else NUM_GRADIENTS + 4
-    tolerance = 2 * rounding_bound(terms, dtype) + 1e-6 / norm  # both add an eps
+    tolerance = 2 * rounding_bound(terms, dtype) + 1e-6 / norm  # both functions add an eps
     assert norm == pytest.approx(expected.item(), rel=tolerance)
     assert_close(gradients(ours), gradients(theirs), rtol=tolerance, atol=0)
 

@@ -167,7 +167,7 @@ def test_a_checkpoint_of_a_sharded_model_has_all_rows(runs):
 def test_a_batch_that_cannot_be_divided_is_rejected():
     check_batch_size(dataclasses.replace(WHOLE, accumulation=2), World(size=2))
     for config, size in ((WHOLE, 3), (dataclasses.replace(WHOLE, accumulation=2), 4)):
-        with pytest.raises(ValueError, match=f"batch_size .*{size} processes .*got 4"):
+        with pytest.raises(ValueError, match=rf"batch_size .*processes \({size}\) .*got 4"):
             check_batch_size(config, World(size=size))
 
 
@@ -227,7 +227,7 @@ def wait_for_step(process, run, step):
 
 
 def kill_one(run, size, victim, step, *words, delay=0.0):
-    """Start or resume a run, and kill one of its processes some seconds after a step.
+    """Start or resume a run, and kill one of its processes `delay` seconds after a step.
 
     Assert that the others stop in time, with a message that names an intact checkpoint.
     """
@@ -251,7 +251,7 @@ def kill_one(run, size, victim, step, *words, delay=0.0):
     assert saved[-1] >= step - 10
     for path in map(run.checkpoint, saved):
         verify_checkpoint(path)
-    # The first process may save one more after the others have stopped.
+    # The first process may save one more checkpoint after the others have stopped.
     named = {Path(name) for name in re.findall(r"the last checkpoint is (\S+);", output)}
     assert named
     assert named <= set(map(run.checkpoint, saved))

@@ -64,7 +64,7 @@ def test_bits_per_byte_count_the_bytes_of_the_predicted_tokens(tmp_path, eval_ba
         num_bytes += len(tokenizer.decode(ids[1:].tolist()).encode())
     _, found = trainer.evaluate()
     assert found == pytest.approx(nats / math.log(2) / num_bytes)
-    # Only an evaluation of all windows has the same ratio as the complete text.
+    # Only an evaluation of all windows counts every byte after the first token.
     predicted = len(text) - len(tokenizer.decode([int(valid[0])]))
     assert (num_bytes == predicted) == (chosen == windows)
 

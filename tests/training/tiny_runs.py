@@ -53,7 +53,7 @@ def changed(config=CONFIG, **values):
 
 
 def outcome(path):
-    """Return a dict from the name of each of a run's reproducible files to its bytes."""
+    """Return the bytes of each reproducible file of a run, by name."""
     run = RunDirectory(path)
     kept = {}
     for file in sorted(run.path.rglob("*")):

@@ -106,7 +106,7 @@ def part_of(path: Path) -> Path:
 
 
 def _hub_directory(file: DataFile) -> str:
-    """Return the URL of a file's directory on the Hugging Face hub or the server HF_ENDPOINT."""
+    """Return the URL of a file's directory on the Hugging Face hub or at HF_ENDPOINT."""
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         raise DownloadError(
             f"cannot fetch {file.name} because HF_HUB_OFFLINE is set; unset it, or set source "

@@ -82,7 +82,7 @@ def list_files(
 def _state(
     file: DataFile, path: Path | None, directory: Path, verified: bool | None
 ) -> tuple[int, str]:
-    """Return the number of a text's bytes that are stored locally, and a note on its state."""
+    """Return the number of bytes of a text that are stored locally, and a note on its state."""
     packed, part = directory / f"{file.name}.gz", part_of(directory / file.download_name)
     if path is not None:
         found = path.stat().st_size

@@ -57,7 +57,7 @@ def read_library() -> StoryLibrary:
 
 
 def read_sections(file_name: str) -> dict[str, str]:
-    """Return a mapping of name -> text with the sections of a story file, in file order."""
+    """Return the text of each section of a story file by name, in file order."""
     file = resources.files("cs336_basics.data.datasets").joinpath("stories", file_name)
     lines = file.read_text(encoding="utf-8").split("\n")
     text = "\n".join(line for line in lines if not line.startswith("#"))

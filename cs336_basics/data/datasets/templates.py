@@ -23,7 +23,7 @@ Template = list[Any]
 """A sequence of str, Choice, Cast and Phrase."""
 
 Entry = dict[str, Template]
-"""A table row, as field -> template. The name of the main field is ""."""
+"""A table row, as a mapping from field names to templates. The main field is named ""."""
 
 
 def render(template: Template, story: Any) -> str:
@@ -65,7 +65,7 @@ class Phrase(NamedTuple):
 
 
 def parse_template(text: str) -> Template:
-    """Parse a template. The brackets of the story files match, and their slots are well-formed."""
+    """Parse a template. Its brackets must match, and its slots must be well-formed."""
     paragraphs = re.split(r"\n[ ]*\n", text.strip())
     text = "\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
     tokens = re.findall(r"\{[^{}]*\}|<[^<>]*>|[\[|\]]|[^\[|\]{}<>]+", text)

@@ -30,7 +30,7 @@ GOLDEN = {
 
 @pytest.fixture(scope="module")
 def corpora(tmp_path_factory):
-    """Return a dict that maps seeds to the bytes of one-megabyte samples."""
+    """Samples of one megabyte as bytes, by seed."""
     directory = tmp_path_factory.mktemp("sample")
     return {
         seed: write_sample(directory / f"{seed}.txt", 1_000_000, seed).read_bytes()

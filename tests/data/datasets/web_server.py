@@ -12,7 +12,7 @@ import pytest
 
 from cs336_basics.data.datasets import DATASETS
 
-# Both plain and compressed, the text is longer than one block of the copy loop.
+# The text is longer than one block of the copy loop, even if it is compressed.
 TEXT = b"".join(
     f"Once there was a café with {hashlib.sha512(b'%d' % n).hexdigest()} cats.\r\n".encode()
     for n in range(15_000)

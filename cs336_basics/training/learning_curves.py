@@ -82,10 +82,11 @@ def plot_runs(
         for index, (label, rows) in enumerate(curves.items()):
             _draw_run(panel, rows, key, _figure_text(label), f"C{index}")
         visible = [y for line in panel.lines for y in line.get_ydata() if y < (ymax or math.inf)]
+        lowest = ymin
         if ymax is not None and ymin is None and visible:
             # Scale the lower margin to the visible range, which excludes losses above ymax.
-            ymin = min(visible) - 0.05 * (ymax - min(visible))
-        panel.set_ylim(ymin, ymax)
+            lowest = min(visible) - 0.05 * (ymax - min(visible))
+        panel.set_ylim(lowest, ymax)
         panel.set_xlabel(AXES[key])
         panel.set_ylabel("cross-entropy loss (nats per token)")
         panel.grid(alpha=0.3)

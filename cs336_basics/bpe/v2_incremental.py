@@ -3,8 +3,8 @@
 Unlike v1, it counts the pairs once, before the loop, and keeps an index from each pair to the words
 that contain it. A merge visits only these words and updates the counts of their pairs.
 
-Cost per merge: the words that contain the pair, and a search through all pairs for the maximum.
-Main drawback: on real text, this search takes most of the time.
+Cost per merge: an update of each word that contains the pair, and a search through all pairs for
+the maximum. Main drawback: on real text, this search takes most of the time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-// IdMap: token ids -> values.
+// IdMap: a map from token ids to values.
 
 #pragma once
 

@@ -1,9 +1,9 @@
 // WordTable: distinct words and their counts, in a flat hash table.
 //
-// Open addressing with 32-byte entries, two in a cache line. An entry stores a word of at most 15
-// bytes inline, with the length in the last byte, so that two integer comparisons compare words.
-// Longer words are stored in an arena. The slot of an entry is its scaled hash, so the slots are in
-// hash order (see shared_words.hpp).
+// The table uses open addressing. Its entries have 32 bytes, two in a cache line. An entry stores a
+// word of at most 15 bytes inline, with the length in the last byte, so words are compared as two
+// integers. Longer words are stored in an arena. The slot of an entry is its scaled hash, so the
+// slots are in hash order (see shared_words.hpp).
 
 #pragma once
 

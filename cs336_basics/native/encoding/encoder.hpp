@@ -121,8 +121,8 @@ class TypedEncoder final : public Encoder {
 
   private:
     using Cache = WordCache<Id>;
-    // The whole words that the merges do not turn into one token, usually only a few. A sorted map,
-    // so that no input can make lookups slow.
+    // The whole words that the merges do not turn into one token, usually only a few. This is a
+    // sorted map, so that no input can make lookups slow.
     using UnmergedWords = std::map<std::string, uint32_t, std::less<>>;
 
     class Worker final : public EncodingWorker {
@@ -260,8 +260,8 @@ class TypedEncoder final : public Encoder {
             return start;
         }
 
-        // Encode a word, or a segment of a word, whose ids are not in its first slot. For a new
-        // word, this may leave a gap of `length` ids; see `fill_gaps`.
+        // Encode a word, or a segment of a word, that is not in its first slot of the cache. For a
+        // new word, this may leave a gap of `length` ids; see `fill_gaps`.
         template <bool SEGMENT>
         CS336_NOINLINE Id* look_up(const WordKey& key, const uint8_t* word, size_t length,
                                    Id* out) {
@@ -269,7 +269,7 @@ class TypedEncoder final : public Encoder {
                 const Id* ids = Cache::ids(*entry, key);
                 return std::copy(ids, ids + Cache::num_ids(*entry), out);
             }
-            // These words are not cached, because segments with their bytes have other ids.
+            // A segment with the same bytes has other ids, so these words are not cached.
             const std::string_view text(reinterpret_cast<const char*>(word), length);
             if (const auto found = unmerged_.find(text); found != unmerged_.end()) {
                 if (SEGMENT) return merger_.merge(word, length, out);

@@ -30,10 +30,10 @@ struct SplitTables {
     const uint8_t* threes;     // (num_columns,), 0 or 1; or nullptr
 };
 
-// The states that lead to no match, recorded every STRIDE bytes. Without this record, a matcher
-// that looks ahead in vain would repeat the search for the next pre-token and take quadratic time,
-// for example for `a*b|a` in a run of the letter a. With it, the matcher searches the text at most
-// once in each state (Reps 1998, "Maximal-Munch Tokenization in Linear Time").
+// The states that lead to no match, recorded every STRIDE bytes. Without this record, the matcher
+// could look ahead in vain for every pre-token and take quadratic time, for example for `a*b|a` in
+// a run of the letter a. With the record, the matcher searches the text at most once in each state
+// (Reps 1998, "Maximal-Munch Tokenization in Linear Time").
 class DeadEnds {
   public:
     static constexpr size_t STRIDE = 256;

@@ -83,7 +83,7 @@ class Recorder:
             yield
 
     def measure(self, loop: Any) -> None:
-        """Wrap a trainer's steps so that they are timed. `loop` must be a copy made for one run."""
+        """Wrap a trainer's steps to time them. `loop` must be a copy made for one run."""
         loop.count_pairs = self._timed("counting pairs", loop.count_pairs)
         loop.find_best = self._timed("finding the maximum", loop.find_best)
         loop.merge = self._advancing(self._timed("updating", loop.merge))

@@ -1,4 +1,4 @@
-// ThreadPool: threads that run tasks 0, 1, 2, ..., which are started in order.
+// ThreadPool: threads that run the tasks 0, 1, 2, ... and start them in order.
 
 #pragma once
 

@@ -252,7 +252,8 @@ class FlatWordReader {
         const uint64_t start = start_,
                        end = uint64_t(*static_cast<const volatile int64_t*>(++offsets_));
         if (start > end || end > num_bytes_) {
-            throw std::invalid_argument("the offsets of the words decrease or exceed their bytes");
+            throw std::invalid_argument(
+                "the offsets of the words must not decrease or exceed the number of bytes");
         }
         start_ = end;
         const uint8_t* word = data_ + start;

@@ -18,7 +18,7 @@ struct Occurrence {
     size_t token;           // index in SpecialTokens
 };
 
-// A set of special tokens, indexed by decreasing length.
+// A set of special tokens, indexed in order of decreasing length.
 class SpecialTokens {
   public:
     explicit SpecialTokens(std::vector<std::string> tokens = {}) : tokens_(std::move(tokens)) {

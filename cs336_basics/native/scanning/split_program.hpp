@@ -166,9 +166,10 @@ class SplitProgram {
   private:
     // The state bits of a transition in the tables. The remaining bit marks a match.
     static constexpr uint32_t STATE = 0x7FFF;
-    // Flags of `rows_`, whose other bits are the offset of the next row. MATCH: the pattern matches
-    // before this character. LETTERS and LOWER: the next state matches before every ASCII letter
-    // (or every lower-case ASCII letter) and stays the same, so that a run can be skipped at once.
+    // Flags of `rows_`, whose other bits are the offset of the next row. MATCH: the text before
+    // this character is a match. LETTERS and LOWER: every ASCII letter (or every lower-case ASCII
+    // letter) leads from the next state back to this state, with the flag MATCH, so that a run of
+    // these letters can be skipped at once.
     static constexpr uint32_t MATCH = uint32_t{1} << 31;
     static constexpr uint32_t LETTERS = uint32_t{1} << 30;
     static constexpr uint32_t LOWER = uint32_t{1} << 29;

@@ -17,9 +17,9 @@
 namespace cs336 {
 
 // Return a mask of the bytes for which it is certain whether they start a pre-token. `known` is a
-// mask of the classified bytes, which form a prefix of the window. Whether a byte starts a pre-token
-// depends on all bytes before it and on at most three bytes after it: the rest of a three-byte
-// whitespace character, and the byte after this character.
+// mask of the classified bytes, which form a prefix of the window. Whether a byte starts a
+// pre-token depends on all bytes before it and on at most three bytes after it: the rest of a
+// three-byte whitespace character, and the byte after this character.
 CS336_INLINE uint64_t certain(uint64_t known) { return known >> 3; }
 
 // A mask of the bytes before the first byte of `unknown`.

@@ -1,7 +1,7 @@
 // Hashes of words, token pairs and ids, with a secret seed.
 //
-// Text and vocabularies are untrusted. If anyone could compute the hashes, a few kilobytes of
-// chosen words could all hash to one part of a table, and counting them would take quadratic time
+// Text and vocabularies are untrusted. If anyone could compute the hashes, an attacker could choose
+// words that all hash to one part of a table. Counting these words would take quadratic time
 // (Crosby and Wallach 2003, "Denial of Service via Algorithmic Complexity Attacks"). Therefore,
 // every process draws a random seed for its hashes. The seed affects the order of entries in
 // tables, but not the results. A forked process keeps its parent's seed, because it inherits the

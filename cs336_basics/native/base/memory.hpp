@@ -35,7 +35,8 @@ inline void ask_for_huge_pages(void* memory, size_t num_bytes) {
 #endif
 }
 
-// Uninitialized bytes. A std::vector would initialize bytes that are overwritten anyway.
+// A growing array of uninitialized bytes. A std::vector would initialize bytes that are overwritten
+// anyway.
 class Buffer {
   public:
     uint8_t* data() { return data_.get(); }

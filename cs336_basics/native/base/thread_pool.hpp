@@ -51,7 +51,7 @@ class ThreadPool {
         return !threads_.empty();
     }
 
-    // Wait for at most `milliseconds`. Returns true if all threads are done.
+    // Wait at most `milliseconds` for the threads. Returns true if all threads are done.
     bool wait(int milliseconds) {
         std::unique_lock<std::mutex> lock(mutex_);
         return done_.wait_for(lock, std::chrono::milliseconds(milliseconds),

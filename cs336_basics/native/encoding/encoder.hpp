@@ -1,7 +1,7 @@
-// Encoder: byte-pair encoding of text to ids.
+// Encoder: encodes text to ids by byte-pair encoding.
 //
-// The text is cut at its special tokens and scanned into pre-tokens. The cache contains the ids of
-// most pre-tokens. Short new pre-tokens are merged together at the end of a batch; long ones are
+// The text is cut at its special tokens and split into pre-tokens. The cache contains the ids of
+// most pre-tokens. Short new pre-tokens are merged as a group at the end of a batch. Long ones are
 // cut into segments, and the cache contains the ids of most segments. Data that depends only on the
 // vocabulary is immutable and shared by all threads. Data that changes belongs to a worker, which
 // only one thread uses at a time.
@@ -287,8 +287,8 @@ class TypedEncoder final : public Encoder {
             return encode_new_word(key, word, length, out);
         }
 
-        // Merge the new words of all gaps together, and shift the ids that follow each gap. Returns
-        // the end of the ids.
+        // Merge the new words of all gaps as a group, and shift the ids that follow each gap.
+        // Returns the end of the ids.
         CS336_INLINE Id* fill_gaps(Id* end) { return num_gaps_ ? fill_some_gaps(end) : end; }
 
         CS336_NOINLINE Id* fill_some_gaps(Id* end) {

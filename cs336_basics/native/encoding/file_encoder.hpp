@@ -59,7 +59,7 @@ class FileEncoder {
         if (!started) taken_ = reader_.num_blocks();
     }
 
-    // Wait for the next block for at most `milliseconds`. Returns true if `block` may be called.
+    // Wait at most `milliseconds` for the next block. Returns true if `block` may be called.
     bool wait(int milliseconds) {
         std::unique_lock<std::mutex> lock(mutex_);
         return ready_.wait_for(lock, std::chrono::milliseconds(milliseconds), [this] {

@@ -168,7 +168,7 @@ class SplitProgram {
     static constexpr uint32_t STATE = 0x7FFF;
     // Flags of `rows_`, whose other bits are the offset of the next row. MATCH: the text before
     // this character is a match. LETTERS and LOWER: every ASCII letter (or every lower-case ASCII
-    // letter) leads from the next state back to this state, with the flag MATCH, so that a run of
+    // letter) leads from the next state to itself, with a match before the letter, so that a run of
     // these letters can be skipped at once.
     static constexpr uint32_t MATCH = uint32_t{1} << 31;
     static constexpr uint32_t LETTERS = uint32_t{1} << 30;

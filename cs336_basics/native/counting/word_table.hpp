@@ -153,7 +153,7 @@ class WordTable {
             for (size_t i = 0; i < group; ++i) {
                 WordEntry& entry = entries_[keys[i].hash >> shift_];
                 // The common case is a short word in its first slot. The key of a long word never
-                // equals its entry, which contains the address in the arena.
+                // equals its entry, because the entry contains an address in the arena.
                 if (entry.low == keys[i].low && entry.high == keys[i].high) {
                     ++entry.count;
                 } else {

@@ -1,8 +1,8 @@
 // A compiled split pattern: a table of states, and a matcher that runs it in linear time.
 //
 // pretokenization/patterns/split_program.py builds and explains the table. The matcher takes one
-// transition per character. A transition records whether the pattern matches the text before the
-// character, and the next state.
+// transition per character. A transition contains the next state, and whether the pattern matches
+// the text before the character.
 
 #pragma once
 
@@ -110,8 +110,8 @@ class SplitProgram {
 
     size_t num_states() const { return num_states_; }
 
-    // The end of the pre-token that starts at `i` < `size`; `i` if there is none. For one text, `i`
-    // must not decrease from call to call.
+    // The end of the pre-token that starts at `i` < `size`; `i` if there is none. Within a text,
+    // `i` must not decrease from call to call.
     size_t next(const uint8_t* text, size_t size, size_t i, ScanState& state) const {
         if (threes_.empty()) return match(text, size, i, state.dead_ends);
         if (i >= state.number_begin && i < state.number_end) return skip(text, i, 3);

@@ -44,7 +44,7 @@ class BPE_Trainer:
         num_workers: Number of threads or processes that count the words. The native version also
             uses this number of threads to set up the words. Defaults to all cores.
         progress: Whether to show progress bars on a terminal.
-        min_frequency: Minimum count of a pair to be merged. Training stops when no pair reaches it.
+        min_frequency: Minimum count of a merged pair. Training stops when no pair reaches it.
         max_token_length: Maximum length of a new token in bytes. Defaults to no limit. Hugging
             Face's limit of n allows tokens of up to max(2, n - 1) bytes.
         tie_break: Order of equally frequent pairs. `"lexicographic"` merges the largest
@@ -153,7 +153,7 @@ class BPE_Trainer:
 
         Args:
             texts: Documents (strings or UTF-8 bytes), read one at a time. If `field` is given,
-                rows: dicts, a Hugging Face `datasets.Dataset`, or an Arrow table or stream.
+                rows instead: dicts, a Hugging Face `datasets.Dataset`, or an Arrow table or stream.
             errors: How to handle invalid UTF-8; see `Corpus`.
             field: Field or column that contains the text.
 
@@ -245,8 +245,5 @@ class BPE_Trainer:
         return merges
 
     def tie(self, pair: Pair) -> Any:
-        """Return the sort key of a pair.
-
-        Of equally frequent pairs, the one with the largest key is merged.
-        """
+        """Return the key that orders equally frequent pairs. The pair with the largest key wins."""
         return pair

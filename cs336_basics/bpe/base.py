@@ -2,8 +2,8 @@
 
 Byte-pair encoding (Sennrich et al. 2016; on bytes: Radford et al. 2019) starts with each word as a
 sequence of single bytes. Each step finds the most frequent pair of adjacent tokens and merges it
-into a new token wherever it occurs. CS336 breaks ties between equally frequent pairs by merging the
-pair whose `(bytes, bytes)` tuple is largest.
+into a new token wherever it occurs. If several pairs are equally frequent, CS336 merges the one
+with the largest `(bytes, bytes)` tuple.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ class BPE_Trainer:
     """Learns a byte-level BPE vocabulary from text.
 
     This base class checks the arguments, counts the words and builds the vocabulary. A Python
-    version implements the algorithm in `learn`, with the steps `count_pairs`, `find_best` and
-    `merge`, which the `Recorder` measures. A compiled version overrides `learn_merges`.
+    version implements the algorithm in `learn`, which calls the steps `count_pairs`, `find_best`
+    and `merge`. The `Recorder` times these steps. A compiled version overrides `learn_merges`.
 
     Args:
         pattern: Split pattern: a name in PATTERNS or a regular expression.
         counting: Backend for counting words in files. By default, `count_words` chooses one.
-        num_workers: Number of threads or processes for counting words and, in the native version,
-            setting them up. Defaults to all cores.
+        num_workers: Number of threads or processes that count the words. The native version also
+            uses this number of threads to set up the words. Defaults to all cores.
         progress: Whether to show progress bars on a terminal.
-        min_frequency: Minimum count of a pair. Training stops when no pair reaches it.
+        min_frequency: Minimum count of a merged pair. Training stops when no pair reaches it.
         max_token_length: Maximum length of a new token in bytes. Defaults to no limit. Hugging
             Face's limit of n allows tokens of up to max(2, n - 1) bytes.
         tie_break: Order of equally frequent pairs. `"lexicographic"` merges the largest
             `(bytes, bytes)` first, as in CS336. `"huggingface"` breaks ties as `tokenizers` does.
-        trace: Callback invoked with a MergeTrace for each merge, in order; see `trace_file`. Each
-            call is made once the next merge has been found or training ends. The timings exclude
-            the time spent in the callback.
+        trace: Callback invoked with a MergeTrace for each merge, in order; see `trace_file`. The
+            call for a merge is made after the next merge, or at the end of training. The timings
+            exclude the time spent in the callback.
         continue_from: Trained or imported vocabulary to continue, as `(vocab, merges)`. Its merges
             are applied to the words first. Use the same split pattern. If the tie rule is also the
             same, continuing on the same text gives the same result as a single training run.
@@ -119,8 +119,8 @@ class BPE_Trainer:
         Args:
             input_path: File, glob such as `"data/*.txt"`, list of files and globs, or Corpus. Files
                 may be UTF-8 text, JSON Lines or Parquet, compressed or not.
-            vocab_size: Total number of bytes (256), special tokens and merges. For a continued
-                vocabulary, the highest new id plus one.
+            vocab_size: Size of the vocabulary: 256 bytes, the special tokens, and one token per
+                merge. If a vocabulary is continued, the highest id after training plus one.
             special_tokens: Tokens to cut out of the text. They are not counted, and no merge
                 crosses them. Include the special tokens of a continued vocabulary.
 
@@ -152,8 +152,8 @@ class BPE_Trainer:
         """Train on texts in memory, such as the rows of a dataset; see `train`.
 
         Args:
-            texts: Documents (strings or UTF-8 bytes), read one at a time. With `field`, rows
-                instead: dicts, a Hugging Face `datasets.Dataset`, or an Arrow table or stream.
+            texts: Documents (strings or UTF-8 bytes), read one at a time. If `field` is given,
+                rows instead: dicts, a Hugging Face `datasets.Dataset`, or an Arrow table or stream.
             errors: How to handle invalid UTF-8; see `Corpus`.
             field: Field or column that contains the text.
 
@@ -172,9 +172,9 @@ class BPE_Trainer:
             word_counts: Mapping from pre-tokens (bytes) to counts.
 
         Raises:
-            ValueError: If a count is out of range, the counted bytes exceed 2^63 - 1, a WordCounts
-                was created with a different pattern or different special tokens, or the merges
-                produce a special token that is part of a word; see also `train`.
+            ValueError: If a count is out of range, the counted bytes exceed 2^63 - 1, `word_counts`
+                is a WordCounts created with a different pattern or different special tokens, or the
+                merges produce a special token that is part of a word; see also `train`.
             TypeError: See `WordCounts.from_mapping`.
         """
         if not isinstance(word_counts, Mapping):
@@ -245,5 +245,5 @@ class BPE_Trainer:
         return merges
 
     def tie(self, pair: Pair) -> Any:
-        """Return a pair's sort key. Among equally frequent pairs, the largest key wins."""
+        """Return the key that orders equally frequent pairs. The pair with the largest key wins."""
         return pair

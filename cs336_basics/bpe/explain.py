@@ -1,4 +1,4 @@
-"""Text drawings that show each trainer's state before a merge, for a few words.
+"""Text drawings of each trainer's state before a merge, for a few words.
 
 `python -m cs336_basics explain` prints these drawings. docs/stages.md shows them for the course's
 example.
@@ -32,12 +32,12 @@ def explain(words: Iterable[bytes], num_merges: int = 2, stage: str | None = Non
 
     Args:
         words: Words of a text, including repetitions.
-        num_merges: Number of merges before the drawing. There are fewer if no pair is left.
+        num_merges: Number of merges before the drawings. Fewer are made if no pair is left.
         stage: A name in TRAINERS. Defaults to all trainers that are built.
 
     Raises:
-        ValueError: If there are no words, the words are too long in total, or no trainer has this
-            name.
+        ValueError: If there are no words, the distinct words have more than MOST_BYTES bytes in
+            total, or no trainer is named `stage`.
         ImportError: If the trainer is not built.
     """
     word_counts = Counter(words)
@@ -245,7 +245,7 @@ def _maximum(moment: _Moment) -> str:
 
 
 def _symbol(symbol: bytes) -> str:
-    """Return a symbol as printable text. "." and "-" are quoted, because they have a meaning."""
+    """Return a symbol as printable text. Quote "." and "-", which have a meaning in drawings."""
     text = visible(symbol)
     return f"'{text}'" if text in (".", "-") else text
 
@@ -271,7 +271,7 @@ def _table(rows: Iterable[Iterable[object]]) -> str:
 
 
 def _bands(rows: list[list[str]]) -> str:
-    """Format a table with a column for each position, split into tables that fit on a line."""
+    """Format a table with a column for each position, as several tables if it is too wide."""
     names, *columns = zip(*rows, strict=True)
     bands: list[list[tuple[str, ...]]] = []
     width = _LINE

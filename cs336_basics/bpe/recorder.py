@@ -26,7 +26,8 @@ PHASES = (
     "building the vocabulary",
     "total",
 )
-"""Keys of `BPE_Trainer.timings`, in wall-clock seconds. "total" is the sum of the other phases."""
+"""Keys of `BPE_Trainer.timings`, whose values are wall-clock seconds. "total" is the sum of the
+other phases."""
 
 _NOTHING: Mapping[str, float] = MappingProxyType({})
 
@@ -59,7 +60,7 @@ class Recorder:
 
         Args:
             phase: A name in PHASES.
-            measured: Part of this time, in seconds by phase, to add to other phases instead.
+            measured: Seconds of this time that belong to other phases, by phase.
         """
         now = time.perf_counter()
         self.timings[phase] += now - self._last
@@ -82,7 +83,7 @@ class Recorder:
             yield
 
     def measure(self, loop: Any) -> None:
-        """Wrap a trainer's steps so that they are timed. `loop` must be a copy made for one run."""
+        """Wrap a trainer's steps to time them. `loop` must be a copy made for one run."""
         loop.count_pairs = self._timed("counting pairs", loop.count_pairs)
         loop.find_best = self._timed("finding the maximum", loop.find_best)
         loop.merge = self._advancing(self._timed("updating", loop.merge))

@@ -1,4 +1,4 @@
-"""Reference implementation of byte-pair encoding for one word: merge a pair, or merge by rank.
+"""Reference implementation of byte-pair encoding of a word: merge one pair, or merge by rank.
 
 Sources: Sennrich, Haddow and Birch 2016; Radford et al. 2019 for merging bytes and merging by rank.
 Trainers and encoders are tested against these functions.

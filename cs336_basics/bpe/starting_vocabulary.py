@@ -1,11 +1,11 @@
 """StartingVocabulary: the vocabulary before training, either the bytes or an existing vocabulary.
 
-To continue a vocabulary, the trainer first applies its merges to the words of the new text, as a
-tokenizer would. The merge loop then counts the pairs of the resulting symbols. If you continue on
-the same text, the two training runs together learn the same merges as a single run, because the
-second one starts with the counts at which the first one stopped. If the merges were edited, the
-result may differ, for example if two merges produce the same token or a merge comes before the
-merges that produce its parts.
+To continue a vocabulary, the trainer first applies the existing merges to the words of the new
+text, as a tokenizer would. The merge loop then counts the pairs of the resulting symbols. If you
+continue on the same text, the two training runs together learn the same merges as a single run,
+because the second run starts with the pair counts at which the first one stopped. If the existing
+merges were edited, the result may differ, for example if two merges produce the same token or a
+merge comes before the merges that produce its parts.
 """
 
 from __future__ import annotations
@@ -115,16 +115,17 @@ class StartingVocabulary:
         """Return the vocabulary and merges after training.
 
         New special tokens get the next ids, followed by the tokens of the new merges. The new
-        tokens are distinct: a merge is applied wherever its pair occurs, so equal bytes between two
-        token boundaries are always split in the same way, and two pairs never produce the same
-        bytes. An existing merge that could not be applied before keeps its rank.
+        tokens are distinct: a merge is applied wherever its pair occurs, so the same sequence of
+        bytes between two token boundaries is always split in the same way, and two pairs never
+        produce the same token. If training learns an existing merge again, because the merge could
+        not be applied to the words before, it keeps its rank.
 
         Raises:
             ValueError: If a merge produces a special token.
 
         Warns:
-            UserWarning: If a new merge produces an existing token from different parts than the
-                existing merges do. The token keeps its id.
+            UserWarning: If a new merge produces a token that the vocabulary already contains. The
+                token keeps its id.
         """
         special = {token.encode(): token for token in special_tokens}
         known = set(self.tokens.values())

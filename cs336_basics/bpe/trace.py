@@ -1,9 +1,9 @@
 """Traces: the time and the work of each merge in a training run.
 
-A trainer calls `BPE_Trainer.trace` with a MergeTrace for each merge. `trace_file` writes them to a
-file. All trainers write the same columns, so their traces can be compared. Columns that do not
-apply to a trainer are 0: `naive` has no heap, and `native` does not know which word a position
-belongs to.
+A trainer calls `BPE_Trainer.trace` with a MergeTrace for each merge. The callback of `trace_file`
+writes each MergeTrace to a file. All trainers fill in the same columns, so their traces can be
+compared. Columns that do not apply to a trainer are 0: `naive` has no heap, and `native` does not
+record which word a position belongs to.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 This is the definition of BPE. Every other version must learn exactly these merges.
 
-Cost per merge: the total length of the distinct words. Main drawback: a merge changes only a
-handful of words, but every word is counted again.
+Cost per merge: O(total length of the distinct words). Main drawback: a merge changes only a handful
+of words, but the pairs of every word are counted again.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Version 2, incremental: count pairs once, then update the counts that a merge changes.
 
-Unlike v1, it counts the pairs once, before the loop, and keeps an index from each pair to the words
-that contain it. A merge visits only these words and updates the counts of their pairs.
+Unlike v1, this version counts the pairs once, before the loop, and keeps an index from each pair to
+the words that contain the pair. A merge visits only these words and updates the counts of their
+pairs.
 
-Cost per merge: the words that contain the pair, and a search through all pairs for the maximum.
-Main drawback: on real text, this search takes most of the time.
+Cost per merge: an update of each word that contains the pair, and a search through all pairs for
+the maximum. Main drawback: on real text, this search takes most of the time.
 """
 
 from __future__ import annotations

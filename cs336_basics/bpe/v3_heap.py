@@ -2,12 +2,12 @@
 
 Unlike in v2, finding the maximum takes O(log pairs). The heap is lazy: when a count changes, the
 old entry stays. If a popped entry has a stale count, the pair is pushed again with its current
-count. The first popped entry with a current count is the maximum: the count of an old pair can only
-fall, so no entry is too low. Only the counts of pairs with the new token can rise. These pairs are
-pushed once, after the merge that creates them.
+count. The first popped entry with a current count is the maximum, because no entry's count is too
+low: the count of an existing pair can only fall. Only the counts of pairs with the new token rise,
+and these pairs are pushed once, after the merge that creates them.
 
-Cost per merge: the words that contain the pair, and a few heap operations. Main drawback: Python
-itself, because every symbol is an object and every count is a dictionary lookup.
+Cost per merge: an update of each word that contains the pair, and a few heap operations. Main
+drawback: Python itself, because every symbol is an object and every count is a dictionary lookup.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Unlike in v3, no symbol is a Python object. One array contains the token ids of all words. Each
 position is in two linked lists: one links it to its neighbors in the word, the other to the next
-and previous positions of the same pair. A merge then takes constant time per occurrence, regardless
-of the word's length, and needs no search:
+and previous positions of the same pair. A merge takes constant time per occurrence, regardless of
+the word's length, and no search is needed to find the occurrences:
 
     position   0    1    2    3    4    5         (the words "low" and "lot")
     token      l    o    w    l    o    t
@@ -15,7 +15,7 @@ the lists of the new pairs. Runs such as "aaaa" are therefore merged from the le
 A hash table maps (left id, right id) to a dense pair id. The lazy heap is the same as in v3.
 
 Cost per merge: O(occurrences of the pair). Main drawbacks: a pair's positions are scattered across
-memory, so a large corpus causes cache misses, and one core does all the work.
+memory, so a large corpus causes many cache misses; and one core does all the work.
 """
 
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -334,7 +334,7 @@ cdef class MergeLoop:
         return pair
 
     cdef int grow_pairs(self) except -1 with gil:
-        """Double the capacity for pairs. There are always four slots per pair."""
+        """Double the capacity for pairs. There are always four times as many slots."""
         cdef Py_ssize_t size = 2 * self.pair_left.shape[0]
         cdef pair_t pair
         cdef uint64_t slot

@@ -1,12 +1,12 @@
 """Version 5, native: a merge loop in C++ on flat arrays.
 
 Unlike in v4, positions are not linked, and pairs that are too rare to be merged are not stored. The
-algorithm is in `native/merging/flat_merge_loop.hpp`. This file passes the counted words to it as
-arrays, and runs the loop for a tenth of a second at a time so that Ctrl-C and the progress bar
-respond quickly.
+algorithm is in `native/merging/flat_merge_loop.hpp`. This file passes the counted words to the loop
+as arrays, and runs it for a tenth of a second at a time so that Ctrl-C and the progress bar respond
+quickly.
 
-Cost per merge: O(occurrences of the pair), most of them close together in memory. Main drawback:
-the code is hard to change; read v1 to v4 first.
+Cost per merge: O(occurrences of the pair), most of which are close together in memory. Main
+drawback: the code is hard to change; read v1 to v4 first.
 """
 
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t
@@ -79,7 +79,7 @@ cdef extern from "Python.h":
 
 
 cdef cbool keep_going() noexcept with gil:
-    """Run signal handlers, such as the one for Ctrl-C. Return whether none raised an exception."""
+    """Run signal handlers, such as the one for Ctrl-C. Return False if one raised an exception."""
     return PyErr_CheckSignals() == 0
 
 
@@ -155,10 +155,10 @@ class NativeTrainer(BPE_Trainer):
 
 
 def merge_state(word_counts, num_merges):
-    """Return the state of the merge loop after `num_merges` merges of the words, for `explain`.
+    """Return the state of the merge loop after learning `num_merges` merges, for `explain`.
 
     Returns:
-        threshold: Minimum count of stored pairs.
+        threshold: Minimum count of the stored pairs.
         cells: Token ids, with -1 between words.
         pairs: (left id, right id, count, postings) of the stored pairs.
     """

@@ -1,4 +1,4 @@
-"""WorkCounter: counts the data that each merge of a Python trainer reads and changes."""
+"""WorkCounter: measures how much data each merge of a Python trainer reads and changes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cs336_basics.bpe.trace import Work
 
 
 class WorkCounter:
-    """Counts a trainer's work from its words, pair counts and index.
+    """Computes the Work of each merge from a trainer's words, pair counts and index.
 
     Args:
         loop: Copy of a trainer, used for one training run.
@@ -20,7 +20,7 @@ class WorkCounter:
         self._lookups: _Lookups | None = None
 
     def watched(self, pair_counts: dict[Pair, int]) -> Any:
-        """Return the pair counts to pass to `find_best`."""
+        """Return the pair counts for `find_best`, wrapped to count lookups if there is a heap."""
         if not hasattr(self._loop, "heap"):
             return pair_counts
         self._lookups = _Lookups(pair_counts)

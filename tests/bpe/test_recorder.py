@@ -26,7 +26,7 @@ def traced(name, word_counts, num_merges, **options):
 
 
 def counted_from_scratch(word_counts, merges):
-    """For each merge, return the pair's count and its number of occurrences in distinct words."""
+    """For each merge, return the pair's count and its occurrences in the distinct words."""
     words = [([bytes([byte]) for byte in word], count) for word, count in word_counts.items()]
     found = []
     for left, right in merges:

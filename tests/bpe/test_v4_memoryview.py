@@ -1,4 +1,4 @@
-"""v4: words are split for a continued vocabulary, and words that are too long are rejected."""
+"""v4: words are split for a continued vocabulary, and 2 GiB of words or more are rejected."""
 
 import random
 

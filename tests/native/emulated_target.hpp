@@ -52,7 +52,7 @@ inline simde__m512i _mm512_cvtepu8_epi32(simde__m128i v) {
 #endif
 
 #if !defined(_mm512_shuffle_i64x2) && !defined(__AVX512F__)
-// Supports only equal vectors, as avx512.hpp passes them.
+// Supports only two equal vectors, which is all that avx512.hpp passes.
 inline simde__m512i _mm512_shuffle_i64x2(simde__m512i v, simde__m512i, int order) {
     uint64_t from[8], to[8];
     simde_mm512_storeu_si512(from, v);

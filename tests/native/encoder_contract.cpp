@@ -24,7 +24,7 @@
 #include "encoding/text_cutter.hpp"
 #include "unicode/text_view.hpp"
 
-// The number of threads that can still be started; -1 means that this test sets no limit.
+// The number of threads that can still be started; -1 if there is no limit.
 static int threads_left = -1;
 
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
@@ -105,8 +105,8 @@ void a_long_word_without_room_does_not_clear_the_cache() {
     check(!budget->take(1), "the budget is not exceeded");
 }
 
-// Encode three texts of 70,000 bytes, one per group, into an array that has room for `room` ids
-// while the threads are running.
+// Encode three texts of 70,000 bytes, one per group. While the threads are running, they may write
+// at most `room` ids to the array.
 void encode_with_room(size_t room, bool without_threads) {
     const auto encoder = encoder_of_bytes(1 << 20);
     const auto first = encoder->make_worker(0), second = encoder->make_worker(0);
@@ -185,7 +185,7 @@ std::vector<std::string> segments_of(const JoinFilter& joins, const std::string&
 }
 
 void merges_wait_for_the_tokens_that_they_join() {
-    // Tokens a^(i+1) for i < 3000, where longer tokens were learned first.
+    // Id i < 3000 is the token of i + 1 letters a. Longer tokens were learned first.
     constexpr uint32_t LENGTH = 3000;
     uint32_t byte_ids[256];
     std::fill(byte_ids, byte_ids + 256, ABSENT_ID);
@@ -334,7 +334,7 @@ void a_text_is_cut_at_the_first_safe_cuts() {
     const SafeCuts cuts(tokens, scanner);
     uint32_t random = 1;
     for (const size_t span_size : {1, 10, 100, 5000}) {
-        // Texts without a safe cut in 10,000 characters are in the middle and at the end.
+        // In the middle and at the end, 10,000 characters contain no safe cut.
         std::string utf8;
         for (int i = 0; i < 4000; ++i) {
             random = random * 1664525 + 1013904223;
@@ -369,7 +369,7 @@ void a_text_is_cut_at_the_first_safe_cuts() {
 
 template <class Id>
 void ids_may_change_while_they_are_decoded() {
-    // Id 0 has no token, 1 has one byte, and 2 has a long token; no other ids exist.
+    // Id 0 has no token, id 1 has a one-byte token, and id 2 has a long token. There are no others.
     const std::string token(5000, 'x');
     const int64_t offsets[] = {0, 0, 1, 5001};
     const std::string data = "y" + token;

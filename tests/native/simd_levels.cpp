@@ -29,8 +29,8 @@ std::vector<char> content(const std::string& path) {
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Return the program in a file, which contains the numbers of states, columns and blocks, a flag
-// for whether there are `threes`, and the arrays.
+// Return the program stored in a file. The file contains the numbers of states, columns and blocks,
+// a flag that is set if there are `threes`, and the arrays.
 std::shared_ptr<const SplitProgram> program_of(const std::vector<char>& file) {
     const auto* sizes = reinterpret_cast<const uint64_t*>(file.data());
     const char* p = file.data() + 4 * sizeof(uint64_t);

@@ -30,7 +30,7 @@ def sanitized(request, tmp_path_factory):
 @pytest.mark.parametrize("name", ["counting", "encoder", "merging"])
 def test_contract_holds_under_sanitizers(sanitized, tmp_path, name):
     if name == "encoder" and not sys.platform.startswith("linux"):
-        pytest.skip("replaces pthread_create as Linux allows")
+        pytest.skip("pthread_create can be replaced only on Linux")
     program = tmp_path / name
     source = HERE / f"{name}_contract.cpp"
     subprocess.run([*sanitized, "-Wall", "-Wextra", source, "-o", program, "-ldl"], check=True)

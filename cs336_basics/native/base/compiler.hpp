@@ -1,4 +1,5 @@
-// Wrappers for features that differ between compilers: inlining, prefetching, counting bits.
+// Wrappers for features that differ between compilers: inlining, prefetching, branch hints and the
+// search for a set bit.
 
 #pragma once
 

@@ -1,11 +1,11 @@
 // Hashes of words, token pairs and ids, with a secret seed.
 //
-// Text and vocabularies are untrusted. If anyone could compute the hashes, a few kilobytes of
-// chosen words could all hash to one part of a table, and counting them would take quadratic time
-// (Crosby and Wallach 2003, "Denial of Service via Algorithmic Complexity Attacks"). So every
-// process draws a random seed for its hashes. The seed affects the order of entries in tables, but
-// not the results. A forked process keeps its parent's seed, because it inherits the parent's
-// tables.
+// Text and vocabularies are untrusted. If anyone could compute the hashes, an attacker could choose
+// words that all hash to one part of a table. Counting these words would take quadratic time
+// (Crosby and Wallach 2003, "Denial of Service via Algorithmic Complexity Attacks"). Therefore,
+// every process draws a random seed for its hashes. The seed affects the order of entries in
+// tables, but not the results. A forked process keeps its parent's seed, because it inherits the
+// parent's tables.
 
 #pragma once
 
@@ -71,8 +71,8 @@ inline uint64_t hash_pair(const HashSeed& seed, uint32_t left, uint32_t right) {
 }
 
 // A hash of at least 16 bytes. As in wyhash (Wang Yi 2019), one factor in every step contains the
-// secret result of all earlier steps and the other a secret number, so nobody can construct a text
-// that makes a factor 0.
+// secret result of all earlier steps, and the other factor contains a secret number. So nobody can
+// construct a text that makes a factor 0.
 inline uint64_t hash_long(const HashSeed& seed, const uint8_t* bytes, size_t size) {
     uint64_t hash = seed.high ^ size, block[2];
     for (size_t i = 0; i + 16 < size; i += 16) {

@@ -1,4 +1,4 @@
-// IdMap: token ids -> values.
+// IdMap: a map from token ids to values.
 
 #pragma once
 
@@ -14,8 +14,8 @@ struct SeededIdHash {
     size_t operator()(uint32_t id) const { return size_t(id * multiplier >> 32); }
 };
 
-// An array indexed by id if the ids are dense, as in nearly every vocabulary; otherwise a hash
-// table with a seed, because a hostile file could choose ids that collide.
+// An array indexed by id if the ids are dense, as in nearly every vocabulary. Otherwise, a hash
+// table with a secret multiplier, because a hostile file could contain ids chosen to collide.
 template <class Value>
 class IdMap {
   public:

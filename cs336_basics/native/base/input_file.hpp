@@ -33,7 +33,7 @@ class InputFile {
     InputFile& operator=(const InputFile&) = delete;
     ~InputFile() { close(); }
 
-    // Returns 0 or errno. On Windows the path is UTF-8, as os.fsencode returns it.
+    // Returns 0 or errno. On Windows, the path is UTF-8, as os.fsencode returns it.
     int open(const std::string& path) {
         close();
         descriptor_ = open_descriptor(path);

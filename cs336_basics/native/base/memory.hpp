@@ -35,7 +35,8 @@ inline void ask_for_huge_pages(void* memory, size_t num_bytes) {
 #endif
 }
 
-// Uninitialized bytes. A std::vector would initialize bytes that are overwritten anyway.
+// A growing array of uninitialized bytes. A std::vector would initialize bytes that are overwritten
+// anyway.
 class Buffer {
   public:
     uint8_t* data() { return data_.get(); }
@@ -60,7 +61,7 @@ class Buffer {
     size_t capacity_ = 0;
 };
 
-// A zero-initialized array of 32-byte table entries, on huge pages if the system has them: with
+// A zero-initialized array of 32-byte table entries, on huge pages if the system has them. With
 // small pages, most lookups in a large table would also miss the TLB.
 template <class Entry>
 class EntryArray {
@@ -105,8 +106,8 @@ class EntryArray {
 #endif
         Memory memory(std::malloc(num_bytes));
         if (!memory) throw std::bad_alloc();
-        // Not calloc: a page that is read first is a shared page of zeros, and replacing it later
-        // interrupts the other threads.
+        // Not calloc: a page that is read before it is written is a shared page of zeros, and
+        // replacing this page at the first write interrupts the other threads.
         std::memset(memory.get(), 0, num_bytes);
         return memory;
     }

@@ -1,4 +1,4 @@
-// ThreadPool: threads that run tasks 0, 1, 2, ..., which are started in order.
+// ThreadPool: threads that run the tasks 0, 1, 2, ... and start them in order.
 
 #pragma once
 
@@ -51,7 +51,7 @@ class ThreadPool {
         return !threads_.empty();
     }
 
-    // Wait for at most `milliseconds`. Returns true if all threads are done.
+    // Wait at most `milliseconds` for the threads. Returns true if all threads are done.
     bool wait(int milliseconds) {
         std::unique_lock<std::mutex> lock(mutex_);
         return done_.wait_for(lock, std::chrono::milliseconds(milliseconds),

@@ -1,11 +1,11 @@
-// Counts the pre-tokens in text files, using several threads, and in texts in memory.
+// Counts the pre-tokens in text files, with several threads, and in texts in memory.
 //
 // Several threads read the files in blocks, in order. Each thread removes the special tokens from
 // its block and adds the pre-tokens to its own table. At the end, the tables are merged, sorted and
 // written as flat arrays.
 //
 // Memory use grows with the number of distinct words and threads, not with the size of the files.
-// Only text without a safe cut has to fit in memory all at once.
+// However, a stretch of text without a safe cut has to fit in memory.
 
 #pragma once
 
@@ -102,8 +102,8 @@ class TextCounter {
 // Counts the pre-tokens of files in several threads.
 class FileCounter {
   public:
-    // The thread that calls `count` or `write` calls this every 50 milliseconds with the number of
-    // bytes counted so far. If the result is not 0, `count` or `write` throws Cancelled.
+    // Called every 50 milliseconds with the number of bytes counted so far, by the thread that runs
+    // `count` or `write`. If the result is not 0, that function throws Cancelled.
     using Watch = int (*)(void* watcher, uint64_t bytes_done);
 
     FileCounter(std::vector<std::string> paths, std::vector<uint64_t> sizes, SplitOptions options,
@@ -131,7 +131,7 @@ class FileCounter {
         for (auto& worker : workers_) {
             worker->read_state.buffer = Buffer();  // large after a text without a cut
         }
-        // If there are shared words, they include most words in the threads' tables.
+        // If there are shared words, they include most of the words in the threads' own tables.
         failure = run(shared_.empty() ? 0 : workers_.size(), [this](int, size_t index) {
             WordTable& table = workers_[index]->table;
             shared_.add(table, index);
@@ -252,7 +252,8 @@ class FlatWordReader {
         const uint64_t start = start_,
                        end = uint64_t(*static_cast<const volatile int64_t*>(++offsets_));
         if (start > end || end > num_bytes_) {
-            throw std::invalid_argument("the offsets of the words decrease or exceed their bytes");
+            throw std::invalid_argument(
+                "the offsets of the words must not decrease or exceed the number of bytes");
         }
         start_ = end;
         const uint8_t* word = data_ + start;

@@ -1,9 +1,9 @@
 // WordTable: distinct words and their counts, in a flat hash table.
 //
-// Open addressing with 32-byte entries, two in a cache line. An entry stores a word of at most 15
-// bytes inline, with the length in the last byte, so that two integer comparisons compare words.
-// Longer words are stored in an arena. The slot of an entry is its scaled hash, so the slots are in
-// hash order (see shared_words.hpp).
+// The table uses open addressing. Its entries have 32 bytes, two in a cache line. An entry stores a
+// word of at most 15 bytes inline, with the length in the last byte, so words are compared as two
+// integers. Longer words are stored in an arena. The slot of an entry is its scaled hash, so the
+// slots are in hash order (see shared_words.hpp).
 
 #pragma once
 
@@ -153,7 +153,7 @@ class WordTable {
             for (size_t i = 0; i < group; ++i) {
                 WordEntry& entry = entries_[keys[i].hash >> shift_];
                 // The common case is a short word in its first slot. The key of a long word never
-                // equals its entry, which contains the address in the arena.
+                // equals its entry, because the entry contains an address in the arena.
                 if (entry.low == keys[i].low && entry.high == keys[i].high) {
                     ++entry.count;
                 } else {

@@ -93,7 +93,7 @@ class BatchEncoder {
         });
     }
     bool wait(int milliseconds) { return pool_.wait(milliseconds); }
-    // Wait for at most `milliseconds`. Returns true if the group is encoded.
+    // Wait at most `milliseconds` for a group. Returns true if the group is encoded.
     bool wait_group(size_t group, int milliseconds) {
         std::unique_lock<std::mutex> lock(mutex_);
         return group_done_.wait_for(lock, std::chrono::milliseconds(milliseconds),

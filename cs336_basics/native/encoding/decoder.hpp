@@ -37,7 +37,7 @@ class Decoder {
     }
 
     // Copy ids, and return the total length of their tokens; SIZE_MAX if an id has no token.
-    // Another thread may change `ids`, so volatile ensures that each id is read only once: the id
+    // Another thread may change `ids`. Because of `volatile`, each id is read only once, so the id
     // that is checked is the id that is copied.
     template <class Id>
     size_t copy_ids(const Id* ids, size_t count, uint32_t* copies) const {

@@ -1,7 +1,7 @@
-// Encoder: byte-pair encoding of text to ids.
+// Encoder: encodes text to ids by byte-pair encoding.
 //
-// The text is cut at its special tokens and scanned into pre-tokens. The cache contains the ids of
-// most pre-tokens. Short new pre-tokens are merged together at the end of a batch; long ones are
+// The text is cut at its special tokens and split into pre-tokens. The cache contains the ids of
+// most pre-tokens. Short new pre-tokens are merged as a group at the end of a batch. Long ones are
 // cut into segments, and the cache contains the ids of most segments. Data that depends only on the
 // vocabulary is immutable and shared by all threads. Data that changes belongs to a worker, which
 // only one thread uses at a time.
@@ -121,8 +121,8 @@ class TypedEncoder final : public Encoder {
 
   private:
     using Cache = WordCache<Id>;
-    // The whole words that the merges do not turn into one token, usually only a few. A sorted map,
-    // so that no input can make lookups slow.
+    // The whole words that the merges do not turn into one token, usually only a few. This is a
+    // sorted map, so that no input can make lookups slow.
     using UnmergedWords = std::map<std::string, uint32_t, std::less<>>;
 
     class Worker final : public EncodingWorker {
@@ -260,8 +260,8 @@ class TypedEncoder final : public Encoder {
             return start;
         }
 
-        // Encode a word, or a segment of a word, whose ids are not in its first slot. For a new
-        // word, this may leave a gap of `length` ids; see `fill_gaps`.
+        // Encode a word, or a segment of a word, that is not in its first slot of the cache. For a
+        // new word, this may leave a gap of `length` ids; see `fill_gaps`.
         template <bool SEGMENT>
         CS336_NOINLINE Id* look_up(const WordKey& key, const uint8_t* word, size_t length,
                                    Id* out) {
@@ -269,7 +269,7 @@ class TypedEncoder final : public Encoder {
                 const Id* ids = Cache::ids(*entry, key);
                 return std::copy(ids, ids + Cache::num_ids(*entry), out);
             }
-            // These words are not cached, because segments with their bytes have other ids.
+            // A segment with the same bytes has other ids, so these words are not cached.
             const std::string_view text(reinterpret_cast<const char*>(word), length);
             if (const auto found = unmerged_.find(text); found != unmerged_.end()) {
                 if (SEGMENT) return merger_.merge(word, length, out);
@@ -287,8 +287,8 @@ class TypedEncoder final : public Encoder {
             return encode_new_word(key, word, length, out);
         }
 
-        // Merge the new words of all gaps together, and shift the ids that follow each gap. Returns
-        // the end of the ids.
+        // Merge the new words of all gaps as a group, and shift the ids that follow each gap.
+        // Returns the end of the ids.
         CS336_INLINE Id* fill_gaps(Id* end) { return num_gaps_ ? fill_some_gaps(end) : end; }
 
         CS336_NOINLINE Id* fill_some_gaps(Id* end) {

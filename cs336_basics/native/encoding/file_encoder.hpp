@@ -59,7 +59,7 @@ class FileEncoder {
         if (!started) taken_ = reader_.num_blocks();
     }
 
-    // Wait for the next block for at most `milliseconds`. Returns true if `block` may be called.
+    // Wait at most `milliseconds` for the next block. Returns true if `block` may be called.
     bool wait(int milliseconds) {
         std::unique_lock<std::mutex> lock(mutex_);
         return ready_.wait_for(lock, std::chrono::milliseconds(milliseconds), [this] {
@@ -204,7 +204,7 @@ class FileEncoder {
         result.num_ids += num_ids;
     }
 
-    // Append the ids of any bytes; see tokenizer/encoders/exact_bytes.py.
+    // Append the ids of bytes that may be invalid UTF-8; see tokenizer/encoders/exact_bytes.py.
     void append_exactly(TextSpan text, EncodingWorker& worker, EncodedBlock& result) const {
         const uint8_t* const end = text.data + text.size;
         for (const uint8_t* start = text.data; start < end;) {

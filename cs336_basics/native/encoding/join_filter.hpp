@@ -13,7 +13,7 @@
 
 namespace cs336 {
 
-// Expands a mask of six bits, one for each byte, into a mask that covers these bytes.
+// Expands a mask with one bit for each of six bytes into a mask of all bits in these bytes.
 struct WindowMasks {
     uint64_t widened[64];
     constexpr WindowMasks() : widened() {
@@ -42,7 +42,7 @@ class JoinFilter {
     using Window = uint64_t;
 
     // `byte_ids` and `merges` are the same as for MergeTable. Merges may be in any order. A merge
-    // is ignored if no merge produces one of its tokens.
+    // is ignored if one of its tokens is neither a byte nor the result of a merge.
     JoinFilter(const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
                uint32_t absent_id, uint64_t multiplier)
         : multiplier_(multiplier), masks_(size_t{1} << 16) {

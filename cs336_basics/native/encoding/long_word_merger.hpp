@@ -20,9 +20,10 @@ namespace cs336 {
 // Every rank has a linked list of its pair's positions. A merge removes one symbol and adds at most
 // two pairs, so at most three positions per byte are visited.
 //
-// The positions in a list are in ascending order. Until a merge crosses the edge of a token, its
-// bytes merge independently of their neighbors. So if the same bytes occur in two places, the left
-// place is never merged later than the right one, and its pairs are appended first.
+// The positions in a list are in ascending order. Until a merge crosses the edge of a token, the
+// bytes of the token merge independently of their neighbors. So if the same bytes occur in two
+// places, the left place is never merged later than the right one, and the pairs of the left place
+// are appended first.
 template <class Id>
 class LongWordMerger {
   public:

@@ -1,4 +1,4 @@
-// PairRanks: the ranks of id pairs, by perfect hashing.
+// PairRanks: the ranks of id pairs, in a perfect hash table.
 
 #pragma once
 

@@ -42,9 +42,9 @@ class CacheBudget {
     std::atomic<int64_t> available_;
 };
 
-// Open addressing. A word of at most 15 bytes and its ids share one 32-byte entry, so a hit reads
-// one cache line and stores 16 bytes. A full cache that cannot grow is cleared and filled again, a
-// simple rule that keeps recent words.
+// The table uses open addressing. A word of at most 15 bytes and its ids share one 32-byte entry,
+// so a hit reads one cache line and stores 16 bytes. A full cache that cannot grow is cleared and
+// filled again. This simple rule keeps recent words.
 template <class Id>
 class WordCache {
   public:
@@ -87,7 +87,7 @@ class WordCache {
     static_assert(sizeof(Entry) == 32, "two entries to a cache line");
 
     // Allocates nothing before the first word, because many tokenizers are never used. Ownership of
-    // the budget is shared, because Python frees an encoder before the workers that it keeps.
+    // the budget is shared, because Python frees an encoder before the encoder's workers.
     explicit WordCache(std::shared_ptr<CacheBudget> budget,
                        const HashSeed& seed = process_hash_seed())
         : seed_(seed), budget_(std::move(budget)) {}

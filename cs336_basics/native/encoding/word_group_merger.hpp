@@ -14,10 +14,10 @@
 
 namespace cs336 {
 
-// Each step merges one pair of every unfinished word, without branches that depend on the pairs. A
-// single word waits for the table lookup and for mispredicted branches at every merge. In a group,
-// the merges of different words overlap, and a group of 32 words takes half the time. Requirements
-// and results are the same as for ShortWordMerger.
+// Each step merges one pair of every unfinished word, without branches that depend on the pairs.
+// When a word is merged alone, each merge waits for a table lookup and for mispredicted branches.
+// In a group, the merges of different words overlap, and merging 32 words takes half the time. The
+// requirements and results are the same as for ShortWordMerger.
 template <class Id>
 class WordGroupMerger {
   public:

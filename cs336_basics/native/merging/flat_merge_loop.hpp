@@ -9,10 +9,10 @@
 //    posting is still valid.
 //
 // 3. Rare pairs are ignored. In real text, almost all pairs are too rare to be merged. Only pairs
-//    with a count of at least `threshold_` have a table entry, postings and a heap entry. This is
-//    exact: after the merge that creates a pair, its count can only fall. So if any kept pair
-//    reaches the threshold, the best pair is among the kept pairs. Otherwise, the loop lowers the
-//    threshold and counts the pairs again.
+//    with a count of at least `threshold_` have a table entry, postings and a heap entry. The
+//    result is still exact: after the merge that creates a pair, the pair's count can only fall. So
+//    if any kept pair reaches the threshold, the best pair is among the kept pairs. Otherwise, the
+//    loop lowers the threshold and counts the pairs again.
 //
 // A merge hashes nothing while it updates the cells: when (a, b) is merged, the neighbor alone
 // identifies a changed pair. Two arrays indexed by token id sum the changes, and each changed pair
@@ -112,7 +112,7 @@ class FlatMergeLoop final : public MergeLoop {
     struct Neighbor {
         int64_t count;
         uint32_t num_occurrences;
-        uint32_t cursor;  // index of its next posting
+        uint32_t cursor;  // index at which to write its new pair's next posting
     };
     // A merged occurrence of a pair.
     struct Occurrence {
@@ -273,7 +273,8 @@ class FlatMergeLoop final : public MergeLoop {
         postings_.release(pair.postings, pair.num_postings);
 
         // Everywhere at once, (x, a) became (x, ab) and (b, y) became (ab, y). In "abab", merging
-        // the first "ab" creates (ab, a); merging the second turns it into (ab, ab), where x is ab.
+        // the first "ab" creates (ab, a), and merging the second turns this pair into (ab, ab), so
+        // here x is ab.
         const size_t first_new = pairs_.size();
         const int64_t removed = before_[ab].count;
         size_t num_postings = 0;
@@ -413,7 +414,7 @@ class FlatMergeLoop final : public MergeLoop {
     double seconds_untraced_ = 0;  // counting time since the last merge
 
     TokenBytes tokens_;
-    BytePairs byte_pairs_;  // empty once they are in pairs_
+    BytePairs byte_pairs_;  // emptied when the pairs are added to pairs_
     WordCells<Token> cells_;
     size_t num_tokens_;  // in the cells, including word ends
     PairTable pairs_;

@@ -30,7 +30,7 @@ class PairTable {
 
     explicit PairTable(const HashSeed& seed = process_hash_seed()) : seed_(seed) {}
 
-    // The high bits choose a slot.
+    // The hash of a pair; its highest bits choose the slot.
     uint64_t hash(uint64_t key) const {
         return hash_pair(seed_, uint32_t(key >> 32), uint32_t(key));
     }

@@ -15,8 +15,9 @@ namespace cs336 {
 
 using Position = uint32_t;  // index of a cell; see word_cells.hpp
 
-// Memory for posting lists. A list takes its memory from the largest free block, and merged pairs
-// release theirs. A bump allocator with one recycled region took 175 MB; this pool takes 112 MB.
+// Memory for posting lists. A list takes its memory from the largest free block, and the list of a
+// merged pair is released. On Chinese text, this pool takes 112 MB; a bump allocator with one
+// recycled region took 175 MB.
 class PostingPool {
   public:
     // Return room for `size` uninitialized positions.

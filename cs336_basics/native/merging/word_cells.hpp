@@ -8,8 +8,9 @@
 //     cell       -   l   ow  ow  er  er  -         o+w and e+r; l is a token of one byte)
 //
 // The token that starts at p ends before p + length; the token before it ends in cell p - 1. A
-// token that was merged leaves NO_TOKEN in its first cell; a one-byte token may leave the id of the
-// longer token there.
+// merge overwrites the first cells of both of its tokens, so that stale postings can be recognized:
+// the left one becomes the new token, and the right one becomes NO_TOKEN or, if the right token has
+// one byte, also the new token.
 
 #pragma once
 
@@ -31,8 +32,8 @@
 namespace cs336 {
 
 // The words with at least one pair. Word i is data[offsets[i]:offsets[i + 1]] and occurs counts[i]
-// times. If `sorted`, the most frequent words come first. Words with equal counts form a run, so
-// that a walk over ascending positions finds the count of each position.
+// times. If `sorted`, the most frequent words come first. Consecutive words with equal counts form
+// a run. A walk over ascending positions finds the count at each position by advancing the run.
 template <class Token>
 class WordCells {
   public:

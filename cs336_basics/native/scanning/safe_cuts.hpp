@@ -12,7 +12,7 @@
 
 namespace cs336 {
 
-// Safe cuts are offsets at which cutting a text does not change how it is split.
+// Safe cuts are offsets at which a text can be cut without changing how it is split.
 // pretokenization/safe_cuts.py implements the same rule and explains why it is correct.
 class SafeCuts {
   public:

@@ -85,8 +85,8 @@ class Scanner {
     }
 
   private:
-    // Not part of `scan`, which needs the registers: if both were one function, encoding with a
-    // full cache would take 6 % longer.
+    // This function is not part of `scan`, which needs the registers: if both were one function,
+    // encoding with a full cache would take 6 % longer.
     template <class Batch, class Huge>
     CS336_NOINLINE void scan_program(const uint8_t* text, size_t size, Batch& batch,
                                      Huge& huge) const {

@@ -18,7 +18,7 @@ struct Occurrence {
     size_t token;           // index in SpecialTokens
 };
 
-// A set of special tokens, indexed by decreasing length.
+// A set of special tokens, indexed in order of decreasing length.
 class SpecialTokens {
   public:
     explicit SpecialTokens(std::vector<std::string> tokens = {}) : tokens_(std::move(tokens)) {
@@ -135,7 +135,7 @@ class SpecialTokens {
         }
 
       private:
-        std::vector<std::pair<std::string, size_t>> sorted_;  // and their indices
+        std::vector<std::pair<std::string, size_t>> sorted_;  // tokens and their indices
         size_t ends_[257] = {};  // ends_[b]: the end of the tokens whose first byte is below b
     };
 
@@ -168,7 +168,7 @@ class SpecialTokens {
 
     std::vector<std::string> tokens_;  // longest first
     std::vector<size_t> rare_;         // the offset of each token's rarest byte
-    SortedTokens forward_, backward_;  // read forwards, and backwards
+    SortedTokens forward_, backward_;  // the tokens, and the reversed tokens
     bool has_replacement_ = false;
 };
 

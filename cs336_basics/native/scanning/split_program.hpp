@@ -1,8 +1,8 @@
 // A compiled split pattern: a table of states, and a matcher that runs it in linear time.
 //
 // pretokenization/patterns/split_program.py builds and explains the table. The matcher takes one
-// transition per character. A transition records whether the pattern matches the text before the
-// character, and the next state.
+// transition per character. A transition contains the next state, and whether the pattern matches
+// the text before the character.
 
 #pragma once
 
@@ -30,10 +30,10 @@ struct SplitTables {
     const uint8_t* threes;     // (num_columns,), 0 or 1; or nullptr
 };
 
-// The states that lead to no match, recorded every STRIDE bytes. Without this record, a matcher
-// that looks ahead in vain would repeat the search for the next pre-token and take quadratic time,
-// for example for `a*b|a` in a run of the letter a. With it, the matcher searches the text at most
-// once in each state (Reps 1998, "Maximal-Munch Tokenization in Linear Time").
+// The states that lead to no match, recorded every STRIDE bytes. Without this record, the matcher
+// could look ahead in vain for every pre-token and take quadratic time, for example for `a*b|a` in
+// a run of the letter a. With the record, the matcher searches the text at most once in each state
+// (Reps 1998, "Maximal-Munch Tokenization in Linear Time").
 class DeadEnds {
   public:
     static constexpr size_t STRIDE = 256;
@@ -110,8 +110,8 @@ class SplitProgram {
 
     size_t num_states() const { return num_states_; }
 
-    // The end of the pre-token that starts at `i` < `size`; `i` if there is none. For one text, `i`
-    // must not decrease from call to call.
+    // The end of the pre-token that starts at `i` < `size`; `i` if there is none. Within a text,
+    // `i` must not decrease from call to call.
     size_t next(const uint8_t* text, size_t size, size_t i, ScanState& state) const {
         if (threes_.empty()) return match(text, size, i, state.dead_ends);
         if (i >= state.number_begin && i < state.number_end) return skip(text, i, 3);
@@ -166,9 +166,10 @@ class SplitProgram {
   private:
     // The state bits of a transition in the tables. The remaining bit marks a match.
     static constexpr uint32_t STATE = 0x7FFF;
-    // Flags of `rows_`, whose other bits are the offset of the next row. MATCH: the pattern matches
-    // before this character. LETTERS and LOWER: the next state matches before every ASCII letter
-    // (or every lower-case ASCII letter) and stays the same, so that a run can be skipped at once.
+    // Flags of `rows_`, whose other bits are the offset of the next row. MATCH: the text before
+    // this character is a match. LETTERS and LOWER: every ASCII letter (or every lower-case ASCII
+    // letter) leads from the next state to itself, with a match before the letter, so that a run of
+    // these letters can be skipped at once.
     static constexpr uint32_t MATCH = uint32_t{1} << 31;
     static constexpr uint32_t LETTERS = uint32_t{1} << 30;
     static constexpr uint32_t LOWER = uint32_t{1} << 29;

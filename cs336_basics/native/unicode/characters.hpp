@@ -88,7 +88,7 @@ CS336_INLINE uint64_t ascii_letters(uint64_t word) {
 
 // The end of the run of `char_class` characters that starts at `i`.
 inline size_t run_end(const uint8_t* text, size_t size, size_t i, uint32_t char_class) {
-    // Count eight letters at a time, which avoids a branch that is hard to predict.
+    // Skip eight ASCII letters at a time, which avoids a branch that is hard to predict.
     if (char_class == LETTER) {
         for (; size - i >= 8; i += 8) {
             uint64_t word;

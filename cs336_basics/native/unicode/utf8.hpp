@@ -12,8 +12,8 @@
 
 namespace cs336 {
 
-// The sequence at the start of [p, end): its length in bytes, and whether it is a character. Python
-// replaces an invalid sequence, which is the longest prefix of a possible character, with one
+// The sequence at the start of [p, end): its length in bytes, and whether it is a character. An
+// invalid sequence is the longest prefix of a possible character, and Python replaces it with one
 // U+FFFD (Unicode standard, section 3.9, "U+FFFD Substitution of Maximal Subparts").
 struct Utf8Sequence {
     size_t length;

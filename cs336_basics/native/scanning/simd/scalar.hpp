@@ -46,7 +46,7 @@ namespace scalar {
 // Every SIMD level has a function `fill`. It writes the ends of the pre-tokens from `position` on,
 // moves `position` past the last one, and returns their number; 0 means that the next pre-token is
 // longer than 4 GiB. `fill_with` does the same for a pattern with a SplitProgram, which finds the
-// pre-tokens that the masks do not.
+// pre-tokens that the masks cannot find.
 template <class Pattern, class>
 size_t fill(const uint8_t* text, size_t size, size_t& position, uint32_t* ends) {
     const size_t origin = position;

@@ -16,10 +16,10 @@
 
 namespace cs336 {
 
-// Given a mask of the classified bytes, which form a prefix of the window, return a mask of the
-// bytes for which it is certain whether they start a pre-token. Whether a byte starts a pre-token
-// depends on all bytes before it and on at most three bytes after it (a three-byte whitespace
-// character and the byte after it).
+// Return a mask of the bytes for which it is certain whether they start a pre-token. `known` is a
+// mask of the classified bytes, which form a prefix of the window. Whether a byte starts a
+// pre-token depends on all bytes before it and on at most three bytes after it: the rest of a
+// three-byte whitespace character, and the byte after this character.
 CS336_INLINE uint64_t certain(uint64_t known) { return known >> 3; }
 
 // A mask of the bytes before the first byte of `unknown`.
@@ -121,11 +121,11 @@ struct Cl100kRules {
     // Marks count as letters without case, and a word also ends between a lower-case and an
     // upper-case letter.
     static constexpr bool CUTS_BEFORE_CAPITALS = false;
-    // Line ends that belong to the characters before them may be mixed with slashes.
+    // The line endings that belong to the characters before them may be mixed with slashes.
     static constexpr bool LINE_ENDS_WITH_SLASHES = false;
     // Control characters have their own rules.
     static constexpr bool CONTROLS_DIFFER = false;
-    // Only an ASCII character can be a prefix, and only of ASCII letters.
+    // Only an ASCII character can be a prefix of letters, and only of ASCII letters.
     static constexpr bool ASCII_PREFIXES = false;
     static constexpr Wide WIDE = Wide::CLASSES;
 };
@@ -162,8 +162,8 @@ struct Cl100kStarts {
         const uint64_t other = ~(letter | m.number | m.space);
         const uint64_t gap = m.space & ~m.line_end;
 
-        // Line ends directly after a character of class OTHER belong to its pre-token. The carry of
-        // the addition propagates through all of them.
+        // Line endings directly after a character of class OTHER belong to its pre-token. The carry
+        // of the addition propagates through all of these line endings.
         const uint64_t taken = m.line_end & ~(m.line_end + (m.line_end & other << 1));
 
         uint64_t unknown = Rules::WIDE == Wide::CLASSES ? 0 : m.wide;

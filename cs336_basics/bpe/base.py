@@ -93,9 +93,9 @@ class BPE_Trainer:
         resolve_num_workers(num_workers)
         if trace is not None and not callable(trace):
             raise TypeError(f"trace must be callable or None, got {short_repr(trace)}")
-        checked_integer("min_frequency", min_frequency, 0, MAX_INT64)
+        min_frequency = checked_integer("min_frequency", min_frequency, 0, MAX_INT64)
         if max_token_length is not None:
-            checked_integer("max_token_length", max_token_length, 1, MAX_INT64)
+            max_token_length = checked_integer("max_token_length", max_token_length, 1, MAX_INT64)
         if tie_break not in TIE_BREAKS:
             raise ValueError(
                 f"tie_break must be one of {', '.join(TIE_BREAKS)}, got {short_repr(tie_break)}"
@@ -120,7 +120,7 @@ class BPE_Trainer:
             input_path: File, glob such as `"data/*.txt"`, list of files and globs, or Corpus. Files
                 may be UTF-8 text, JSON Lines or Parquet, compressed or not.
             vocab_size: Size of the vocabulary: 256 bytes, the special tokens, and one token per
-                merge. If a vocabulary is continued, the highest id after training plus one.
+                merge. For a continued vocabulary, it is the highest id after training plus one.
             special_tokens: Tokens to cut out of the text. They are not counted, and no merge
                 crosses them. Include the special tokens of a continued vocabulary.
 

@@ -29,7 +29,7 @@ def apply_options(loop: Any) -> None:
 
 
 def _short_pairs(limit: int, symbols: Symbols) -> Iterator[Pair]:
-    """Return the adjacent pairs in a word that merge into a token of at most `limit` bytes."""
+    """Yield the adjacent pairs in a word that merge into a token of at most `limit` bytes."""
     return (pair for pair in pairwise(symbols) if len(pair[0]) + len(pair[1]) <= limit)
 
 

@@ -1,9 +1,9 @@
 """Version 4, memoryview: flat arrays, typed memoryviews and a loop that releases the GIL.
 
 Unlike in v3, no symbol is a Python object. One array contains the token ids of all words. Each
-position is in two linked lists: one links it to its neighbors in the word, the other to the next
-and previous positions of the same pair. A merge takes constant time per occurrence, regardless of
-the word's length, and no search is needed to find the occurrences:
+position is in two linked lists: one links it to its neighbors in the word, the other links it to
+the next and previous positions of the same pair. A merge takes constant time per occurrence,
+regardless of the word's length, and no search is needed to find the occurrences:
 
     position   0    1    2    3    4    5         (the words "low" and "lot")
     token      l    o    w    l    o    t

@@ -47,8 +47,8 @@ namespace cs336 {
 template <class Token>
 class FlatMergeLoop final : public MergeLoop {
   public:
-    // Word i is data[offsets[i]:offsets[i + 1]]. Σ count·length must fit into int64. The arrays are
-    // not needed after construction.
+    // Word i is data[offsets[i]:offsets[i + 1]]. The sum of count * length over all words must fit
+    // into int64. The arrays are not needed after construction.
     FlatMergeLoop(const uint8_t* data, const int64_t* offsets, const int64_t* counts,
                   int64_t num_words, const MergeOptions& options)
         : options_(options),

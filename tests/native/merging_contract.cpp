@@ -69,7 +69,7 @@ struct Vocabulary {
 };
 
 // Random merges of the letters a to d. In half of the vocabularies, ids are not in the order of
-// ranks. In a third of them, a merge may precede the merges that produce its tokens.
+// ranks. In a third of the vocabularies, a merge may precede the merges that produce its tokens.
 Vocabulary random_vocabulary(std::mt19937& random, size_t num_merges) {
     Vocabulary made;
     const bool shuffled = random() % 2;

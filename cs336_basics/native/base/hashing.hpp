@@ -65,7 +65,7 @@ inline uint64_t hash_16(const HashSeed& seed, uint64_t low, uint64_t high) {
     return multiply_fold(low ^ seed.low, high ^ seed.high);
 }
 
-// A hash of two ids; its highest bits choose the slot.
+// A hash of two ids. Callers may use any of its bits to choose a slot.
 inline uint64_t hash_pair(const HashSeed& seed, uint32_t left, uint32_t right) {
     return multiply_fold((uint64_t{left} << 32 | right) ^ seed.low, seed.multiplier);
 }

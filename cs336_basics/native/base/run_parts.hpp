@@ -15,7 +15,8 @@ namespace cs336 {
 // Call run_part(part, interrupt) for the parts 0 .. num_parts - 1. Long loops in run_part must call
 // interrupt.at(step). A single part runs in the calling thread, and so do all parts if no thread
 // can be started. Only the calling thread calls keep_going. Throws Interrupted if keep_going
-// returns false, or std::bad_alloc if memory runs out.
+// returns false, or std::bad_alloc if memory runs out. Any other std::exception from a thread
+// becomes a std::runtime_error with the same message.
 template <class RunPart>
 void run_parts(size_t num_parts, InterruptCheck::KeepGoing keep_going, const RunPart& run_part) {
     constexpr int STEP_MILLISECONDS = 50;

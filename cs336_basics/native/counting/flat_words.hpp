@@ -85,7 +85,8 @@ class FlatWords {
 
     // Call this after all segments have been divided.
     void sort_bucket(size_t index) {
-        // Sort by the first bits of the key; then compare the few words that share these bits.
+        // Sort by the DIGIT_BITS bits of the key that follow its bucket bits. Then compare the few
+        // words that share all of these bits.
         uint32_t ends[(size_t{1} << DIGIT_BITS) + 1] = {};
         const auto digit = [&](const WordEntry& entry) {
             return entry.hash << bucket_bits_ >> (64 - DIGIT_BITS);

@@ -57,7 +57,7 @@ class SharedWords {
 
   private:
     static constexpr int PART_BITS = 4, NUM_PARTS = 1 << PART_BITS;
-    static constexpr int FIRST_BITS = 10;  // small, because a small text shares no words
+    static constexpr int FIRST_BITS = 10;  // small, because a small text does not use these tables
 
     struct Part {
         explicit Part(const HashSeed& seed) : table(seed, FIRST_BITS) {}

@@ -103,7 +103,7 @@ class TextCounter {
 class FileCounter {
   public:
     // Called every 50 milliseconds with the number of bytes counted so far, by the thread that runs
-    // `count` or `write`. If the result is not 0, that function throws Cancelled.
+    // `count` or `write`. If it returns a value other than 0, `count` or `write` throws Cancelled.
     using Watch = int (*)(void* watcher, uint64_t bytes_done);
 
     FileCounter(std::vector<std::string> paths, std::vector<uint64_t> sizes, SplitOptions options,
@@ -240,8 +240,8 @@ class FileCounter {
     ThreadPool pool_;  // last, so its threads end before the members that they use
 };
 
-// Reads words in order: word i is data[offsets[i], offsets[i + 1]). Every offset is read once and
-// checked, because another thread could change the arrays.
+// Reads words in order: word i is data[offsets[i], offsets[i + 1]). Every offset is read only
+// once and then checked, because another thread could change the arrays.
 class FlatWordReader {
   public:
     FlatWordReader(const uint8_t* data, size_t num_bytes, const int64_t* offsets)

@@ -20,7 +20,7 @@
 
 namespace cs336 {
 
-// Call `encode`, but return AbsentByte as a Failure with the byte's offset in the text.
+// Call `encode`, and convert AbsentByte to a Failure with the byte's offset in the text.
 template <class Encode>
 Failure failure_of(TextSpan text, const Encode& encode) {
     try {

@@ -27,7 +27,7 @@ class Decoder {
     Decoder(const uint8_t* data, const int64_t* offsets, size_t num_ids)
         : data_(data, data + offsets[num_ids]) {
         if (data_.size() > UINT32_MAX) {
-            throw std::invalid_argument("the tokens of the vocabulary take more than 4 GiB");
+            throw std::invalid_argument("the tokens of the vocabulary must take less than 4 GiB");
         }
         data_.resize(data_.size() + DECODER_SLACK);
         spans_.reserve(num_ids);

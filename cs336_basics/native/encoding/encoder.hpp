@@ -121,8 +121,8 @@ class TypedEncoder final : public Encoder {
 
   private:
     using Cache = WordCache<Id>;
-    // The whole words that the merges do not turn into one token, usually only a few. This is a
-    // sorted map, so that no input can make lookups slow.
+    // The whole words whose tokens the merges do not produce; usually only a few. This is a sorted
+    // map, so that no input can make lookups slow.
     using UnmergedWords = std::map<std::string, uint32_t, std::less<>>;
 
     class Worker final : public EncodingWorker {
@@ -269,7 +269,8 @@ class TypedEncoder final : public Encoder {
                 const Id* ids = Cache::ids(*entry, key);
                 return std::copy(ids, ids + Cache::num_ids(*entry), out);
             }
-            // A segment with the same bytes has other ids, so these words are not cached.
+            // An unmerged word and a segment with the same bytes have different ids, so neither is
+            // cached.
             const std::string_view text(reinterpret_cast<const char*>(word), length);
             if (const auto found = unmerged_.find(text); found != unmerged_.end()) {
                 if (SEGMENT) return merger_.merge(word, length, out);
@@ -277,7 +278,8 @@ class TypedEncoder final : public Encoder {
                 return out + 1;
             }
             if (SEGMENT) return merge_new(key, word, length, out);
-            // Short ASCII words are rarely cut into segments, so skip the attempt.
+            // Short words that end with an ASCII character are rarely cut into segments, so skip
+            // the attempt.
             if (length <= MAX_SHORT_WORD && word[length - 1] < 0x80) {
                 if (!merger_.takes_groups()) return merge_new(key, word, length, out);
                 if (num_gaps_ == WordGroupMerger<Id>::CAPACITY) out = fill_gaps(out);

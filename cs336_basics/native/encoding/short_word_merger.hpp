@@ -50,8 +50,8 @@ struct ShortWord {
 };
 
 // Merges one pair at a time: the pair with the lowest rank and, for equal ranks, the leftmost. The
-// vocabulary may have at most MAX_NUMBERED_MERGES merges. Finding the lowest numbers takes n^2
-// steps in total, but n is small.
+// vocabulary may have at most MAX_NUMBERED_MERGES merges. Finding the lowest numbers takes time
+// quadratic in the length of the word, which is small.
 template <class Id>
 class ShortWordMerger {
   public:

@@ -284,7 +284,7 @@ class WordCache {
         available_ = 0;
     }
 
-    // Return memory for a record, or null if there is none.
+    // Return memory for a record, or null if the budget has too little left.
     uint8_t* new_record(size_t size) {
         size = (size + 7) / 8 * 8;
         if (size > available_) {

@@ -54,9 +54,11 @@ class WordGroupMerger {
     struct Merge {
         Word* word;
         int32_t number;
-        uint8_t position, right, before;  // of the merged symbol, its right half, the symbol before
-        bool is_last;                     // whether the merged symbol is the last
-        Found pair, pair_before;          // the new pairs at `position` and `before`
+        // The start positions of the merged symbol, its right half and the symbol before it; 0 if
+        // no symbol precedes it.
+        uint8_t position, right, before;
+        bool is_last;             // whether the merged symbol is the last in the word
+        Found pair, pair_before;  // the new pairs at `position` and `before`
     };
 
     CS336_NOINLINE void merge_portable() { merge_here(); }

@@ -1,6 +1,6 @@
 // WordMerger: merges one word. It repeatedly merges the adjacent pair that was learned first (the
 // leftmost, if it occurs several times) until no learned pair is left (Sennrich, Haddow and Birch
-// 2016; Radford et al. 2019). `tokenizer/reference.py` has the simplest version.
+// 2016; Radford et al. 2019). `tokenizer/reference.py` contains the simplest version.
 
 #pragma once
 

@@ -47,8 +47,8 @@ namespace cs336 {
 template <class Token>
 class FlatMergeLoop final : public MergeLoop {
   public:
-    // Word i is data[offsets[i]:offsets[i + 1]]. Σ count·length must fit into int64. The arrays are
-    // not needed after construction.
+    // Word i is data[offsets[i]:offsets[i + 1]]. The sum of count * length over all words must fit
+    // into int64. The arrays are not needed after construction.
     FlatMergeLoop(const uint8_t* data, const int64_t* offsets, const int64_t* counts,
                   int64_t num_words, const MergeOptions& options)
         : options_(options),
@@ -202,7 +202,8 @@ class FlatMergeLoop final : public MergeLoop {
         postings_.clear();
 
         // First count in a table without keys, where pairs may share a slot. Its sums are never too
-        // low, so they rule out pairs below the threshold, and no table of all pairs is needed.
+        // low, so a pair whose sum is below the threshold can be ignored, and no table of all pairs
+        // is needed.
         int bits = 16;
         while (bits < 24 && (size_t{1} << bits) < num_tokens_ / 2) ++bits;
         std::vector<int64_t> sums(size_t{1} << bits);
@@ -272,9 +273,9 @@ class FlatMergeLoop final : public MergeLoop {
         num_tokens_ -= occurrences_.size();
         postings_.release(pair.postings, pair.num_postings);
 
-        // Everywhere at once, (x, a) became (x, ab) and (b, y) became (ab, y). In "abab", merging
-        // the first "ab" creates (ab, a), and merging the second turns this pair into (ab, ab), so
-        // here x is ab.
+        // At every occurrence, (x, a) became (x, ab) and (b, y) became (ab, y). In "abab", merging
+        // the first "ab" creates (ab, a), and merging the second turns this pair into (ab, ab). At
+        // the second occurrence, x is ab, so `removed` is subtracted from the count of (ab, a).
         const size_t first_new = pairs_.size();
         const int64_t removed = before_[ab].count;
         size_t num_postings = 0;

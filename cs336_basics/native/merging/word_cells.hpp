@@ -8,9 +8,9 @@
 //     cell       -   l   ow  ow  er  er  -         o+w and e+r; l is a token of one byte)
 //
 // The token that starts at p ends before p + length; the token before it ends in cell p - 1. A
-// merge overwrites the first cells of both of its tokens, so that stale postings can be recognized:
-// the left one becomes the new token, and the right one becomes NO_TOKEN or, if the right token has
-// one byte, also the new token.
+// merge overwrites the first cells of both of its tokens. The left cell becomes the new token. The
+// right cell becomes NO_TOKEN or, if the right token has one byte, also the new token. The two
+// cells therefore show whether a posting is stale.
 
 #pragma once
 

@@ -35,8 +35,8 @@ class BlockReader {
         uint64_t num_bytes;  // for progress: the sum over all blocks is the files' total size
     };
 
-    // `tokens` must outlive this object. A text with more than `max_piece` bytes between safe cuts
-    // is rejected before it fills the memory.
+    // `tokens` must outlive this object. If the first safe cut after a block, or the end of the
+    // file, is more than `max_piece` bytes away, the text is rejected before it fills the memory.
     BlockReader(const SpecialTokens& tokens, const Scanner& scanner, std::vector<std::string> paths,
                 std::vector<uint64_t> sizes, size_t block_size, size_t max_piece)
         : cuts_(tokens, scanner),
@@ -54,8 +54,9 @@ class BlockReader {
 
     size_t num_blocks() const { return first_block_.back(); }
 
-    // Read the text of a block, from the first safe cut in the block to the first safe cut after
-    // the block.
+    // Read the text of a block, from the first safe cut in the block to the first safe cut at
+    // or after its end. The first block of a file starts at offset 0. If a later block
+    // contains no safe cut, its text is empty.
     Failure read(size_t block, ReadState& state, const std::atomic<bool>& cancelled,
                  Text& text) const {
         const auto after = std::upper_bound(first_block_.begin(), first_block_.end(), block);

@@ -150,7 +150,7 @@ CS336_INLINE bool has_room(size_t origin, size_t position, size_t size, size_t c
             if (!append_next(program, text, size, origin, start, ends, count, most, state)) {      \
                 break;                                                                             \
             }                                                                                      \
-            /* While masks find no start, give the program more and more text at a time. */        \
+            /* While masks find no start, the program finds more and more pre-tokens per call. */  \
             most = most < 256 ? 2 * most : most;                                                   \
         }                                                                                          \
         position = start;                                                                          \

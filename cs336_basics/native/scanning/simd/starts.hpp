@@ -22,7 +22,7 @@ namespace cs336 {
 // three-byte whitespace character, and the byte after this character.
 CS336_INLINE uint64_t certain(uint64_t known) { return known >> 3; }
 
-// A mask of the bytes before the first byte of `unknown`.
+// A mask of the bytes before the first byte of `unknown`; of all bytes if `unknown` is 0.
 CS336_INLINE uint64_t before_first(uint64_t unknown) { return (unknown - 1) & ~unknown; }
 
 // A mask of digit-group starts. Numbers are cut into groups of DIGITS (1 or 3) characters.

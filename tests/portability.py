@@ -63,7 +63,8 @@ class Run(NamedTuple):
 def run_tests(run: Run) -> subprocess.CompletedProcess[str]:
     """Run pytest in a new process, without xdist, so that the variables determine the threads."""
     options = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "--tb=short"]
-    # torch.compile's cache ignores ATEN_CPU_CAPABILITY; AVX-512 code from it returns NaN with AVX2.
+    # The key of torch.compile's cache does not include ATEN_CPU_CAPABILITY. A run that is limited
+    # to AVX2 could load AVX-512 code, which then returns NaN.
     with tempfile.TemporaryDirectory() as cache:
         variables = {"PYTHONPATH": str(run.root), "TORCHINDUCTOR_CACHE_DIR": cache}
         return subprocess.run(

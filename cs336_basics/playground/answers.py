@@ -35,7 +35,7 @@ class Answers(NamedTuple):
 
 
 def make_answers(tokenizers: Sequence[str] = (), runs: Sequence[str] = ()) -> Answers:
-    """Load the tokenizers and runs, and return the answers about them.
+    """Load the tokenizers and runs, and return an object that answers requests about them.
 
     Args:
         tokenizers: Names for `load_tokenizer`. Defaults to the tokenizers of the runs

@@ -1,4 +1,4 @@
-"""Choose the special tokens of a text that become ids and those that raise an error."""
+"""Choose which special tokens in a text become ids and which raise an error."""
 
 from __future__ import annotations
 

@@ -62,7 +62,8 @@ def _(a: Tensor, b: Tensor) -> Tensor:
 def onednn_weight_gradient(gradient: Tensor, x: Tensor) -> Tensor:
     """Return gradient.T @ x for matrices of shapes (m, n) and (m, k).
 
-    If the gradient is wide, oneDNN computes the transposed result. Otherwise, torch is faster.
+    If the gradient is wide, oneDNN computes the transposed result. Otherwise, torch computes the
+    result, because it is faster.
     """
     if gradient.shape[1] < _WIDE:
         return gradient.T @ x

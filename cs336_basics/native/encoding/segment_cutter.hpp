@@ -28,8 +28,9 @@ class SegmentCutter {
         first = start_;
         size_t count = 0;
         while (count == 0 && start_ < end_) {
-            // Cut only between characters: the segments are fewer and repeat almost as often. No
-            // branch depends on the filter, whose results are unpredictable.
+            // Cuts only between characters give fewer segments than cuts between bytes, and the
+            // segments repeat almost as often. No branch depends on the filter's results, because
+            // they are unpredictable.
             const uint8_t* const stop =
                 position_ + std::min<size_t>(CAPACITY - 1, end_ - position_);
             for (; position_ < stop; ++position_) {

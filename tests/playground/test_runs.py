@@ -107,7 +107,7 @@ def test_attention_is_a_row_of_the_weights(run_path, runs):
         assert runs.attention({**asked, "token": token})["weights"] == pytest.approx(last.tolist())
     assert runs.attention({**asked, "text": ""})["weights"] == []
     for wrong in ({"layer": 1}, {"head": 2}):
-        with pytest.raises(ValueError, match="must be.* below"):
+        with pytest.raises(ValueError, match=r"must be.* below"):
             runs.attention({**asked, **wrong})
 
 

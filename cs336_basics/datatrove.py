@@ -297,17 +297,16 @@ def _names_of_counts(folder: DataFolder) -> list[str]:
         raise ValueError(
             f"{where}: the folder must contain only the counts that CountWords wrote, but {found}"
         ) from None
-    # The number of tasks in a file name may be huge, so stop at the first missing file.
-    present = set(names)
-    expected = []
-    for rank in range(world_size):
-        expected.append(name := _name_of_counts(rank, world_size))
-        if name not in present:
-            raise ValueError(
-                f"{where}: {name}, the counts of one of {world_size:,} tasks, is missing; run the "
-                "incomplete tasks again"
-            )
-    if others := sorted(present - {*expected}):
+    # The number of tasks in a file name may be huge. One more name than there are files is enough
+    # to find a missing one.
+    ranks = range(min(world_size, len(names) + 1))
+    expected = [_name_of_counts(rank, world_size) for rank in ranks]
+    if missing := sorted({*expected} - {*names}):
+        raise ValueError(
+            f"{where}: {missing[0]}, the counts of one of {world_size:,} tasks, is missing; run "
+            "the incomplete tasks again"
+        )
+    if others := sorted({*names} - {*expected}):
         raise ValueError(
             f"{where}: {short_repr(others[0])} is not one of the counts of {world_size:,} tasks; "
             "remove the files of other runs"

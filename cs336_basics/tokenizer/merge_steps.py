@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cs336_basics.bpe.reference import Symbols, split_bytes, steps_by_rank
+from cs336_basics.pretokenization.splitter import check_is_str
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
 MOST_BYTES = 1000
@@ -54,10 +55,10 @@ def merge_steps(tokenizer: Tokenizer, text: str) -> list[MergedWord]:
         ValueError: If the text is too long. Also see `Tokenizer.encode`.
     """
     check_is_tokenizer(tokenizer)
-    size = len(text.encode("utf-8", "replace")) if isinstance(text, str) else 0
-    if size > MOST_BYTES:
+    check_is_str(text)
+    if (size := len(text.encode("utf-8", "replace"))) > MOST_BYTES:
         raise ValueError(f"text must have at most {MOST_BYTES:,} bytes, got {size:,}")
-    tokenizer.encode(text)  # for its checks
+    tokenizer.encode(text)  # for its other checks
     encoder = tokenizer.encoder
     ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
     words = []

@@ -82,11 +82,10 @@ def plot_runs(
         for index, (label, rows) in enumerate(curves.items()):
             _draw_run(panel, rows, key, _figure_text(label), f"C{index}")
         visible = [y for line in panel.lines for y in line.get_ydata() if y < (ymax or math.inf)]
-        lowest = ymin
         if ymax is not None and ymin is None and visible:
             # Scale the lower margin to the visible range, which excludes losses above ymax.
-            lowest = min(visible) - 0.05 * (ymax - min(visible))
-        panel.set_ylim(lowest, ymax)
+            ymin = min(visible) - 0.05 * (ymax - min(visible))
+        panel.set_ylim(ymin, ymax)
         panel.set_xlabel(AXES[key])
         panel.set_ylabel("cross-entropy loss (nats per token)")
         panel.grid(alpha=0.3)
@@ -103,7 +102,7 @@ def plot_run(run: RunDirectory) -> None:
 
 
 def plot_group(output: Path, title: str, curves: Mapping[str, Rows]) -> None:
-    """Plot the losses of runs over tokens, up to 3 nats above the best final loss."""
+    """Plot the losses of runs over tokens, from below the best final loss to 3 nats above it."""
     final = [row["val_loss"] for rows in curves.values() for row in rows[-1:] if "val_loss" in row]
     lowest = min(final, default=None)
     limits = {} if lowest is None else {"ymin": lowest - 0.2, "ymax": lowest + 3}

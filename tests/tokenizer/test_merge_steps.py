@@ -37,6 +37,10 @@ def test_invalid_texts_are_rejected():
     merge_steps(tokenizer, "é" * (MOST_BYTES // 2))
     with pytest.raises(ValueError, match="at most 1,000 bytes, got 1,001"):
         merge_steps(tokenizer, "é" * (MOST_BYTES // 2) + "a")
+    with pytest.raises(ValueError, match="at most 1,000 bytes, got 2,000"):  # found first
+        merge_steps(tokenizer, "\ud800" * 2000)
+    with pytest.raises(TypeError, match="text must be a str, not bytes"):
+        merge_steps(tokenizer, b"a")
     with pytest.raises(ValueError, match="surrogate"):
         merge_steps(tokenizer, "\ud800")
     with pytest.raises(TypeError, match="Tokenizer"):

@@ -63,7 +63,7 @@ def sample_documents(
             first.append(document)
             num_bytes += len(document)
     if total == 0:
-        raise ValueError(f"{', '.join(corpus.files[:3])}: no documents, only whitespace")
+        raise ValueError(f"{_names_in(corpus)}: no documents, only whitespace")
     number = min(number, total)
     chosen = {index * total // number for index in range(number)}
     documents = enumerate(read_documents(corpus, separator))
@@ -109,10 +109,8 @@ def _in_blocks(blocks: Iterable[TextBlock], separator: bytes) -> Iterator[str | 
 
 def _as_texts(documents: list[str | bytes], corpus: Corpus) -> list[str]:
     """Return documents as str, and warn if some are not valid UTF-8."""
-    files = corpus.files
-    where = files[0] if len(files) == 1 else f"{files[0]} or one of {len(files) - 1:,} other files"
     if corpus.errors == "strict":
-        utf8 = TextChanges().utf8_of
+        utf8, where = TextChanges().utf8_of, f"a sampled document of {_names_in(corpus)}"
         return [utf8(text, "strict", file=where).decode() for text in documents]
     # JSON escapes can produce lone surrogates, which become invalid bytes.
     found = [d.encode("utf-8", "surrogatepass") if isinstance(d, str) else d for d in documents]
@@ -120,7 +118,12 @@ def _as_texts(documents: list[str | bytes], corpus: Corpus) -> list[str]:
     changed = sum(text.encode() != data for text, data in zip(texts, found, strict=True))
     if changed:
         warn(
-            f"{where}: {changed:,} of the sampled documents are not valid UTF-8; invalid "
-            "bytes were read as U+FFFD"
+            f"{_names_in(corpus)}: {changed:,} of the sampled documents are not valid UTF-8; "
+            "invalid bytes were read as U+FFFD"
         )
     return texts
+
+
+def _names_in(corpus: Corpus) -> str:
+    """Return the names of the first files, for messages."""
+    return ", ".join(corpus.files[:3]) + (", ..." if len(corpus.files) > 3 else "")

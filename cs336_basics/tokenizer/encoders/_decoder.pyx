@@ -67,7 +67,7 @@ cdef class Decoder:
             used.
 
     Raises:
-        ValueError: If the tokens take more than 4 GiB.
+        ValueError: If the tokens take 4 GiB or more.
     """
 
     cdef unique_ptr[CppDecoder] decoder

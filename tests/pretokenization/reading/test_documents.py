@@ -121,6 +121,12 @@ def test_invalid_utf8_is_replaced_with_a_warning_or_rejected(tmp_path):
         assert sample_documents(Corpus(path), 2).spaced == ["a\ufffd", "b"]
     with pytest.raises(ValueError, match=r"byte 0xff at offset 1 is not valid .* errors="):
         sample_documents(Corpus(path, errors="strict"), 2)
+    (tmp_path / "first.txt").write_text("c")
+    files = [str(tmp_path / "first.txt"), str(path)]
+    with pytest.warns(UserWarning, match=r"first\.txt, .*text\.txt: 1 of the sampled documents"):
+        sample_documents(Corpus(files), 3)
+    with pytest.raises(ValueError, match=r"sampled document of .*first\.txt, .*text\.txt"):
+        sample_documents(Corpus(files, errors="strict"), 3)
 
 
 def test_a_corpus_without_documents_is_rejected(tmp_path):

@@ -57,7 +57,7 @@ stages: $(VENV)/tools
 	-grep -v '^#' benchmarks/peers/peers.txt | xargs -n 1 $(BIN)/python -m pip install --quiet
 	$(BIN)/python -m benchmarks.stages.run $(STAGES)
 
-# Any web server can serve it: python -m http.server --directory build/docs/site
+# Any web server can serve the site: python -m http.server --directory build/docs/site
 site: $(VENV)/tools build/pyodide/pyodide.mjs
 	$(BIN)/python -m tools.build_site build/docs build/pyodide
 

@@ -7,7 +7,7 @@
 # make llama-cpp compiles llama.cpp (ten minutes or more) and runs exported models in it.
 # make site builds the site of the documentation in build/docs/site; it needs npm.
 # make course-tests runs the course's own tests, from CS336_COURSE=DIR or fetched with git.
-# PYTHON selects the interpreter (make PYTHON=python3.12 test), VENV the environment's directory.
+# PYTHON selects the interpreter (make PYTHON=python3.12 test), and VENV the environment's directory.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -52,12 +52,12 @@ course-tests: $(VENV)/tools
 bench: $(VENV)/tools
 	$(BIN)/pytest benchmarks --benchmark-only
 
-# STAGES sets the options (make stages STAGES='--full-bytes 0').
+# STAGES sets the options of the run (make stages STAGES='--full-bytes 0').
 stages: $(VENV)/tools
 	-grep -v '^#' benchmarks/peers/peers.txt | xargs -n 1 $(BIN)/python -m pip install --quiet
 	$(BIN)/python -m benchmarks.stages.run $(STAGES)
 
-# Any web server can serve it: python -m http.server --directory build/docs/site
+# Any web server can serve the site: python -m http.server --directory build/docs/site
 site: $(VENV)/tools build/pyodide/pyodide.mjs
 	$(BIN)/python -m tools.build_site build/docs build/pyodide
 
@@ -89,7 +89,7 @@ $(VENV)/installed: constraints.txt pyproject.toml
 	echo "  done in $(SECONDS_SINCE)"
 	@touch $@
 
-# The extensions, built in place with all cores, and again when a header changes.
+# Compiles the extensions in place with all cores, again whenever one of their sources changes.
 $(VENV)/built: $(VENV)/installed $(SOURCES)
 	@echo "Compiling the extensions ..."
 	@start=$$(date +%s); $(BIN)/python setup.py --quiet build_ext --inplace && \

@@ -108,7 +108,7 @@ SENTENCES = [
     ),
     (
         "stages.md",
-        r"this takes ([\d.]+) seconds for the 10\.7 MB of TinyStories, (\d+) times as",
+        r"these steps take ([\d.]+) seconds for the 10\.7 MB of TinyStories, (\d+) times as",
         lambda seconds, times: (
             about(seconds, [row("counting", "tinystories", "regex").median])
             and about(

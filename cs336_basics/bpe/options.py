@@ -48,8 +48,8 @@ class HuggingFaceIds:
     of `huggingface_byte_ranks`, then to the merged tokens.
 
     Args:
-        symbols: Tokens before the first merge: the bytes, then any tokens from the vocabulary being
-            continued.
+        symbols: Tokens before the first new merge: the bytes, then the merged tokens of the
+            continued vocabulary, if any.
     """
 
     def __init__(self, symbols: list[bytes]) -> None:

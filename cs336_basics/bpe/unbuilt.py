@@ -18,7 +18,7 @@ class UnbuiltTrainer(BPE_Trainer):
 
 
 def unbuilt_trainer(name: str) -> type[BPE_Trainer]:
-    """Return a trainer class with the given name that raises ImportError when called."""
+    """Return a trainer class with the given name that raises ImportError when instantiated."""
     return type("UnbuiltTrainer", (UnbuiltTrainer,), {"name": name})
 
 

@@ -255,7 +255,8 @@ def test_word_counts_and_numpy_integers_are_accepted(name):
     counts = {word: np.int64(count) for word, count in WORKED_EXAMPLE.items()}
     trainer = TRAINERS[name](min_frequency=np.int64(2), max_token_length=np.int64(9))
     assert trainer.train_from_counts(counts, np.int64(262)) == expected
-    assert type(trainer.min_frequency) is type(trainer.max_token_length) is int  # as messages show
+    # Messages show these values, so they must be ordinary ints.
+    assert type(trainer.min_frequency) is type(trainer.max_token_length) is int
     counts = WordCounts.from_mapping(WORKED_EXAMPLE, "gpt2", [EOT])
     with pytest.raises(ValueError, match="endoftext"):
         TRAINERS[name]().train_from_counts(counts, 262)

@@ -1,6 +1,6 @@
 """Files on object stores and other servers, by URL. fsspec is imported on first use.
 
-The package for the storage (s3fs, gcsfs, ...) repeats failed requests, as configured by environment
+The storage package (s3fs, gcsfs, ...) retries failed requests, as configured by environment
 variables. If a request still fails, an OSError that names the URL is raised.
 """
 
@@ -37,14 +37,14 @@ def open_url(url: str, read_ahead: int | None = None) -> BinaryIO:
 
     Args:
         url: URL of the file.
-        read_ahead: Number of bytes to request beyond those that are read. Defaults to the choice of
-            the package for the storage. s3fs requests 50 MB, enough for a chunk of a corpus and the
-            text around its two ends.
+        read_ahead: Number of bytes to request beyond those that are read. By default, the storage
+            package chooses it. s3fs requests 50 MB, enough for a chunk of a corpus and the text
+            around its two ends.
 
     Raises:
         FileNotFoundError, PermissionError, OSError: If the file cannot be opened.
         ValueError: If fsspec does not support the protocol.
-        ImportError: If fsspec, or its package for the storage, is not installed.
+        ImportError: If fsspec or the storage package is not installed.
     """
     system, path = _find(url)
     with _naming(url):

@@ -127,8 +127,8 @@ class BPE_Trainer:
         Returns:
             vocab: Mapping from ids to tokens. Ids 0-255 are the single bytes. The special tokens
                 follow in the given order, then the merged tokens in the order of the merges. All
-                tokens are distinct. A continued vocabulary keeps its ids, and the new tokens follow
-                in the same order.
+                tokens are distinct. A continued vocabulary keeps its ids. Its new special tokens
+                follow, and then its new merged tokens.
             merges: Merged pairs in order, preceded by the merges of a continued vocabulary. If no
                 pair is left to merge, training stops early with a warning.
 

@@ -62,8 +62,8 @@ class StartingVocabulary:
         """Return the merges for compiled code, ordered by rank, as one list.
 
         Returns:
-            For each merge, the left, right and merged token, as indices into `symbols`. A merge is
-            omitted if one of its parts is not in `symbols`.
+            For each merge, the left token, right token and merged token, as indices into `symbols`.
+            A merge is omitted if one of its parts is not in `symbols`.
         """
         index = {symbol: i for i, symbol in enumerate(self.symbols)}
         return [

@@ -77,7 +77,7 @@ def version(package):
 
 
 class BuildExtensions(build_ext):
-    """A build_ext that runs Cython with our directives, uses all cores and explains failures."""
+    """A build_ext that runs Cython with DIRECTIVES, uses all cores and explains failures."""
 
     def finalize_options(self):
         super().finalize_options()

@@ -125,11 +125,12 @@ def test_the_example_of_the_course(name, num_merges, tmp_path):
 @pytest.mark.parametrize(
     ("counts", "best"),
     [
-        # The course's example: ("BA", "A") wins, although its left token is not the longest.
+        # The words of the course's example of a tie. Their largest pair of bytes is (Z, Z).
         ({b"AB": 1, b"AC": 1, b"BZZ": 1, b"BAA": 1}, (b"Z", b"Z")),
-        # A proper prefix of a token is smaller than the token, and bytes are unsigned.
+        # Bytes are compared as unsigned numbers.
         ({b"ab": 1, b"\xffa": 1}, (b"\xff", b"a")),
         ({b"\x7fa": 1, b"\x80a": 1}, (b"\x80", b"a")),
+        # A more frequent pair is merged before a larger pair.
         ({b"ab": 2, b"\xffa": 1}, (b"a", b"b")),
     ],
 )

@@ -102,8 +102,8 @@ class BuildExtensions(build_ext):
                 f"cs336_basics: cannot build {extension.name} ({error}). If a C++ compiler is "
                 "missing, install one (Debian and Ubuntu: apt-get install g++; macOS: "
                 "xcode-select --install; Windows: the Build Tools for Visual Studio) and repeat "
-                "the command. Or set the environment variable CS336_SKIP_EXTENSIONS=1 to install "
-                "the pure-Python versions, which are slower but give the same results."
+                "the command. Alternatively, set the environment variable CS336_SKIP_EXTENSIONS=1 "
+                "to install the pure-Python versions, which are slower but give the same results."
             ) from None
 
 

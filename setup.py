@@ -77,7 +77,7 @@ def version(package):
 
 
 class BuildExtensions(build_ext):
-    """A build_ext that runs Cython with our directives, uses all cores and explains failures."""
+    """A build_ext that runs Cython with DIRECTIVES, uses all cores and explains failures."""
 
     def finalize_options(self):
         super().finalize_options()
@@ -102,8 +102,8 @@ class BuildExtensions(build_ext):
                 f"cs336_basics: cannot build {extension.name} ({error}). If a C++ compiler is "
                 "missing, install one (Debian and Ubuntu: apt-get install g++; macOS: "
                 "xcode-select --install; Windows: the Build Tools for Visual Studio) and repeat "
-                "the command. Or set the environment variable CS336_SKIP_EXTENSIONS=1 to install "
-                "the pure-Python versions, which are slower and give the same results."
+                "the command. Alternatively, set the environment variable CS336_SKIP_EXTENSIONS=1 "
+                "to install the pure-Python versions, which are slower but give the same results."
             ) from None
 
 
@@ -135,8 +135,9 @@ def extensions():
 
 
 setup(
-    # The license is here, because no form in pyproject.toml suits both setuptools 65, which new
-    # environments of Python 3.11 have, and setuptools 77, which introduced license expressions.
+    # The license is here, because no form in pyproject.toml suits both setuptools 65, which
+    # Python 3.11 installs in new environments, and setuptools 77, which introduced license
+    # expressions.
     **{"license_expression" if version(setuptools) >= (77, 0) else "license": "MIT"},
     ext_modules=[] if SKIP else extensions(),
     cmdclass={"build_ext": BuildExtensions},

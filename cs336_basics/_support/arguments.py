@@ -16,7 +16,7 @@ MOST_THREADS = 4096
 def checked_integer(
     name: str, value: Any, smallest: int, largest: int | None = None, note: str = ""
 ) -> int:
-    """Return `value` as an int, if it is an int or a NumPy integer.
+    """Check that `value` is an integer within the limits, and return it as an int.
 
     Args:
         name: Name of the argument in messages.

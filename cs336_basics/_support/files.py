@@ -193,7 +193,7 @@ def _temporary_name(target: Path) -> Iterator[Path]:
                 own = str(target) + name.removeprefix(str(temporary))
                 raise OSError(error.errno, error.strerror, own) from error
             raise
-        finally:  # before the free space is measured
+        finally:  # remove the file before full_disk_names measures the free space
             with contextlib.suppress(OSError):  # do not hide the original error
                 remove(temporary)
             _being_written.discard(temporary.name)

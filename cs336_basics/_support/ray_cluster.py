@@ -1,6 +1,6 @@
 """Run tasks on a Ray cluster, a limited number at a time. Ray is imported on first use.
 
-Ray starts a task again if its worker or machine dies. If the head node or all CPUs are gone, Ray
+Ray restarts a task if its worker or machine dies. If the head node or all CPUs are gone, Ray
 itself would wait or end this process. Instead, this module raises an error after LONGEST_SILENCE
 seconds.
 """
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 RETRIES = 3
-"""Number of times that Ray starts a task again if its worker or machine dies."""
+"""Number of times that Ray restarts a task if its worker or machine dies."""
 
 LONGEST_SILENCE = 3.0
 """Seconds to wait for an answer from the head node, or for a CPU, before raising an error.
@@ -71,7 +71,7 @@ def run_tasks(
     make Ray abort this process (ray-project/ray#54798).
 
     Args:
-        ray: The module, connected to a cluster.
+        ray: The `ray` module, connected to a cluster.
         items: Arguments of `start`, read as tasks are started.
         start: Function that starts a task. It returns the task's ObjectRef and a value to keep
             until the task ends.
@@ -80,7 +80,7 @@ def run_tasks(
 
     Raises:
         Exception: Any exception that a task raises.
-        RuntimeError: If all attempts to run a task failed, or the cluster is gone.
+        RuntimeError: If all attempts to run a task fail, or the cluster is gone.
     """
     watch = _Watch(ray)
     most = num_workers or max(1, int(watch.num_cpus))
@@ -103,7 +103,7 @@ def result_of(ray: Any, task: Any) -> Any:
 
     Raises:
         Exception: The exception that the task raised.
-        RuntimeError: If all attempts to run the task failed.
+        RuntimeError: If all attempts to run the task fail.
     """
     try:
         return ray.get(task)

@@ -1,6 +1,6 @@
 """Files on object stores and other servers, by URL. fsspec is imported on first use.
 
-The package for the storage (s3fs, gcsfs, ...) repeats failed requests, as configured by environment
+The storage package (s3fs, gcsfs, ...) retries failed requests, as configured by environment
 variables. If a request still fails, an OSError that names the URL is raised.
 """
 
@@ -37,14 +37,14 @@ def open_url(url: str, read_ahead: int | None = None) -> BinaryIO:
 
     Args:
         url: URL of the file.
-        read_ahead: Number of bytes to request beyond those that are read. Defaults to the choice of
-            the package for the storage. s3fs requests 50 MB, enough for a chunk of a corpus and the
-            text around its two ends.
+        read_ahead: Number of bytes to request beyond those that are read. By default, the storage
+            package chooses it. s3fs requests 50 MB, enough for a chunk of a corpus and the text
+            around its two ends.
 
     Raises:
         FileNotFoundError, PermissionError, OSError: If the file cannot be opened.
         ValueError: If fsspec does not support the protocol.
-        ImportError: If fsspec, or its package for the storage, is not installed.
+        ImportError: If fsspec or the storage package is not installed.
     """
     system, path = _find(url)
     with _naming(url):
@@ -65,7 +65,7 @@ def state_of_url(url: str) -> tuple[int, int | None]:
 
 
 def matching_urls(url: str) -> list[str]:
-    """Return the URL, or the sorted URLs of the files that match it if it contains `*`.
+    """Return the URL itself or, if it contains `*`, the sorted URLs of the matching files.
 
     `*` in the address of a web page is not a wildcard.
     """
@@ -78,7 +78,7 @@ def matching_urls(url: str) -> list[str]:
 
 
 def names_in(url: str) -> list[str]:
-    """Return the names of the files in a folder. A missing folder has none.
+    """Return the names of the files in a folder, or an empty list if it does not exist.
 
     Raises:
         ValueError: If the URL is the address of a web page, which cannot be written to.
@@ -136,7 +136,7 @@ def download(url: str, file: Path) -> None:
 
 
 def remove_url(url: str) -> None:
-    """Remove a file."""
+    """Remove the file at a URL."""
     system, path = _find(url)
     with _naming(url):
         system.rm_file(path)
@@ -161,7 +161,7 @@ def _find(url: str) -> tuple[Any, str]:
 
 @contextlib.contextmanager
 def _naming(url: str) -> Iterator[None]:
-    """Convert all exceptions of fsspec and its packages to OSErrors that name the URL."""
+    """Convert exceptions from fsspec and its packages to OSErrors that name the URL."""
     try:
         yield
     except MemoryError:

@@ -1,7 +1,7 @@
 """BPE training: one interface, five versions of the trainer.
 
 `TRAINERS` contains the versions in reading order. All learn the same merges, and each is faster
-than the one before.
+than the previous one.
 """
 
 from __future__ import annotations

@@ -50,10 +50,10 @@ class BPE_Trainer:
         tie_break: Order of equally frequent pairs. `"lexicographic"` merges the largest
             `(bytes, bytes)` first, as in CS336. `"huggingface"` breaks ties as `tokenizers` does.
         trace: Callback invoked with a MergeTrace for each merge, in order; see `trace_file`. The
-            call for a merge is made after the next merge, or at the end of training. The timings
-            exclude the time spent in the callback.
+            call for a merge follows the next merge or, for the last merge, the end of training. The
+            timings exclude the time spent in the callback.
         continue_from: Trained or imported vocabulary to continue, as `(vocab, merges)`. Its merges
-            are applied to the words first. Use the same split pattern. If the tie rule is also the
+            are applied to the words first. Use the same split pattern. If `tie_break` is also the
             same, continuing on the same text gives the same result as a single training run.
 
     Raises:
@@ -127,8 +127,8 @@ class BPE_Trainer:
         Returns:
             vocab: Mapping from ids to tokens. Ids 0-255 are the single bytes. The special tokens
                 follow in the given order, then the merged tokens in the order of the merges. All
-                tokens are distinct. A continued vocabulary keeps its ids, and the new tokens follow
-                in the same order.
+                tokens are distinct. A continued vocabulary keeps its ids. Its new special tokens
+                follow, and then its new merged tokens.
             merges: Merged pairs in order, preceded by the merges of a continued vocabulary. If no
                 pair is left to merge, training stops early with a warning.
 
@@ -188,14 +188,14 @@ class BPE_Trainer:
         return self._train(lambda splitter: counts, vocab_size, special_tokens)
 
     def count_words(self, corpus: Corpus | PathsLike, splitter: Splitter) -> Mapping[bytes, int]:
-        """Count the words in files with the trainer's options; see `count_words`."""
+        """Call the function `count_words` with the trainer's options."""
         how: Any = {"num_workers": self.num_workers, "progress": self.progress}
         return count_words(corpus, splitter, backend=self.counting, **how)
 
     def check_request(
         self, vocab_size: int, special_tokens: Iterable[str]
     ) -> tuple[list[str], int]:
-        """Check the arguments. Return the special tokens and the number of merges to learn."""
+        """Return the checked special tokens and the number of merges to learn."""
         tokens = check_special_tokens(special_tokens)
         return tokens, self.start.num_merges(vocab_size, tokens)
 

@@ -245,7 +245,7 @@ def _maximum(moment: _Moment) -> str:
 
 
 def _symbol(symbol: bytes) -> str:
-    """Return a symbol as printable text. Quote "." and "-", which have a meaning in drawings."""
+    """Return a symbol as printable text. Quote "." and "-", which the drawings use as marks."""
     text = visible(symbol)
     return f"'{text}'" if text in (".", "-") else text
 

@@ -1,7 +1,7 @@
 """The Python trainers' min_frequency, max_token_length and tie_break options.
 
-The trainers contain only the algorithm, and these functions wrap its steps. Compiled trainers
-implement the options in their merge loops.
+The trainers implement only the algorithm. These functions wrap its steps to apply the options.
+Compiled trainers implement the options in their merge loops.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class HuggingFaceIds:
     of `huggingface_byte_ranks`, then to the merged tokens.
 
     Args:
-        symbols: Tokens before the first merge: the bytes, then any tokens from the vocabulary being
-            continued.
+        symbols: Tokens before the first new merge: the bytes, then the merged tokens of the
+            continued vocabulary, if any.
     """
 
     def __init__(self, symbols: list[bytes]) -> None:

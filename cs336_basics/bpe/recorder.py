@@ -60,7 +60,7 @@ class Recorder:
 
         Args:
             phase: A name in PHASES.
-            measured: Seconds of this time that belong to other phases, by phase.
+            measured: Mapping from other phases to the seconds of this time that belong to them.
         """
         now = time.perf_counter()
         self.timings[phase] += now - self._last

@@ -1,4 +1,4 @@
-"""Reference implementation of byte-pair encoding of a word: merge one pair, or merge by rank.
+"""Reference functions for byte-pair encoding of a word: merging one pair, and merging by rank.
 
 Sources: Sennrich, Haddow and Birch 2016; Radford et al. 2019 for merging bytes and merging by rank.
 Trainers and encoders are tested against these functions.

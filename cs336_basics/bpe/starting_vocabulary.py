@@ -38,8 +38,8 @@ class StartingVocabulary:
         num_ids: Highest id plus one. The first new token gets this id.
 
     Raises:
-        TypeError: If `continued` is not a tuple of this form, an id is not an int, or a token is
-            not bytes.
+        TypeError: If `continued` is not `(vocab, merges)`, an id is not an int, a token is not
+            bytes, or a merge is not a pair of bytes.
         ValueError: If an id is negative, a token is empty or repeated, a byte is missing, a merge
             is repeated, or a part or the result of a merge is not in the vocabulary.
     """
@@ -62,8 +62,8 @@ class StartingVocabulary:
         """Return the merges for compiled code, ordered by rank, as one list.
 
         Returns:
-            For each merge, the left, right and merged token, as indices into `symbols`. A merge is
-            omitted if one of its parts is not in `symbols`.
+            For each merge, the left token, right token and merged token, as indices into `symbols`.
+            A merge is omitted if one of its parts is not in `symbols`.
         """
         index = {symbol: i for i, symbol in enumerate(self.symbols)}
         return [
@@ -79,9 +79,9 @@ class StartingVocabulary:
         unmade = [token for token in self.tokens.values() if token not in made]
         if unmade:
             warn(
-                f"{len(unmade):,} tokens in the continued vocabulary are not produced by any "
-                f"merge, such as {short_repr(unmade[0])}, so their text is split like any other "
-                "text; if they are special tokens, add them to special_tokens"
+                f"{len(unmade):,} tokens in the continued vocabulary, such as "
+                f"{short_repr(unmade[0])}, are not produced by any merge, so their text is split "
+                "like any other text; if they are special tokens, add them to special_tokens"
             )
 
     def num_merges(self, vocab_size: int, special_tokens: Iterable[str]) -> int:
@@ -98,7 +98,7 @@ class StartingVocabulary:
             if len(token.encode()) == 1:
                 raise ValueError(
                     f"special token {token!r} is a single byte, which every vocabulary already "
-                    "contains; choose a longer one"
+                    "contains; choose a longer token"
                 )
             num_new += token.encode() not in known
         smallest = self.num_ids + num_new
@@ -117,8 +117,8 @@ class StartingVocabulary:
         New special tokens get the next ids, followed by the tokens of the new merges. The new
         tokens are distinct: a merge is applied wherever its pair occurs, so the same sequence of
         bytes between two token boundaries is always split in the same way, and two pairs never
-        produce the same token. If training learns an existing merge again, because the merge could
-        not be applied to the words before, it keeps its rank.
+        produce the same token. An existing merge that could not be applied to the words at first
+        may be learned again. It then keeps its rank.
 
         Raises:
             ValueError: If a merge produces a special token.
@@ -140,8 +140,8 @@ class StartingVocabulary:
         if again:
             warn(
                 f"{len(again):,} new merges produce tokens that the vocabulary already contains, "
-                f"such as {short_repr(again[0])}; they keep their ids, so there are fewer new "
-                "tokens"
+                f"such as {short_repr(again[0])}; these tokens keep their ids, so there are fewer "
+                "new tokens"
             )
         if self._ranks:
             merges = [merge for merge in merges if merge not in self._ranks]

@@ -12,13 +12,13 @@ class UnbuiltTrainer(BPE_Trainer):
 
     def __init__(self, **options: Any) -> None:
         raise ImportError(
-            f"the {self.name!r} trainer is not built; with a C++ compiler, run `python setup.py "
-            "build_ext --inplace` in the checkout or reinstall the package, or pass trainer='heap'"
+            f"the {self.name!r} trainer is not built; run `python setup.py build_ext --inplace` in "
+            "the checkout, reinstall the package with a C++ compiler, or pass trainer='heap'"
         )
 
 
 def unbuilt_trainer(name: str) -> type[BPE_Trainer]:
-    """Return a trainer class with the given name that raises ImportError when called."""
+    """Return a trainer class with the given name that raises ImportError when instantiated."""
     return type("UnbuiltTrainer", (UnbuiltTrainer,), {"name": name})
 
 

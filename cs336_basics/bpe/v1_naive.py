@@ -1,6 +1,6 @@
 """Version 1, naive: recount every pair in every word for every merge.
 
-This is the definition of BPE. Every other version must learn exactly these merges.
+This is the definition of BPE. Every other version must learn exactly the same merges.
 
 Cost per merge: O(total length of the distinct words). Main drawback: a merge changes only a handful
 of words, but the pairs of every word are counted again.
@@ -15,7 +15,7 @@ from cs336_basics.bpe.reference import Pair, Symbols, merge_pair
 
 
 class NaiveTrainer(BPE_Trainer):
-    """Count the pairs, take the maximum, merge it everywhere, repeat."""
+    """Recounts all pairs before each merge."""
 
     name = "naive"
 

@@ -20,7 +20,7 @@ from cs336_basics.bpe.v2_incremental import IncrementalTrainer
 
 
 class HeapTrainer(IncrementalTrainer):
-    """v2's loop, counts and index, with a lazy max-heap of the counts."""
+    """Finds the maximum in a lazy max-heap of the pair counts."""
 
     name = "heap"
 
@@ -52,7 +52,7 @@ class HeapTrainer(IncrementalTrainer):
 
 
 class Entry:
-    """A heap entry. `heapq` pops the smallest, so the largest (count, tie) must sort first."""
+    """A heap entry, ordered so that `heapq` pops the largest (count, tie) first."""
 
     __slots__ = ("count", "pair", "tie")
 

@@ -1,8 +1,8 @@
 """Version 4, memoryview: flat arrays, typed memoryviews and a loop that releases the GIL.
 
 Unlike in v3, no symbol is a Python object. One array contains the token ids of all words. Each
-position is in two linked lists: one links it to its neighbors in the word, the other links it to
-the next and previous positions of the same pair. A merge takes constant time per occurrence,
+position is in two linked lists: one links it to its neighbors in the word, and the other to the
+previous and next positions of the same pair. A merge takes constant time per occurrence,
 regardless of the word's length, and no search is needed to find the occurrences:
 
     position   0    1    2    3    4    5         (the words "low" and "lot")
@@ -10,9 +10,10 @@ regardless of the word's length, and no search is needed to find the occurrences
     next       1    2    -    4    5    -         the right neighbor in the word
     same_next  3    -    -    -    -    -         (l, o) occurs at 0 and at 3
 
-The positions in a pair's list ascend, because a merge visits them from left to right and appends to
-the lists of the new pairs. Runs such as "aaaa" are therefore merged from the left, as BPE requires.
-A hash table maps (left id, right id) to a dense pair id. The lazy heap is the same as in v3.
+The positions in a pair's list ascend, because a merge visits its occurrences from left to right and
+appends to the lists of the new pairs. Runs such as "aaaa" are therefore merged from the left, as
+BPE requires. A hash table maps (left id, right id) to a dense pair id. The lazy heap is the same as
+in v3.
 
 Cost per merge: O(occurrences of the pair). Main drawbacks: a pair's positions are scattered across
 memory, so a large corpus causes many cache misses; and one core does all the work.
@@ -282,7 +283,7 @@ cdef class MergeLoop:
         cdef position_t position, second, before, after
         cdef int32_t word = NONE
         cdef Py_ssize_t num_occurrences = 0, num_words = 0, num_beside = 0
-        # Removing a position advances the list's head. In "aaa", one merge removes both positions.
+        # Each removal advances the list's head. In "aaa", the merge at 0 also removes position 1.
         while self.pair_head[pair] != NONE:
             position = self.pair_head[pair]
             second = self.next_position[position]
@@ -304,7 +305,7 @@ cdef class MergeLoop:
                 self.append(position, merged, self.token[after])
             if before != NONE:
                 self.append(before, self.token[before], merged)
-        # All pairs with the new token, and no others, were created here.
+        # Every pair created above contains the new token, and no earlier pair does.
         self.push_pairs_from(first_new)
         self.num_occurrences = num_occurrences
         self.num_words = num_words
@@ -334,7 +335,7 @@ cdef class MergeLoop:
         return pair
 
     cdef int grow_pairs(self) except -1 with gil:
-        """Double the capacity for pairs. There are always four times as many slots."""
+        """Double the capacity for pairs. The hash table has four times as many slots."""
         cdef Py_ssize_t size = 2 * self.pair_left.shape[0]
         cdef pair_t pair
         cdef uint64_t slot
@@ -445,7 +446,7 @@ def _grown(view, size):
 
 
 def split_words(word_counts, start):
-    """Return the symbols of all words before the first new merge, and their number in each word.
+    """Return the words' symbols before the first new merge, and the number of symbols per word.
 
     This is a compiled version of `StartingVocabulary.split`. The symbols are indices into
     `start.symbols`.

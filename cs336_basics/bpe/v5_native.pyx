@@ -2,8 +2,8 @@
 
 Unlike in v4, positions are not linked, and pairs that are too rare to be merged are not stored. The
 algorithm is in `native/merging/flat_merge_loop.hpp`. This file passes the counted words to the loop
-as arrays, and runs it for a tenth of a second at a time so that Ctrl-C and the progress bar respond
-quickly.
+as arrays, and runs the loop for a tenth of a second at a time so that Ctrl-C and the progress bar
+respond quickly.
 
 Cost per merge: O(occurrences of the pair), most of which are close together in memory. Main
 drawback: the code is hard to change; read v1 to v4 first.

@@ -1,4 +1,4 @@
-"""Reading untrusted files."""
+"""JSON files with an unpaired surrogate are rejected."""
 
 from __future__ import annotations
 

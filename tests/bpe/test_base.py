@@ -125,11 +125,12 @@ def test_the_example_of_the_course(name, num_merges, tmp_path):
 @pytest.mark.parametrize(
     ("counts", "best"),
     [
-        # The course's example: ("BA", "A") wins, although its left token is not the longest.
+        # The words of the course's example of a tie. Their largest pair of bytes is (Z, Z).
         ({b"AB": 1, b"AC": 1, b"BZZ": 1, b"BAA": 1}, (b"Z", b"Z")),
-        # A proper prefix of a token is smaller than the token, and bytes are unsigned.
+        # Bytes are compared as unsigned numbers.
         ({b"ab": 1, b"\xffa": 1}, (b"\xff", b"a")),
         ({b"\x7fa": 1, b"\x80a": 1}, (b"\x80", b"a")),
+        # A more frequent pair is merged before a larger pair.
         ({b"ab": 2, b"\xffa": 1}, (b"a", b"b")),
     ],
 )
@@ -255,7 +256,8 @@ def test_word_counts_and_numpy_integers_are_accepted(name):
     counts = {word: np.int64(count) for word, count in WORKED_EXAMPLE.items()}
     trainer = TRAINERS[name](min_frequency=np.int64(2), max_token_length=np.int64(9))
     assert trainer.train_from_counts(counts, np.int64(262)) == expected
-    assert type(trainer.min_frequency) is type(trainer.max_token_length) is int  # as messages show
+    # Messages show these values, so they must be ordinary ints.
+    assert type(trainer.min_frequency) is type(trainer.max_token_length) is int
     counts = WordCounts.from_mapping(WORKED_EXAMPLE, "gpt2", [EOT])
     with pytest.raises(ValueError, match="endoftext"):
         TRAINERS[name]().train_from_counts(counts, 262)

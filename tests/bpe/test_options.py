@@ -139,7 +139,7 @@ MEGABYTES = {
 
 @cache
 def documents_and_counts(kind):
-    """Return documents of generated text, or of 40 MB in many languages, and their word counts."""
+    """Return generated documents, or 40 MB of text in many languages, and their word counts."""
     # The libraries disagree on letters added in recent Unicode versions. `long_text` has none.
     texts = long_text(2, 60_000).split(EOT) if kind == "generated" else []
     for name, megabytes in MEGABYTES.items() if kind == "many languages" else ():

@@ -75,7 +75,7 @@ def test_imported_vocabularies_are_continued(name, tie_break):
     options = {"tie_break": tie_break, "continue_from": (vocab, merges)}
     # The new merges are (d, d) and (dd, d). The result of (dd, d) already has the id 401.
     with (
-        pytest.warns(UserWarning, match="b'ddd', so their text is split"),
+        pytest.warns(UserWarning, match="b'ddd', are not produced by any merge"),
         pytest.warns(UserWarning, match="1 new merges .* b'ddd'"),
     ):
         found = TRAINERS[name](**options).train_from_counts(words, 440, ["<|end|>"])

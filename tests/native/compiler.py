@@ -14,7 +14,7 @@ NATIVE = Path(__file__).parents[2] / "cs336_basics" / "native"
 
 
 def compiler(name: str | None = None) -> list[str]:
-    """Return the command of the named or the default compiler, with the include path.
+    """Return the command for the named or the default compiler, with the include path.
 
     Skips the test if there is no such compiler.
     """

@@ -237,7 +237,7 @@ class FileCounter {
     std::vector<std::unique_ptr<Worker>> workers_;
     SharedWords shared_;
     FlatWords words_;
-    ThreadPool pool_;  // last, so its threads end before the members that they use
+    ThreadPool pool_;  // last, so its threads end before the members they use are destroyed
 };
 
 // Reads words in order: word i is data[offsets[i], offsets[i + 1]). Every offset is read only

@@ -225,7 +225,7 @@ class BatchEncoder {
     uint8_t* out_ = nullptr;
     size_t room_ = 0;
     size_t num_written_ = 0, num_ids_written_ = 0;  // groups and ids in `out_`
-    ThreadPool pool_;  // last, so its threads end before the members that they use
+    ThreadPool pool_;  // last, so its threads end before the members they use are destroyed
 };
 
 }  // namespace cs336

@@ -40,7 +40,7 @@ namespace cs336 {
 // time.
 constexpr size_t OUTPUT_SLACK = 8;
 
-// Buffers with more bytes are freed after use.
+// Maximum size in bytes of a buffer that is kept after use.
 constexpr size_t MAX_KEPT_BUFFER = size_t{1} << 24;
 
 // The special tokens to cut out of a text, longest first, and their ids.

@@ -237,7 +237,7 @@ class FileEncoder {
     std::vector<Slot> slots_;
     size_t taken_ = 0, num_encoded_ = 0;
     std::map<size_t, Replaced> replaced_;  // by file index
-    ThreadPool pool_;  // last, so its threads end before the members that they use
+    ThreadPool pool_;  // last, so its threads end before the members they use are destroyed
 };
 
 }  // namespace cs336

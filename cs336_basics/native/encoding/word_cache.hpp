@@ -165,8 +165,8 @@ class WordCache {
 
     // Whether this function has probably been called with the word before. It remembers a few
     // hundred thousand words and is wrong for one new word in 128. A word that is cheap to encode
-    // is inserted only the second time: most Chinese phrases occur once, and storing them costs
-    // more time than it saves. While the table is small, the result is always true.
+    // is inserted only when it occurs again: most Chinese phrases occur once, and storing them
+    // costs more time than it saves. While the table is small, the result is always true.
     bool was_seen(const WordKey& key) {
         if (table_.size() * sizeof(Entry) < NUM_SEEN) return true;
         if (!seen_) {

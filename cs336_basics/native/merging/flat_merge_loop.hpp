@@ -410,7 +410,7 @@ class FlatMergeLoop final : public MergeLoop {
     const MergeOptions options_;
     const int64_t floor_;
     int64_t threshold_ = std::numeric_limits<int64_t>::max();
-    int64_t first_threshold_ = 0;  // after merge_words, until pairs are counted
+    int64_t first_threshold_ = 0;  // set by merge_words for the first count_pairs
     int64_t num_updates_ = 0;      // pair counts that the last merge changed; for the trace
     double seconds_untraced_ = 0;  // counting time since the last merge
 

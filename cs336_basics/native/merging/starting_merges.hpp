@@ -14,7 +14,7 @@
 
 namespace cs336 {
 
-// Symbols are ids: 0 to 255 for the bytes, then one for each merge.
+// Symbols are ids: 0 to 255 for the bytes, then one for each distinct merged token.
 class StartingMerges {
   public:
     // `merges` has three ids for every rank: left, right, merged. Throws std::length_error.

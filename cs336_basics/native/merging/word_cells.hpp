@@ -95,8 +95,8 @@ class WordCells {
     int64_t run_count(size_t run) const { return run_counts_[run]; }
 
     // Merge the words, whose cells are still single bytes. `merge(bytes, length, out)` writes at
-    // most `length` tokens of a word and returns their number. Returns the number of bytes minus
-    // the number of tokens.
+    // most `length` tokens of a word and returns their number. The result is the number of bytes
+    // minus the number of tokens in all words.
     template <class Merge>
     size_t merge_words(const TokenBytes& tokens, InterruptCheck interrupt, Merge merge) {
         std::vector<uint8_t> bytes;

@@ -110,7 +110,7 @@ struct Gpt2Starts {
 
 enum class Contractions { NONE, ALONE, AFTER_WORDS };
 
-// The rules of `cl100k`. Its variants override some of them.
+// The rules of `cl100k`. Its variants override some of them. The comments describe `true`.
 struct Cl100kRules {
     static constexpr int DIGITS = 3;
     static constexpr Contractions CONTRACTIONS = Contractions::ALONE;

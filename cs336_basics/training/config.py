@@ -96,7 +96,7 @@ class TrainConfig(Checked):
         ValueError: If a value has the wrong type or is out of range.
     """
 
-    name: str = option("name of the run; the name of its directory starts with it", "sample")
+    name: str = option("name of the run; by default, its directory is runs/NAME-DATE", "sample")
     # The Philox key of the data order has 64 bits for the seed. The sample corpus uses seed + 1.
     seed: int = option(
         "seed for the weights, the data order, the sample corpus and the sampled texts",

@@ -190,7 +190,7 @@ def config_with_origins(config: TrainConfig, origins: Mapping[str, str]) -> str:
 
     Args:
         config: The configuration.
-        origins: Origins by dotted name. A value without one is marked "default".
+        origins: Origins by dotted name. A value without an origin is marked "default".
     """
     content = dataclasses.asdict(config)
     rows: list[tuple[str, str]] = [("base: none", "all values follow")]

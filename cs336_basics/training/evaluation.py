@@ -32,7 +32,7 @@ class Evaluation:
 
     Args:
         config: Configuration of the run.
-        tokens: One-dimensional token ids, an array or a memory map.
+        tokens: Token ids of the validation data, a one-dimensional array or memory map.
         tokenizer: Tokenizer that gives token lengths for bits per byte. None omits bits per byte.
     """
 

@@ -97,7 +97,7 @@ def plot_runs(
 
 
 def plot_run(run: RunDirectory) -> None:
-    """Plot a run's losses over its steps, to loss.png in the run directory."""
+    """Plot a run's losses over its steps into loss.png in the run directory."""
     plot_runs({run.name: run.read_metrics()}, run.loss_plot, ["step"])
 
 

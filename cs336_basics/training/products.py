@@ -124,7 +124,7 @@ class _Pass:
 
     Args:
         kind: Class of the layer.
-        shape: Number of input features and of output features.
+        shape: Numbers of input and output features.
         rows: Number of tokens.
     """
 

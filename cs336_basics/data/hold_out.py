@@ -224,8 +224,8 @@ class _DividedFile:
 def cut_near(file: IO[bytes], window: Window, size: int) -> int | None:
     """Return an offset where a text can be cut, or None if there is no such offset.
 
-    The offset is within the window if possible. If the text has few word boundaries, it may be past
-    the end of the window.
+    The offset is within the window if possible. If the text has few word boundaries, the offset may
+    be past the end of the window.
     """
     # The first pattern never splits, so it allows cuts only after end-of-text tokens. The second
     # pattern allows cuts between words, but never inside such a token.

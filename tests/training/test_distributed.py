@@ -1,4 +1,4 @@
-"""Training in two CPU processes (gloo) compared with one, and resuming with a different number."""
+"""Training in one and two CPU processes (gloo), and resuming with a different number of processes."""
 
 from __future__ import annotations
 

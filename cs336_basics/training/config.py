@@ -40,7 +40,7 @@ class OptimizerConfig(Checked):
         "decoupled weight decay; with sgd, an L2 penalty in the gradient", 0.1, ge=0
     )
     momentum: DecayRate = option(
-        "momentum factor: muon averages past gradients, sgd sums them; 0: no momentum", 0.95
+        "momentum factor (muon averages past gradients; sgd sums them); 0: no momentum", 0.95
     )
     nesterov: bool = option("with sgd, use Nesterov momentum", False)
     embedding_lr_scale: float = option(

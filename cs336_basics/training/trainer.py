@@ -263,7 +263,7 @@ class Trainer:
         return self.world.mean(loss)
 
     def _may_wait_for_device(self, step: int) -> bool:
-        """Return whether to read the results of this step now.
+        """Return whether to read the loss and the gradient norm of this step now.
 
         Reading a number from a GPU waits for all queued work. On a GPU, several steps are therefore
         checked at once, always before a checkpoint is saved.
@@ -347,7 +347,7 @@ class Trainer:
         if self.world.is_first:
             self._remove_old_checkpoints()
         if self.tokenizer is not None and self.config.sample_tokens > 0:
-            # All processes must run a sharded model.
+            # A sharded model must run in all processes.
             text = sample_text(self.model, self.tokenizer, self.config, step)
             if self.world.is_first:
                 with atomic_writer(self.run.sample(step), "w") as file:

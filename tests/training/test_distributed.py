@@ -1,4 +1,4 @@
-"""Training in one and two CPU processes (gloo), and resuming with a different number of processes."""
+"""Training in one and two CPU processes (gloo), and resuming with another number of processes."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class Evaluation:
         with torch.no_grad():
             for indices in self._batches(world):
                 before_batch()
-                # A sharded model must run in all processes, so a process without windows repeats one.
+                # A sharded model must run in all processes. A process without windows repeats one.
                 mine = indices if len(indices) else self.indices[:1]
                 inputs, targets = self.windows.batch(mine)
                 loss = loss_of(inputs.to(device), targets.to(device))

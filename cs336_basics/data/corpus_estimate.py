@@ -114,7 +114,7 @@ def measure_rates(text: Path, vocab_size: int) -> Rates:
         content = file.read(end)
         part = content[: next_cut(file, len(content) // 8, SafeCuts())]
     if len(content) < _LEAST_SIZE:
-        raise ValueError(f"{text}: at least {_LEAST_SIZE} bytes are needed, got {len(content)}")
+        raise ValueError(f"{text} must have at least {_LEAST_SIZE} bytes, got {len(content)}")
     decoded(content, text)  # an error in the copies below would not name this file
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "piece").write_bytes(content)

@@ -216,7 +216,7 @@ class _DividedFile:
             if (cut > 0 or self.has_before) and (cut < end or self.has_after):
                 return cut
         raise ValueError(
-            f"{self.corpus.files[0]}: no place to cut off the last {self.fraction:.0%} for "
+            f"{self.corpus.files[0]}: the file cannot be cut to hold out {self.fraction:.0%} for "
             "validation; set data.valid_path"
         )
 

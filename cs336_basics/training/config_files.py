@@ -106,7 +106,7 @@ def read_values(source: Path) -> dict[str, FileValue]:
     except OSError as error:
         raise ValueError(f"{source}: {error.strerror}") from None
     if len(data) > _MAX_BYTES:
-        raise ValueError(f"{source}: a configuration must be at most {_MAX_BYTES:,} bytes")
+        raise ValueError(f"{source}: a configuration must have at most {_MAX_BYTES:,} bytes")
     text = decoded(data, source)
     values: dict[str, FileValue] = {}
     try:

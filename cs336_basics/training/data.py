@@ -229,7 +229,9 @@ def get_batch(
     """
     checked_integer("batch_size", batch_size, 1)
     if not isinstance(dataset, (np.ndarray, JoinedTokens)):
-        raise TypeError(f"dataset must be a NumPy array, got {type(dataset).__name__}")
+        raise TypeError(
+            f"dataset must be a NumPy array or JoinedTokens, got {type(dataset).__name__}"
+        )
     windows = TokenWindows(dataset, context_length, stride=1)
     generator = np.random.default_rng() if generator is None else generator
     inputs, targets = windows.batch(generator.integers(len(windows), size=batch_size))

@@ -36,7 +36,9 @@ def read_curves(path: Path) -> Rows:
         raise ValueError(f"{run.metrics}: no rows yet")
     for row in rows:
         if "tokens" not in row:
-            raise ValueError(f"{run.metrics}: no tokens at step {row['step']}; remove the row")
+            raise ValueError(
+                f"{run.metrics}: the row of step {row['step']} has no tokens; remove it"
+            )
     return rows
 
 

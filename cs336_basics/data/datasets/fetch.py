@@ -67,7 +67,7 @@ def fetch_split(
     file = find_split(name, split)
     path = data_directory(data_dir) / file.name
     if source is not None and file.repository is None:
-        raise ValueError(f"{file.name} is generated, not downloaded; remove source (--from)")
+        raise ValueError(f"{file.name} is generated, not downloaded; omit source (--from)")
     is_url = isinstance(source, str) and source.startswith(("http://", "https://"))
     if source is not None and not is_url and not (os.fspath(source) and Path(source).is_dir()):
         raise ValueError(

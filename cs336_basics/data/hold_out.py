@@ -57,7 +57,7 @@ class Window:
         return Window(*(min(max(0, offset - start), size) for offset in offsets))
 
     def scaled(self, size: int, new_size: int) -> Window:
-        """Scale the window of a sequence of length `size` to one of length `new_size`."""
+        """Scale the window from a sequence of length `size` to a sequence of length `new_size`."""
         offsets = (self.earliest, self.target, self.latest)
         return Window(*(offset * new_size // max(size, 1) for offset in offsets))
 

@@ -1,4 +1,4 @@
-"""The pipeline from text to a tokenizer directory: count, merge, save, record the inputs.
+"""The pipeline from text to a tokenizer directory: count, merge, save, and record the inputs.
 
 `train_bpe` returns a vocabulary and merges. `train_tokenizer` also saves them to a directory for
 `Tokenizer.from_directory`, with a training.json that records the text and the options. It can also

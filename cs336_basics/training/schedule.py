@@ -1,4 +1,4 @@
-"""Learning-rate schedules: linear warm-up, then a half cosine, or a plateau and linear decay."""
+"""Learning-rate schedules: linear warm-up, then a half cosine, or a plateau and a linear decay."""
 
 from __future__ import annotations
 

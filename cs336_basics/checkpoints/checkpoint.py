@@ -147,7 +147,7 @@ def _parameter_names(model: Module, optimizer: Optimizer) -> list[str]:
 
 
 def _gathered(tensors: Mapping[str, Tensor], is_first: bool) -> dict[str, Tensor]:
-    """Return whole tensors on the CPU, each with its own memory. Ranks above 0 return nothing."""
+    """Return whole tensors on the CPU, each with its own memory. Ranks above 0 return `{}`."""
     gathered: dict[str, Tensor] = {}
     seen: set[int] = set()
     for name, tensor in tensors.items():

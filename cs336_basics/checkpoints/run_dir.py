@@ -88,8 +88,9 @@ class RunDirectory:
         nothing = re.compile(r"\.lock|\..*\.tmp")
         if self.path.is_dir() and not all(map(nothing.fullmatch, os.listdir(self.path))):
             raise FileExistsError(
-                f"{self.path} is not empty; pass --resume {shlex.quote(str(self.path))} to "
-                "continue its run; for a new run, remove the directory or pass another --run-dir"
+                f"{self.path} is not empty; to continue its run, pass --resume "
+                f"{shlex.quote(str(self.path))}; for a new run, remove the directory or pass "
+                "another --run-dir"
             )
 
     def discard(self) -> None:
@@ -219,7 +220,7 @@ class RunDirectory:
         _append_line(self.timings, {"step": step, "kind": "checkpoint", "seconds": seconds})
 
     def seconds(self) -> float:
-        """Return the run time in seconds at the last line of timings.jsonl, without pauses."""
+        """Return the recorded run time in seconds, without the pauses between sessions."""
         return max((line.get("seconds", 0.0) for line in _read_lines(self.timings)), default=0.0)
 
     def sync_metrics(self) -> None:

@@ -42,15 +42,15 @@ class Rates:
     """Rates of one core, measured on a piece of the corpus.
 
     Attributes:
-        num_bytes: Size of the piece.
+        num_bytes: Size of the piece in bytes.
         counting: Bytes counted per second.
         num_words: Number of distinct words in the piece.
-        word_bytes: Mean length of its distinct words.
+        word_bytes: Mean length of the distinct words in bytes.
         growth: Exponent k such that the number of distinct words grows as bytes^k.
         merging: Seconds to learn the merges, per distinct word of the piece.
         encoding: Bytes encoded per second.
         bytes_per_token: Bytes of text per token.
-        bytes_per_id: Size of an id in a token file.
+        bytes_per_id: Size in bytes of an id in a token file.
     """
 
     num_bytes: int
@@ -114,7 +114,7 @@ def measure_rates(text: Path, vocab_size: int) -> Rates:
         content = file.read(end)
         part = content[: next_cut(file, len(content) // 8, SafeCuts())]
     if len(content) < _LEAST_SIZE:
-        raise ValueError(f"{text}: at least {_LEAST_SIZE} bytes are needed, got {len(content)}")
+        raise ValueError(f"{text} must have at least {_LEAST_SIZE} bytes, got {len(content)}")
     decoded(content, text)  # an error in the copies below would not name this file
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "piece").write_bytes(content)
@@ -162,7 +162,7 @@ def estimate_rows(
     counting, counting_limit = cluster.seconds(num_bytes, rates.counting, num_bytes)
     encoding, encoding_limit = cluster.seconds(num_bytes, rates.encoding, num_bytes + tokens)
     too_long = words * rates.word_bytes >= _MOST_WORD_BYTES
-    limit = "distinct words; the native trainer takes less than 4 GiB of them" if too_long else ""
+    limit = "distinct words; the native trainer accepts less than 4 GiB of them" if too_long else ""
     return [
         ("counting", counting, "s", counting_limit),
         ("distinct words", words, "", ""),

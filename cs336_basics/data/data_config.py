@@ -31,7 +31,7 @@ class DataConfig(Checked):
     )
     valid_path: Paths | None = option("validation files (default: the end of train_path)", None)
     valid_fraction: float = option(
-        "fraction of train_path to hold out if valid_path is not set: whole documents at its end",
+        "fraction of train_path to hold out, as whole documents at its end, if valid_path is unset",
         0.05,
         gt=0,
         lt=1,

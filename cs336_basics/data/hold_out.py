@@ -57,7 +57,7 @@ class Window:
         return Window(*(min(max(0, offset - start), size) for offset in offsets))
 
     def scaled(self, size: int, new_size: int) -> Window:
-        """Scale the window of a sequence of length `size` to one of length `new_size`."""
+        """Scale the window from a sequence of length `size` to a sequence of length `new_size`."""
         offsets = (self.earliest, self.target, self.latest)
         return Window(*(offset * new_size // max(size, 1) for offset in offsets))
 
@@ -216,7 +216,7 @@ class _DividedFile:
             if (cut > 0 or self.has_before) and (cut < end or self.has_after):
                 return cut
         raise ValueError(
-            f"{self.corpus.files[0]}: no place to cut off the last {self.fraction:.0%} for "
+            f"{self.corpus.files[0]}: the file cannot be cut to hold out {self.fraction:.0%} for "
             "validation; set data.valid_path"
         )
 
@@ -224,8 +224,8 @@ class _DividedFile:
 def cut_near(file: IO[bytes], window: Window, size: int) -> int | None:
     """Return an offset where a text can be cut, or None if there is no such offset.
 
-    The offset is within the window if possible. If the text has few word boundaries, it may be past
-    the end of the window.
+    The offset is within the window if possible. If the text has few word boundaries, the offset may
+    be past the end of the window.
     """
     # The first pattern never splits, so it allows cuts only after end-of-text tokens. The second
     # pattern allows cuts between words, but never inside such a token.

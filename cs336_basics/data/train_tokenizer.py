@@ -1,8 +1,8 @@
-"""The pipeline from text to a tokenizer directory: count, merge, save, record the inputs.
+"""The pipeline from text to a tokenizer directory: count, merge, save, and record the inputs.
 
 `train_bpe` returns a vocabulary and merges. `train_tokenizer` also saves them to a directory for
-`Tokenizer.from_directory`, with a training.json that records the text and the options. It can
-also save word counts, add saved counts, and count with Ray.
+`Tokenizer.from_directory`, with a training.json that records the text and the options. It can also
+save word counts, add saved counts, and count with Ray.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def train_tokenizer(
         trainer: Trainer with the split pattern. Its `timings` are set to the timings of this call.
         corpus: The text. None trains on `counts` only.
         directory: Output directory for tokenizer.json and training.json.
-        vocab_size: Vocabulary size: 256 bytes + special tokens + merges.
+        vocab_size: Size of the vocabulary: 256 bytes, the special tokens, and one token per merge.
         special_tokens: Tokens that are cut out of the text and get their own ids.
         counts: Files written by `WordCounts.save`, added to the counts of `corpus`.
         save_counts: File to write the sum of all counts to. An existing file is replaced.

@@ -1,1 +1,1 @@
-"""The course's experiments: plan the runs, train them, write a report."""
+"""The course's experiments: plan the runs, train them, and write a report."""

@@ -217,7 +217,7 @@ def _rate_name(rate: float) -> str:
 
 
 def _batch_sizes(scale: Scale, baseline: Experiment, config: TrainConfig) -> list[Experiment]:
-    """Return runs with the same numbers of tokens, evaluations and metrics rows."""
+    """Return runs with the same numbers of tokens, evaluations and rows of metrics."""
     tokens = config.max_steps * config.batch_size
     experiments = []
     for size, factor in itertools.product(scale.batch_sizes, scale.rate_factors):

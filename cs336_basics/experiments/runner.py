@@ -78,7 +78,9 @@ def _check_same_request(out: Path, request: list[str]) -> None:
         with open_regular(record) as file:
             before = parse_json(file.read(), record)
         if before != request:
-            raise ValueError(f"{out} was started with different options; use another directory")
+            raise ValueError(
+                f"{out} contains experiments with other options; use another directory"
+            )
         return
     out.mkdir(parents=True, exist_ok=True)
     write_json(record, request)

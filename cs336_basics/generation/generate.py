@@ -35,8 +35,9 @@ def generate(
     """Yield the ids of tokens that continue a prompt, each as soon as it is drawn.
 
     The model sees at most the last `context_length` tokens. When a text has filled the context, the
-    model continues from the last half, and the context fills up again. Sliding the window by one
-    token instead would change the position of every token in it and invalidate the whole cache.
+    model continues from the last half of the context, which then fills up again. Sliding the
+    window by one token instead would change the position of every token in it and invalidate the
+    whole cache.
 
     Args:
         model: The model. It is not modified.

@@ -1,9 +1,9 @@
 """Faster products of a single row and a matrix, the main cost of generating one text on a CPU.
 
-Such a product reads each weight once, so memory bandwidth limits its speed. On many CPUs, PyTorch
-multiplies a single row in one thread, and dot products with the rows of the matrix are faster,
-because they use all threads. On other CPUs, PyTorch's product is three times as fast
-as dot products (benchmarks/NOTES.md). Both are therefore timed once.
+The product reads each weight once, so memory bandwidth limits its speed. On many CPUs, PyTorch
+multiplies a single row in one thread. Dot products with the rows of the matrix are faster there,
+because they use all threads. On other CPUs, PyTorch's product is three times as fast as dot
+products (benchmarks/NOTES.md). Both are therefore timed once.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from torch import Tensor
 from cs336_basics._support.validation import Checked, Count, option
 from cs336_basics.model.attention import softmax
 
-# The nucleus of a trained model rarely has more tokens. If it does, all tokens are sorted, too.
+# The nucleus of a trained model rarely has more tokens. If it does, the whole vocabulary is sorted.
 _USUAL_NUCLEUS = 1024
 
 
@@ -37,7 +37,7 @@ class Sampling(Checked):
         1.0, gt=0, le=1,
     )  # fmt: skip
     min_p: float = option(
-        "sample only from tokens at least this fraction as likely as the most likely one",
+        "sample only from tokens with at least this fraction of the highest probability",
         0.0, ge=0, le=1,
     )  # fmt: skip
     repetition_penalty: float = option(
@@ -169,7 +169,7 @@ def keep_nucleus(probabilities: Tensor, top_p: float) -> Tensor:
         sums = ordered.double().cumsum(-1)  # float64 keeps long sums accurate
         if sums[-1] >= top_p:
             break
-    likelier = sums.roll(1)  # the total probability of the tokens before each one
+    likelier = sums.roll(1)  # the total probability of the tokens before each token
     likelier[0] = 0.0
     kept = torch.where(likelier < top_p, ordered, 0.0)
     return torch.zeros_like(probabilities).scatter(-1, ids, kept)

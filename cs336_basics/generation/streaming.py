@@ -73,10 +73,10 @@ def stream_text(tokenizer: Tokenizer, token_ids: Iterable[int]) -> Iterator[str]
 def stop_at(texts: Iterable[str], stop: Sequence[str]) -> Iterator[str]:
     """Yield the text in `texts` up to, but not including, the first stop string.
 
-    A stop string may be split over any number of `texts`, so characters that could start one are
-    held back until the following characters show whether they do. The first stop string to be
-    completed ends the text. If the same character completes several, the longest one counts.
-    Nothing more is then read from `texts`.
+    A stop string may be split over any number of `texts`, so characters that could start a stop
+    string are held back until the following characters show whether they do. The first stop string
+    to be completed ends the text, and nothing more is read from `texts`. If the same character
+    completes several stop strings, the longest one is removed.
 
     Raises:
         TypeError: If `stop` is a single string.

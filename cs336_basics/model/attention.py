@@ -40,7 +40,7 @@ def scaled_dot_product_attention(
         K: Keys, shape (..., keys, d_k).
         V: Values, shape (..., keys, d_v).
         mask: Boolean, shape (..., queries, keys), True where a query attends to a key. The result
-            is NaN for a query that attends to no key. Defaults to attending everywhere.
+            is NaN for a query that attends to no key. By default, every query attends to every key.
 
     Returns:
         Weighted sums of the values, shape (..., queries, d_v).
@@ -54,7 +54,7 @@ def scaled_dot_product_attention(
 
 
 def causal_attention(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
-    """Return `scaled_dot_product_attention` in which position i attends to positions 0 .. i.
+    """Return the attention output where position i attends only to positions 0 .. i.
 
     Q, K, V and the result have shape (..., sequence, d_k).
     """
@@ -106,7 +106,7 @@ CAUSAL_ATTENTION: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
 
 
 class RotaryPositionalEmbedding(Module):
-    """Rotary position embedding (RoPE), which rotates pairs of features depending on the position.
+    """Rotary position embedding (RoPE), which rotates pairs of features by position-based angles.
 
     At position i, the features (2k, 2k + 1) are rotated by i * theta^(-2k / d_k), so positions
     affect the dot product of a query and a key only through their distance (Su et al. 2021,

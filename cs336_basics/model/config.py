@@ -23,8 +23,8 @@ Attention = Literal["sdpa", "blocked", "reference"]
 class ModelConfig(Checked):
     """The shape and architecture of a TransformerLM.
 
-    The defaults describe CS336's TinyStories model. A configuration is immutable. To
-    change a value, call `dataclasses.replace(config, num_layers=6)`, which returns a new, checked
+    The defaults describe CS336's TinyStories model. A configuration is immutable. To change a
+    value, call `dataclasses.replace(config, num_layers=6)`, which returns a new, checked
     configuration.
 
     Raises:

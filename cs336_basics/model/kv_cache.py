@@ -97,7 +97,7 @@ class KVCache:
 
         Raises:
             ValueError: If there is not exactly one length per text, or a length is negative or
-                exceeds the current one.
+                exceeds the current length.
         """
         if not all(0 <= new <= old for new, old in zip(lengths, self.lengths, strict=True)):
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Training: loss, optimizers, learning-rate schedule, gradient clipping, batches, checkpoints."""
+"""Training: loss, optimizers, learning-rate schedules, gradient clipping, batches, checkpoints."""
 
 from typing import TYPE_CHECKING
 

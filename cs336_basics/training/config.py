@@ -40,7 +40,7 @@ class OptimizerConfig(Checked):
         "decoupled weight decay; with sgd, an L2 penalty in the gradient", 0.1, ge=0
     )
     momentum: DecayRate = option(
-        "momentum factor: muon averages past gradients, sgd sums them; 0: no momentum", 0.95
+        "momentum factor (muon averages past gradients; sgd sums them); 0: no momentum", 0.95
     )
     nesterov: bool = option("with sgd, use Nesterov momentum", False)
     embedding_lr_scale: float = option(
@@ -96,7 +96,7 @@ class TrainConfig(Checked):
         ValueError: If a value has the wrong type or is out of range.
     """
 
-    name: str = option("name of the run; the name of its directory starts with it", "sample")
+    name: str = option("name of the run; by default, its directory is runs/NAME-DATE", "sample")
     # The Philox key of the data order has 64 bits for the seed. The sample corpus uses seed + 1.
     seed: int = option(
         "seed for the weights, the data order, the sample corpus and the sampled texts",

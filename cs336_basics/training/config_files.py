@@ -106,7 +106,7 @@ def read_values(source: Path) -> dict[str, FileValue]:
     except OSError as error:
         raise ValueError(f"{source}: {error.strerror}") from None
     if len(data) > _MAX_BYTES:
-        raise ValueError(f"{source}: a configuration must be at most {_MAX_BYTES:,} bytes")
+        raise ValueError(f"{source}: a configuration must have at most {_MAX_BYTES:,} bytes")
     text = decoded(data, source)
     values: dict[str, FileValue] = {}
     try:
@@ -190,7 +190,7 @@ def config_with_origins(config: TrainConfig, origins: Mapping[str, str]) -> str:
 
     Args:
         config: The configuration.
-        origins: Origins by dotted name. A value without one is marked "default".
+        origins: Origins by dotted name. A value without an origin is marked "default".
     """
     content = dataclasses.asdict(config)
     rows: list[tuple[str, str]] = [("base: none", "all values follow")]

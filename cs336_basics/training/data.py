@@ -107,7 +107,7 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
 
     def batch(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> tuple[Tensor, Tensor]:
         """Return items as (inputs, targets), int64 of shape (len(indices), context_length)."""
-        # One token more than the context, because inputs and targets overlap in the window.
+        # A window has one token more than the context, because the targets are shifted by one.
         windows = np.empty((len(indices), self.context_length + 1), dtype=np.int64)
         for row, index in enumerate(indices):
             start = int(index) * self.stride
@@ -229,7 +229,9 @@ def get_batch(
     """
     checked_integer("batch_size", batch_size, 1)
     if not isinstance(dataset, (np.ndarray, JoinedTokens)):
-        raise TypeError(f"dataset must be a NumPy array, got {type(dataset).__name__}")
+        raise TypeError(
+            f"dataset must be a NumPy array or JoinedTokens, got {type(dataset).__name__}"
+        )
     windows = TokenWindows(dataset, context_length, stride=1)
     generator = np.random.default_rng() if generator is None else generator
     inputs, targets = windows.batch(generator.integers(len(windows), size=batch_size))
@@ -318,7 +320,7 @@ class StepBatches(Sampler[list[int]]):
             step += 1
 
     def indices(self, step: int) -> list[int]:
-        """Return the indices of this process's share of a step."""
+        """Return the indices in this process's share of a step's batch."""
         share = self.batch_size // self.world_size
         begin = self.rank * share
         if self.replacement:
@@ -388,7 +390,7 @@ class StepLoader:
         return {"step": self.step, **self.batches.settings()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue after the batch at which `state_dict` was called.
+        """Continue after the last batch delivered before `state_dict` was called.
 
         The numbers of processes and workers may differ.
 

@@ -151,9 +151,10 @@ def peak_flops(name: str, precision: str) -> float | None:
 def exact_arithmetic(device: torch.device, deterministic: bool = False) -> Iterator[None]:
     """Context manager that makes results independent of thread timing.
 
-    It always applies on a CPU, but on a GPU only if `deterministic` is set. Otherwise, the order in
-    which the embedding's gradient sums the rows of repeated tokens depends on thread timing. The
-    compiler also selects GPU kernels by timing them, so processes may select different kernels.
+    On a CPU, it always applies. On a GPU, it applies only if `deterministic` is set. Without it,
+    the order in which the embedding's gradient sums the rows of repeated tokens depends on thread
+    timing. The compiler also selects GPU kernels by timing them, so processes may select different
+    kernels.
     """
     if device.type != "cpu" and not deterministic:
         yield
@@ -167,7 +168,7 @@ def exact_arithmetic(device: torch.device, deterministic: bool = False) -> Itera
     if deterministic:
         # cuBLAS reads this variable before its first matrix product.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    # This is the outermost context, because `use_deterministic_algorithms` changes its setting.
+    # `use_deterministic_algorithms` also changes this setting, so restore the setting last.
     with inductor_config.patch(deterministic=deterministic or inductor_config.deterministic):
         try:
             torch.use_deterministic_algorithms(True)

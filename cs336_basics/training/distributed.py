@@ -138,7 +138,7 @@ def shard(model: Module, world: World, device: torch.device, compiled: bool = Fa
             layer.compile(dynamic=False)
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
-    # The loss calls this method instead of `forward`, so this method must also gather weights.
+    # The loss calls `hidden_states`, not `forward`, so `hidden_states` must also gather weights.
     register_fsdp_forward_method(model, "hidden_states")
 
 

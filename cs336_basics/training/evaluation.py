@@ -32,7 +32,7 @@ class Evaluation:
 
     Args:
         config: Configuration of the run.
-        tokens: One-dimensional token ids, an array or a memory map.
+        tokens: Token ids of the validation data, a one-dimensional array or memory map.
         tokenizer: Tokenizer that gives token lengths for bits per byte. None omits bits per byte.
     """
 
@@ -81,7 +81,7 @@ class Evaluation:
         with torch.no_grad():
             for indices in self._batches(world):
                 before_batch()
-                # All processes must run a sharded model, so a process without windows repeats one.
+                # A sharded model must run in all processes. A process without windows repeats one.
                 mine = indices if len(indices) else self.indices[:1]
                 inputs, targets = self.windows.batch(mine)
                 loss = loss_of(inputs.to(device), targets.to(device))

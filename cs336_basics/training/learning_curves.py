@@ -36,7 +36,9 @@ def read_curves(path: Path) -> Rows:
         raise ValueError(f"{run.metrics}: no rows yet")
     for row in rows:
         if "tokens" not in row:
-            raise ValueError(f"{run.metrics}: no tokens at step {row['step']}; remove the row")
+            raise ValueError(
+                f"{run.metrics}: the row of step {row['step']} has no tokens; remove it"
+            )
     return rows
 
 
@@ -97,7 +99,7 @@ def plot_runs(
 
 
 def plot_run(run: RunDirectory) -> None:
-    """Plot a run's losses over its steps, to loss.png in the run directory."""
+    """Plot a run's losses over its steps into loss.png in the run directory."""
     plot_runs({run.name: run.read_metrics()}, run.loss_plot, ["step"])
 
 

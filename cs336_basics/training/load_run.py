@@ -18,7 +18,8 @@ from cs336_basics.training.config_files import load_config
 from cs336_basics.training.devices import choose_device
 
 _MOST_ANGLES = 1 << 24
-"""Maximum number of RoPE angles, or the size of the largest checkpoint in bytes if greater."""
+"""Number of RoPE angles that is always allowed. A larger number is allowed up to the size of the
+largest checkpoint in bytes."""
 
 DEFAULT_SAMPLING = Sampling(temperature=0.8, top_p=0.95)
 """Default sampling settings of `LoadedRun` and the `generate` command."""

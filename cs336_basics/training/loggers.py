@@ -25,8 +25,8 @@ class Logger:
 
     Args:
         name: Key of LOGGERS.
-        send: Called with a row's numbers, by name, and its step.
-        finish: Called at the end to write any remaining rows.
+        send: Callback invoked with a row's numbers, by name, and the row's step.
+        finish: Callback invoked at the end to write any remaining rows.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ def check_loggers(names: Sequence[str]) -> None:
     """Check that the packages of these loggers are installed.
 
     Raises:
-        ValueError: If one is missing. The message includes the command to install it.
+        ValueError: If a package is missing. The message includes the command to install it.
     """
     for name in names:
         try:

@@ -32,7 +32,7 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     Raises:
         ValueError: If the shapes do not match or there are no targets.
         TypeError: If the targets are not integers.
-        RuntimeError: If a target is outside the vocabulary (torch checks this on the CPU).
+        RuntimeError: If a target is outside the vocabulary (checked only on the CPU).
     """
     if targets.is_floating_point():
         raise TypeError(f"targets must have an integer dtype, got {targets.dtype}")
@@ -80,10 +80,10 @@ def chunked_cross_entropy(
         soft_cap: If given, the logits become soft_cap * tanh(logits / soft_cap).
         dtype: Dtype of the matrix products; sums are in float32 or float64. Defaults to the dtype
             of `hidden_states`.
-        products: Key of PRODUCTS, the functions that multiply.
+        products: Key of PRODUCTS, which selects the library for matrix products.
 
     Returns:
-        The mean in nats, as a float32 or float64 scalar tensor.
+        The mean loss in nats, as a float32 or float64 scalar tensor.
     """
     loss: Tensor = _ChunkedCrossEntropy.apply(  # type: ignore[no-untyped-call]
         hidden_states.reshape(-1, hidden_states.shape[-1]),

@@ -81,7 +81,7 @@ def step_memory(config: TrainConfig) -> StepMemory:
     length = config.model.context_length
     with (
         FakeTensorMode(),
-        # Fake tensors have no values to check or to draw. A Mock would keep them alive.
+        # Fake tensors have no values to check or to draw. A Mock would keep its arguments alive.
         mock.patch.object(transformer_module, "check_ids", lambda *_: None),  # noqa: PT008
         mock.patch.object(torch.nn.init, "trunc_normal_", lambda *_, **__: None),  # noqa: PT008
         LiveBytes() as live,

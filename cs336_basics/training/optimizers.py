@@ -143,8 +143,8 @@ class AdamW(_GroupOptimizer):
         v <- beta2 * v + (1 - beta2) * g^2
         p <- p - lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps)
 
-    This equals `torch.optim.AdamW`. The state of a parameter is `step`, an int, and `exp_avg` (m)
-    and `exp_avg_sq` (v), tensors with the shape, dtype and device of the parameter.
+    This equals `torch.optim.AdamW`. The state of a parameter consists of the int `step` and the
+    tensors `exp_avg` (m) and `exp_avg_sq` (v), which have the parameter's shape, dtype and device.
 
     Raises:
         ValueError: If a setting, including one of a parameter group, is out of range.
@@ -261,7 +261,7 @@ class Muon(AdamW):
             super()._update_group(parameters, scaled)
 
     def _update_matrices(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
-        """Update matrices in place, and orthogonalize matrices of the same shape together."""
+        """Update matrices in place. Matrices of the same shape are orthogonalized together."""
         by_shape: dict[torch.Size, list[Tensor]] = {}
         for parameter in parameters:
             by_shape.setdefault(parameter.shape, []).append(parameter)
@@ -312,8 +312,9 @@ def orthogonalize(matrices: Tensor, steps: int = 5) -> Tensor:
     U S V^T becomes approximately U V^T, the nearest matrix with orthonormal rows or columns. Each
     step applies the polynomial a s + b s^3 + c s^5 to all singular values, using only matrix
     products. The coefficients (Jordan et al. 2024) trade exactness for speed: after five steps,
-    singular values that were above about 1/500 of the Frobenius norm are between 0.68 and 1.21,
-    which trains a model as well as values of exactly 1. A matrix of zeros is returned unchanged.
+    singular values that were above about 1/500 of the Frobenius norm are between 0.68 and 1.21.
+    A model trains as well with these values as with values of exactly 1. A matrix of zeros is
+    returned unchanged.
     """
     a, b, c = 3.4445, -4.7750, 2.0315
     tall = matrices.shape[-2] > matrices.shape[-1]

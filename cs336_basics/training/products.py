@@ -22,9 +22,9 @@ from cs336_basics.model import Linear, ModelConfig, TransformerLM
 # Minimum number of output features for which oneDNN computes the gradient of the weight. oneDNN is
 # slower for 1,344 features and faster for 10,000 (benchmarks/NOTES.md).
 _WIDE = 2048
-_SECONDS = 1.0  # for timing products
-_MOST_ROWS = 1024  # in a timed product; more rows do not change which library is faster
-_CHECKED_ROWS = 64  # compared with float64
+_SECONDS = 1.0  # spent on timing products
+_MOST_ROWS = 1024  # maximum when timing; more rows do not change which library is faster
+_CHECKED_ROWS = 64  # rows of each result that are compared with float64
 
 
 def has_onednn() -> bool:
@@ -124,7 +124,7 @@ class _Pass:
 
     Args:
         kind: Class of the layer.
-        shape: Number of input features and of output features.
+        shape: Numbers of input and output features.
         rows: Number of tokens.
     """
 

@@ -1,4 +1,4 @@
-"""Learning-rate schedules: linear warm-up, then a half cosine, or a plateau and linear decay."""
+"""Learning-rate schedules: linear warm-up, then a half cosine, or a plateau and a linear decay."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def scheduled_learning_rate(step: int, config: ScheduleConfig, max_steps: int) -
 def resumed_schedule(
     config: TrainConfig, steps_before: int, how: Literal["continue", "extend"]
 ) -> tuple[ScheduleConfig, str | None]:
-    """Return the schedule of a resumed run, and a line about the change or None if there is none.
+    """Return the schedule of a resumed run, and a line about the change (None without a change).
 
     Args:
         config: Configuration of the run with the new `max_steps`.

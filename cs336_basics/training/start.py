@@ -270,7 +270,7 @@ def resume_run(
 
 
 def _newest_checkpoint(run: RunDirectory, skip_damaged: bool, report: Report) -> Path | None:
-    """Return the newest checkpoint of a run, or None if it has saved none yet.
+    """Return the newest checkpoint of a run, or None if the run has not saved one yet.
 
     Raises:
         ValueError: If all checkpoints that the run has saved are missing or damaged.

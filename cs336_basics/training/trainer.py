@@ -75,7 +75,7 @@ class Trainer:
 
     Args:
         config: Configuration of the run. `start.check_start` checks it against this machine.
-        train_tokens: One-dimensional token ids to train on, an array or a memory map.
+        train_tokens: Token ids to train on, a one-dimensional array or memory map.
         valid_tokens: Token ids for the evaluations.
         run: Directory for metrics, checkpoints, samples and the plot.
         tokenizer: Tokenizer for samples and bits per byte. None omits both.
@@ -263,7 +263,7 @@ class Trainer:
         return self.world.mean(loss)
 
     def _may_wait_for_device(self, step: int) -> bool:
-        """Return whether to read the results of this step now.
+        """Return whether to read the loss and the gradient norm of this step now.
 
         Reading a number from a GPU waits for all queued work. On a GPU, several steps are therefore
         checked at once, always before a checkpoint is saved.
@@ -303,7 +303,7 @@ class Trainer:
         return step % self.config.eval_every == 0 or step == self.config.max_steps
 
     def is_complete(self) -> bool:
-        """Return whether the last step was taken and evaluated, so `fit` has nothing to do."""
+        """Return whether the last step was taken and evaluated. If so, `fit` has nothing to do."""
         return self.step == self.config.max_steps and not self._evaluation_is_missing()
 
     def _evaluation_is_missing(self) -> bool:
@@ -347,7 +347,7 @@ class Trainer:
         if self.world.is_first:
             self._remove_old_checkpoints()
         if self.tokenizer is not None and self.config.sample_tokens > 0:
-            # All processes must run a sharded model.
+            # A sharded model must run in all processes.
             text = sample_text(self.model, self.tokenizer, self.config, step)
             if self.world.is_first:
                 with atomic_writer(self.run.sample(step), "w") as file:
@@ -410,7 +410,7 @@ class Trainer:
                 self.report(text)
 
     def _result(self) -> TrainResult:
-        """Return the result from the run's files, some of which may be from earlier sessions."""
+        """Return the result, read from the run's files because they also cover earlier sessions."""
         if self.world.is_first:
             plot_run(self.run)  # a killed session may have left an outdated plot
         rows = self.run.read_metrics()

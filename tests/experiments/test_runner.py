@@ -153,7 +153,7 @@ def test_a_directory_with_other_options_is_rejected(finished, tmp_path, capsys):
     text = tmp_path / "text.txt"
     text.write_text("Once upon a time. " * 100)
     assert again(finished, "--train-path", str(text)) == 2
-    assert "different options" in capsys.readouterr().err
+    assert "experiments with other options" in capsys.readouterr().err
 
 
 def test_a_token_file_among_texts_is_rejected(tmp_path):

@@ -54,7 +54,7 @@ def test_all_products_of_one_token_are_fast_and_share_the_weights(
     assert fast.token_embeddings.weight is model.token_embeddings.weight
     assert not any(isinstance(module, RowLinear) for module in model.modules())
     with torch.no_grad():
-        model.layers[0].ffn.w1.weight.mul_(2)  # changes both
+        model.layers[0].ffn.w1.weight.mul_(2)  # changes the weight of both models
     assert torch.equal(fast.layers[0].ffn.w1.weight, model.layers[0].ffn.w1.weight)
     assert [name for name, _ in before] == list(model.state_dict())
 

@@ -1,4 +1,4 @@
-"""The key-value cache: a text passed in several calls has the same logits as in one call."""
+"""The key-value cache: several calls for a text give the same logits as one call."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ MUON = dataclasses.replace(
     ),
 )
 HALF_MUON = dataclasses.replace(MUON, max_steps=STEPS // 2)
-ONEDNN = dataclasses.replace(MUON, products="onednn")  # in float32
+ONEDNN = dataclasses.replace(MUON, products="onednn")  # runs in float32
 RESUMED = "-resumed"  # ending of the name of a run that stops in the middle and continues
 LAYOUTS = ("ddp", "fsdp")
 VARIANTS = {
@@ -105,7 +105,7 @@ def main(directory: Path, names: list[str]) -> None:
     trainer_module.plot_run = lambda run: None
     # The eager backend traces the graph but skips code generation, which takes a minute.
     torch.compile = functools.partial(torch.compile, backend="eager")
-    torch._dynamo.config.fail_on_recompile_limit_hit = True  # if a shape keeps changing
+    torch._dynamo.config.fail_on_recompile_limit_hit = True  # fail if a shape keeps changing
     world = join_world("cpu")
     for name in names:
         config = SCENARIOS[name]

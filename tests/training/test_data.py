@@ -332,7 +332,7 @@ def test_batches_after_resuming_equal_those_of_an_uninterrupted_run(
         if len(first) == 13:
             break
     state = pickle.loads(pickle.dumps(begun.state_dict()))
-    assert state["step"] == 13  # workers have read ahead
+    assert state["step"] == 13  # although workers have read ahead
     again = loader(num_workers)
     again.load_state_dict(state)
     assert len(again) == 17

@@ -1,4 +1,4 @@
-"""Training in two CPU processes (gloo) compared with one, and resuming with a different number."""
+"""Training in one and two CPU processes (gloo), and resuming with another number of processes."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def job(run, size, *words):
     """Start or resume a run in several processes.
 
     Yields:
-        The job, and its workers by rank, after some of them have taken a step.
+        The job, and its workers by rank, once the run has recorded a new step.
     """
     steps = len(losses(run.path)) if run.metrics.exists() else 0
     command = [*TORCHRUN[:-1], str(size), "-m", "tests.training.float64_train", *words]

@@ -89,7 +89,7 @@ def test_slow_bfloat16_is_not_chosen(machine, rounded):
 
 
 def test_timing_chooses_the_products_of_a_run_in_float32(machine):
-    assert choose_fast_path(LONG, CPU)[0].products == "torch"  # bfloat16
+    assert choose_fast_path(LONG, CPU)[0].products == "torch"  # in bfloat16
     machine.products[torch.bfloat16] = 0.004
     chosen, lines = choose_fast_path(LONG, CPU)
     assert (chosen.precision, chosen.products) == ("float32", "onednn")

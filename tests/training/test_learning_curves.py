@@ -119,7 +119,7 @@ def test_a_row_without_tokens_is_rejected(runs, capsys):
     metrics = RunDirectory(runs / "plain").metrics
     metrics.write_text(metrics.read_text() + '{"step": 11}\n')
     assert plot(["plain"]) == 2
-    assert "no tokens at step 11; remove the row" in capsys.readouterr().err
+    assert "the row of step 11 has no tokens; remove it" in capsys.readouterr().err
 
 
 def test_every_run_with_a_step_has_a_curve(tmp_path, legends):

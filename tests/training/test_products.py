@@ -1,4 +1,4 @@
-"""oneDNN products: results, gradients, complete runs, and the comparison that chooses them."""
+"""oneDNN products: results, gradients, complete runs, and the comparison that chooses a library."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def test_a_signal_in_an_evaluation_stops_at_once_and_the_run_resumes_exactly(
         with pytest.raises(TrainingInterrupted) as stop:
             trainer.fit()
     assert (stop.value.signal_number, stop.value.step) == (signal.SIGTERM, step)
-    assert evaluated == [step]  # one batch of two
+    assert evaluated == [step]  # only one of two batches
     assert trainer.run.steps_saved()[-1] == step
     assert math.isfinite(trainer.evaluate()[0])  # outside `fit`, a signal stops nothing
     assert_resumes_exactly(tmp_path, uninterrupted, step=step)

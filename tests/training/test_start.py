@@ -226,7 +226,7 @@ def test_a_half_written_line_and_temporary_files_are_removed(tmp_path, uninterru
         file.write('{"step": 12, "tok')
     left = trainer.run.checkpoints / ".step_00000015.safetensors.123-0123abcd.tmp"
     left.write_bytes(b"half")
-    assert_resumes_exactly(tmp_path, uninterrupted)  # `left` would be one of the files
+    assert_resumes_exactly(tmp_path, uninterrupted)  # fails if `left` still exists
 
 
 def test_a_complete_run_continues_with_a_larger_max_steps(tmp_path):

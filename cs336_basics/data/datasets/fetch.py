@@ -67,7 +67,7 @@ def fetch_split(
     file = find_split(name, split)
     path = data_directory(data_dir) / file.name
     if source is not None and file.repository is None:
-        raise ValueError(f"{file.name} is generated, not downloaded; remove source (--from)")
+        raise ValueError(f"{file.name} is generated, not downloaded; omit source (--from)")
     is_url = isinstance(source, str) and source.startswith(("http://", "https://"))
     if source is not None and not is_url and not (os.fspath(source) and Path(source).is_dir()):
         raise ValueError(
@@ -119,7 +119,7 @@ def _hub_directory(file: DataFile) -> str:
 def _download(url: str, part: Path, num_bytes: int, progress: bool) -> None:
     """Download a file over HTTP to `part`, appending to any bytes already in it.
 
-    If the connection breaks, the remaining bytes are requested, until a request yields none. The
+    If the connection breaks, the remaining bytes are requested until a request yields no bytes. The
     download stops if it becomes much larger than the text, which has `num_bytes` bytes. The SHA-256
     of the text detects a file that changes on the server, so ETags and dates are not compared.
     """

@@ -48,7 +48,7 @@ def list_files(
     Args:
         data_dir: Data directory, which does not need to exist. Defaults to the directory that
             `data_directory` returns.
-        verify: Whether to compute the SHA-256 of local files, at about a gigabyte per second.
+        verify: Whether to verify the SHA-256 of local files, which takes about a second per GB.
 
     Raises:
         OSError: If a file cannot be read.

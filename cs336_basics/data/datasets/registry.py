@@ -133,7 +133,7 @@ def find_split(name: str, split: str) -> DataFile:
     """Return the entry for one split of a dataset.
 
     Raises:
-        ValueError: If the dataset or the split is unknown. The message lists the known ones.
+        ValueError: If the dataset or the split is unknown. The message lists the known names.
     """
     if name not in DATASETS:
         raise ValueError(f"unknown dataset {name!r}; choose one of {', '.join(DATASETS)}")

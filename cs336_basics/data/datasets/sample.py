@@ -117,7 +117,7 @@ class Story:
             else:
                 table = role.rstrip("23")
                 rivals = [table, f"{table}2", f"{table}3"]
-            # Avoid two heroes with the same name, or the same errand twice.
+            # Avoid two characters with the same name, or the same errand twice.
             taken = [self.cast[other][""] for other in rivals if other in self.cast]
             entry = self.pick(read_library().tables[table])
             while entry[""] in taken:

@@ -50,7 +50,7 @@ def run_experiments(
             if path.endswith(".npy"):
                 raise ValueError(
                     f"{key} must be text, got the token file {path}; the experiments train their "
-                    f"own tokenizer"
+                    "own tokenizer"
                 )
     config = load_config(find_config(scale.config), common)
     sources = check_start(config)

@@ -1,7 +1,7 @@
 """Measuring a run's memory and speed by taking a few steps in a separate process.
 
-Measured memory includes the overhead of the allocator and the libraries, which is up to a third on
-a CPU. `memory.py` computes only the memory of the tensors.
+Measured memory includes the overhead of the allocator and the libraries. `memory.py` computes only
+the memory of the tensors.
 """
 
 from __future__ import annotations

@@ -129,9 +129,9 @@ def _download(url: str, part: Path, num_bytes: int, progress: bool) -> None:
     limit = num_bytes + num_bytes // 1000 + _BLOCK  # gzip enlarges incompressible data a little
     while True:
         held = part.stat().st_size if part.exists() else 0
-        headers = {"Accept-Encoding": "identity", "Range": f"bytes={held}-"}
-        if not held:
-            del headers["Range"]
+        headers = {"Accept-Encoding": "identity"}
+        if held:
+            headers["Range"] = f"bytes={held}-"
         try:
             with requests.get(url, headers=headers, stream=True, timeout=_PATIENCE) as answer:
                 if answer.status_code == 416 and held:  # range not satisfiable: file complete

@@ -25,8 +25,8 @@ class EncodedBatch(NamedTuple):
 
     Attributes:
         ids: Ids of all texts, shape (num_tokens,).
-        offsets: Shape (num_texts + 1,), int64. The ids of text i are `ids[offsets[i]:offsets[i +
-            1]]`.
+        offsets: Start of each text in `ids`, then the number of ids; shape (num_texts + 1,), int64.
+            The ids of text i are `ids[offsets[i]:offsets[i + 1]]`.
     """
 
     ids: TokenArray

@@ -168,7 +168,7 @@ def model_inputs(
         return lists, [[1] * len(ids) for ids in lists]
     number = len(lists)
     if padding == "max_length":
-        lists = [*lists, [pad_id]]  # if all rows were empty, the width would be 0
+        lists = [*lists, [pad_id]]  # prevents a width of 0 if all lists are empty
     padded = pad(lists, pad_id=pad_id, multiple_of=(padding == "max_length" and max_length) or 1)
     return padded.ids[:number].tolist(), padded.mask[:number].astype(np.int8).tolist()
 

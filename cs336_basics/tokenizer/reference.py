@@ -74,8 +74,8 @@ def merge_pretoken_in_order(pretoken: bytes, merges: Iterable[Pair]) -> list[byt
 
     The running time grows with the number of merges. `merge_pretoken` gives the same result if
     every merge follows the merges that produce its two tokens, as in every trained vocabulary. In a
-    vocabulary edited by hand, a pair may appear only after its merge was applied. Such a pair is
-    not merged.
+    vocabulary edited by hand, a later merge may produce a pair whose own merge was already applied.
+    Such a pair stays unmerged.
     """
     tokens = split_bytes(pretoken)
     for pair in merges:

@@ -1,8 +1,8 @@
 """Tokenizer: convert text to ids and back, by byte-pair encoding with GPT-2's rules.
 
-Special tokens are cut out of the text, the rest is split into pre-tokens, and each pre-token is
-merged by rank: the adjacent pair that was learned first is merged (its leftmost occurrence, if
-there are several), until no merge applies (Sennrich et al. 2016; Radford et al. 2019).
+Special tokens are cut out of the text, and the rest is split into pre-tokens. The bytes of each
+pre-token are merged by rank: each step merges the adjacent pair that was learned first, at its
+leftmost position, until no merge applies (Sennrich et al. 2016; Radford et al. 2019).
 
 The public class checks arguments and delegates to one of three encoders; see `encoders/`.
 """
@@ -85,11 +85,11 @@ class Tokenizer:
         merges, special_tokens: The arguments, as lists.
         pattern, cache_size, backend, ignore_merges: The arguments.
         splitter: `Splitter` for the pattern and the special tokens.
-        encoder: `Encoder` that does the work.
+        encoder: `Encoder` that encodes and decodes.
         source: File, directory or name that the tokenizer was loaded from, or None. Used in
             messages.
 
-    Tokenizers can be shared between threads, copied and pickled, and survive a fork. The native
+    Tokenizers can be shared between threads, copied, pickled, and used after a fork. The native
     backend releases the GIL while it encodes.
 
     Raises:
@@ -137,7 +137,7 @@ class Tokenizer:
         self._hash: str | None = None
         self.source: str | None = None
 
-    # An encoder has caches and pointers, so copied and unpickled tokenizers create new encoders.
+    # Encoders contain caches and pointers, so copied and unpickled tokenizers create new encoders.
     # Equal tokenizers have equal pickles in every process, because the `datasets` library names
     # cached results by a pickle's hash.
 

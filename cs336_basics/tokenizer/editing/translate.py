@@ -123,7 +123,7 @@ class Translation:
 
         Args:
             ids: Old ids, shape (n,), n > 0.
-            begins: Positions in `ids` where documents start, ascending.
+            begins: Positions in `ids` where documents start, in ascending order.
         """
         ids = checked_ids(ids, self._vocab_size, self._source)
         lengths = self._lengths[ids]

@@ -38,7 +38,7 @@ class EncodedBatch(NamedTuple):
 
 
 def token_dtype(vocab_size: int) -> np.dtype[Any]:
-    """Return uint16 if every id fits, else uint32. Both are little-endian."""
+    """Return the dtype of ids: uint16 if all ids are below 65,536, else uint32; little-endian."""
     return np.dtype("<u2" if vocab_size <= 1 << 16 else "<u4")
 
 

@@ -34,7 +34,8 @@ def encode_text(
         text: Any text.
         vocab: Mapping of id -> token, including the special tokens.
         merges: Pairs in the order in which they were learned. The index of a pair is its rank.
-        special_tokens: Texts that become one id each. If they overlap, the longest wins.
+        special_tokens: Texts that become one id each. If occurrences overlap, the leftmost wins;
+            at the same position, the longest wins.
         pattern: Split pattern, either a name in PATTERNS or a regular expression.
         ignore_merges: Whether to encode a pre-token that is itself a token as that token, without
             merging.

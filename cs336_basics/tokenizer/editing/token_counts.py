@@ -91,7 +91,7 @@ def count_tokens(
 
 
 def count_token_file(tokenizer: Tokenizer, path: str | os.PathLike[str]) -> TokenCounts:
-    """Return the number of occurrences of each id in a token file, reading it in chunks.
+    """Return the number of occurrences of each id in a token file, which is read in chunks.
 
     Args:
         tokenizer: Tokenizer that the file was encoded with.

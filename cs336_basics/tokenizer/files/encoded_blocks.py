@@ -298,7 +298,7 @@ def _checked_text(block: TextBlock, errors: str, changes: TextChanges) -> bytes:
 def map_in_threads(
     function: Callable[[Item], Result], items: Iterable[Item], num_workers: int
 ) -> Generator[Result, None, None]:
-    """Yield `function(item)` for each item, in order, computed in threads.
+    """Yield `function(item)` for each item, in order. The calls run in threads.
 
     Like `map_ordered`, this function reads only a few items ahead of the results. Even a single
     worker runs in a separate thread, so that the calling thread can handle Ctrl-C and write

@@ -200,7 +200,7 @@ def _finished(
     """Return the result of an earlier run, or None if the file must be encoded.
 
     Raises:
-        ValueError: If the token file comes from another text, or was made with other options.
+        ValueError: If the token file was made from another text or with other settings.
     """
     try:
         found = folder.metadata(shard.name)
@@ -217,8 +217,9 @@ def _finished(
     other = [name for name, (before, now) in expected.items() if before != now]
     if other:
         raise ValueError(
-            f"{shard.destination}: made with another {', '.join(other)}; encode the same text with "
-            f"the same options, or remove {folder.path} to encode everything again"
+            f"{shard.destination}: made with another text or other settings ({', '.join(other)}); "
+            f"encode the same text with the same settings, or remove {folder.path} to encode "
+            "everything again"
         )
     try:
         return found, TextChanges.from_json(found.get("changes"))

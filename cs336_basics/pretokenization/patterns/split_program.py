@@ -209,7 +209,7 @@ class _Assembler:
 
     def add_repeat(self, node: Repeat) -> None:
         if node.most != 1 and _may_be_empty(node.item):
-            # `regex` has special rules for ending such a loop.
+            # `regex` has special rules for ending loops whose body can be empty.
             raise UnsupportedPatternError("it repeats a part that can match the empty string")
         for _ in range(node.least):
             self.add(node.item)

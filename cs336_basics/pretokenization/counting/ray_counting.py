@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ray import ObjectRef
 
 LARGE_CHUNK_SIZE = 1 << 30
-"""Default number of bytes in a chunk if its counts are kept. The counts of web text take 33 MB."""
+"""Default number of bytes in a chunk if its counts are kept (33 MB per chunk of web text)."""
 
 _FAN_IN = 8
 

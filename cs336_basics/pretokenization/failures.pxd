@@ -27,7 +27,7 @@ cdef inline int raise_failure(const Failure& failure, paths, data) except -1:
     """Raise the exception for a failure, if there was one.
 
     Args:
-        failure: The failure. If it concerns a file, its `file` is an index in `paths`.
+        failure: The failure. If it concerns a file, its `file` is an index into `paths`.
         paths: Names of the files that the threads read.
         data: Name of the data that did not fit in memory, such as "ids".
     """

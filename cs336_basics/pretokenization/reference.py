@@ -45,7 +45,7 @@ def unicode_version() -> str:
     """Return the Unicode version of the installed `regex` module.
 
     Vocabularies record the version, because each version adds letters. An older version does not
-    recognize them and splits text that contains them differently.
+    recognize the new letters, so it splits text with these letters in a different way.
     """
     letter = compile_pattern(r"\p{L}")
     for version, code in _FIRST_LETTERS.items():

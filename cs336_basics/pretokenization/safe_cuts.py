@@ -53,8 +53,8 @@ class SafeCuts:
         self._special = token_finder(tokens) if tokens else None
         self.margin = 4 + (2 * self._special.longest if self._special else 0)
         """Number of bytes needed on each side of an offset to decide whether it is a safe cut."""
-        # Replacing invalid bytes can create an occurrence of a special token that contains U+FFFD.
-        # The original bytes do not reveal it, so if there is such a token, the text is never cut.
+        # If a special token contains U+FFFD, the text is never cut, because replacing invalid bytes
+        # can create occurrences of the token that are not visible in the original bytes.
         never = any("\N{REPLACEMENT CHARACTER}".encode() in token for token in tokens)
         name = pattern_name(resolve_pattern(pattern))
         followers = _SAFE_FOLLOWERS.get(name) if name else None

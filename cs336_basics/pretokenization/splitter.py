@@ -171,7 +171,7 @@ def search_pretokens(text: str, pattern: str) -> Iterator[str]:
     Raises:
         ValueError: If a search takes too long during iteration; see `search_words`.
     """
-    # With a time limit, the search takes 2.5 times as long. The named patterns do not need one.
+    # With a time limit, the search takes 2.5 times as long. The named patterns do not need a limit.
     if pattern in PATTERNS:
         return reference.pretokenize(text, pattern)
     return (word for _, word in search_words(text, pattern))
@@ -188,7 +188,9 @@ def search_words(text: str, pattern: str) -> Iterator[tuple[int, str]]:
         yield from ((match.start(), match.group()) for match in find(text))
         return
     limit = SEARCH_TIMEOUT + len(text) / 10_000
-    spans = array("q")  # all before the first yield: the caller's time would count as search time
+    # All spans are found before the first yield, so that the caller's own time does not count as
+    # search time.
+    spans = array("q")
     try:
         for match in find(text, timeout=limit):
             if match.end() > match.start():

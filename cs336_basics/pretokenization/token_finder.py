@@ -1,7 +1,7 @@
 """Find special tokens. If several overlap, the leftmost wins; at the same offset, the longest wins.
 
-Tokens and text must be all str or all bytes. The search finds the first character of a token and
-looks up the whole token in a set, so its time does not grow with the number of tokens.
+The tokens and the text must be either all str or all bytes. The search finds the first character of
+a token and looks up the whole token in a set, so its time does not grow with the number of tokens.
 """
 
 from __future__ import annotations

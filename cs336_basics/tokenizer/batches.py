@@ -14,7 +14,7 @@ from cs336_basics.tokenizer.text_input import check_is_iterable, explained
 
 _Encoded = TypeVar("_Encoded")
 
-# With fewer bytes, starting a thread would cost more time than it saves.
+# With fewer bytes per thread, starting a thread would cost more time than it saves.
 _BYTES_PER_WORKER = 1 << 18
 
 
@@ -26,11 +26,11 @@ def encode_texts(
     allowed_special: str | Collection[str] | None,
     disallowed_special: str | Collection[str],
 ) -> _Encoded:
-    """Encode texts with a method of `encoder`, such as `encode_batch`.
+    """Check texts and encode them with a method of `encoder`, such as `encode_batch`.
 
     Args:
-        encoder: Encoder.
-        encode: The method.
+        encoder: Encoder of the tokenizer.
+        encode: Method to call with the texts, the special tokens and the number of threads.
         texts, num_workers, allowed_special, disallowed_special: See `Tokenizer.encode_batch`.
 
     Raises:

@@ -71,7 +71,7 @@ def decode_batch(
 
 
 def not_utf8(error: UnicodeDecodeError, start: int = 0) -> ValueError:
-    """Return the error for invalid UTF-8 in decoded bytes, including its offset.
+    """Return an error that names the first invalid byte in decoded bytes and its offset.
 
     Args:
         error: Error raised by the decoder.

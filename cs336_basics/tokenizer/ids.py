@@ -25,8 +25,8 @@ class EncodedBatch(NamedTuple):
 
     Attributes:
         ids: Ids of all texts, shape (num_tokens,).
-        offsets: Shape (num_texts + 1,), int64. The ids of text i are `ids[offsets[i]:offsets[i +
-            1]]`.
+        offsets: Start of each text in `ids`, then the number of ids; shape (num_texts + 1,), int64.
+            The ids of text i are `ids[offsets[i]:offsets[i + 1]]`.
     """
 
     ids: TokenArray
@@ -38,7 +38,7 @@ class EncodedBatch(NamedTuple):
 
 
 def token_dtype(vocab_size: int) -> np.dtype[Any]:
-    """Return uint16 if every id fits, else uint32. Both are little-endian."""
+    """Return the dtype of ids: uint16 if all ids are below 65,536, else uint32; little-endian."""
     return np.dtype("<u2" if vocab_size <= 1 << 16 else "<u4")
 
 

@@ -31,8 +31,8 @@ class MergedWord(NamedTuple):
 
     Attributes:
         word: UTF-8 of the pre-token or special token.
-        kind: "merged"; "special" for a special token; or "whole" for a pre-token that
-            `ignore_merges` turns into a token without merges.
+        kind: "special" for a special token, "whole" for a pre-token that `ignore_merges` turns into
+            a token without merges, or "merged" for any other pre-token.
         steps: Merges in the order in which they are applied. Empty unless the kind is "merged".
         ids: Ids of the tokens.
     """
@@ -58,7 +58,7 @@ def merge_steps(tokenizer: Tokenizer, text: str) -> list[MergedWord]:
     check_is_str(text)
     if (size := len(text.encode("utf-8", "replace"))) > MOST_BYTES:
         raise ValueError(f"text must have at most {MOST_BYTES:,} bytes, got {size:,}")
-    tokenizer.encode(text)  # for its other checks
+    tokenizer.encode(text)  # rejects lone surrogates and absent bytes
     encoder = tokenizer.encoder
     ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
     words = []

@@ -86,16 +86,16 @@ def pad(
     """Return sequences of ids as one array, with a mask that separates ids from padding.
 
     Args:
-        sequences: Lists or arrays of ids, of any lengths; or the result of `encode_batch_array`,
-            which is many times faster.
+        sequences: Lists or arrays of ids, of any lengths, or the result of `encode_batch_array`,
+            which can be padded many times faster.
         pad_id: Padding value. Any number works because the mask marks the padding. Examples are the
             id of a special token, and -100, which PyTorch's cross-entropy ignores in targets.
         side: Side to pad: `"right"`, or `"left"` for generation, which needs the newest ids in the
             last column.
         max_length: Maximum number of ids in a sequence. Longer sequences keep their start; to keep
             their end, call `truncate` first. Defaults to no limit.
-        multiple_of: Round the width of the array up to a multiple of this number. If it equals
-            `max_length`, all arrays have the same width.
+        multiple_of: Divisor of the array's width, which is rounded up. If it equals `max_length`,
+            all arrays have the same width.
 
     Returns:
         Ids of shape (batch, longest), dtype int64, and a bool mask of the same shape.
@@ -168,7 +168,7 @@ def model_inputs(
         return lists, [[1] * len(ids) for ids in lists]
     number = len(lists)
     if padding == "max_length":
-        lists = [*lists, [pad_id]]  # if all rows were empty, the width would be 0
+        lists = [*lists, [pad_id]]  # prevents a width of 0 if all lists are empty
     padded = pad(lists, pad_id=pad_id, multiple_of=(padding == "max_length" and max_length) or 1)
     return padded.ids[:number].tolist(), padded.mask[:number].astype(np.int8).tolist()
 

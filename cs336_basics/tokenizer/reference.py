@@ -34,7 +34,8 @@ def encode_text(
         text: Any text.
         vocab: Mapping of id -> token, including the special tokens.
         merges: Pairs in the order in which they were learned. The index of a pair is its rank.
-        special_tokens: Texts that become one id each. If they overlap, the longest wins.
+        special_tokens: Texts that become one id each. If occurrences overlap, the leftmost wins;
+            at the same position, the longest wins.
         pattern: Split pattern, either a name in PATTERNS or a regular expression.
         ignore_merges: Whether to encode a pre-token that is itself a token as that token, without
             merging.
@@ -74,8 +75,8 @@ def merge_pretoken_in_order(pretoken: bytes, merges: Iterable[Pair]) -> list[byt
 
     The running time grows with the number of merges. `merge_pretoken` gives the same result if
     every merge follows the merges that produce its two tokens, as in every trained vocabulary. In a
-    vocabulary edited by hand, a pair may appear only after its merge was applied. Such a pair is
-    not merged.
+    vocabulary edited by hand, a later merge may produce a pair whose own merge was already applied.
+    Such a pair stays unmerged.
     """
     tokens = split_bytes(pretoken)
     for pair in merges:

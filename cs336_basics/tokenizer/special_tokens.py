@@ -102,5 +102,8 @@ def special_sets(
         allowed = named("allowed_special", allowed_special, all_special)
         disallowed = named("disallowed_special", disallowed_special, all_special - allowed)
     if both := allowed & disallowed:
-        raise ValueError(f"special token {min(both)!r} is both allowed and disallowed; remove one")
+        raise ValueError(
+            f"special token {min(both)!r} must not be in both allowed_special and "
+            "disallowed_special; remove it from one of them"
+        )
     return SpecialSets(allowed, disallowed)

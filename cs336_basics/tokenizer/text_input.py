@@ -59,7 +59,8 @@ def explained(
     character = data[len(before.encode()) :][:4].decode(errors="ignore")[0]
     return ValueError(
         f"the vocabulary has no token for the byte {error.byte:#04x} of {character!r} at character "
-        f"{start + len(before):,} of the text; add it to the vocabulary, or remove the character"
+        f"{start + len(before):,} of the text; add the byte to the vocabulary, or remove the "
+        "character"
     )
 
 

@@ -11,8 +11,8 @@ from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 MOST_SHOWN = 5_000
 """Maximum number of tokens that a notebook shows."""
 
-# Both colors are always set, so that they suit light and dark notebooks. The contrast is at least
-# 4.5:1, as in `style.css` of the playground.
+# The text color and the background are always set together, so that tokens are readable in light
+# and dark notebooks. The contrast is at least 4.5:1, as in `style.css` of the playground.
 _BACKGROUNDS = ("#cfe3ff", "#ffe3a8", "#c9f2c9", "#ffd3d3", "#e6d8ff")
 _INK, _BLANK, _ODD = "#1c1c22", "#55555f", "#8a1620"
 _SPECIAL = "background:#4a1a78;color:#ffffff;font-weight:600"
@@ -53,7 +53,7 @@ class TextTokens(list[TextToken]):
 def tokens_of(tokenizer: Tokenizer, text: str) -> TextTokens:
     """Return the tokens of a text, for display in a notebook.
 
-    Whitespace is shown as by `visible`, a bar marks the start of a pre-token, special tokens are
+    Whitespace is shown as in `visible`, a bar marks the start of a pre-token, special tokens are
     purple, and pointing at a token shows its id and bytes.
 
     Raises:

@@ -1,8 +1,8 @@
 """Tokenizer: convert text to ids and back, by byte-pair encoding with GPT-2's rules.
 
-Special tokens are cut out of the text, the rest is split into pre-tokens, and each pre-token is
-merged by rank: the adjacent pair that was learned first is merged (its leftmost occurrence, if
-there are several), until no merge applies (Sennrich et al. 2016; Radford et al. 2019).
+Special tokens are cut out of the text, and the rest is split into pre-tokens. The bytes of each
+pre-token are merged by rank: each step merges the adjacent pair that was learned first, at its
+leftmost position, until no merge applies (Sennrich et al. 2016; Radford et al. 2019).
 
 The public class checks arguments and delegates to one of three encoders; see `encoders/`.
 """
@@ -65,8 +65,9 @@ class Tokenizer:
             not have to contain every byte; `encode` raises ValueError for a missing byte.
         merges: Pairs of tokens in the order in which they were learned. The index of a pair is its
             rank. Two different pairs may produce the same token.
-        special_tokens: Texts that become one id each and are never split. If they overlap, the
-            longest wins. Tokens that are not in the vocabulary get ids after its highest id.
+        special_tokens: Texts that become one id each and are never split. If occurrences overlap,
+            the leftmost wins; at the same position, the longest wins. Tokens that are not in the
+            vocabulary get ids after its highest id.
         pattern: Split pattern, either a name in PATTERNS or a regular expression. The named
             patterns match all text. With your own expression, text that does not match is dropped,
             as with `finditer`, and decoding does not restore it. The first time this happens, a
@@ -85,11 +86,11 @@ class Tokenizer:
         merges, special_tokens: The arguments, as lists.
         pattern, cache_size, backend, ignore_merges: The arguments.
         splitter: `Splitter` for the pattern and the special tokens.
-        encoder: `Encoder` that does the work.
+        encoder: `Encoder` that encodes and decodes.
         source: File, directory or name that the tokenizer was loaded from, or None. Used in
             messages.
 
-    Tokenizers can be shared between threads, copied and pickled, and survive a fork. The native
+    Tokenizers can be shared between threads, copied, pickled, and used after a fork. The native
     backend releases the GIL while it encodes.
 
     Raises:
@@ -137,7 +138,7 @@ class Tokenizer:
         self._hash: str | None = None
         self.source: str | None = None
 
-    # An encoder has caches and pointers, so copied and unpickled tokenizers create new encoders.
+    # Encoders contain caches and pointers, so copied and unpickled tokenizers create new encoders.
     # Equal tokenizers have equal pickles in every process, because the `datasets` library names
     # cached results by a pickle's hash.
 
@@ -311,7 +312,7 @@ class Tokenizer:
         """Write the tokenizer as DIRECTORY/tokenizer.json, in Hugging Face's format.
 
         The file contains everything that determines ids, and is replaced atomically. A second file,
-        DIRECTORY/training.json, records the tokenizer's origin for information only.
+        DIRECTORY/training.json, records the tokenizer's origin, for information only.
 
         Args:
             directory: Directory to write to. It is created if it does not exist.
@@ -370,7 +371,7 @@ class Tokenizer:
         )
         changed = type(self).__new__(type(self))
         changed._set(vocabulary, splitter, self.cache_size, self.backend)
-        # A single call, so that no thread sees a mix of old and new attributes.
+        # This is a single call, so that no thread sees a mix of old and new attributes.
         vars(self).update(vars(changed))
         return [vocabulary.special_ids[token] for token in added]
 
@@ -450,8 +451,8 @@ class Tokenizer:
             truncation: Whether to keep only the first `max_length` ids of a text.
             max_length: Number of ids to truncate or pad to. Required by `truncation` and by
                 `padding="max_length"`, and not allowed otherwise.
-            pad_id: Padding id; see `pad`. Defaults to `<|endoftext|>`, or to 0 if there is no such
-                token.
+            pad_id: Padding id or special token; see `pad`. Defaults to `<|endoftext|>`, or to 0 if
+                the tokenizer does not have this token.
 
         Returns:
             A dict with `input_ids`, lists of ids, and `attention_mask`, lists with 1 for each id

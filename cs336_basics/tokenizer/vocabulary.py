@@ -151,8 +151,8 @@ class Vocabulary:
             token: token_id for token, token_id in self.token_ids.items() if token not in special
         }
 
-    # A pickle contains sorted tokens and the merges as ids. Equal vocabularies thus have equal
-    # pickles.
+    # A pickle contains the tokens, sorted by id, and the merges as pairs of ids, so that equal
+    # vocabularies have equal pickles.
 
     def __getstate__(self) -> dict[str, Any]:
         return {
@@ -172,7 +172,7 @@ class Vocabulary:
 
 
 def longest_tokens(tokens: Mapping[int, bytes], special_tokens: Iterable[str] = ()) -> list[bytes]:
-    """Return the longest tokens (in bytes), ordered by id and without special tokens."""
+    """Return the tokens with the most bytes, ordered by id. Special tokens are left out."""
     special = {special_token.encode() for special_token in special_tokens}
     learned = [tokens[token_id] for token_id in sorted(tokens) if tokens[token_id] not in special]
     most = max(map(len, learned), default=0)

@@ -104,7 +104,7 @@ CONTEXTS = ("{}", "a{}a", " {} ", "1{}1", "!{}!", "'{}", "\n{}\n ", "  {}{}ab")
 @pytest.mark.skipif(OTHER_UNICODE, reason="the installed regex has a different Unicode version")
 @pytest.mark.parametrize("context", CONTEXTS)
 def test_scalar_values_are_split_in_every_context_as_regex_does(context):
-    # Characters in common scripts, and every 41st of the others. The slow test checks every one.
+    # Characters in common scripts, and every 41st other character. The slow test checks all.
     codes = [*range(0x600), *range(0x2000, 0x2070), *range(0x3000, 0x3100)]
     codes += SCALAR_VALUES[0x600::41]
     check("".join(context.replace("{}", chr(code)) for code in codes))

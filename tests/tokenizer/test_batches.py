@@ -10,7 +10,7 @@ import pytest
 from cs336_basics.tokenizer import Tokenizer
 from tests.tokenizer.examples import TRAINING_TEXT, small_tokenizer
 
-# Texts that have many ids, or few, for their length.
+# Texts with many or few ids for their length.
 DENSE, SPARSE = "\x01" * 5_000, "the the " * 625
 
 

@@ -193,7 +193,7 @@ def test_only_characters_of_late_unicode_versions_are_classed_differently():
     assert len(classed_differently()) < 30_000
 
 
-# Texts of any characters, in which those that matter to the pattern are more frequent.
+# Arbitrary characters, mixed with fragments that the patterns treat differently.
 agreed = st.characters(exclude_categories=["Cs"]).filter(lambda c: c not in classed_differently())
 
 random_texts = st.lists(

@@ -54,7 +54,7 @@ def count_texts(
     changes = TextChanges()
     num_bytes = 0
     for index, text in enumerate(found):
-        # Valid bytes, the frequent case, need no further call.
+        # Valid UTF-8, the most frequent case, does not need `utf8_of`.
         is_valid = type(text) is bytes and is_valid_utf8(text)
         data = text if is_valid else changes.utf8_of(text, errors, row=index)
         num_bytes += len(text) if isinstance(text, bytes) else len(data)
@@ -101,7 +101,7 @@ def count_text(text: str, splitter: Splitter | None = None) -> Counter[bytes]:
         ValueError: If `text` contains a lone surrogate, which UTF-8 cannot encode.
     """
     check_is_str(text)
-    TextChanges().utf8_of(text, "strict")  # the pattern may drop a surrogate
+    TextChanges().utf8_of(text, "strict")  # checks text that the pattern may drop
     counts = Counter(Splitter.of(splitter).split(text))
     return Counter({word.encode(): count for word, count in counts.items() if word})
 
@@ -112,7 +112,7 @@ def text_counter(splitter: Splitter, backend: str = "native") -> _NativeCounter 
     Call `count` with each text in valid UTF-8. Then `counts()` returns the total counts, and
     `num_dropped()` returns the number of bytes that the pattern did not match.
 
-    For `"native"`, compiled code counts if the extensions are built and support the pattern.
+    For `"native"`, the counter is compiled if the extensions are built and support the pattern.
     """
     if backend == "regex":
         return _PythonCounter(splitter, search_pretokens)
@@ -129,7 +129,7 @@ class _NativeCounter:
 
         self._counter = TextCounter(splitter.special_tokens, splitter.pattern)
         self._splitter = splitter
-        self.count = self._counter.count  # not wrapped, because it is called for every row
+        self.count = self._counter.count  # a wrapper would be slow, as it is called for every row
 
     def num_dropped(self) -> int:
         return 0

@@ -38,7 +38,7 @@ def map_ordered(
     """Yield `function(*args)` for each item of `arguments`, in order.
 
     With one worker, the function runs in this process. With more, loky starts worker processes.
-    loky does not fork, which would be unsafe if this process has threads. Unlike
+    loky does not fork, because forking a process with threads is unsafe. Unlike
     `multiprocessing`, loky does not need `if __name__ == "__main__"` in the caller's script.
     `arguments` is read only a few items ahead of the results, which limits memory use.
 

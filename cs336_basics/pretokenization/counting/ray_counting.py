@@ -6,8 +6,8 @@ Counts are added in a tree, eight at a time, on the machines that store them, so
 receives the counts of all chunks.
 
 A directory of partial counts has two files for each chunk that was counted: its counts, and the
-changes that reading made to its text. They are named after a hash of everything that determines
-them. A later run loads them instead of counting again.
+changes that reading made to its text. Both files are named after a hash of everything that
+determines the counts. A later run loads the files instead of counting the chunk again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ray import ObjectRef
 
 LARGE_CHUNK_SIZE = 1 << 30
-"""Default number of bytes in a chunk if its counts are kept. For web text, they take 33 MB."""
+"""Default number of bytes in a chunk if its counts are kept (33 MB per chunk of web text)."""
 
 _FAN_IN = 8
 
@@ -149,7 +149,7 @@ def _count(
 
 
 def _call(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function. All Ray tasks run this function.
+    """Call a function. All Ray tasks run `_call`.
 
     Ray sends a function to the head node before its first task. If the head node is lost, sending
     blocks for a minute, so no other function may be sent later.

@@ -391,7 +391,10 @@ def _checked(
 ) -> tuple[Buffer, Buffer, Buffer]:
     """Check arrays as described in `WordCounts`, and return them with the dtypes given there."""
     if not data.ndim == offsets.ndim == counts.ndim == 1:
-        raise ValueError("data, offsets and counts must have one dimension")
+        raise ValueError(
+            "data, offsets and counts must have one dimension, got "
+            f"{data.ndim}, {offsets.ndim} and {counts.ndim}"
+        )
     data = data.astype(np.uint8, casting="safe", copy=False)
     offsets = offsets.astype(np.int64, casting="safe", copy=False)
     counts = counts.astype(np.int64, casting="safe", copy=False)

@@ -76,7 +76,7 @@ class SplitProgram:
         blocks: (number of blocks, BLOCK_SIZE) uint8. Columns of the code points in each block.
         safe_cuts: (number of columns, number of columns) bool. [a, b] is true if a pre-token always
             ends between a character in column a and one in column b, and the text before this
-            boundary is split in the same way if it ends there.
+            boundary is split in the same way if nothing follows it.
         complete: Whether the pattern matches every character of every text.
         threes: (number of columns,) bool, for GPT2_DIGITS3_RIGHT. Whether a column contains
             numbers. A match that ends with a number is cut into groups of three digits from the
@@ -209,7 +209,7 @@ class _Assembler:
 
     def add_repeat(self, node: Repeat) -> None:
         if node.most != 1 and _may_be_empty(node.item):
-            # `regex` has special rules for ending such a loop.
+            # `regex` has special rules for ending loops whose body can be empty.
             raise UnsupportedPatternError("it repeats a part that can match the empty string")
         for _ in range(node.least):
             self.add(node.item)

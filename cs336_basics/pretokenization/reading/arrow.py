@@ -83,7 +83,7 @@ class TableFile:
         return [size * (i + 1) // number - size * i // number for i in range(number)]
 
     def num_rows(self, part: int, batch: Any) -> int:
-        """Return the number of rows in a part, given a batch from it (for Arrow, the only one)."""
+        """Return the number of rows in a part. `batch` is from it; an Arrow part is one batch."""
         if self._kind == "parquet":
             return int(self._reader.metadata.row_group(part).num_rows)
         return int(batch.num_rows)

@@ -260,7 +260,7 @@ class Corpus:
         return sum(self.sizes)
 
     def only(self, files: Iterable[str]) -> Corpus:
-        """Return a copy of this corpus with the given files, which may be parts of its files."""
+        """Return a copy of this corpus with the given files: its own, or parts cut from them."""
         chosen = copy.copy(self)
         known = dict(zip(self.files, self.kinds, strict=True))
         object.__setattr__(chosen, "files", tuple(files))

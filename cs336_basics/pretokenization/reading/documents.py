@@ -14,8 +14,8 @@ from cs336_basics.pretokenization.reading.text_changes import TextChanges
 from cs336_basics.pretokenization.splitter import Splitter
 
 LONGEST_DOCUMENT = 1 << 20
-"""Number of bytes of plain text after which a document is divided at a safe cut, to limit memory
-use: a file may be a single document of any size."""
+"""Number of bytes of plain text after which a document is divided at a safe cut. This limits memory
+use, because a file of any size may be a single document."""
 
 
 @dataclass(frozen=True)

@@ -74,8 +74,9 @@ def check_beginning(data: bytes, name: str) -> None:
 def wide_encoding(data: bytes) -> str | None:
     """Recognize UTF-16 or UTF-32 without a byte order mark. Return the encoding, or None.
 
-    The encoding is recognized by the NUL bytes in ASCII letters, which are valid in UTF-8, too. The
-    data must start at an even offset, or at a multiple of four for UTF-32.
+    The encoding is recognized by the NUL bytes in ASCII letters. The result is not certain, because
+    NUL bytes are also valid UTF-8. The data must start at an even offset, or at a multiple of four
+    for UTF-32.
     """
     if len(data) < 16:
         return None

@@ -101,7 +101,7 @@ def decompressed_blocks(file: IO[bytes], path: str, block_size: int) -> Iterator
 def lines_of(
     blocks: Iterable[bytes], offset: int, path: str, max_bytes: int
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield `(byte offset, line)` from a file's blocks, the first of which starts at `offset`.
+    """Yield `(byte offset, line)` from a file's blocks. The first block starts at `offset`.
 
     Raises:
         ValueError: If a line is longer than `max_bytes`. The rest of the line is not read.
@@ -146,6 +146,6 @@ def piece_too_long(where: str, max_bytes: int) -> ValueError:
 def became_shorter(path: str | os.PathLike[str], size: int, expected: int) -> ValueError:
     """Return an error for a file that was truncated after it was divided into chunks."""
     return ValueError(
-        f"{os.fspath(path)}: the file ended at byte {size:,}, expected {expected:,} bytes; it was "
-        "truncated while being read"
+        f"{os.fspath(path)}: the file ended at byte {size:,}, but must have at least {expected:,} "
+        "bytes; it was truncated while it was being read"
     )

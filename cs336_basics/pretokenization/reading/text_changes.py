@@ -85,7 +85,7 @@ class TextChanges:
         start: int = 0,
         row: str | int | None = None,
     ) -> bytes:
-        """Return a text as valid UTF-8, and record what was replaced.
+        """Return a text as valid UTF-8, and record the replaced sequences.
 
         Args:
             text: A str, which may contain lone surrogates, or bytes.

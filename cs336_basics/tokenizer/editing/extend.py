@@ -1,11 +1,11 @@
 """extend: add special tokens and whole words to a vocabulary without changing existing ids.
 
-Like every other token, a word is produced by merges. If the word is now encoded as t1, t2, ..., tk,
-`extend` appends the merge (t1, t2), encodes the word again, and repeats this until the word is a
-single token. The intermediate tokens, such as t1 t2, need ids too, so a word of k tokens adds up to
-k - 1 ids. (Other libraries cut added words out of the text before they split it. Each word then
-needs only one id, but it is also cut out of longer words, and the surrounding text is split
-differently.)
+Like every other token, a word is produced by merges. If the word is currently encoded as t1, t2,
+..., tk, `extend` appends the merge (t1, t2), encodes the word again, and repeats this until the
+word is a single token. The intermediate tokens, such as t1 t2, need ids too, so a word of k tokens
+adds up to k - 1 ids. (Other libraries cut added words out of the text before they split it. Each
+word then needs only one id, but it is also cut out of longer words, and the surrounding text is
+split differently.)
 
 With `ignore_merges`, a word adds a single token and no merge.
 
@@ -119,7 +119,7 @@ def token_parts(old: Tokenizer, new: Tokenizer) -> dict[int, list[int]]:
 
 def _new_merges(word: bytes, ranks: dict[Pair, int]) -> list[Pair]:
     """Return the merges that turn a word into a single token, and add them to `ranks`."""
-    # Imported here because this module loads the trainers, which a tokenizer does not need.
+    # `cs336_basics.bpe` also loads the trainers, so it is imported only when words are added.
     from cs336_basics.bpe.reference import merge_by_rank, split_bytes
 
     added: list[Pair] = []

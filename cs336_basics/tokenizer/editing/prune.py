@@ -61,7 +61,7 @@ def prune(
         counts: Word counts, as a `WordCounts` or a dict of word -> count, or text whose words are
             counted: a Corpus, a file, a glob, or a list of files and globs. All distinct words must
             fit in memory.
-        num_workers: Number of workers for counting words. Defaults to all cores.
+        num_workers: Number of workers that count the words. Defaults to all cores.
 
     Returns:
         The pruned tokenizer and the mapping from old to new ids. Pass the mapping to
@@ -135,7 +135,7 @@ class MergeTree:
         )
 
     def age(self, token_id: int) -> int:
-        """Return the rank of the first merge that produces a token, or a huge number."""
+        """Return the rank of the first merge that produces a token, or 2^62 if there is none."""
         pairs = self.merges.get(token_id)
         return self.ranks[pairs[0]] if pairs else 1 << 62
 

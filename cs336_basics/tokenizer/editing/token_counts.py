@@ -57,7 +57,7 @@ def count_tokens(
         num_workers: Number of threads, or of worker processes if the encoder does not release the
             GIL. Defaults to all cores.
         progress: Whether to show a progress bar on a terminal.
-        chunk_size: Bytes of text to encode at a time.
+        chunk_size: Number of bytes of text to encode at a time.
 
     Returns:
         Counts of shape (vocab_size,), int64. Ids without a token have a count of 0.
@@ -91,7 +91,7 @@ def count_tokens(
 
 
 def count_token_file(tokenizer: Tokenizer, path: str | os.PathLike[str]) -> TokenCounts:
-    """Return the number of occurrences of each id in a token file, reading it in chunks.
+    """Return the number of occurrences of each id in a token file, which is read in chunks.
 
     Args:
         tokenizer: Tokenizer that the file was encoded with.

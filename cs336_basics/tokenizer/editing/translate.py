@@ -42,8 +42,8 @@ def translate_token_file(
     """Convert a token file to the ids of another vocabulary, in constant memory and atomically.
 
     A token that is not in the new vocabulary is replaced with the tokens that the new merges
-    produce from its bytes. The new file decodes to the same text. The ids may differ from those
-    that `new` would give the text, because tokens are translated separately: parts of different
+    produce from its bytes. The new file decodes to the same text. The ids may differ from the ids
+    that `new.encode` would return, because tokens are translated separately: parts of different
     tokens are not merged, and merges that only `new` has are not applied. Document starts are
     adjusted to the new positions.
 
@@ -123,7 +123,7 @@ class Translation:
 
         Args:
             ids: Old ids, shape (n,), n > 0.
-            begins: Positions in `ids` where documents start, ascending.
+            begins: Positions in `ids` where documents start, in ascending order.
         """
         ids = checked_ids(ids, self._vocab_size, self._source)
         lengths = self._lengths[ids]

@@ -66,11 +66,11 @@ cdef size_t MAX_DIRECT = 1 << 30
 cdef size_t ESTIMATED_PARTS = 16
 cdef double MORE_THAN_ESTIMATED = 1.25
 
-# Maximum number of bytes or ids to process between two checks for Ctrl-C. This takes a few
-# hundredths of a second, or up to 0.7 seconds for a single long word.
+# Maximum number of bytes or ids to process between two checks for Ctrl-C. Processing them takes a
+# few hundredths of a second, or up to 0.7 seconds for a single long word.
 cdef size_t MAX_UNINTERRUPTED = 1 << 24
 
-# Shorter texts are encoded without releasing the GIL, because releasing it would take longer.
+# Shorter texts are encoded without releasing the GIL, because releasing it costs too much time.
 cdef size_t MIN_WITHOUT_GIL = 4096
 
 # Up to this vocabulary size, the ids are kept as Python objects, so that building a list of ids
@@ -114,7 +114,7 @@ cdef class Encoder:
         vocab_size: Highest id plus one.
         pattern: Split pattern. If it has no scanner, only `encode_words` can be called.
         cache_size: Bytes of memory for cached words, shared by all threads.
-        simd_level: Name in `_scanner.simd_levels()`. Defaults to the fastest.
+        simd_level: Name in `_scanner.simd_levels()`. Defaults to `default_simd_level()`.
         whole_words: Mapping of bytes -> id for pre-tokens that become one token without merging.
 
     Attributes:
@@ -292,7 +292,7 @@ cdef class Encoder:
                 self.release(worker)
 
     cdef list to_list(self, const void* ids, size_t count, bint keep):
-        """Return ids as a list. `keep`: whether to keep the int objects for later calls."""
+        """Return ids as a list of int. If `keep` is true, keep the int objects for later calls."""
         if self.id_objects is None and keep and self.vocab_size <= MAX_KEPT_IDS:
             self.id_objects = list(range(self.vocab_size))
         if self.narrow:

@@ -3,7 +3,7 @@
 | backend | file | splits | merges |
 |---|---|---|---|
 | `reference` | `reference.py` | Python | every word, as the papers describe it |
-| `python` | `python_encoder.py` | Python | each distinct word once, over ids |
+| `python` | `python_encoder.py` | Python | each distinct word once, as ids |
 | `native` | `native_encoder.py` | C++ | C++, without the GIL |
 
 All backends return the same ids and raise the same errors; `backends.py` chooses one. The base

@@ -119,6 +119,6 @@ def absent_byte_error(byte: int, where: str) -> ValueError:
         where: Location of the byte, for example "at offset 5".
     """
     return ValueError(
-        f"the vocabulary has no token for the byte {byte:#04x} {where}; add it to the vocabulary, "
-        "or remove the byte"
+        f"the vocabulary has no token for the byte {byte:#04x} {where}; add the byte to the "
+        "vocabulary, or remove it from the text"
     )

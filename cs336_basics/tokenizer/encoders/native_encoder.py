@@ -165,7 +165,7 @@ def compile_vocabulary(
 
 
 def compile_decoder(vocabulary: Vocabulary) -> Decoder:
-    """Return the compiled decoder for a vocabulary. It is empty if the ids have very large gaps."""
+    """Return the compiled decoder for a vocabulary, which is empty if the ids have huge gaps."""
     size = vocabulary.size
     if size > max_array_size(len(vocabulary.tokens)):
         size = 0

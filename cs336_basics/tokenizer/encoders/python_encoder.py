@@ -145,7 +145,7 @@ class WordCache(dict[str, list[int]]):
     """Cache of the ids of pre-tokens. `cache[word]` encodes a missing word and adds it.
 
     The cache takes about `max_bytes` of memory and is emptied when it is full. Threads can share
-    it; at worst, a word is encoded twice, or its size is slightly miscounted. The ids are lists
+    it; at worst, a word is encoded twice, or the memory is slightly miscounted. The ids are lists
     because Python keeps up to 2,000 freed tuples of every length, so clearing a cache of tuples
     would not free all memory.
     """

@@ -57,7 +57,7 @@ def encode_file(
             release the GIL. Defaults to all cores.
         progress: Whether to show a progress bar on a terminal.
         overwrite: Whether to replace an existing file.
-        chunk_size: Bytes of text to encode at a time.
+        chunk_size: Number of bytes of text to encode at a time.
         document_starts: Whether to write the positions where documents start, for
             `load_document_starts`. A document starts at the beginning of every text file and every
             row, and after every `end_of_document` in the text (by default `<|endoftext|>`, if the
@@ -174,7 +174,7 @@ def no_tokens(source: str | Sequence[str], num_bytes: int) -> NoTokensError:
 
 
 def check_destination(destination: Path, sources: Iterable[str], overwrite: bool) -> None:
-    """Check that a token file may be written."""
+    """Check that a token file may be written to `destination`."""
     if destination.suffix != ".npy":
         raise ValueError(f"destination must end in .npy, got {destination}")
     check_is_no_input(destination, sources)

@@ -40,7 +40,8 @@ else:
     np = LazyModule("numpy")
 
 DEFAULT_CHUNK_SIZE = 1 << 19
-"""Bytes of text to encode at a time, enough to hide the cost of passing them to a worker."""
+"""Number of bytes of text to encode at a time, enough to hide the cost of passing them to a
+worker."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -137,7 +138,8 @@ def _encode_plain_text(
 ) -> Iterator[EncodedBlock]:
     """Yield the ids of plain-text files, which the encoding threads read."""
     sizes = corpus.sizes
-    block_size = min(task.chunk_size, max(1, *sizes))  # C++ integers have a limit
+    # A huge chunk size would not fit a C++ integer.
+    block_size = min(task.chunk_size, max(1, *sizes))
     blocks_per_file = (-(-size // block_size) for size in sizes)
     first_blocks = set(itertools.accumulate(blocks_per_file, initial=0))
     encoding = cast("NativeEncoder", encoder).encode_files(
@@ -296,7 +298,7 @@ def _checked_text(block: TextBlock, errors: str, changes: TextChanges) -> bytes:
 def map_in_threads(
     function: Callable[[Item], Result], items: Iterable[Item], num_workers: int
 ) -> Generator[Result, None, None]:
-    """Yield `function(item)` for each item, in order, computed in threads.
+    """Yield `function(item)` for each item, in order. The calls run in threads.
 
     Like `map_ordered`, this function reads only a few items ahead of the results. Even a single
     worker runs in a separate thread, so that the calling thread can handle Ctrl-C and write

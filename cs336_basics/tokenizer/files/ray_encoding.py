@@ -52,7 +52,7 @@ class _Shard:
         source: Name of the file, for the metadata.
         name: Name of the token file.
         destination: Path or URL of the token file.
-        made_from: Metadata that records what determines the ids, except for the tokenizer.
+        made_from: Metadata that records everything that determines the ids, except the tokenizer.
         num_bytes: Stored size of the file.
     """
 
@@ -78,7 +78,7 @@ def encode_files_ray(
     """Encode a corpus with Ray tasks, to a directory with one token file for each file.
 
     The token files are named `00000.npy`, `00001.npy` and so on, in the order of the corpus. A file
-    without tokens, such as an empty one, has no token file. If the run is interrupted, call the
+    without tokens, such as an empty file, gets no token file. If the run is interrupted, call the
     function again with the same arguments: token files that are complete are kept.
 
     Args:
@@ -134,7 +134,7 @@ def encode_files_ray(
             results[shard.name] = result
             bar.update(shard.num_bytes)
     changes = TextChanges()
-    for shard in shards:  # in the order of the corpus, whatever the order in which tasks ended
+    for shard in shards:  # in the order of the corpus; tasks may end in any order
         changes.add(results[shard.name][1])
     files = {name: metadata for name, (metadata, _) in sorted(results.items()) if metadata}
     num_tokens = sum(metadata["num_tokens"] for metadata in files.values())
@@ -197,10 +197,10 @@ def _check_names(folder: TokenFolder, shards: list[_Shard]) -> None:
 def _finished(
     shard: _Shard, tokenizer_hash: str, folder: TokenFolder
 ) -> tuple[dict[str, Any], TextChanges] | None:
-    """Return the result of an earlier run, or None to encode the text.
+    """Return the result of an earlier run, or None if the file must be encoded.
 
     Raises:
-        ValueError: If the token file comes from another text, or was made with other options.
+        ValueError: If the token file was made from another text or with other settings.
     """
     try:
         found = folder.metadata(shard.name)
@@ -217,8 +217,9 @@ def _finished(
     other = [name for name, (before, now) in expected.items() if before != now]
     if other:
         raise ValueError(
-            f"{shard.destination}: made with another {', '.join(other)}; encode the same text with "
-            f"the same options, or remove {folder.path} to encode everything again"
+            f"{shard.destination}: made with another text or other settings ({', '.join(other)}); "
+            f"encode the same text with the same settings, or remove {folder.path} to encode "
+            "everything again"
         )
     try:
         return found, TextChanges.from_json(found.get("changes"))
@@ -235,7 +236,7 @@ def _encode(
     with ray_cluster(address) as ray:
         encode_task = ray.remote(max_retries=RETRIES)(_encode_shard)
         shared = ray.put(job)
-        # The largest files first, so that no machine is left with one at the end.
+        # The largest files are encoded first, so that none of them prolongs the end of the run.
         shards = sorted(shards, key=lambda shard: shard.num_bytes, reverse=True)
         yield from run_tasks(
             ray, shards, lambda shard: (encode_task.remote(shared, shard), shard), num_workers

@@ -1,4 +1,4 @@
-"""Folders of token files that several machines write, complete as a whole or not at all.
+"""Folders of token files that several machines write. A folder becomes complete all at once.
 
 | folder | unfinished | complete |
 |---|---|---|
@@ -77,7 +77,7 @@ class Directory:
             )
 
     def complete(self, names: list[str], information: dict[str, Any]) -> None:
-        """Rename the directory, which makes it complete. The arguments are for `UrlFolder`."""
+        """Rename the directory, which makes it complete. Only `UrlFolder` uses the arguments."""
         for leftover in self._unfinished.glob(".*.tmp"):  # from tasks that were killed
             leftover.unlink(missing_ok=True)
         rename_directory(self._unfinished, self._target)
@@ -143,7 +143,7 @@ def download_token_files(url: str, directory: str | os.PathLike[str]) -> dict[st
     Raises:
         FileNotFoundError: If the folder is unfinished.
         FileExistsError: If the directory exists and is not empty.
-        ValueError: If the record or a token file is damaged, or is from another run.
+        ValueError: If the record or a token file is damaged, or a token file is from another run.
         OSError: If a file cannot be read or written.
     """
     url = url.rstrip("/")
@@ -158,10 +158,12 @@ def download_token_files(url: str, directory: str | os.PathLike[str]) -> dict[st
     record: dict[str, Any] = parse_json(content, f"{url}/{RECORD}")
     names = record.get("files") if isinstance(record, dict) else None
     if not isinstance(names, list) or not all(_is_name(name) for name in names):
-        raise ValueError(f"{url}/{RECORD}: files must be names of token files")
+        raise ValueError(
+            f"{url}/{RECORD}: files must be names of token files, got {short_repr(names)}"
+        )
     made_by = record.get("tokenizer_hash")
     if not isinstance(made_by, str):
-        raise ValueError(f"{url}/{RECORD}: tokenizer_hash is {short_repr(made_by)}")
+        raise ValueError(f"{url}/{RECORD}: tokenizer_hash must be a str, got {short_repr(made_by)}")
     num_tokens = 0
     with new_directory(directory) as temporary:
         for name in names:

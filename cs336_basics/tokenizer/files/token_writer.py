@@ -36,7 +36,8 @@ WRITE_BACK_SIZE = 2 << 20
 """Number of bytes to write before asking the system to start flushing them to disk."""
 
 _STARTS_IN_MEMORY = 1 << 20
-"""Maximum size of the document starts in memory, in bytes. Larger ones go to a temporary file."""
+"""Maximum size, in bytes, of the document starts in memory. If they are larger, they are written to
+a temporary file."""
 
 Positions: TypeAlias = "npt.NDArray[np.int64]"
 

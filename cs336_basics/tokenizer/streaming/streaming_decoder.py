@@ -29,7 +29,7 @@ class StreamingDecoder:
         check_decode_errors(errors)
         self._tokenizer = tokenizer
         self._errors = errors
-        self._num_bytes = 0  # in all pushed ids
+        self._num_bytes = 0  # of all ids pushed so far
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors=errors or "replace")
 
     def push(self, token_id: SupportsIndex) -> str:

@@ -76,7 +76,7 @@ class TextStream:
         return self._finish(b"")
 
     def _finish(self, last: bytes) -> list[int]:
-        """Add the last chunk and finish."""
+        """Add the last chunk and return the remaining ids; see `finish`."""
         ids = self._encode(self._buffer.rest() + last)
         changes = self._changes
         changes.num_bytes = self._offset

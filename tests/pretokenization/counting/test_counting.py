@@ -199,7 +199,7 @@ def test_shared_table_gives_the_same_counts(tmp_path, num_workers, most_own_word
     paths = []
     for number in range(3):
         path = tmp_path / f"{number}.txt"
-        # Each short word occurs in all files, and each long word in only one.
+        # Each short word occurs in all files, and each long word in only one file.
         letters = ["".join(pair) for pair in itertools.product("abcdefghijklmn", repeat=2)]
         words = [f" word{pair}" for pair in letters]
         words += [f" {'long' * 9}{'xyz'[number]}{pair}" for pair in letters]

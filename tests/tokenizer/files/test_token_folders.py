@@ -54,7 +54,7 @@ def test_a_folder_is_refused_until_it_is_complete(memory, tmp_path):
         ({"files": ["../a.npy"]}, "files must be names of token files"),
         ({"files": "00000.npy"}, "files must be names of token files"),
         ({"num_tokens": 1}, "complete.json says 1; encode the text again"),
-        ({"tokenizer_hash": None}, "complete.json: tokenizer_hash is None"),
+        ({"tokenizer_hash": None}, "complete.json: tokenizer_hash must be a str, got None"),
         ({"tokenizer_hash": "other"}, "memory://tokens/00000.npy: "),
     ],
 )

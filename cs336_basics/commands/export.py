@@ -22,7 +22,7 @@ from cs336_basics.formats.exports import (
 if TYPE_CHECKING:
     from cs336_basics.formats.agreement import Agreement
 
-# The formats for each of the options that name the object to export.
+# Formats available for each option that names the object to export.
 SOURCES = {"tokenizer": TOKENIZER_FORMATS, "run": MODEL_FORMATS, "tokens": TOKEN_FORMATS}
 FORMATS = tuple(dict.fromkeys(itertools.chain(*SOURCES.values())))
 

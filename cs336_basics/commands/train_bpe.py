@@ -31,7 +31,9 @@ class Options(TextOptions):
     vocab_size: int = option("vocabulary size: 256 bytes + special tokens + merges")
     input: Several = option(INPUT_HELP, ())
     special_token: tuple[str, ...] = option(
-        "text that becomes one token, such as '<|endoftext|>'; give one or more", (), metavar="TEXT"
+        "one or more texts that each become one token, such as '<|endoftext|>'",
+        (),
+        metavar="TEXT",
     )
     pattern: str | None = option(
         f"split pattern: {', '.join(PATTERNS)}, or a regular expression (default: gpt2, or the "

@@ -26,7 +26,7 @@ from cs336_basics.training.learning_curves import Rows, read_curves
 from cs336_basics.training.load_run import load_run
 
 SUSPECTED_SHARE = 0.02
-"""Share of the tokens that Land and Bartolo examine further."""
+"""Share of the tokens that are suspected, as in Land and Bartolo (2024)."""
 
 _MOST_LISTED = 40
 _MOST_POINTS = 1000

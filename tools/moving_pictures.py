@@ -70,7 +70,8 @@ def moving_race(points: Mapping[str, Points]) -> str:
             f"{said[stage]}</text>",
             svg,
         )
-    # The clip path has its own origin, because Firefox ignores `transform-box` in a clip path.
+    # Translate the origin to the rectangle's corner, from which the rectangle is scaled. Firefox
+    # ignores `transform-box` in a clip path.
     moving = (
         f'<clipPath id="seen" transform="translate({left - 2} {top - 2})"><rect class="moving" '
         f'style="animation-name: see" width="{right - left + 4}" height="{bottom - top + 4}"/>'

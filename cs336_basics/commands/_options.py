@@ -68,7 +68,7 @@ ERRORS = option(
 NUM_WORKERS = option(
     "number of threads or processes (default: all cores)", None, rare=True, ge=1, le=MOST_THREADS
 )
-DEVICE = option("cpu, cuda, cuda:N, mps or auto", "auto", metavar="NAME", rare=True)
+DEVICE = option("device: cpu, cuda, cuda:N, mps or auto", "auto", metavar="NAME", rare=True)
 
 
 @dataclass(kw_only=True)

@@ -35,7 +35,7 @@ class Options(RunOptions):
 
     no_measure: bool = option("only compute the estimate, without measuring steps", False)
     corpus_bytes: float | None = option(
-        "size of a corpus; estimate its preparation instead of a run", None, gt=0
+        "estimate the preparation of a corpus of this size instead of a run", None, gt=0
     )
     corpus_sample: Path | None = option(
         "with --corpus-bytes: plain text from the corpus, whose first 64 MB are measured "
@@ -44,7 +44,7 @@ class Options(RunOptions):
     )  # fmt: skip
     nodes: Count = option("with --corpus-bytes: number of machines", 1, rare=True)
     cores: Count | None = option(
-        "with --corpus-bytes: cores of each machine (default: as many as this one has)",
+        "with --corpus-bytes: cores of each machine (default: as many as on this machine)",
         None, rare=True,
     )  # fmt: skip
     network: float | None = option(

@@ -1,6 +1,6 @@
 """Find the texts to measure: TinyStories, OpenWebText, or the embedded sample.
 
-The directory is `CS336_DATA`, or `data/` if the variable is not set. It may contain the course's
+The directory is `$CS336_DATA`, or `data/` if this variable is not set. It may contain the course's
 files, or extracts from them under shorter names. Each corpus is shown with its size, because speeds
 depend on it.
 """

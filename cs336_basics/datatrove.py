@@ -97,7 +97,7 @@ class CountWords(PipelineStep):  # type: ignore[misc]  # datatrove has no types
 
 
 class MergeWordCounts(PipelineStep):  # type: ignore[misc]
-    """Add up word counts into fewer files. Each task adds the counts in some of the files.
+    """Combine word counts into fewer files. Each task adds up the counts in some of the files.
 
     This step is optional, because `TrainTokenizer` adds all counts that it reads. If there are
     thousands of files, merge them in several tasks first.
@@ -173,7 +173,7 @@ class TrainTokenizer(PipelineStep):  # type: ignore[misc]
                 different pattern or different special tokens.
         """
         if world_size != 1:
-            raise ValueError(f"TrainTokenizer runs as one task, got {world_size}; pass tasks=1")
+            raise ValueError(f"TrainTokenizer must run as one task, got {world_size}; pass tasks=1")
         _read_all(data)
         with self.track_time(), tempfile.TemporaryDirectory() as directory:
             counts = _sum_of(self.counts_folder, _names_of_counts(self.counts_folder))
@@ -297,8 +297,8 @@ def _names_of_counts(folder: DataFolder) -> list[str]:
         raise ValueError(
             f"{where}: the folder must contain only the counts that CountWords wrote, but {found}"
         ) from None
-    # The number of tasks in a file name may be huge. One more name than there are files is enough
-    # to find a missing one.
+    # A file name may claim a huge number of tasks. To find a missing file, it is enough to check
+    # one more name than there are files.
     ranks = range(min(world_size, len(names) + 1))
     expected = [_name_of_counts(rank, world_size) for rank in ranks]
     if missing := sorted({*expected} - {*names}):
@@ -342,7 +342,7 @@ def _save(counts: WordCounts, folder: DataFolder, rank: int, world_size: int) ->
 
 
 def _put(path: str, folder: DataFolder, name: str) -> None:
-    """Copy a local file to a folder atomically: either the whole file appears there or none."""
+    """Copy a local file to a folder atomically: either the whole file appears there or nothing."""
     if not folder.is_local():
         folder.put_file(path, name)  # object stores show an object only once it is complete
         return

@@ -29,8 +29,8 @@ __all__ = ["MegatronTokenizerWriter"]
 class MegatronTokenizerWriter(megatron_tokenizer.MegatronTokenizerWriter):  # type: ignore[misc]
     """Encode documents into the same files as NeMo Curator's `MegatronTokenizerWriter`.
 
-    Unlike that stage, this one does not encode with transformers. It is therefore faster, and it
-    also runs where transformers 5 is installed.
+    Unlike NeMo Curator's stage, this stage does not encode with transformers. It is therefore
+    faster, and it also runs where transformers 5 is installed.
 
     Args:
         path: Path or URL of the folder for the .bin and .idx files, one pair for each task.

@@ -103,7 +103,7 @@ def device(browser, width, scheme):
 
 
 def problems_on_devices(browser, picture=lambda name: None):
-    """Return what is hard to read, hard to press or too wide, on a phone and a wide screen.
+    """Return problems of contrast, control size and page width on a phone and a wide screen.
 
     Args:
         browser: The browser.

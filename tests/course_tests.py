@@ -2,8 +2,8 @@
 
     CS336_COURSE=DIR python tests/course_tests.py [PYTEST_OPTION ...]
 
-DIR is a checkout of the course's repository. Without CS336_COURSE, git fetches the revision below.
-The course's tests and fixtures and tests/adapters.py are copied to a temporary directory, where
+DIR is a checkout of the course's repository. Without CS336_COURSE, git fetches REVISION. The
+course's tests, their fixtures and tests/adapters.py are copied to a temporary directory, where
 pytest runs. A test that needs a file missing from the checkout is skipped, and the reason names the
 file. The exit status is pytest's, or 1 if the tests cannot be found.
 """

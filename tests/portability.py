@@ -61,7 +61,7 @@ class Run(NamedTuple):
 
 
 def run_tests(run: Run) -> subprocess.CompletedProcess[str]:
-    """Run pytest in a new process, without xdist, so that the variables determine the threads."""
+    """Run pytest in a new process, without xdist, so that the variables set the threads."""
     options = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "--tb=short"]
     # The key of torch.compile's cache does not include ATEN_CPU_CAPABILITY. A run that is limited
     # to AVX2 could load AVX-512 code, which then returns NaN.

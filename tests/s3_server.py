@@ -24,7 +24,7 @@ PUBLIC = (
     "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request, "
     "SignedHeaders=host, Signature=none"
 )
-"""Added to requests without a signature, which the server would not take for requests of S3."""
+"""Header added to unsigned requests, which the server would not recognize as S3 requests."""
 SECONDS_OF_STALL = 1
 TIMEOUT = 0.5
 

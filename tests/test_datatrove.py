@@ -97,7 +97,7 @@ def test_missing_and_foreign_counts_are_errors(tmp_path, texts):
     with pytest.raises(ValueError, match=r"counts: .*the folder is empty or missing"):
         train.run()
     run(tmp_path, reader(tmp_path), CountWords(str(counts)), tasks=3)
-    with pytest.raises(ValueError, match="runs as one task, got 2; pass tasks=1"):
+    with pytest.raises(ValueError, match="must run as one task, got 2; pass tasks=1"):
         train.run(world_size=2)
     content = (counts / "00001-of-00003.npz").read_bytes()
     (counts / "00001-of-00003.npz").unlink()

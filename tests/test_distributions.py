@@ -58,7 +58,7 @@ def copy_of_the_project(directory):
 
     def ignore(folder, entries):
         ours = {name for name in entries if Path(folder, name) in generated}
-        kept = {"data", "runs"} if Path(folder) != ROOT else set()  # also folders in the package
+        kept = {"data", "runs"} if Path(folder) != ROOT else set()  # ignored only in ROOT
         return (ignored(folder, entries) - kept) | ours
 
     return shutil.copytree(ROOT, directory, ignore=ignore)

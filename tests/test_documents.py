@@ -52,7 +52,7 @@ def execute(tmp_path, monkeypatch, stand_ins):
     directory = tmp_path / "page"
     directory.mkdir()
     programs = write_programs(tmp_path / "programs")
-    # Do not use the user's corpora or caches, or the network.
+    # Use neither the user's corpora and caches nor the network.
     monkeypatch.delenv("CS336_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")

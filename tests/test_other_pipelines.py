@@ -53,11 +53,11 @@ def test_litgpt_reads_an_exported_tokenizer(tokenizer, exported):
     end = tokenizer.special_token_id(END)
     assert (theirs.eos_id, theirs.vocab_size) == (end, tokenizer.vocab_size)
     for text in TEXTS:
-        if not text.endswith(END):  # LitGPT removes this token, whatever the arguments are
+        if not text.endswith(END):  # LitGPT removes this token regardless of the arguments
             ids = tokenizer.encode(text)
             assert theirs.encode(text).tolist() == ids
             assert theirs.encode(text, eos=True).tolist() == [*ids, end]
-        if END not in text:  # and does not decode special tokens
+        if END not in text:  # LitGPT does not decode special tokens
             assert theirs.decode(theirs.encode(text)) == text
 
 

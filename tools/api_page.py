@@ -114,7 +114,7 @@ def parameters(value: Callable[..., object]) -> str:
     """Return the parameters and the result type of a callable."""
     try:
         return str(given_to(value))
-    except (TypeError, ValueError):  # compiled
+    except (TypeError, ValueError):  # a compiled function without a signature
         return "(...)"
 
 

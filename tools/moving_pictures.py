@@ -70,7 +70,8 @@ def moving_race(points: Mapping[str, Points]) -> str:
             f"{said[stage]}</text>",
             svg,
         )
-    # Scaled from its own origin, because Firefox ignores `transform-box` in a clip path.
+    # Translate the origin to the rectangle's corner, from which the rectangle is scaled. Firefox
+    # ignores `transform-box` in a clip path.
     moving = (
         f'<clipPath id="seen" transform="translate({left - 2} {top - 2})"><rect class="moving" '
         f'style="animation-name: see" width="{right - left + 4}" height="{bottom - top + 4}"/>'
@@ -139,7 +140,7 @@ def _svg(svg: str, keyframes: Sequence[str], moving: str) -> str:
 
 
 def run_races(merges: int, times: int) -> dict[str, Points]:
-    """Return the points of each stage's fastest of several races on the sample corpus."""
+    """Run several races on the sample corpus, and return the points of each stage's fastest one."""
     races = []
     for _ in range(times):
         points: dict[str, list[tuple[float, float]]] = {stage: [] for stage in STAGES}

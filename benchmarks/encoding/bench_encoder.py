@@ -24,13 +24,13 @@ from cs336_basics.pretokenization import PATTERNS, pretokenize, split_special_to
 from cs336_basics.tokenizer.reference import encode_text, merge_pretoken_in_order
 
 VOCAB_SIZES = (10_000, 32_000)
-VOCAB_SIZE = 10_000  # for decoding
+VOCAB_SIZE = 10_000  # of the tokenizer that decodes
 # Slow encoders encode this many characters; all others encode MOST_CHARACTERS. Tables therefore
 # compare rates (MB/s), not seconds.
 NUM_CHARACTERS = {"every merge": 2_000, "ranks": 300_000}
 MOST_CHARACTERS = 3_000_000
 PEERS = ("tiktoken", "tokenizers")
-SLOW = ("every merge", "ranks", "tokenizers")  # one round
+SLOW = ("every merge", "ranks", "tokenizers")  # timed in one round
 
 pytestmark = pytest.mark.filterwarnings("ignore:no pair was left")
 

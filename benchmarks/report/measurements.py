@@ -17,7 +17,7 @@ vocab_size, stage). Recording a measurement replaces the measurement with the sa
 | `measured` | None for a completed run, otherwise the work done before the run was stopped; |
 | | `seconds` and `phases` are then extrapolated (`extrapolation.py`), marked with `≈` in tables |
 | `checkpoints` | `[merges, {phase: seconds so far}, {unit: work so far}]` of one run, in order |
-| `is_peer` | True for another library, whose bar is grey in plots |
+| `is_peer` | True for another library, whose bar is gray in plots |
 | `note` | a remark for the reader, such as how results were compared; may be empty |
 | `machine`, `date`, `command` | where, when and how it was measured; set by `record` |
 
@@ -40,14 +40,14 @@ from cs336_basics._support.files import atomic_writer
 FILE = RESULTS / "measurements.json"
 
 COMPARISONS = (
-    "merging",  # the merge loop alone: counted words in, merges out; unit merges
-    "end-to-end",  # the file in, the vocabulary out, counted as when the stage was new; unit MB
-    "shipped",  # the same, with words counted natively, the default; also other libraries
-    "counting",  # the file in, counted words out; unit MB
-    "encoding",  # text in, ids out; unit MB
-    "decoding",  # ids in, text out; unit MB
-    "ablations",  # the merge loop with one idea changed; unit merges
-    "full-size",  # a generated text with the size and word distribution of a whole corpus
+    "merging",  # from counted words to merges; unit merges
+    "end-to-end",  # from a file to a vocabulary, counted as when the stage was new; unit MB
+    "shipped",  # from a file to a vocabulary, counted natively as by default; unit MB
+    "counting",  # from a file to counted words; unit MB
+    "encoding",  # from text to ids; unit MB
+    "decoding",  # from ids to text; unit MB
+    "ablations",  # from counted words to merges, with one idea of the loop changed; unit merges
+    "full-size",  # training on a generated text as large as a whole corpus
 )
 
 UNITS = ("MB", "merges")

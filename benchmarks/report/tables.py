@@ -467,7 +467,7 @@ def full_size(rows):
         body = [[name, seconds, "", "", ""] for name, seconds in SERIES.get(corpus, ())]
         for stage, row in at(rows, task).items():
             seconds = seconds_text(row.seconds, row.is_extrapolated)
-            if len(row.seconds) == 2:  # a range
+            if len(row.seconds) == 2:  # the bounds of a predicted time
                 seconds = f"≈ {time_text(min(row.seconds))} to {time_text(max(row.seconds))}"
             body.append([f"**{stage}**", "", seconds, megabytes(row), row.note])
         header = ["", "public series, 64 cores", f"here, {vocab_size:,} tokens", "peak MB", ""]

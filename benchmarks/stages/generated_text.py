@@ -4,8 +4,8 @@
     python -m benchmarks.stages.generated_text tinystories_sized.txt --like tinystories
 
 Words are drawn letter by letter and resemble the words of English stories. For web text, some are
-joined, capitalized or replaced by numbers. Their counts are distributed as in the corpus. The words
-are in random order, with commas, full stops and line endings, and `<|endoftext|>` after every
+joined, capitalized or replaced by numbers. The word counts are distributed as in the corpus. The
+words are in random order, with commas, full stops and line endings, and `<|endoftext|>` after every
 document. With the same version of NumPy, the same seed gives the same file.
 """
 

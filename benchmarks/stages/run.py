@@ -268,7 +268,7 @@ def run_job(job, options):
 
 
 def result_of(answers):
-    """Describe the fastest round."""
+    """Return a line about the fastest round."""
     if not answers[0]["checkpoints"]:
         return f"counted in {min(a['counting'] for a in answers):,.2f} s"
     seconds = min(sum(a["checkpoints"][-1][1].values()) for a in answers)

@@ -32,7 +32,7 @@ from cs336_basics.bpe.recorder import PHASES
 from cs336_basics.pretokenization import Splitter, WordCounts, count_words
 
 LOOP_PHASES = PHASES[1:-1]
-"""All phases except counting words. The last key of the timings is the total."""
+"""All phases except counting words, without the key "total"."""
 
 COUNTING = {
     "naive": "regex",

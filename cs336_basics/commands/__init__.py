@@ -1,7 +1,7 @@
 """The command line: `python -m cs336_basics COMMAND`, or `cs336 COMMAND`.
 
 A command parses its options, makes one library call, and prints the result. To add a command, add a
-line to COMMANDS and a module of the same name (`train-bpe` is `train_bpe.py`) with a dataclass of
+line to COMMANDS and a module of the same name (`train_bpe.py` for `train-bpe`) with a dataclass of
 options, a function that does the work, and `COMMAND`, a `Command` from `_options.py`.
 
 The rest of the library does not import this package.

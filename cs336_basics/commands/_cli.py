@@ -56,7 +56,7 @@ _output_errors: list[OSError] = []
 
 
 def guarded(name: str, work: Callable[[], int]) -> int:
-    """Call `work` and return its exit status. Print any expected error and return its status.
+    """Call `work` and return its exit status. Print an expected error and return its own status.
 
     Args:
         name: Prefix of messages, such as "cs336 train-bpe".
@@ -150,8 +150,9 @@ def _warnings_as_lines(name: str) -> Iterator[None]:
 def open_closed_streams() -> None:
     """Connect closed standard streams to the null device, as git does.
 
-    Otherwise, the next file to be opened gets the stream's descriptor, and a library's output ends
-    up in that file. Python sets a closed stream to None, which other libraries do not expect.
+    Otherwise, the next file to be opened would get the stream's descriptor, and a library that
+    writes to the descriptor would write to that file. Python also sets a closed stream to None,
+    which many libraries do not expect.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is not None:
@@ -159,7 +160,7 @@ def open_closed_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            # open() returns the lowest free descriptor, which is this one.
+            # os.open returns the lowest free descriptor, which is the stream's.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
         setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 -- stays open until exit
 

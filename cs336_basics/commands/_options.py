@@ -1,4 +1,4 @@
-"""Command-line parsing: a command is a dataclass of options and a function that takes it.
+"""Command-line parsing. A command has a dataclass of options and a function that receives them.
 
 argparse splits the command line, and the dataclass converts and checks the values. Option names may
 use - or _. A field named `from_` becomes the `--from` option.
@@ -68,7 +68,7 @@ ERRORS = option(
 NUM_WORKERS = option(
     "number of threads or processes (default: all cores)", None, rare=True, ge=1, le=MOST_THREADS
 )
-DEVICE = option("cpu, cuda, cuda:N, mps or auto", "auto", metavar="NAME", rare=True)
+DEVICE = option("device: cpu, cuda, cuda:N, mps or auto", "auto", metavar="NAME", rare=True)
 
 
 @dataclass(kw_only=True)
@@ -133,7 +133,7 @@ class CorporaOptions(Checked):
     errors: TextErrors = ERRORS
 
     def corpora(self, listed: bool = True) -> list[tuple[str, Corpus]]:
-        """Return pairs of input name and corpus.
+        """Return the name and the corpus of each input.
 
         Args:
             listed: Whether to print the files of input directories.

@@ -131,7 +131,7 @@ def _explain(
 
     Args:
         error: The error that ended the run.
-        trainer: The trainer. None if the error occurred before it was created.
+        trainer: The trainer, or None if the error occurred before it was created.
         world: The processes of the run.
         again: The command that resumes the run.
     """
@@ -146,7 +146,7 @@ def _explain(
         )
     if trainer is None or isinstance(error, NonFiniteLossError):
         return None
-    if isinstance(error, OSError):  # disk full; earlier checkpoints are intact
+    if isinstance(error, OSError):  # such as a full disk; earlier checkpoints are intact
         return OSError(f"{describe_error(error)}; to resume: {again}")
     if world.size > 1:
         # gloo's message about a closed connection refers to gloo's own source files.
@@ -208,7 +208,7 @@ def _suggest_commands(run: RunDirectory, config: TrainConfig) -> None:
 
 
 def _interpreter() -> str:
-    """Return a shell command for this Python that works even if its environment is not active."""
+    """Return a shell command that runs this Python even if its environment is not active."""
     name = os.path.basename(sys.executable)
     if shutil.which(name) == sys.executable:
         return name

@@ -48,7 +48,8 @@ RESUME_OPTIONS = (
 )
 """Configuration fields that may change on resume.
 
-Data files may have moved. Their hashes, recorded in the run, detect different content.
+Data files may have moved, so their paths may change. The hashes recorded in the run detect files
+with different content.
 """
 
 
@@ -77,8 +78,8 @@ class RunOptions(Checked):
         rare=True,
     )
     schedule: Literal["continue", "extend"] = option(
-        "with --resume and a new --max-steps: keep the end of the learning-rate schedule, or "
-        "move it to the new last step",
+        "with --resume and a new --max-steps: continue keeps the end of the learning-rate "
+        "schedule, extend moves it to the new last step",
         "continue",
         rare=True,
     )
@@ -96,7 +97,7 @@ class CommandLine:
     origins: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Mapping from each field whose value is not the default to the source of the value."""
     note: str | None = None
-    """How the schedule continues, for a run resumed with a different max_steps."""
+    """Message on how the schedule continues, for a run resumed with a different max_steps."""
 
 
 class TrainingCommand(Command):

@@ -27,7 +27,7 @@ class Options(CorporaOptions):
     tokenizer: Several = option(TOKENIZERS_HELP, metavar="NAME")
     documents: Count = option("number of evenly spaced documents to take from each corpus", 10)
     gigabytes: float = option(
-        "size of the text for the hours column; the default is the size of the Pile",
+        "size in GB of the text for the hours column; the default is the size of the Pile",
         825.0,
         rare=True,
         gt=0,

@@ -35,7 +35,7 @@ class Options(Checked):
         "data directory (default: $CS336_DATA, or data)", None, metavar="DIR"
     )
     from_: str | None = option(
-        "directory or URL with the files (default: the Hugging Face hub, or $HF_ENDPOINT)",
+        "directory or URL with the files (default: $HF_ENDPOINT, or the Hugging Face hub)",
         None,
         metavar="DIR|URL",
     )

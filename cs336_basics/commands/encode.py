@@ -86,7 +86,7 @@ def _encode_with_ray(options: Options, tokenizer: Tokenizer) -> None:
     from cs336_basics.tokenizer.files.ray_encoding import encode_files_ray
 
     if options.output == STDOUT:
-        raise ValueError("--output must be a directory with --ray, got -")
+        raise ValueError("with --ray, --output must be a directory or a URL, got -")
     if options.overwrite:
         raise ValueError("--ray does not replace a directory; remove --overwrite")
     metadata = encode_files_ray(

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     import torch
 
 VOCAB_SIZE = 32_000
-"""Vocabulary size for a corpus, unless --model.vocab-size is given."""
+"""Vocabulary size for preparing a corpus, unless --model.vocab-size is given."""
 
 SAMPLE_SIZE = 16_000_000
-"""Size of the sample corpus that is measured if no text is given."""
+"""Size in bytes of the sample corpus that is measured if no text is given."""
 
 # torch is imported inside functions, so that help pages do not load it.
 
@@ -29,13 +29,13 @@ SAMPLE_SIZE = 16_000_000
 class Options(RunOptions):
     """Estimate the memory and time of a training run, with the same options as train.
 
-    Memory and FLOPs are computed. Then four steps are measured in another process. With
-    --corpus-bytes, estimate the preparation of a corpus instead: counting, merging and encoding.
+    First compute memory and FLOPs, then measure four steps in another process. With --corpus-bytes,
+    estimate the preparation of a corpus instead: counting, merging and encoding.
     """
 
     no_measure: bool = option("only compute the estimate, without measuring steps", False)
     corpus_bytes: float | None = option(
-        "size of a corpus; estimate its preparation instead of a run", None, gt=0
+        "estimate the preparation of a corpus of this size instead of a run", None, gt=0
     )
     corpus_sample: Path | None = option(
         "with --corpus-bytes: plain text from the corpus, whose first 64 MB are measured "
@@ -44,7 +44,7 @@ class Options(RunOptions):
     )  # fmt: skip
     nodes: Count = option("with --corpus-bytes: number of machines", 1, rare=True)
     cores: Count | None = option(
-        "with --corpus-bytes: cores of each machine (default: as many as this one has)",
+        "with --corpus-bytes: cores of each machine (default: as many as on this machine)",
         None, rare=True,
     )  # fmt: skip
     network: float | None = option(
@@ -53,7 +53,7 @@ class Options(RunOptions):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check that the options for a corpus are not given without its size."""
+        """Check that the options for a corpus are given only with --corpus-bytes."""
         super().__post_init__()
         for name, default in (("corpus_sample", None), ("nodes", 1), ("cores", None),
                               ("network", None)):  # fmt: skip
@@ -88,7 +88,7 @@ def estimate(command: CommandLine) -> None:
             rows = measured(config, device)
         except RuntimeError as error:
             raise RuntimeError(
-                f"{error}; reduce --batch-size or raise --accumulation to save memory, or give "
+                f"{error}; reduce --batch-size or raise --accumulation to save memory, or pass "
                 "--no-measure to skip the measurement"
             ) from error
         for name, value in rows:

@@ -22,7 +22,7 @@ from cs336_basics.formats.exports import (
 if TYPE_CHECKING:
     from cs336_basics.formats.agreement import Agreement
 
-# The formats for each of the options that name the object to export.
+# Formats available for each option that names the object to export.
 SOURCES = {"tokenizer": TOKENIZER_FORMATS, "run": MODEL_FORMATS, "tokens": TOKEN_FORMATS}
 FORMATS = tuple(dict.fromkeys(itertools.chain(*SOURCES.values())))
 
@@ -36,11 +36,15 @@ class Options(Checked):
     """
 
     tokenizer: str | None = option(
-        f"tokenizer directory, for {', '.join(TOKENIZER_FORMATS)}", None, metavar="DIR"
+        f"tokenizer directory (formats: {', '.join(TOKENIZER_FORMATS)})", None, metavar="DIR"
     )
-    run: str | None = option(f"run directory, for {', '.join(MODEL_FORMATS)}", None, metavar="DIR")
+    run: str | None = option(
+        f"run directory (formats: {', '.join(MODEL_FORMATS)})", None, metavar="DIR"
+    )
     tokens: tuple[str, ...] | None = option(
-        f"token files with document starts, for {', '.join(TOKEN_FORMATS)}", None, metavar="FILE"
+        f"token files with document starts (format: {', '.join(TOKEN_FORMATS)})",
+        None,
+        metavar="FILE",
     )
     to: Annotated[str, one_of(FORMATS)] = option(f"format: {', '.join(FORMATS)}", metavar="FORMAT")
     output: Path = option("file or directory to write", metavar="PATH")
@@ -48,7 +52,7 @@ class Options(Checked):
         "checkpoint to load (default: the newest)", None, metavar="PATH", rare=True
     )
     type: Annotated[str | None, one_of(WEIGHT_TYPES)] = option(
-        f"GGUF: weight type of the matrices: {', '.join(WEIGHT_TYPES)} (default: f32)",
+        f"GGUF: type of the weight matrices, one of {', '.join(WEIGHT_TYPES)} (default: f32)",
         None,
         metavar="TYPE",
     )

@@ -32,7 +32,7 @@ class Options(Checked):
         1.0,
         rare=True,
     )
-    stop: tuple[str, ...] = option("stop before this text; give one or more", (), metavar="TEXT")
+    stop: tuple[str, ...] = option("one or more texts to stop before", (), metavar="TEXT")
     seed: int = option("random seed; the same seed gives the same text", 0, ge=-(2**63), lt=2**64)
     interactive: bool = option(
         "read prompts from standard input, one per line, until Ctrl-D", False
@@ -40,7 +40,11 @@ class Options(Checked):
     checkpoint: Path | None = option(
         "checkpoint to load (default: the newest)", None, metavar="PATH", rare=True
     )
-    no_cache: bool = option("do not use the key-value cache; slower, same text", False, rare=True)
+    no_cache: bool = option(
+        "generate without the key-value cache, which is slower but gives the same text",
+        False,
+        rare=True,
+    )
     device: str = DEVICE
     num_workers: int | None = NUM_WORKERS
 

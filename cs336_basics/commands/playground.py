@@ -23,7 +23,7 @@ class Options(Checked):
         metavar="NAME",
     )
     run: Several = option(
-        "run directory whose training to watch and whose model to use", (), metavar="DIR"
+        "run directory with the training to watch and the model to use", (), metavar="DIR"
     )
     port: int = option("port on 127.0.0.1; 0 chooses a free one", 0, ge=0, le=65535)
     no_browser: bool = option("do not open the page in a browser", False)

@@ -21,7 +21,7 @@ class Options(Checked):
     x: Literal["step", "tokens", "seconds", "all"] = option(
         "horizontal axis; all draws one panel for each axis", "all"
     )
-    ymax: float | None = option("upper limit of the loss", None, gt=0)
+    ymax: float | None = option("upper limit of the loss axis", None, gt=0)
     output: Path = option("image to write: .png, .svg or .pdf", Path("runs.png"), metavar="FILE")
 
 

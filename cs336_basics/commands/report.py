@@ -38,7 +38,7 @@ class Options(CorporaOptions):
     overwrite: bool = option("replace existing output", False)
 
     def __post_init__(self) -> None:
-        """Check that there is something to report."""
+        """Check the extensions of the output files, and that there is something to report."""
         super().__post_init__()
         for name in self.output:
             if Path(name).suffix not in (".html", ".md"):

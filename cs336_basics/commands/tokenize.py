@@ -104,7 +104,7 @@ def _encoded(tokenizer: Tokenizer, files: Sequence[str]) -> Iterator[list[int]]:
 
 
 class _Painter:
-    """A painter of tokens, which alternates their backgrounds."""
+    """Paints tokens on alternating backgrounds."""
 
     def __init__(self, tokenizer: Tokenizer, has_colors: bool) -> None:
         self.tokenizer = tokenizer
@@ -163,7 +163,7 @@ def _print_counts(tokenizer: Tokenizer, files: Sequence[str]) -> None:
 
 
 def _counts(tokenizer: Tokenizer, name: str) -> list[int]:
-    """Return the number of lines, words and bytes in a file, as counted by `wc`, and of tokens."""
+    """Return the numbers of lines, words and bytes in a file, as in `wc`, and of tokens."""
     from cs336_basics.tokenizer import IncrementalEncoder
 
     encoder = IncrementalEncoder(tokenizer, errors="bytes")

@@ -31,7 +31,9 @@ class Options(TextOptions):
     vocab_size: int = option("vocabulary size: 256 bytes + special tokens + merges")
     input: Several = option(INPUT_HELP, ())
     special_token: tuple[str, ...] = option(
-        "text that becomes one token, such as '<|endoftext|>'; give one or more", (), metavar="TEXT"
+        "one or more texts that each become one token, such as '<|endoftext|>'",
+        (),
+        metavar="TEXT",
     )
     pattern: str | None = option(
         f"split pattern: {', '.join(PATTERNS)}, or a regular expression (default: gpt2, or the "
@@ -59,7 +61,7 @@ class Options(TextOptions):
         metavar="NAME",
         rare=True,
     )
-    min_frequency: int = option("minimum count of a pair to be merged", 1, rare=True)
+    min_frequency: int = option("minimum count of a merged pair", 1, rare=True)
     max_token_length: int | None = option("maximum length of a token in bytes", None, rare=True)
     tie_break: Annotated[str, one_of(TIE_BREAKS)] = option(
         f"which of several equally frequent pairs to merge first: {', '.join(TIE_BREAKS)}",
@@ -68,7 +70,7 @@ class Options(TextOptions):
         rare=True,
     )
     trace: str | None = option(
-        "write a CSV file with a row for each merge: count, time, work done",
+        "write a CSV file with the count, time and work of each merge",
         None,
         metavar="FILE",
         rare=True,

@@ -17,12 +17,12 @@ if TYPE_CHECKING:  # comparing tokenizers does not need torch
     from cs336_basics.model import ModelConfig, TransformerLM
 
     LogitsOf = Callable[[Tensor], Tensor]
-    """Function from ids (1, sequence), int64, to logits (1, sequence, vocab_size), float32."""
+    """Function from int64 ids, (1, sequence), to float32 logits, (1, sequence, vocab_size)."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """The result of a successful comparison with another runtime. Differences raise errors."""
+    """The result of a successful comparison with another runtime. A difference raises an error."""
 
     runtime: str
     """The other library and its version."""
@@ -84,7 +84,7 @@ def compare_logits(model: TransformerLM, logits_of: LogitsOf, limit: float) -> s
     Args:
         model: Our model, in float32 on the CPU.
         logits_of: Function that returns the other model's logits for ids.
-        limit: Maximum difference between two logits.
+        limit: Maximum absolute difference between corresponding logits.
 
     Raises:
         RuntimeError: If logits differ by more than `limit`, or the greedy text differs.

@@ -92,7 +92,9 @@ def open_tokenizer(name: str | os.PathLike[str]) -> ComparedTokenizer:
     if path.is_file():
         return _huggingface(os.fspath(name), path)
     if not os.fspath(name).isidentifier():
-        raise FileNotFoundError(f"{path} does not exist")
+        raise FileNotFoundError(
+            f"{path} does not exist; pass a directory, a tokenizer.json file or a tiktoken encoding"
+        )
     return _tiktoken(os.fspath(name), lambda _: registered_encoding(os.fspath(name)))
 
 

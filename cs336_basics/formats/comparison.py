@@ -40,7 +40,7 @@ class Result:
         bytes_per_token: num_bytes / num_tokens.
         changed_documents: Number of sampled documents that decoding does not reproduce.
         timed_bytes: Number of UTF-8 bytes in the text on which the speed was measured.
-        megabytes_per_second: Speed in one thread: 10^6 bytes per second of CPU time.
+        megabytes_per_second: Speed of one thread, in 10^6 bytes per second of CPU time.
         hours: CPU hours to encode `gigabytes` of text at this speed.
     """
 
@@ -80,7 +80,7 @@ def measure(
     Args:
         tokenizers: Tokenizers from `open_tokenizer`.
         corpora: Pairs of a name and a corpus.
-        documents: Number of documents to sample from each corpus, evenly spaced; positive.
+        documents: Number of evenly spaced documents to sample from each corpus. At least 1.
         gigabytes: Amount of text for `Result.hours`, in units of 10^9 bytes.
         separator: String that separates documents in plain text.
 

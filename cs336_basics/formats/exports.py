@@ -184,12 +184,12 @@ def export_tokens(paths: TokenPaths, to: str, output: str | os.PathLike[str]) ->
     """Write token files in another library's format.
 
     Args:
-        paths: A token file, a glob, or a list of files and globs, with document starts.
+        paths: Token files with document starts: a file, a glob, or a list of files and globs.
         to: A key of TOKEN_FORMATS.
         output: Directory to write. It must be new or empty.
 
     Raises:
-        TypeError: If a path is not a str or a path.
+        TypeError: If an item of `paths` is neither a str nor path-like.
         ValueError: If the format is unknown, a file is damaged or has no document starts, or the
             files have different tokenizers. Nothing is written.
         FileNotFoundError: If a file does not exist.

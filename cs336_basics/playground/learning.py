@@ -124,7 +124,7 @@ class RaceRequest(Checked):
 
 
 def race(asked: Mapping[str, Any]) -> Generator[dict[str, Any], None, None]:
-    """Yield the rows of `run_race`, which runs in its own thread. Closing the generator ends it."""
+    """Yield the rows of `run_race`, run in its own thread. Closing the generator ends the race."""
     rows: queue.SimpleQueue[dict[str, Any] | Exception | None] = queue.SimpleQueue()
     closed = threading.Event()
 
@@ -209,7 +209,7 @@ class _Runner:
             self._emitted = time.perf_counter()
 
     def row(self, is_last: bool) -> dict[str, Any]:
-        """Return the points since the last row."""
+        """Return a row with the points since the previous row."""
         new = self.traces[self._num_read :]
         every = -(-len(new) // _POINTS) or 1
         points = []

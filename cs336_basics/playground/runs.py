@@ -1,4 +1,4 @@
-"""Runs for the page: learning curves and samples from the directory, and the trained model."""
+"""Runs for the page: learning curves and samples from the run directory, and the model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MOST_PROMPT = 20_000
 MOST_ATTENDED = 256
 """Maximum number of tokens whose attention is shown."""
 MOST_NEXT = 20
-"""Maximum number of next tokens."""
+"""Maximum number of most likely next tokens that the page shows."""
 
 
 @dataclass(kw_only=True)
@@ -55,7 +55,7 @@ class ModelRequest(PromptRequest):
 
     temperature: float = option("sampling temperature", 0.8, ge=0)
     top_k: Count | None = option("sample from the K most likely tokens", None)
-    top_p: float = option("nucleus sampling", 0.95, gt=0, le=1)
+    top_p: float = option("total probability for nucleus sampling", 0.95, gt=0, le=1)
     max_new_tokens: int = option("maximum number of new tokens", 200, ge=1, le=5000)
     seed: int = option("random seed", 0, ge=0, lt=2**63)
 
@@ -232,7 +232,7 @@ def _start_id(loaded: LoadedRun) -> int:
 
 
 def _logits(loaded: LoadedRun, ids: Sequence[int]) -> torch.Tensor:
-    """Return the logits after each token, (len(ids), vocab_size)."""
+    """Return the logits after each token, as a tensor of shape (len(ids), vocab_size)."""
     import torch
 
     with torch.no_grad():

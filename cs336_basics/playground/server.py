@@ -1,7 +1,7 @@
 """The web server of the playground: which requests it accepts, and how it answers them.
 
 Other pages in the same browser can send requests to 127.0.0.1, even under another host name (DNS
-rebinding). Every path therefore starts with a secret that changes at each start of the server, and
+rebinding). Every path therefore starts with a secret that changes each time the server starts, and
 `Host` and `Origin` must name the server itself.
 """
 

@@ -1,4 +1,4 @@
-"""Answers in the reader's browser, where Pyodide runs the library in a web worker.
+"""Answer requests in the reader's browser, where Pyodide runs the library in a web worker.
 
 `tools/site/worker.js` calls this module in place of the server.
 """

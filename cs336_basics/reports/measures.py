@@ -232,7 +232,7 @@ def different_lines(
         for line in document.splitlines()
         if len(line.strip()) >= SHORTEST_LINE
     )
-    best: dict[int, tuple[float, str, list[Tokens]]] = {}  # of each document
+    best: dict[int, tuple[float, str, list[Tokens]]] = {}  # by document
     for index, line in itertools.islice(lines, MOST_LINES):
         cut = _cut(tokenizers, coders, line)
         share = sum(len(tokens.marked) for tokens in cut) / len(line)

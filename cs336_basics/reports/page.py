@@ -1,6 +1,6 @@
 """A report as a list of sections, and its rendering as HTML or Markdown.
 
-The HTML is one file without scripts or outside assets, and its content security policy forbids
+The HTML is one file without scripts or external assets, and its content security policy forbids
 both. Text may come from untrusted sources, so this module escapes tokens, file names and samples
 when it writes them.
 """

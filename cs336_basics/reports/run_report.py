@@ -26,7 +26,7 @@ from cs336_basics.training.learning_curves import Rows, read_curves
 from cs336_basics.training.load_run import load_run
 
 SUSPECTED_SHARE = 0.02
-"""Share of the tokens that Land and Bartolo examine further."""
+"""Share of the tokens that are suspected, as in Land and Bartolo (2024)."""
 
 _MOST_LISTED = 40
 _MOST_POINTS = 1000
@@ -169,11 +169,11 @@ def _tokens(run: RunDirectory) -> Section:
     ids.sort(key=lambda token_id: (distance[token_id], token_id))
     suspected = ids[: math.ceil(SUSPECTED_SHARE * len(ids))]
     blocks: list[str | Table | Chart | Quote] = [
-        "A token is suspect if its output weights are near those of ids that never occur in a text "
-        f"({len(unused)} ids), by cosine distance. The model has hardly seen such a token, so a "
-        f"text with it can have surprising effects. Land and Bartolo (2024) suspect the nearest "
-        f"{SUSPECTED_SHARE:.0%} of all tokens, here {len(suspected):,}. Single bytes and special "
-        "tokens are left out."
+        "A token is suspect if its output weights are close, by cosine distance, to those of the "
+        f"{len(unused)} ids that never occur in a text. The model has hardly seen such a token, so "
+        "text that contains it can cause strange output. Land and Bartolo (2024) suspect the "
+        f"nearest {SUSPECTED_SHARE:.0%} of all tokens, here {len(suspected):,}. Single bytes and "
+        "special tokens are left out."
     ]
     rows = [
         (str(i), Tokens([tokenizer.vocab[i]]), f"{distance[i]:.4f}") for i in ids[:_MOST_LISTED]

@@ -52,7 +52,10 @@ def tokenizer_sections(
     for names in ([t.name for t in tokenizers], [name for name, _ in corpora]):
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(f"names must differ, got {name!r} twice; remove one")
+                raise ValueError(
+                    f"tokenizers and corpora must have different names, got {name!r} twice; "
+                    "remove one"
+                )
     measured = list(measure(tokenizers, corpora, documents=documents, separator=separator))
     groups = [list(group) for _, group in itertools.groupby(measured, lambda m: m.result.corpus)]
     counts = {t.name: Counter[int]() for t in tokenizers}
@@ -204,10 +207,10 @@ def _tokens(tokenizers: Sequence[ComparedTokenizer], counts: Mapping[str, Counte
     return Section(
         "Unused, rare and unreachable tokens",
         [
-            "The table counts tokens of more than one byte by how often they occur in the sampled "
-            "documents. No text produces an unreachable token: the tokenizer encodes its text as "
-            "other tokens, on its own and between other characters, or no valid UTF-8 contains "
-            "its bytes. Parts of characters are tokens that are not complete UTF-8.",
+            "The table groups tokens of more than one byte by how often they occur in the sampled "
+            "documents. No text produces an unreachable token: its text is encoded as other "
+            "tokens, both alone and between other characters, or no valid UTF-8 contains its "
+            "bytes. Parts of characters are tokens that are not complete UTF-8.",
             Table(header, used),
             f"At most {_MOST_LISTED} tokens of each kind are listed. A space is shown as ·, a line "
             "feed as ↵, and a byte of an incomplete character as <e7>.",

@@ -89,8 +89,7 @@ def test_an_invalid_value_is_a_one_line_error(line, named, capsys):
     assert re.search(named, error_of(capsys, command))
 
 
-# Without torch, matplotlib and safetensors: help pages, error messages, and commands that need none
-# of them.
+# The next tests run without torch, matplotlib and safetensors.
 
 PROGRAM = """
 import contextlib, io, json, sys

@@ -94,7 +94,7 @@ def test_strict_rejects_invalid_utf_8(files, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--output", "-"], "--output must be a directory with --ray, got -"),
+        (["--output", "-"], "with --ray, --output must be a directory or a URL, got -"),
         (["--overwrite"], "--ray does not replace a directory; remove --overwrite"),
     ],
 )

@@ -25,7 +25,7 @@ def test_runs_are_drawn_in_one_figure(runs, capsys, x):
     assert plot(["plain", "fast", "--output", "both.png", "--ymax", "6", *x]) == 0
     assert (runs / "both.png").read_bytes().startswith(b"\x89PNG")
     out = capsys.readouterr().out
-    assert "4.5000" in out  # best of plain
+    assert "4.5000" in out  # the best loss of `plain`
     assert "3.5000" in out
     assert "both.png" in out
 

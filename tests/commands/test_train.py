@@ -57,7 +57,7 @@ def test_the_suggested_commands_run_without_an_active_environment(tiny, capsys, 
     for line in lines:
         interpreter, _, _, name, *options = shlex.split(line[22:])
         assert os.path.samefile(interpreter, sys.executable)
-        if name != "playground":  # which serves until Ctrl-C
+        if name != "playground":  # the playground serves until Ctrl-C
             small = ["--config", tiny, "--max-steps", "1"] if name == "train" else []
             assert command(name)([*options, *small]) == 0
     assert [line.split(" -m ")[1].split()[1] for line in lines] == [

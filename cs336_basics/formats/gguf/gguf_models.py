@@ -141,8 +141,8 @@ def _compare_rounded(model: TransformerLM, logits_of: LogitsOf, limit: float) ->
     difference, largest = float((found - expected).abs().max()), float(expected.abs().max())
     if not difference <= limit * largest:  # also true for NaN
         raise RuntimeError(
-            f"the exported model's logits differ by {difference:.2g}, and the largest logit "
-            f"is {largest:.2g}; do not use it"
+            f"the exported model's logits differ by {difference:.2g}, more than {limit:g} times "
+            f"the largest logit, {largest:.2g}; do not use it"
         )
     equal = int((found.argmax(-1) == expected.argmax(-1)).sum())
     return (
@@ -230,7 +230,7 @@ def _tokenizer_fields(tokenizer: Tokenizer, size: int) -> Fields:
     return {
         "tokenizer.ggml.model": "gpt2",
         **gguf_vocab(tokenizer.parts(), size),
-        "tokenizer.ggml.bos_token_id": end,  # otherwise id 11; not added to texts
+        "tokenizer.ggml.bos_token_id": end,  # the default is id 11
         "tokenizer.ggml.eos_token_id": end,
         "tokenizer.ggml.add_bos_token": False,
         "tokenizer.ggml.add_eos_token": False,
@@ -265,7 +265,7 @@ def _tensors(gguf: ModuleType, model: TransformerLM, type: str) -> dict[str, tup
     for theirs, weight in state.items():
         name, value = _tensor_name(theirs), weight.to("cpu", torch.float32).numpy()
         if not np.isfinite(value).all():
-            raise ValueError(f"weight {name} is not finite everywhere, so it cannot be exported")
+            raise ValueError(f"weight {name} must be finite to be exported, got inf or NaN")
         is_gain, rows_fit = value.ndim == 1, value.shape[-1] % 32 == 0
         rounded = type if type != "q8_0" or rows_fit else "f16"
         kind = gguf.GGMLQuantizationType["F32" if is_gain else rounded.upper()]

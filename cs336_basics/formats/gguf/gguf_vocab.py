@@ -56,7 +56,7 @@ def gguf_vocab(parts: TokenizerParts, size: int) -> dict[str, Any]:
         tokens[token_id] = string
         types[token_id] = CONTROL if string in parts.special_tokens else NORMAL
     if len(set(tokens)) < size:
-        raise ValueError("a token looks like an unused id, such as [PAD300]")
+        raise ValueError("a token equals the placeholder for an unused id, such as [PAD300]")
     merges = [f"{token_to_string(left)} {token_to_string(right)}" for left, right in parts.merges]
     return {
         "tokenizer.ggml.pre": _pre_tokenizer(parts.pattern, parts.merges),
@@ -72,7 +72,7 @@ def _pre_tokenizer(pattern: str, merges: Sequence[Pair]) -> str:
     if name not in _PRE_TOKENIZERS:
         raise ValueError(
             f"pattern must be one of {', '.join(_PRE_TOKENIZERS)} for GGUF, got "
-            f"{short_repr(pattern)}; llama.cpp cannot split this way"
+            f"{short_repr(pattern)}; llama.cpp does not support this pattern"
         )
     if name == "cl100k":
         # `\s+$` matches all whitespace at the end of a text. llama.cpp's pattern does not have
@@ -107,5 +107,5 @@ def _check_special_tokens(special_tokens: Sequence[str]) -> None:
         if len(head) <= len(tail) and any(tail.startswith(head[-n:]) for n in range(1, len(head))):
             raise ValueError(
                 f"special tokens {short_repr(first)} and {short_repr(second)} may overlap in a "
-                "text, so they cannot be exported to GGUF; llama.cpp could match the other one"
+                "text, so they cannot be exported to GGUF; llama.cpp could match the wrong one"
             )

@@ -60,8 +60,8 @@ def pattern_of(pre_tokenizer: Any) -> str:
         ValueError: If there is no such pattern.
     """
     unknown = (
-        f"unknown pre_tokenizer {kind_of(pre_tokenizer)}; it must be ByteLevel, one Split and "
-        "ByteLevel, Digits and ByteLevel, or DeepSeek-V3's"
+        f"unknown pre_tokenizer {kind_of(pre_tokenizer)}; it must be ByteLevel, alone or after one "
+        "Split or Digits, or the pre_tokenizer of DeepSeek-V3"
     )
     steps = [pre_tokenizer]
     if isinstance(pre_tokenizer, dict) and pre_tokenizer.get("type") == "Sequence":

@@ -36,7 +36,7 @@ else:
     np = LazyModule("numpy")
 
 PREFIX = "tokens"
-"""Name of the two files in a directory that `write` creates, without .bin and .idx."""
+"""Name, without .bin and .idx, of the two files that `write` creates in a directory."""
 
 _HEADER = struct.Struct("<9sQBQQ")
 _MAGIC = b"MMIDIDX\0\0"

@@ -45,7 +45,7 @@ from cs336_basics.tokenizer import Tokenizer
 MODEL_FILE = "model.onnx"
 
 LOGITS_LIMIT = 1e-4
-"""Maximum difference between two logits."""
+"""Maximum difference between float32 logits."""
 
 _MAX_BYTES = (1 << 31) - (1 << 24)
 """Maximum size of the weights in bytes. An ONNX file is a protocol buffer, limited to 2 GiB."""
@@ -121,8 +121,8 @@ def write(
     size = 4 * model.config.num_parameters()
     if size > _MAX_BYTES:
         raise ValueError(
-            f"the weights take {size / 2**30:.1f} GiB in float32; an ONNX file must have less than "
-            "2 GiB"
+            f"the weights take {size / 2**30:.1f} GiB in float32; an ONNX file must be smaller "
+            "than 2 GiB"
         )
     contents: dict[str, str | bytes] = {
         **tokenizer_json.contents(tokenizer.parts(), model.config.context_length, **roles)

@@ -145,7 +145,7 @@ def tiktoken_ranks(parts: TokenizerParts) -> dict[bytes, int]:
 
 
 def _parts_of(token: bytes, ranks: Mapping[bytes, int]) -> list[bytes]:
-    """Return the tokens that tiktoken would produce from a token's bytes without this token.
+    """Return the tokens that tiktoken would produce from a token's bytes if it lacked the token.
 
     tiktoken joins these bytes in the same way inside any text, unless a merge crosses their ends.
     So if two tokens are returned, they are the only pair that produces the token. If more are

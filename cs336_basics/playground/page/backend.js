@@ -1,4 +1,4 @@
-// Asks the server. The site replaces this file with one that asks Python in the reader's browser.
+// Sends requests to the server. On the site, another backend.js sends them to a web worker.
 
 async function post(name, body, signal) {
   let response;

@@ -62,7 +62,7 @@ export function drawChart(parent, series, { x, y, description, logX = false, fro
   }
   series.forEach((points, index) => {
     const drawn = points.filter(([at]) => !logX || at > 0);
-    const dot = drawn.length === 1; // a line of length 0
+    const dot = drawn.length === 1; // a line of one point would be invisible
     svg.append(node("polyline", { class: `s${index % 5}${dot ? " dot" : ""}`,
       points: (dot ? [...drawn, ...drawn] : drawn)
         .map(([at, value]) => `${px(at)},${py(value)}`).join(" ") }));

@@ -150,7 +150,7 @@ export class Steps {
   }
 }
 
-// The deep link: the view and its controls, in the fragment, which is never sent to the server.
+// The deep link stores the view and its controls in the fragment, which no server receives.
 
 const MOST_IN_LINK = 10000;
 const controls = (section) => section.querySelectorAll("[name]");

@@ -73,7 +73,8 @@ function showTokens(side, answer, other, { ids, bytes }) {
     return item;
   });
   if (other) {
-    counts += `; ${several(differing, "boundary", "boundaries")} that the other does not have`;
+    counts += `; ${several(differing, "boundary", "boundaries")} that the other tokenizer ` +
+      "does not have";
   }
   if (answer.num_tokens > items.length) counts += `; the first ${number(items.length)} are shown`;
   $(`#counts-${side}`).textContent = counts;

@@ -209,7 +209,7 @@ def test_a_weight_that_is_not_finite_is_refused(tmp_path, bad):
     model = random_model(SMALL)
     with torch.no_grad():
         model.layers[0].ffn.w3.weight[3, 5] = bad
-    with pytest.raises(ValueError, match=r"weight blk\.0\.ffn_up\.weight is not finite"):
+    with pytest.raises(ValueError, match=r"weight blk\.0\.ffn_up\.weight must be finite"):
         exported(tmp_path, model=model)
 
 

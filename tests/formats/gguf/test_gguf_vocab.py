@@ -1,4 +1,4 @@
-"""Vocabularies for llama.cpp are complete. Those that would have different ids are rejected."""
+"""Vocabularies for llama.cpp are complete. Those that would give different ids are rejected."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_other_libraries_refuse_a_file_that_only_we_can_read(tmp_path, name):
         tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     with pytest.raises(ValueError, match="from_directory"):
         Tokenizer.from_huggingface(tmp_path)
-    if "another spelling" not in name:  # which is exported, but comes back with another pattern
+    if "another spelling" not in name:  # such a tokenizer is exported, but changes on import
         with pytest.raises(
             ValueError, match=r"cannot|no token|both written|may mean something else"
         ):

@@ -85,12 +85,7 @@ def _status_of_work(name: str, work: Callable[[], int]) -> int:
         if os.environ.get("CS336_TRACEBACK"):
             raise
         complain(f"{name}: error: {describe_error(error)}")
-        return status_of(error)
-
-
-def status_of(error: Exception) -> int:
-    """Return the exit status of an expected exception."""
-    return next(status for kind, status in STATUSES if isinstance(error, kind))
+        return next(status for kind, status in STATUSES if isinstance(error, kind))
 
 
 def describe_error(error: Exception) -> str:

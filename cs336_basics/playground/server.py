@@ -128,7 +128,7 @@ class _Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            raise RuntimeError("the playground answers only HTTP")
+            raise RuntimeError("the playground handles only HTTP requests")
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":

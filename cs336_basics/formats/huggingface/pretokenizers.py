@@ -102,8 +102,8 @@ def _expression_of(split: dict[str, Any]) -> tuple[str, bool]:
     if not isinstance(expression, str) or how not in (("Isolated", False), ("Removed", True)):
         raise ValueError(
             f"the pre_tokenizer splits at {short_repr(pattern)} with behavior "
-            f"{short_repr(how[0])}, invert {short_repr(how[1])}; it must split at a Regex, with "
-            "behavior Isolated, or with behavior Removed and invert true"
+            f"{short_repr(how[0])} and invert {short_repr(how[1])}; it must split at a Regex, "
+            "either with behavior Isolated, or with behavior Removed and invert true"
         )
     return expression, how[0] == "Isolated"
 

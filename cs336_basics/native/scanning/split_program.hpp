@@ -99,8 +99,8 @@ class SplitProgram {
                             letters_kept(tables, state));
         }
         if (tables.threes) threes_.assign(tables.threes, tables.threes + tables.num_columns);
-        // If a pre-token ends before a character, `fill` also takes the transition of this
-        // character from the first state in the same step.
+        // If a pre-token ends before a character, `fill` also takes, in the same step, the
+        // transition on that character from the first state.
         chained_ = rows_;
         for (size_t i = num_columns_; i < chained_.size(); ++i) {
             const uint32_t first = rows_[num_columns_ + i % num_columns_];

@@ -595,9 +595,9 @@ def test_an_unsupported_feature_is_refused_with_the_reason(tmp_path, path, value
 
 
 SPLITS = [
-    ("behavior", "MergedWithNext", "with behavior 'MergedWithNext', invert False"),
-    ("behavior", "Removed", "with behavior 'Removed', invert False"),
-    ("invert", True, "with behavior 'Isolated', invert True"),
+    ("behavior", "MergedWithNext", "with behavior 'MergedWithNext' and invert False"),
+    ("behavior", "Removed", "with behavior 'Removed' and invert False"),
+    ("invert", True, "with behavior 'Isolated' and invert True"),
     ("pattern", {"String": " "}, "splits at {'String': ' '}"),
     ("pattern", {"Regex": 7}, "splits at {'Regex': 7}"),
     ("pattern", " ", "splits at ' '"),

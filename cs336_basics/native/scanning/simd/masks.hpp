@@ -35,9 +35,9 @@ struct Masks {
 };
 
 // How to classify multi-byte characters. CLASSES: by class. CASES: also by case. DEEPSEEK: by
-// class, with marks as letters, up to the first character that has its own rule in `deepseek-v3`.
-// The characters with their own rules are Chinese characters, kana, and characters that are neither
-// in a class nor marks, punctuation or symbols.
+// class, where marks count as letters. With DEEPSEEK, classification stops at the first character
+// that has its own rule in `deepseek-v3`: a Chinese character, kana, or a character that has no
+// class and is not a mark, punctuation or a symbol.
 enum class Wide { CLASSES, CASES, DEEPSEEK };
 
 // The lowest first byte of a three-byte character.

@@ -39,7 +39,8 @@ class MegatronTokenizerWriter(megatron_tokenizer.MegatronTokenizerWriter):  # ty
         append_eod: Whether to append `eos_token` to every document.
         eos_token: Special token at the end of a document.
         options: Further options of NeMo Curator's stage, such as `text_field`. `cache_dir`,
-            `hf_token` and `transformers_init_kwargs` are not supported; set HF_HOME and HF_TOKEN.
+            `hf_token` and `transformers_init_kwargs` are not supported. The environment variables
+            HF_HOME and HF_TOKEN configure downloads.
 
     Raises:
         ValueError: If an option is not supported, or `model_identifier` is missing.
@@ -50,7 +51,10 @@ class MegatronTokenizerWriter(megatron_tokenizer.MegatronTokenizerWriter):  # ty
     def __post_init__(self) -> None:
         for name in ("cache_dir", "hf_token", "transformers_init_kwargs"):
             if getattr(self, name):
-                raise ValueError(f"{name} is not supported; set HF_HOME or HF_TOKEN instead")
+                raise ValueError(
+                    f"{name} is not supported; omit it (the environment variables HF_HOME and "
+                    "HF_TOKEN configure downloads)"
+                )
         super().__post_init__()
 
     def setup_on_node(self, _node_info: Any = None, _worker_metadata: Any = None) -> None:

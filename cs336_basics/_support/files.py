@@ -108,7 +108,7 @@ def new_directory_name(path: str | os.PathLike[str]) -> Path:
     if os.path.lexists(target):
         if not target.is_dir() or any(target.iterdir()):
             raise FileExistsError(
-                f"{os.fspath(path)} exists and is not empty; choose a new directory"
+                f"{os.fspath(path)} exists and is not an empty directory; choose a new directory"
             )
         if target == Path.cwd():  # this process would stay in the replaced directory
             raise FileExistsError(f"{os.fspath(path)} is the current directory; choose another")

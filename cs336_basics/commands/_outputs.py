@@ -25,7 +25,7 @@ def check_output(
 
     Raises:
         OSError, ValueError: If the file exists and `overwrite` is false, or if the file is not a
-            regular file, is one of the inputs, or is inside the tokenizer directory.
+            regular file, is one of the inputs, or is inside or contains the tokenizer directory.
     """
     if file is None:
         return

@@ -175,7 +175,7 @@ def test_token_files_are_exported(tmp_path, capsys):
         "            tokens.idx, 102 bytes",
     ]
     words = ["--tokens", paths[0], "--to", "megatron", "--output", out]
-    assert "exists and is not empty" in error_of(capsys, *words)
+    assert "exists and is not an empty directory" in error_of(capsys, *words)
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ def test_two_texts_are_never_mixed(tasks_here, texts, tmp_path, change, named):
 
 def test_a_directory_with_other_files_is_rejected(tasks_here, texts, tmp_path):
     encode_files_ray(small_tokenizer(), texts, tmp_path / "out")
-    with pytest.raises(FileExistsError, match="out exists and is not empty"):
+    with pytest.raises(FileExistsError, match="out exists and is not an empty directory"):
         encode_files_ray(small_tokenizer(), texts, tmp_path / "out")
     os.rename(tmp_path / "out", tmp_path / "out.unfinished")
     with pytest.raises(ValueError, match=r"unfinished contains '0000[34].npy', which is not"):

@@ -44,7 +44,7 @@ def test_a_folder_is_refused_until_it_is_complete(memory, tmp_path):
     assert (tmp_path / "copy/00000.npy").read_bytes() == (tmp_path / "a.npy").read_bytes()
     with pytest.raises(FileExistsError, match="memory://tokens is complete"):
         token_folder(URL)
-    with pytest.raises(FileExistsError, match="copy exists and is not empty"):
+    with pytest.raises(FileExistsError, match="copy exists and is not an empty directory"):
         download_token_files(URL, tmp_path / "copy")
 
 

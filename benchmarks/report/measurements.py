@@ -42,7 +42,7 @@ FILE = RESULTS / "measurements.json"
 COMPARISONS = (
     "merging",  # from counted words to merges; unit merges
     "end-to-end",  # from a file to a vocabulary, counted as when the stage was new; unit MB
-    "shipped",  # from a file to a vocabulary, counted natively as by default; unit MB
+    "shipped",  # from a file to a vocabulary, with default counting; also other libraries; unit MB
     "counting",  # from a file to counted words; unit MB
     "encoding",  # from text to ids; unit MB
     "decoding",  # from ids to text; unit MB

@@ -15,7 +15,7 @@ from cs336_basics.bpe.reference import Pair, Symbols, merge_pair
 
 
 class NaiveTrainer(BPE_Trainer):
-    """Recounts all pairs before each merge."""
+    """Counts the pairs, merges the most frequent pair everywhere, and repeats."""
 
     name = "naive"
 

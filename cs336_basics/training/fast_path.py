@@ -124,10 +124,8 @@ def _products(config: TrainConfig, device: torch.device) -> Decision:
 
 def _compile(config: TrainConfig, device: torch.device) -> Decision:
     if not can_compile(device):
-        return (
-            False,
-            f"not supported on {device.type}" if device.type != "cpu" else "no C++ compiler found",
-        )
+        on_cpu = device.type == "cpu"
+        return False, "no C++ compiler found" if on_cpu else f"not supported on {device.type}"
     if training_flops(config) < _WORTH_COMPILING[device.type]:
         return False, "the run is too short for a minute of compilation"
     return True, "the run is long enough for a minute of compilation"

@@ -70,7 +70,8 @@ def _rows(file: IO[bytes], path: str, max_bytes: int) -> Iterator[tuple[str, lis
             text = line.decode("utf-8", "surrogateescape") + "\n"
             yield text if offset else text.removeprefix("\ufeff")
 
-    # This limit applies to the whole process, so it is never lowered. It defaults to 128 KB.
+    # This limit applies to the whole process, so a larger limit is kept, up to `_MOST_CHARACTERS`.
+    # It defaults to 128 KB.
     csv.field_size_limit(min(_MOST_CHARACTERS, max(csv.field_size_limit(), max_bytes)))
     delimiter = "\t" if ending_of(path) == ".tsv" else ","
     reader = csv.reader(lines(), delimiter=delimiter, strict=True)

@@ -77,15 +77,14 @@ build: $(VENV)/built
 
 # The environment: pinned dependencies and build tools from constraints.txt. `make train` needs only
 # torch, the compiled extensions and the small packages of the playground, which shows the result.
-# $(VENV)/tools adds the packages of the tests, benchmarks and linters. pip is updated first, because
-# versions before 23.1, such as the one of Debian 12, resolve them for more than six minutes.
+# $(VENV)/tools adds the packages of the tests, benchmarks and linters.
 PIP = $(BIN)/python -m pip install --quiet --constraint constraints.txt
 SECONDS_SINCE = $$(($$(date +%s) - $$start)) s
 
 $(VENV)/installed: constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "cs336_basics needs Python 3.10 or newer; choose one with make PYTHON=...")'
 	@echo "Installing torch and the build tools into $(VENV) ..."
-	@start=$$(date +%s); $(PYTHON) -m venv $(VENV) && $(PIP) pip setuptools cython && \
+	@start=$$(date +%s); $(PYTHON) -m venv $(VENV) && $(PIP) setuptools cython && \
 	CS336_SKIP_EXTENSIONS=1 $(PIP) --no-build-isolation --editable '.[torch,playground]' && \
 	echo "  done in $(SECONDS_SINCE)"
 	@touch $@

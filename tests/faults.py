@@ -6,14 +6,12 @@ import errno
 import itertools
 import os
 import signal
-import subprocess
-import sys
 import traceback
-from pathlib import Path
 
 import pytest
 
 from cs336_basics._support import files
+from tests.processes import run_python
 
 CALLS = ("open", "fsync", "replace", "unlink", "chmod", "close", "mkdir", "rmdir", "listdir")
 
@@ -126,8 +124,4 @@ def run_alone(function, *arguments):
     """
     name = function.__name__
     code = f"from {function.__module__} import {name}; {name}(*{[*map(str, arguments)]!r})"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    run_python(code)

@@ -16,7 +16,6 @@ import pytest
 
 from cs336_basics._support.files import atomic_path, atomic_writer, new_directory, write_json
 
-ROOT = Path(__file__).parents[2]
 posix_only = pytest.mark.skipif(os.name != "posix", reason="Windows keeps leftovers")
 pytestmark = pytest.mark.usefixtures("fsync")
 
@@ -36,7 +35,6 @@ def start_writer(path):
         [sys.executable, "-c", WRITER, str(path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        cwd=ROOT,
     )
     assert process.stdout.readline() == b"begun\n"
     return process

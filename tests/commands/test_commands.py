@@ -6,8 +6,6 @@ import importlib
 import json
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,7 @@ import pytest
 from cs336_basics.__main__ import main
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.commands import COMMANDS
-from tests.commands.small_run import environment
+from tests.processes import run_python
 from tests.tokenizer.examples import small_tokenizer
 
 ALL = {
@@ -112,15 +110,9 @@ print(json.dumps(outcomes))
 
 def run_all(lines, missing=("torch", "matplotlib", "safetensors"), directory=None):
     """Run commands in one new process in which some packages are missing."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(missing=missing, lines=lines)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=directory,
-        env=environment(),
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    code = PROGRAM.format(missing=missing, lines=lines)
+    done = run_python(code, cwd=directory, OMP_NUM_THREADS="1")
+    assert done.stderr == ""
     return json.loads(done.stdout)
 
 
@@ -152,10 +144,7 @@ main([])
 heavy = ("numpy", "torch", "regex", "yaml")
 print([name for name in heavy if name in sys.modules])
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True
-    )
-    assert done.stdout.splitlines()[-1] == "[]"
+    assert run_python(code).stdout.splitlines()[-1] == "[]"
 
 
 TORCH = "'cs336-basics[torch]'"

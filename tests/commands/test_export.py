@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from importlib.util import find_spec
 
 import numpy as np
@@ -21,8 +19,9 @@ from cs336_basics.tokenizer import encode_rows
 from cs336_basics.training import AdamW
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import config_to_yaml
-from tests.commands.small_run import command, environment
+from tests.commands.small_run import command
 from tests.formats.exported import trained
+from tests.processes import run_python
 
 main = command("export")
 
@@ -142,12 +141,8 @@ from cs336_basics.__main__ import main
 sys.exit(main(["export", *sys.argv[1:]]))
 """
     for to in ("huggingface", "tiktoken", "gpt2"):
-        done = subprocess.run(
-            [sys.executable, "-c", code, "--tokenizer", str(tokenizer), "--to", to, "--output",
-             str(tmp_path / to)],
-            capture_output=True, text=True, check=False, env=environment(),
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
+        words = ["--tokenizer", tokenizer, "--to", to, "--output", tmp_path / to]
+        done = run_python(code, *words)
         assert done.stderr == ""
         name = "tiktoken" if to == "tiktoken" else "tokenizers"
         assert done.stdout.splitlines()[-1] == f"checked     no: {name} is not installed"

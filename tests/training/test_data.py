@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import os
 import pickle
-import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,6 +25,7 @@ from cs336_basics.training.data import (
     release_pages,
     step_generator,
 )
+from tests.processes import run_python
 
 
 @settings(deadline=None)
@@ -156,10 +154,7 @@ def peak_memory_with(path, num_bytes, steps):
         header = {"descr": "<u2", "fortran_order": False, "shape": (num_bytes // 2,)}
         np.lib.format.write_array_header_1_0(file, header)
         file.truncate(file.tell() + num_bytes)  # a sparse file takes no disk space
-    command = [sys.executable, "-c", MEASURE, str(path), str(steps)]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    return int(done.stdout)
+    return int(run_python(MEASURE, path, steps).stdout)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="pages are released on Linux")

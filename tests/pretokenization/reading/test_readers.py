@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -33,8 +32,6 @@ try:
     from compression import zstd
 except ImportError:
     zstd = pytest.importorskip("backports.zstd")
-
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "ndjson", "jsonl.gz", "jsonl.zst"])
@@ -138,7 +135,6 @@ def test_ctrl_c_ends_the_worker_processes(tmp_path, ending):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        cwd=ROOT,
         # The test runner may ignore SIGINT, as a shell does for background processes.
         preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     ) as process:

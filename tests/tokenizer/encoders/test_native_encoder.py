@@ -13,7 +13,6 @@ import subprocess
 import sys
 import threading
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,6 +29,7 @@ from cs336_basics.tokenizer.reference import (
     merge_pretoken_in_order,
 )
 from cs336_basics.tokenizer.vocabulary import Vocabulary
+from tests.processes import run_python
 from tests.tokenizer.examples import (
     BYTES,
     CORPORA,
@@ -289,7 +289,6 @@ def test_the_error_reports_that_no_thread_can_be_started(tmp_path):
         [sys.executable, "-c", NO_THREADS, str(tmp_path / "a.txt")],
         env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (stack, most)),
-        cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,
         check=True,
@@ -358,10 +357,7 @@ print(peak() - before)
 """
     grown = {}
     for limit in (1 << 20, 1 << 30):
-        run = subprocess.run(
-            [sys.executable, "-c", program, str(limit)], capture_output=True, text=True, check=True
-        )
-        grown[limit] = int(run.stdout)
+        grown[limit] = int(run_python(program, limit).stdout)
     # A million cached 20-digit numbers would take well over 100 MB.
     assert grown[1 << 30] > 90_000_000
     assert grown[1 << 20] < 20_000_000

@@ -11,11 +11,11 @@ from cs336_basics import Tokenizer, train_bpe
 from cs336_basics._support.arguments import checked_integer
 from cs336_basics.pretokenization import Corpus, Splitter, count_text, count_texts, count_words
 from cs336_basics.tokenizer import encode_file
+from tests.tokenizer.examples import BYTES, byte_tokenizer
 
 HUGE = 10**5000  # too long for int-to-str conversion
 LONG = "x" * 10**6
-BYTES = {byte: bytes([byte]) for byte in range(256)}
-TOKENIZER = Tokenizer(BYTES, [], ["<s>"])
+TOKENIZER = byte_tokenizer("<s>")
 
 
 @pytest.fixture

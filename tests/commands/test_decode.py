@@ -7,7 +7,7 @@ import pytest
 
 from cs336_basics import Tokenizer
 from tests.commands.small_run import command
-from tests.tokenizer.examples import small_tokenizer
+from tests.tokenizer.examples import byte_tokenizer, small_tokenizer
 
 encode, decode = command("encode"), command("decode")
 TEXT = b"the cat sat on the mat\r\nna\xc3\xafve \xf0\x9f\x98\x80 and a half: \xff\n"
@@ -93,7 +93,7 @@ def test_the_error_for_an_invalid_id_shows_it(work, capsys, ids, message):
 
 def test_a_token_file_of_another_tokenizer_is_rejected(work, capsys):
     encoded("--input", "a.txt", "--output", "a.npy")
-    Tokenizer({i: bytes([i]) for i in range(256)}, [], []).save(work / "other")
+    byte_tokenizer().save(work / "other")
     assert decode(["--tokenizer", "other", "--input", "a.npy"]) == 2
     assert "another tokenizer" in capsys.readouterr().err
 

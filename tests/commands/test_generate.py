@@ -13,18 +13,17 @@ import cs336_basics.generation.streaming as streaming
 from cs336_basics.checkpoints.checkpoint import write_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.model import ModelConfig, TransformerLM
-from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training import AdamW
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import config_to_yaml
 from tests.commands.small_run import command
+from tests.tokenizer.examples import byte_tokenizer
 
 main = command("generate")
 
 MODEL = ModelConfig(
     vocab_size=257, context_length=16, d_model=16, num_layers=1, num_heads=2, d_ff=32
 )
-BYTES = {byte: bytes([byte]) for byte in range(256)}
 
 
 @pytest.fixture
@@ -33,7 +32,7 @@ def run(tmp_path):
     run = RunDirectory(tmp_path / "run")
     run.checkpoints.mkdir(parents=True)
     run.config.write_text(config_to_yaml(TrainConfig(model=MODEL)))
-    Tokenizer({**BYTES, 256: b"<|endoftext|>"}, [], ["<|endoftext|>"]).save(run.tokenizer)
+    byte_tokenizer("<|endoftext|>").save(run.tokenizer)
     for step in (1, 2):
         torch.manual_seed(step)
         model = TransformerLM(MODEL)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import yaml
 
-from cs336_basics._support.text import END_OF_TEXT as END
 from cs336_basics.bpe import TRAINERS
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.data.data_config import DataConfig, Preparation
@@ -18,6 +17,7 @@ from cs336_basics.data.prepare import check_sources, prepare_data
 from cs336_basics.tokenizer import Tokenizer, encode_file
 from cs336_basics.tokenizer.files.token_files import open_token_file
 from tests.commands.small_run import command
+from tests.tokenizer.examples import BYTES, END
 
 main = command("train")
 
@@ -97,8 +97,7 @@ class TestOwnText:
         assert vocab_size == Tokenizer.from_directory("run/tokenizer").vocab_size < 300
 
     def test_a_tokenizer_with_a_gap_in_its_ids_is_rejected(self, tiny, text, capsys):
-        vocab = {byte: bytes([byte]) for byte in range(256)}
-        Tokenizer({**vocab, 257: b"<|endoftext|>"}, [], ["<|endoftext|>"]).save("gap")
+        Tokenizer({**BYTES, 257: END.encode()}, [], [END]).save("gap")
         words = ["--data.train-path", text, "--data.tokenizer", "gap", "--run-dir", "run"]
         assert main(["--config", tiny, *words]) == 2
         assert "id 256" in capsys.readouterr().err

@@ -8,6 +8,7 @@ import os
 import random
 import tempfile
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,16 @@ def trained(pattern: str = "gpt2") -> tuple[dict[int, bytes], list[tuple[bytes, 
             vocab[len(vocab)] = left + right
             merges.append((left, right))
     return vocab, merges
+
+
+def byte_tokenizer(
+    *special_tokens: str, merges: Iterable[tuple[bytes, bytes]] = (), **options: Any
+) -> Tokenizer:
+    """Return a tokenizer with the 256 bytes, followed by merged tokens and special tokens."""
+    vocab = dict(BYTES)
+    for left, right in merges:
+        vocab[len(vocab)] = left + right
+    return Tokenizer(vocab, list(merges), list(special_tokens), **options)
 
 
 def small_tokenizer(

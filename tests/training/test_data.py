@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cs336_basics.pretokenization import Corpus
-from cs336_basics.tokenizer import Tokenizer, encode_file
+from cs336_basics.tokenizer import encode_file
 from cs336_basics.training import get_batch
 from cs336_basics.training.data import (
     StepBatches,
@@ -26,6 +26,7 @@ from cs336_basics.training.data import (
     step_generator,
 )
 from tests.processes import run_python
+from tests.tokenizer.examples import END, byte_tokenizer
 
 
 @settings(deadline=None)
@@ -186,9 +187,7 @@ def test_a_dataset_that_is_not_an_array_is_rejected(dataset):
 
 # Token files as PyTorch datasets
 
-END = "<|endoftext|>"
-VOCAB = {**{byte: bytes([byte]) for byte in range(256)}, 256: END.encode()}
-TOKENIZER = Tokenizer(VOCAB, [], [END])
+TOKENIZER = byte_tokenizer(END)
 ROWS = [chr(97 + number % 26) * (number % 9 + 1) for number in range(60)]
 
 

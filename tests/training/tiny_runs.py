@@ -12,10 +12,10 @@ import torch
 from cs336_basics.checkpoints.checkpoint import read_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.model import ModelConfig, TransformerLM
-from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training.config import OptimizerConfig, ScheduleConfig, TrainConfig
 from cs336_basics.training.start import resume_run
 from cs336_basics.training.trainer import Trainer
+from tests.tokenizer.examples import byte_tokenizer
 
 CONFIG = TrainConfig(
     max_steps=20,
@@ -33,9 +33,7 @@ CONFIG = TrainConfig(
     optimizer=OptimizerConfig(max_grad_norm=0.5),
     schedule=ScheduleConfig(max_learning_rate=1e-2, min_learning_rate=1e-3, warmup_fraction=0.2),
 )
-TOKENIZER = Tokenizer(
-    {**{byte: bytes([byte]) for byte in range(256)}, 256: b"<|endoftext|>"}, [], ["<|endoftext|>"]
-)
+TOKENIZER = byte_tokenizer("<|endoftext|>")
 TEXT = "The cat sat on the mat, and the dog ate the hat.<|endoftext|>" * 60
 TRAIN = np.array(TOKENIZER.encode(TEXT), dtype=np.uint16)
 VALID = np.array(TOKENIZER.encode(TEXT[30:1000]), dtype=np.uint16)

@@ -15,9 +15,9 @@ from cs336_basics.formats.byte_strings import string_to_token
 from cs336_basics.formats.exports import WEIGHT_TYPES
 from cs336_basics.model import ModelConfig
 from cs336_basics.tokenizer import Tokenizer
-from tests.formats.exported import byte_tokenizer, trained
+from tests.formats.exported import trained
 from tests.formats.huggingface.test_llama import random_model
-from tests.tokenizer.examples import END
+from tests.tokenizer.examples import END, byte_tokenizer
 
 gguf = pytest.importorskip("gguf", reason="needs gguf: pip install 'cs336-basics[gguf]'")
 

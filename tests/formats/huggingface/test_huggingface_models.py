@@ -14,11 +14,11 @@ from cs336_basics.formats import ModelCard, check_model, export_model, export_to
 from cs336_basics.formats.agreement import greedy
 from cs336_basics.formats.huggingface import load_model
 from cs336_basics.formats.huggingface.llama import llama_config, llama_state
-from tests.formats.exported import byte_tokenizer, chosen_texts, trained
+from tests.formats.exported import chosen_texts, trained
 from tests.formats.huggingface.test_llama import SMALL
 from tests.formats.huggingface.test_llama import random_model as small_model
 from tests.formats.models import CONFIGURATIONS, random_model
-from tests.tokenizer.examples import END
+from tests.tokenizer.examples import END, byte_tokenizer
 
 TINY = {"context_length": 32, "d_model": 16, "num_layers": 1, "num_heads": 2, "d_ff": 24}
 

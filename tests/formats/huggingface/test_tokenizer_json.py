@@ -20,13 +20,7 @@ from hypothesis import strategies as st
 from cs336_basics.formats import check_tokenizer, export_tokenizer
 from cs336_basics.formats.huggingface.tokenizer_json import parse_tokenizer_json, tokenizer_json
 from cs336_basics.tokenizer import Tokenizer
-from tests.formats.exported import (
-    PATTERNS,
-    byte_tokenizer,
-    chosen_texts,
-    random_texts,
-    trained,
-)
+from tests.formats.exported import PATTERNS, chosen_texts, random_texts, trained
 from tests.tokenizer.examples import (
     BYTES,
     CORPORA,
@@ -34,6 +28,7 @@ from tests.tokenizer.examples import (
     COURSE_VOCAB,
     END,
     TRAINING_TEXT,
+    byte_tokenizer,
     data_file,
     edited_merges,
     small_tokenizer,

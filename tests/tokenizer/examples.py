@@ -105,9 +105,7 @@ def small_tokenizer(
 
 def reference_ids(tokenizer: Tokenizer, text: str) -> list[int]:
     """Return a text's ids, computed by the reference functions, which do not use an encoder."""
-    return encode_text(
-        text, tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens, tokenizer.pattern
-    )
+    return encode_text(text, *tokenizer.parts())
 
 
 def skip_unless_available(backend: str) -> str:

@@ -24,10 +24,7 @@ from cs336_basics.bpe import train_bpe
 from cs336_basics.pretokenization._scanner import simd_levels
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.encoders.native_encoder import compile_vocabulary
-from cs336_basics.tokenizer.reference import (
-    encode_text,
-    merge_pretoken_in_order,
-)
+from cs336_basics.tokenizer.reference import merge_pretoken_in_order
 from cs336_basics.tokenizer.vocabulary import Vocabulary
 from tests.processes import run_python
 from tests.tokenizer.examples import (
@@ -38,18 +35,13 @@ from tests.tokenizer.examples import (
     SPECIALS,
     TRAINING_TEXT,
     data_file,
+    reference_ids,
     small_tokenizer,
 )
 
 _encoder = pytest.importorskip(
     "cs336_basics.tokenizer.encoders._encoder", reason="the compiled encoder is not built"
 )
-
-
-def reference(tokenizer: Tokenizer, text: str) -> list[int]:
-    return encode_text(
-        text, tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens, tokenizer.pattern
-    )
 
 
 def native(tokenizer: Tokenizer, simd_level: str, cache_size: int = 1 << 20) -> _encoder.Encoder:
@@ -86,7 +78,7 @@ words = (
 def test_words_of_all_lengths_get_the_ids_of_the_reference(simd_level, text):
     tokenizer = larger_vocabulary()
     encoder = native(tokenizer, simd_level)
-    expected = reference(tokenizer, text)
+    expected = reference_ids(tokenizer, text)
     special = _encoder.SpecialSet([])
     assert encoder.encode(text, special) == expected
     assert encoder.encode(text, special) == expected  # from the cache
@@ -113,7 +105,7 @@ def test_ids_of_any_size_fit_their_arrays(offset):
     }
     tokenizer = Tokenizer(vocab, [(b"t", b"h"), (b"th", b"e")], [END])
     text = f"the thé{END}th "
-    expected = reference(tokenizer, text)
+    expected = reference_ids(tokenizer, text)
     assert tokenizer.encode(text) == expected
     if tokenizer.vocab_size < 2**32:
         array = tokenizer.encode_array(text)
@@ -418,7 +410,7 @@ def test_phrases_get_the_ids_of_the_reference(script, cache_size):
     others = phrases(SYLLABLES[script], 100, 60, seed=2)
     foreign = phrases(SYLLABLES["mixed"], 50, 30, seed=3)
     text = " ".join(known + others + foreign)
-    expected = encode_text(text, made.vocab, made.merges)
+    expected = reference_ids(made, text)
     for _ in range(3):  # new words, known words, cached words
         assert tokenizer.encode(text) == expected
 

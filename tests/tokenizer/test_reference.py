@@ -44,22 +44,6 @@ def test_the_example_of_the_course_is_encoded():
     assert encode_text("the cat ate", COURSE_VOCAB, COURSE_MERGES) == [9, 7, 1, 5, 10, 3]
 
 
-def test_the_lowest_rank_merges_first():
-    # The word "lower", with merges as in Sennrich et al.: (w, e), then (l, o), then (lo, we).
-    ranks = {(b"w", b"e"): 0, (b"l", b"o"): 1, (b"lo", b"we"): 2}
-    assert merge_pretoken(b"lower", ranks) == [b"lowe", b"r"]
-    assert merge_pretoken(b"lower", {(b"o", b"w"): 0, **{p: r + 1 for p, r in ranks.items()}}) == [
-        b"l", b"ow", b"e", b"r",
-    ]  # fmt: skip
-
-
-def test_a_new_pair_of_lower_rank_merges_before_the_next_occurrence():
-    # In `x ab a b`, the pair (ab, a) has rank 0. GPT-2's encoder would first merge each (a, b).
-    ranks = {(b"ab", b"a"): 0, (b"a", b"b"): 1}
-    assert merge_pretoken(b"xabab", ranks) == [b"x", b"aba", b"b"]
-    assert merge_pretoken(b"aaa", {(b"a", b"a"): 0}) == [b"aa", b"a"]
-
-
 def test_the_longest_special_token_is_cut_out_first():
     vocab = {**COURSE_VOCAB, 11: b"tt", 12: b"tta"}
     ids = encode_text("ttattec", vocab, COURSE_MERGES, ["tt", "tta"])

@@ -24,14 +24,12 @@ from tests.pretokenization.reading.counted import (
     expected,
     json_lines,
 )
+from tests.tokenizer.files.corpus_files import zstandard
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 
-try:
-    from compression import zstd
-except ImportError:
-    zstd = pytest.importorskip("backports.zstd")
+zstd = zstandard()
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "ndjson", "jsonl.gz", "jsonl.zst"])

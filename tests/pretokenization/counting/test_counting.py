@@ -23,6 +23,7 @@ from cs336_basics.pretokenization import (
 from cs336_basics.pretokenization.counting import _counting
 from cs336_basics.pretokenization.counting.count_words import BACKENDS
 from cs336_basics.pretokenization.reading.encodings import check_file
+from tests.faults import alarm
 from tests.pretokenization.counting.hostile import EOT, HOSTILE, SPLITTER, expected_counts
 from tests.processes import run_python
 
@@ -219,19 +220,10 @@ def long_task(tmp_path):
 
 
 def test_exception_of_a_signal_handler_ends_the_threads(long_task):
-    def interrupt(signum, frame):
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGALRM, interrupt)
     # The signal is repeated, because Python ignores an exception that its handler raises while a
     # destructor runs.
-    signal.setitimer(signal.ITIMER_REAL, 0.2, 0.5)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            count_natively(long_task, num_workers=2)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    with alarm(signal.default_int_handler, 0.2, 0.5), pytest.raises(KeyboardInterrupt):
+        count_natively(long_task, num_workers=2)
 
 
 def test_progress_is_reported_and_its_errors_end_the_threads(hostile_file, long_task):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +37,20 @@ def command(name):
 
 def environment():
     return {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def pipe(monkeypatch, data):
+    """Let a command read bytes from standard input."""
+    monkeypatch.setattr(sys, "stdin", types.SimpleNamespace(buffer=io.BytesIO(data)))
+
+
+def error_of(capsys, command):
+    """Return the message of a command that printed only a one-line error."""
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1, printed.err
+    assert printed.err.startswith(f"cs336 {command}: error: ")
+    return printed.err.removeprefix(f"cs336 {command}: error: ").rstrip("\n")
 
 
 def assert_equal_runs(left, right):

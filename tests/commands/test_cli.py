@@ -18,7 +18,7 @@ from cs336_basics.__main__ import main
 from cs336_basics.commands import COMMANDS
 from cs336_basics.commands._cli import guarded
 from cs336_basics.pretokenization import MissingFieldError
-from tests.commands.small_run import TINY, environment
+from tests.commands.small_run import TINY, environment, error_of
 from tests.processes import run_python, wait
 
 
@@ -50,11 +50,7 @@ def raising(error):
 )
 def test_an_expected_error_prints_one_line_and_sets_the_status(error, status, message, capsys):
     assert guarded("cs336 x", raising(error)) == status
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.startswith("cs336 x: error: ")
-    assert printed.err.count("\n") == 1
-    assert message in printed.err
+    assert message in error_of(capsys, "x")
 
 
 def test_a_bug_has_a_traceback_and_an_error_has_one_on_request(monkeypatch):

@@ -13,6 +13,7 @@ import pytest
 from cs336_basics.__main__ import main
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.commands import COMMANDS
+from tests.commands.small_run import error_of
 from tests.processes import run_python
 from tests.tokenizer.examples import small_tokenizer
 
@@ -20,15 +21,6 @@ ALL = {
     name: importlib.import_module(f"cs336_basics.commands.{name.replace('-', '_')}").COMMAND
     for name in COMMANDS
 }
-
-
-def error_of(capsys, command):
-    """Return the message of a command that printed only a one-line error."""
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.count("\n") == 1, printed.err
-    assert printed.err.startswith(f"cs336 {command}: error: ")
-    return printed.err.removeprefix(f"cs336 {command}: error: ").rstrip("\n")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -15,7 +15,7 @@ from cs336_basics.data.datasets import write_sample
 from cs336_basics.data.sources import absolute_path, check_length, find_sources
 from cs336_basics.pretokenization import Corpus
 from cs336_basics.tokenizer import Tokenizer, encode_file
-from tests.commands.small_run import assert_equal_runs, command
+from tests.commands.small_run import assert_equal_runs, command, error_of
 from tests.data.test_hold_out import write_rows
 from tests.tokenizer.examples import END, byte_tokenizer
 
@@ -137,9 +137,7 @@ def test_unreadable_files_are_rejected_before_anything_is_written(
     Path("tokens.npy").write_bytes(b"numbers")
     Path("bad.jsonl").write_text("{]\n")
     assert train(tiny, "--data.train-path", *words) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert re.search(message, error)
+    assert re.search(message, error_of(capsys, "train"))
     assert not Path("run").exists()
 
 

@@ -7,7 +7,6 @@ import json
 
 import numpy as np
 import pytest
-import torch
 
 from cs336_basics.checkpoints.checkpoint import read_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
@@ -70,23 +69,6 @@ def losses_of(path, key):
     return [row[key] for row in RunDirectory(path).read_metrics() if key in row]
 
 
-def assert_same(left, right):
-    """Assert that nested containers are equal and that their tensors are bit-identical."""
-    assert type(left) is type(right)
-    if isinstance(left, dict):
-        assert left.keys() == right.keys()
-        for key in left:
-            assert_same(left[key], right[key])
-    elif isinstance(left, (list, tuple)):
-        assert len(left) == len(right)
-        for one, other in zip(left, right, strict=True):
-            assert_same(one, other)
-    elif isinstance(left, torch.Tensor):
-        assert torch.equal(left, right)
-    else:
-        assert left == right
-
-
 def uninterrupted_losses(uninterrupted, key="train_loss"):
     rows = map(json.loads, uninterrupted["metrics.jsonl"].splitlines())
     return [row[key] for row in rows if key in row]
@@ -127,7 +109,7 @@ def assert_resumes_exactly(path, expected, config=CONFIG, step=None):
     trainer = resumed(path, config)
     assert step in (None, trainer.step)
     trainer.fit()
-    assert_same(outcome(path), expected)
+    assert outcome(path) == expected
 
 
 def assert_a_crashed_run_resumes_exactly(tmp_path, config):

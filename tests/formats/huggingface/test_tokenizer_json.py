@@ -29,13 +29,12 @@ from tests.tokenizer.examples import (
     END,
     TRAINING_TEXT,
     byte_tokenizer,
-    data_file,
     edited_merges,
     small_tokenizer,
 )
 from tests.tokenizer.test_reference import (
     characters_without_differences,
-    without_differences,
+    slices,
 )
 
 tokenizers = pytest.importorskip("tokenizers")
@@ -232,15 +231,6 @@ def test_every_character_has_equal_ids_in_every_context(exported, pattern):
 def test_slices_of_real_text_have_equal_ids_text_and_offsets(exported, pattern, name):
     for text in slices(name, 2, 30_000):
         assert_equal(*exported[pattern], text)
-
-
-def slices(name, number, size):
-    chooser = random.Random(name)
-    path = data_file(f"{name}.txt")
-    with open(path, "rb") as file:
-        for _ in range(number):
-            file.seek(chooser.randrange(path.stat().st_size))
-            yield without_differences(file.read(size).decode("utf-8", errors="replace"))
 
 
 @EVERY_PATTERN

@@ -32,13 +32,6 @@ count_natively = functools.partial(count_words, backend="native")
 LOCAL_BACKENDS = [name for name in BACKENDS if name != "ray"]
 
 
-@pytest.fixture(scope="module")
-def hostile_file(tmp_path_factory):
-    path = tmp_path_factory.mktemp("native") / "hostile.txt"
-    path.write_bytes(HOSTILE)
-    return path
-
-
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k"])
 @pytest.mark.parametrize("num_workers", [1, 2, 5])
 def test_counts_and_order_do_not_depend_on_blocks_and_threads(hostile_file, pattern, num_workers):

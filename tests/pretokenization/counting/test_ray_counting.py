@@ -13,11 +13,10 @@ import pytest
 from cs336_basics.__main__ import main
 from cs336_basics.pretokenization import Corpus, Splitter, count_text, count_words
 from cs336_basics.pretokenization.counting.ray_counting import _count_chunk, count_words_ray
+from tests.pretokenization.counting.hostile import EOT, SPLITTER
 from tests.processes import wait
 from tests.ray_nodes import a_worker_killed, cluster_of
 
-EOT = "<|endoftext|>"
-SPLITTER = Splitter(special_tokens=[EOT])
 TEXT = (f"It's the dogs' bone, isn't it? 好的 é 12,345.67\n{EOT}\n" * 400).encode()
 
 

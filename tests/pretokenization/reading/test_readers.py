@@ -17,9 +17,9 @@ from cs336_basics.pretokenization import (
     count_words,
 )
 from cs336_basics.pretokenization.counting.count_texts import count_chunk
+from tests.pretokenization.counting.hostile import SPLITTER
 from tests.pretokenization.reading.counted import (
     DOCUMENTS,
-    SPLITTER,
     count,
     expected,
     json_lines,

@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import shutil
-import time
 
 import pytest
 
@@ -33,15 +32,6 @@ def chromium(profile):
         yield driver
     finally:
         driver.quit()
-
-
-def wait(condition, seconds=20):
-    """Wait until `condition()` is true, and return its result."""
-    end = time.time() + seconds
-    while not (value := condition()):
-        assert time.time() < end, f"the page did not reach the expected state in {seconds} s"
-        time.sleep(0.05)
-    return value
 
 
 # Lists texts whose contrast with their background is below 4.5:1 (WCAG 2.2, 1.4.3), controls

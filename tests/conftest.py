@@ -18,6 +18,10 @@ IN_ONE_PROCESS = (
 """Options that need a terminal or a fixed order, or that run no tests."""
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
+# New processes import the package and the tests from here, even if the package is not installed.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, [str(TESTS.parent), os.environ.get("PYTHONPATH")])
+)
 # By default, idle OpenMP threads spin. On a busy machine, they take cores from working threads, and
 # tests of tiny models take eight times as long. torch reads this variable on import.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -141,15 +145,7 @@ def fsync(monkeypatch):
 def local_ray():
     """Start Ray with two CPUs on this machine, connect to it, and return the module."""
     ray = pytest.importorskip("ray")
-    from tests.ray_nodes import python_path
-
-    ray.init(
-        address="local",
-        num_cpus=2,
-        include_dashboard=False,
-        log_to_driver=False,
-        runtime_env={"env_vars": {"PYTHONPATH": python_path()}},
-    )
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
         yield ray
     finally:

@@ -1,19 +1,18 @@
-"""Make a system call fail or kill the process, to test which files a writer leaves behind."""
+"""Make a system call fail, kill the process or interrupt it, to test what it leaves behind."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import os
 import signal
-import subprocess
-import sys
 import traceback
-from pathlib import Path
 
 import pytest
 
 from cs336_basics._support import files
+from tests.processes import run_python
 
 CALLS = ("open", "fsync", "replace", "unlink", "chmod", "close", "mkdir", "rmdir", "listdir")
 
@@ -71,6 +70,34 @@ class FaultyCalls:
         return call
 
 
+@contextlib.contextmanager
+def alarm(handler, seconds=0.0, every=0.0):
+    """Handle SIGALRM, which comes once after `seconds` and then at intervals of `every`.
+
+    A time of 0 means never.
+    """
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, seconds, every)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)  # because the handler may start the timer
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextlib.contextmanager
+def file_size_limit(num_bytes):
+    """Limit the size of every file that is written, which has the same effect as a full disk."""
+    resource = pytest.importorskip("resource", reason="Windows has no resource limits")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
 def disk_is_full():
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -126,8 +153,4 @@ def run_alone(function, *arguments):
     """
     name = function.__name__
     code = f"from {function.__module__} import {name}; {name}(*{[*map(str, arguments)]!r})"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    run_python(code)

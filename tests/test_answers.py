@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.devices import peak_flops
 from cs336_basics.training.memory import step_memory
 from cs336_basics.training.optimizers import SGD
+from tests.tokenizer.examples import data_file
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "answers.md").read_text(encoding="utf-8")
@@ -59,21 +59,11 @@ def table(name):
     return {row[0]: row[1:] for row in rows[2:]}
 
 
-def corpus(name):
-    directory = os.environ.get("CS336_DATA")
-    if not directory:
-        pytest.skip("set CS336_DATA to a directory with the extracts from the corpora")
-    path = Path(directory) / name
-    if not path.is_file():
-        pytest.skip(f"{name} is not in CS336_DATA")
-    return path
-
-
 @pytest.fixture(scope="module")
 def tokenizers():
     return {
         name: Tokenizer(
-            *train_bpe(corpus(file), vocab_size, [END_OF_TEXT]), special_tokens=[END_OF_TEXT]
+            *train_bpe(data_file(file), vocab_size, [END_OF_TEXT]), special_tokens=[END_OF_TEXT]
         )
         for name, (file, vocab_size) in FILES.items()
     }
@@ -85,7 +75,7 @@ def tokenizers():
 def test_the_sizes_of_the_texts_on_the_page_are_right():
     rows = table("training time")
     for name, (file, _) in FILES.items():
-        assert rows[name][0] == f"{corpus(file).stat().st_size:,} bytes"
+        assert rows[name][0] == f"{data_file(file).stat().st_size:,} bytes"
 
 
 def test_the_longest_tokens_on_the_page_are_right(tokenizers):
@@ -124,9 +114,9 @@ def test_the_kinds_of_tokens_on_the_page_are_right(tokenizers):
 
 
 def test_the_compression_ratios_on_the_page_are_right(tokenizers, tmp_path):
-    web = Corpus(corpus("owt_sample.txt"))
+    web = Corpus(data_file("owt_sample.txt"))
     samples = {
-        "TinyStories": sample_documents(Corpus(corpus("tinystories_valid.txt")), 10).spaced,
+        "TinyStories": sample_documents(Corpus(data_file("tinystories_valid.txt")), 10).spaced,
         "OpenWebText": sample_documents(web, 10).spaced,
     }
     held_out = tmp_path / "rest.txt"

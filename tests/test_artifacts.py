@@ -66,7 +66,7 @@ def check_directory(path):
 
 
 def tokenizer(version):
-    from tests.formats.exported import byte_tokenizer
+    from tests.tokenizer.examples import byte_tokenizer
 
     return byte_tokenizer("<|endoftext|>", merges=[(b"a", b"b"), (b"ab", b"c")][:version])
 

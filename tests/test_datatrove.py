@@ -2,8 +2,6 @@
 
 import json
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +9,9 @@ import pytest
 
 from cs336_basics import TRAINERS, Tokenizer
 from cs336_basics.pretokenization import Splitter, WordCounts, count_texts
+from tests.processes import run_python
 from tests.tokenizer.examples import END, FRAGMENTS, TRAINING_TEXT, small_tokenizer
+from tests.tokenizer.files.corpus_files import contents
 
 pytest.importorskip("datatrove", reason="needs datatrove; pip install 'cs336-basics[datatrove]'")
 pytest.importorskip("tokenizers")
@@ -138,10 +138,6 @@ def test_wrong_options_are_rejected_when_a_step_is_made(make, message):
         make()
 
 
-def contents(folder):
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
-
-
 @pytest.mark.parametrize("options", [
     {},
     {"shuffle_documents": False},
@@ -195,5 +191,5 @@ def test_folders_may_be_on_another_file_system(tmp_path, texts):
 
 def test_the_error_without_datatrove_includes_the_install_command():
     code = "import sys; sys.modules['datatrove'] = None\nimport cs336_basics.datatrove"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "pip install 'cs336-basics[datatrove]'" in run.stderr.splitlines()[-1]
+    error = run_python(code, check=False).stderr
+    assert "pip install 'cs336-basics[datatrove]'" in error.splitlines()[-1]

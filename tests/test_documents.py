@@ -56,7 +56,6 @@ def execute(tmp_path, monkeypatch, stand_ins):
     monkeypatch.delenv("CS336_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # for new processes
     # Drawing loss.png would take most of a tiny run's time.
     monkeypatch.setattr("cs336_basics.training.trainer.plot_run", lambda run: None)
     torch = sys.modules.get("torch")

@@ -4,15 +4,13 @@ import ast
 import functools
 import importlib
 import inspect
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import cs336_basics
 from tests.documents.shell import MODEL, TRAINING
+from tests.processes import run_python
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "cs336_basics"
@@ -43,16 +41,6 @@ MAY_IMPORT["commands"] = set(MAY_IMPORT)
 # Maps a file to another folder that it may import within a function.
 MAY_ALSO_IMPORT = {"tokenizer/tokenizer.py": "formats"}  # Tokenizer.from_* and Tokenizer.save
 WITHOUT_TORCH = ("pretokenization", "bpe", "tokenizer", "data")
-
-
-def run_python(code, **environment):
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-    )
 
 
 @functools.cache
@@ -100,7 +88,7 @@ def test_text_does_not_need_torch(statement):
     run = run_python(
         f"{statement}\nimport sys\nprint([name for name in {heavy!r} if name in sys.modules])"
     )
-    assert run.stdout.strip() == "[]", run.stdout + run.stderr
+    assert run.stdout.strip() == "[]"
 
 
 def test_native_training_imports_no_large_library(tmp_path):
@@ -113,7 +101,7 @@ def test_native_training_imports_no_large_library(tmp_path):
         f"vocab, merges = train_bpe({str(tmp_path / 'text.txt')!r}, 270, ['<|endoftext|>'])\n"
         f"print(len(merges), [name for name in {heavy!r} if name in sys.modules])"
     )
-    assert run.stdout.strip() == "13 []", run.stdout + run.stderr
+    assert run.stdout.strip() == "13 []"
 
 
 @pytest.mark.parametrize("folder", MAY_IMPORT)
@@ -184,7 +172,7 @@ sys.meta_path.insert(0, NotBuilt())
 
 def unbuilt(code):
     names = [".".join(s.relative_to(ROOT).with_suffix("").parts) for s in EXTENSIONS]
-    return run_python(UNBUILT.format(names=names) + code)
+    return run_python(UNBUILT.format(names=names) + code, check=False)
 
 
 def test_without_extensions_the_python_versions_work(tmp_path):

@@ -17,10 +17,11 @@ from functools import cache
 import pytest
 
 from benchmarks.corpora import EOT
+from benchmarks.peers.encoding import tiktoken_encoding
 from benchmarks.report.measurements import Measurement, attach
 from cs336_basics import Tokenizer
 from cs336_basics.bpe import TRAINERS
-from cs336_basics.pretokenization import PATTERNS, pretokenize, split_special_tokens
+from cs336_basics.pretokenization import pretokenize, split_special_tokens
 from cs336_basics.tokenizer.reference import encode_text, merge_pretoken_in_order
 
 VOCAB_SIZES = (10_000, 32_000)
@@ -88,14 +89,8 @@ def with_tiktoken(learned):
 
 
 def tiktoken_of(learned):
-    tiktoken = pytest.importorskip("tiktoken")
-    vocab, _ = learned
-    return tiktoken.Encoding(
-        "benchmark",
-        pat_str=PATTERNS["gpt2"],
-        mergeable_ranks={token: i for i, token in vocab.items() if token != EOT.encode()},
-        special_tokens={EOT: 256},
-    )
+    pytest.importorskip("tiktoken")
+    return tiktoken_encoding(Tokenizer(*learned, [EOT]))
 
 
 def with_tokenizers(learned):

@@ -62,18 +62,22 @@ def gigatoken(directory, threads):
     return memory
 
 
-def tiktoken(directory, threads):
-    import tiktoken as peer
+def tiktoken_encoding(tokenizer):
+    """Return tiktoken's encoding with the vocabulary of a tokenizer."""
+    import tiktoken
 
     from cs336_basics.pretokenization import PATTERNS
 
-    tokenizer = load(directory)
-    encoding = peer.Encoding(
+    return tiktoken.Encoding(
         "benchmark",
         pat_str=PATTERNS["gpt2"],
         mergeable_ranks={t: i for i, t in tokenizer.vocab.items() if t != EOT.encode()},
         special_tokens={EOT: tokenizer.special_token_id(EOT)},
     )
+
+
+def tiktoken(directory, threads):
+    encoding = tiktoken_encoding(load(directory))
 
     def memory(data):
         text = data.decode()

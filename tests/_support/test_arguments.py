@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 
 import numpy as np
 import pytest
@@ -11,11 +12,11 @@ from cs336_basics import Tokenizer, train_bpe
 from cs336_basics._support.arguments import checked_integer
 from cs336_basics.pretokenization import Corpus, Splitter, count_text, count_texts, count_words
 from cs336_basics.tokenizer import encode_file
+from tests.tokenizer.examples import BYTES, byte_tokenizer
 
 HUGE = 10**5000  # too long for int-to-str conversion
 LONG = "x" * 10**6
-BYTES = {byte: bytes([byte]) for byte in range(256)}
-TOKENIZER = Tokenizer(BYTES, [], ["<s>"])
+TOKENIZER = byte_tokenizer("<s>")
 
 
 @pytest.fixture
@@ -49,6 +50,10 @@ CALLS = {
     "num_workers of count_words": lambda path, n: count_words(path, num_workers=n),
     "num_workers of train_bpe": lambda path, n: train_bpe(path, 257, [], num_workers=n),
     "num_workers of encode_batch": lambda path, n: TOKENIZER.encode_batch(["a"], num_workers=n),
+    "num_workers of encode_array": lambda path, n: TOKENIZER.encode_array("a", num_workers=n),
+    "num_workers of encode_file": lambda path, n: encode_file(
+        TOKENIZER, path, path.with_suffix(".npy"), num_workers=n
+    ),
     "chunk_size of count_words": lambda path, n: count_words(path, chunk_size=n),
     "chunk_size of encode_file": lambda path, n: encode_file(
         TOKENIZER, path, path.with_suffix(".npy"), chunk_size=n
@@ -73,6 +78,15 @@ def test_integers_and_lists_are_checked(path, name, value):
     with pytest.raises((TypeError, ValueError), match=rf"^{name.split()[0]}\b") as error:
         CALLS[name](path, value)
     assert len(str(error.value)) < 600
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in CALLS if name.startswith(("num_workers", "chunk_size"))]
+)
+def test_zero_workers_and_empty_chunks_are_rejected(path, name):
+    with pytest.raises(ValueError, match=rf"^{name.split()[0]} must be at least 1.* got 0"):
+        CALLS[name](path, 0)
+    assert os.listdir(path.parent) == ["a.txt"]
 
 
 @pytest.mark.parametrize("name", [name for name in CALLS if "_size" in name or "num_" in name])

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from cs336_basics._support.files import atomic_path, atomic_writer, new_directory, write_json
+from tests.faults import file_size_limit
 
-ROOT = Path(__file__).parents[2]
 posix_only = pytest.mark.skipif(os.name != "posix", reason="Windows keeps leftovers")
 pytestmark = pytest.mark.usefixtures("fsync")
 
@@ -36,7 +36,6 @@ def start_writer(path):
         [sys.executable, "-c", WRITER, str(path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        cwd=ROOT,
     )
     assert process.stdout.readline() == b"begun\n"
     return process
@@ -139,15 +138,10 @@ def test_a_full_disk_error_names_the_file(tmp_path, monkeypatch, failing):
         with pytest.raises(OSError, match=r"\d bytes.*: '.*/a\.json'$"):
             write_json(path, "new")
     else:
-        resource = pytest.importorskip("resource")
-        before = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
-        try:
-            # The error occurs when the buffer is written, and again when the file is closed.
-            with pytest.raises(OSError, match=r"^\[Errno \d+\] [A-Za-z ]+: '.*a\.json'$"):
-                write_json(path, "new" * 1000)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        # The error occurs when the buffer is written, and again when the file is closed.
+        message = r"^\[Errno \d+\] [A-Za-z ]+: '.*a\.json'$"
+        with file_size_limit(1000), pytest.raises(OSError, match=message):
+            write_json(path, "new" * 1000)
     assert json.loads(path.read_text()) == "old"
     assert os.listdir(tmp_path) == ["a.json"]
 

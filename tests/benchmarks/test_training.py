@@ -1,14 +1,11 @@
 """The comparison with other libraries: its results, and the operations that it times."""
 
-import subprocess
-import sys
-
 import pytest
 
-from benchmarks.machine import ROOT
 from benchmarks.peers import training
 from benchmarks.peers.training_run import EOT
 from cs336_basics import train_bpe
+from tests.processes import run_python
 
 
 @pytest.fixture
@@ -30,8 +27,6 @@ def test_a_run_reports_times_and_memory_and_writes_the_tokens(text_file, tmp_pat
 def test_only_the_library_is_imported_before_the_clock_starts():
     # Other imports would count towards the times of other libraries.
     code = "import sys, benchmarks.peers.training_run; print(*sorted(sys.modules))"
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    modules = set(done.stdout.split())
+    modules = set(run_python(code).stdout.split())
     assert "benchmarks.peers.training_run" in modules
     assert not {"cs336_basics", "numpy", "benchmarks.machine"} & modules

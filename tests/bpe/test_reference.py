@@ -27,6 +27,7 @@ def test_a_pair_is_merged_from_left_to_right(word, expected):
         (b"lower", ["o w", "w e", "l o", "lo we"], "l ow e r"),
         # In `x ab a b`, the pair (ab, a) has rank 0, so it is merged before the second (a, b).
         (b"xabab", ["ab a", "a b"], "x aba b"),
+        (b"aaa", ["a a"], "aa a"),
         (b"aaaa", ["a a"], "aa aa"),
         (b"abc", [], "a b c"),
     ],

@@ -12,10 +12,9 @@ from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
 from cs336_basics.pretokenization import Splitter, count_text
 from tests.bpe.trainers import EOT, every_trainer, specified_merges, train
 from tests.texts import long_text
-from tests.tokenizer.examples import edited_merges
+from tests.tokenizer.examples import BYTES, edited_merges
 
 every_tie_break = pytest.mark.parametrize("tie_break", TIE_BREAKS)
-BYTES = {byte: bytes([byte]) for byte in range(256)}
 
 
 def vocabulary_of(*merges):

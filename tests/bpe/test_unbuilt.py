@@ -1,11 +1,9 @@
 """If the extensions are not built, the other trainers still work."""
 
-import subprocess
-import sys
-
 import pytest
 
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS, is_built
+from tests.processes import run_python
 
 pytestmark = pytest.mark.skipif(
     not all(map(is_built, TRAINERS.values())), reason="the compiled trainers are not built"
@@ -41,5 +39,4 @@ try:
 except ImportError as error:
     print("not built" in str(error))
 """
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.splitlines() == ["[(b'o', b'w'), (b'l', b'ow')]", "True"]
+    assert run_python(code).stdout.splitlines() == ["[(b'o', b'w'), (b'l', b'ow')]", "True"]

@@ -14,6 +14,7 @@ from cs336_basics.bpe import is_built
 from cs336_basics.bpe.recorder import Recorder
 from cs336_basics.pretokenization import WordCounts
 from tests.bpe.trainers import train
+from tests.faults import alarm
 
 if not is_built(TRAINERS["native"]):
     pytest.skip("the native trainer is not built", allow_module_level=True)
@@ -142,20 +143,11 @@ def test_progress_and_interrupts_between_steps(step_seconds, monkeypatch):
 
 @pytest.mark.parametrize("seconds", [0.02, 0.3])
 def test_an_exception_in_a_signal_handler_ends_the_merge_loop(seconds):
-    def interrupt(signum, frame):
-        raise KeyboardInterrupt
-
     # Setting up ten words of up to 3 MB takes longer than the shorter of the two timers.
     word = random.Random(4).randbytes(3_000_000).translate(LETTERS)
     counts = WordCounts.from_mapping({word[i:]: 1 for i in range(10)})
-    before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            TRAINERS["native"]().learn_merges(counts, 10**6, Recorder())
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    with alarm(signal.default_int_handler, seconds), pytest.raises(KeyboardInterrupt):
+        TRAINERS["native"]().learn_merges(counts, 10**6, Recorder())
 
 
 def test_words_of_4_gib_or_more_are_rejected():

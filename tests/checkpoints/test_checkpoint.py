@@ -7,7 +7,6 @@ import json
 import os
 import random
 import struct
-import sys
 import tracemalloc
 
 import pytest
@@ -23,6 +22,7 @@ from cs336_basics.checkpoints.checkpoint import (
 )
 from cs336_basics.training import AdamW
 from tests.checkpoints.both_formats import assert_same, linear_run, new_run, state_of
+from tests.faults import file_size_limit
 from tests.training.small_runs import train
 
 
@@ -113,19 +113,12 @@ def test_a_state_that_cannot_be_saved_is_refused(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no resource limits")
 def test_a_full_disk_is_an_os_error_and_leaves_nothing(saved):
-    import resource
-
     run, path = saved
     before = path.read_bytes()
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, limits[1]))  # maximum file size in bytes
-    try:
-        with pytest.raises(OSError, match=r"too large: '.*step_3\.safetensors'$"):
-            write_checkpoint(path, *run, 4)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    message = r"too large: '.*step_3\.safetensors'$"
+    with file_size_limit(2_000), pytest.raises(OSError, match=message):
+        write_checkpoint(path, *run, 4)
     assert os.listdir(path.parent) == [path.name]
     assert path.read_bytes() == before
 

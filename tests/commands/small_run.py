@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +28,6 @@ data: {sample_bytes: 60000, trainer: heap}
 model: {vocab_size: 300, context_length: 16, d_model: 16, num_layers: 1, num_heads: 2, d_ff: 32}
 """
 COMMAND = [sys.executable, "-m", "cs336_basics.train"]
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def command(name):
@@ -35,8 +36,21 @@ def command(name):
 
 
 def environment():
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    return {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def pipe(monkeypatch, data):
+    """Let a command read bytes from standard input."""
+    monkeypatch.setattr(sys, "stdin", types.SimpleNamespace(buffer=io.BytesIO(data)))
+
+
+def error_of(capsys, command):
+    """Return the message of a command that printed only a one-line error."""
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1, printed.err
+    assert printed.err.startswith(f"cs336 {command}: error: ")
+    return printed.err.removeprefix(f"cs336 {command}: error: ").rstrip("\n")
 
 
 def assert_equal_runs(left, right):

@@ -10,7 +10,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 import warnings
 
 import pytest
@@ -19,7 +18,8 @@ from cs336_basics.__main__ import main
 from cs336_basics.commands import COMMANDS
 from cs336_basics.commands._cli import guarded
 from cs336_basics.pretokenization import MissingFieldError
-from tests.commands.small_run import TINY, environment
+from tests.commands.small_run import TINY, environment, error_of
+from tests.processes import run_python, wait
 
 
 def raising(error):
@@ -50,11 +50,7 @@ def raising(error):
 )
 def test_an_expected_error_prints_one_line_and_sets_the_status(error, status, message, capsys):
     assert guarded("cs336 x", raising(error)) == status
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.startswith("cs336 x: error: ")
-    assert printed.err.count("\n") == 1
-    assert message in printed.err
+    assert message in error_of(capsys, "x")
 
 
 def test_a_bug_has_a_traceback_and_an_error_has_one_on_request(monkeypatch):
@@ -109,10 +105,7 @@ def test_ctrl_c_sets_status_130_and_prints_one_line(tmp_path, command):
         process.stderr.readline()  # the warning about the slow pattern
     else:
         started = {"train": "run/data", "experiments": "out/data"}[command]
-        deadline = time.monotonic() + 120
-        while not (tmp_path / started).exists() and process.poll() is None:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        wait(lambda: (tmp_path / started).exists() or process.poll() is not None)
     os.killpg(process.pid, signal.SIGINT)
     _, error = process.communicate(timeout=120)
     assert process.returncode == 130, error
@@ -134,10 +127,7 @@ for command in {list(COMMANDS)}:
     os.close(writer)
     assert main([command, "--help"]) == 0, command
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert run_python(code, OMP_NUM_THREADS="1").stderr == ""
 
 
 # A command finishes its work even if standard streams are closed or full.

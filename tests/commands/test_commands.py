@@ -6,8 +6,6 @@ import importlib
 import json
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,22 +13,14 @@ import pytest
 from cs336_basics.__main__ import main
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.commands import COMMANDS
-from tests.commands.small_run import environment
+from tests.commands.small_run import error_of
+from tests.processes import run_python
 from tests.tokenizer.examples import small_tokenizer
 
 ALL = {
     name: importlib.import_module(f"cs336_basics.commands.{name.replace('-', '_')}").COMMAND
     for name in COMMANDS
 }
-
-
-def error_of(capsys, command):
-    """Return the message of a command that printed only a one-line error."""
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.count("\n") == 1, printed.err
-    assert printed.err.startswith(f"cs336 {command}: error: ")
-    return printed.err.removeprefix(f"cs336 {command}: error: ").rstrip("\n")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -112,15 +102,9 @@ print(json.dumps(outcomes))
 
 def run_all(lines, missing=("torch", "matplotlib", "safetensors"), directory=None):
     """Run commands in one new process in which some packages are missing."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(missing=missing, lines=lines)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=directory,
-        env=environment(),
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    code = PROGRAM.format(missing=missing, lines=lines)
+    done = run_python(code, cwd=directory, OMP_NUM_THREADS="1")
+    assert done.stderr == ""
     return json.loads(done.stdout)
 
 
@@ -152,10 +136,7 @@ main([])
 heavy = ("numpy", "torch", "regex", "yaml")
 print([name for name in heavy if name in sys.modules])
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True
-    )
-    assert done.stdout.splitlines()[-1] == "[]"
+    assert run_python(code).stdout.splitlines()[-1] == "[]"
 
 
 TORCH = "'cs336-basics[torch]'"

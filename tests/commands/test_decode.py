@@ -1,21 +1,13 @@
 """`python -m cs336_basics decode`, and the ids printed by `encode`."""
 
-import io
-import sys
-
 import pytest
 
 from cs336_basics import Tokenizer
-from tests.commands.small_run import command
-from tests.tokenizer.examples import small_tokenizer
+from tests.commands.small_run import command, pipe
+from tests.tokenizer.examples import byte_tokenizer, small_tokenizer
 
 encode, decode = command("encode"), command("decode")
 TEXT = b"the cat sat on the mat\r\nna\xc3\xafve \xf0\x9f\x98\x80 and a half: \xff\n"
-
-
-class _Stdin:
-    def __init__(self, data):
-        self.buffer = io.BytesIO(data)
 
 
 @pytest.fixture
@@ -40,10 +32,10 @@ def test_decoding_restores_every_byte(work, monkeypatch, capsysbinary, source):
     assert Tokenizer.from_directory("tok").decode_bytes(map(int, ids.split())) == TEXT
     (work / "ids.txt").write_bytes(ids.replace(b" ", b"\n\t "))
     for data in (ids, (work / "a.npy").read_bytes()):
-        monkeypatch.setattr(sys, "stdin", _Stdin(data))
+        pipe(monkeypatch, data)
         assert decode(["--tokenizer", "tok", "--input", source]) == 0
         assert capsysbinary.readouterr().out == TEXT
-        monkeypatch.setattr(sys, "stdin", _Stdin(data))
+        pipe(monkeypatch, data)
         words = ["--tokenizer", "tok", "--input", source, "--output", "out.txt", "--overwrite"]
         assert decode(words) == 0
         assert (work / "out.txt").read_bytes() == TEXT
@@ -93,7 +85,7 @@ def test_the_error_for_an_invalid_id_shows_it(work, capsys, ids, message):
 
 def test_a_token_file_of_another_tokenizer_is_rejected(work, capsys):
     encoded("--input", "a.txt", "--output", "a.npy")
-    Tokenizer({i: bytes([i]) for i in range(256)}, [], []).save(work / "other")
+    byte_tokenizer().save(work / "other")
     assert decode(["--tokenizer", "other", "--input", "a.npy"]) == 2
     assert "another tokenizer" in capsys.readouterr().err
 

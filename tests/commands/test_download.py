@@ -4,13 +4,11 @@ import os
 import socket
 import subprocess
 import sys
-from pathlib import Path
 
 from tests.commands.small_run import command
 from tests.data.datasets.web_server import PACKED, TEXT, names_in
 
 download = command("download")
-ROOT = Path(__file__).parents[2]
 
 
 def test_the_command_fetches_both_splits(server, tmp_path, capsys):
@@ -36,7 +34,6 @@ def test_without_a_network_it_sets_status_1_and_prints_one_line(tmp_path):
             capture_output=True,
             text=True,
             check=False,
-            cwd=ROOT,
             env=environment,
         )
     assert result.returncode == 1

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from cs336_basics.tokenizer import load_document_starts, load_token_file
-from tests.commands.small_run import command
+from tests.commands.small_run import command, error_of
 from tests.tokenizer.examples import END, TRAINING_TEXT, small_tokenizer
 
 main = command("encode")
@@ -75,11 +75,7 @@ def test_files_of_several_formats_are_encoded_together(files, capsys):
 )
 def test_an_invalid_option_is_a_one_line_error(files, capsys, changes, message):
     assert main(arguments(files, **changes)) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.startswith("cs336 encode: error: ")
-    assert printed.err.count("\n") == 1
-    assert re.search(message, printed.err)
+    assert re.search(message, error_of(capsys, "encode"))
 
 
 def test_strict_rejects_invalid_utf_8(files, capsys):

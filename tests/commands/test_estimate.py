@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 import cs336_basics.training.fast_path as fast_path
-from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training.config_files import find_config, load_config
 from tests.commands.small_run import command
+from tests.tokenizer.examples import byte_tokenizer
 
 estimate = command("estimate")
 
@@ -40,8 +40,7 @@ def test_estimate_prints_the_choices_of_the_fast_path(capsys, monkeypatch):
 
 
 def test_estimate_uses_the_vocabulary_size_of_the_tokenizer(capsys, tmp_path):
-    vocab = {**{byte: bytes([byte]) for byte in range(256)}, 256: b"<|endoftext|>", 257: b"th"}
-    Tokenizer(vocab, [(b"t", b"h")], ["<|endoftext|>"]).save(tmp_path / "tok")
+    byte_tokenizer("<|endoftext|>", merges=[(b"t", b"h")]).save(tmp_path / "tok")
     words = ["--device", "cpu", "--no-measure", "--data.tokenizer", str(tmp_path / "tok")]
     assert estimate(words) == 0
     (row,) = (line for line in capsys.readouterr().out.splitlines() if "parameters " in line)

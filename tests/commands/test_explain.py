@@ -5,7 +5,7 @@ import os
 import pytest
 
 from cs336_basics.bpe.explain import explain as explained
-from tests.commands.small_run import command
+from tests.commands.small_run import command, error_of
 
 explain = command("explain")
 
@@ -30,10 +30,7 @@ def test_the_drawings_of_the_words_are_printed(words, stage, arguments, capsys):
 @pytest.mark.parametrize("words", ["", " \n\t\u3000", "a" * 501])
 def test_no_words_and_too_many_bytes_are_one_line_errors(words, capsys):
     assert explain([words]) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.startswith("cs336 explain: error: ")
-    assert printed.err.count("\n") == 1
+    assert error_of(capsys, "explain")
 
 
 def test_words_may_look_like_options(capsys):

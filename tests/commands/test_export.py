@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from importlib.util import find_spec
 
 import numpy as np
@@ -21,8 +19,9 @@ from cs336_basics.tokenizer import encode_rows
 from cs336_basics.training import AdamW
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import config_to_yaml
-from tests.commands.small_run import command, environment
+from tests.commands.small_run import command, error_of
 from tests.formats.exported import trained
+from tests.processes import run_python
 
 main = command("export")
 
@@ -31,13 +30,13 @@ MODEL = ModelConfig(
 )
 
 
-def make_run(directory, model_config=MODEL):
+def make_run(directory, model_config=MODEL, tokenizer=None):
     """Write a run with metrics, data records, and untrained models as checkpoints 1 and 2."""
     run = RunDirectory(directory)
     run.checkpoints.mkdir(parents=True)
     run.data.mkdir()
     run.config.write_text(config_to_yaml(TrainConfig(model=model_config)))
-    trained("gpt2").save(run.tokenizer)
+    (tokenizer or trained("gpt2")).save(run.tokenizer)
     for step in (1, 2):
         torch.manual_seed(step)
         model = TransformerLM(model_config)
@@ -68,12 +67,10 @@ def lines_of(capsys, *words):
     return printed.out.splitlines()
 
 
-def error_of(capsys, *words):
+def rejected(capsys, *words):
+    """Return the message of a command that is rejected."""
     assert main([str(word) for word in words]) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.count("\n") == 1
-    return printed.err.removeprefix("cs336 export: error: ").rstrip("\n")
+    return error_of(capsys, "export")
 
 
 @pytest.mark.parametrize(
@@ -142,12 +139,8 @@ from cs336_basics.__main__ import main
 sys.exit(main(["export", *sys.argv[1:]]))
 """
     for to in ("huggingface", "tiktoken", "gpt2"):
-        done = subprocess.run(
-            [sys.executable, "-c", code, "--tokenizer", str(tokenizer), "--to", to, "--output",
-             str(tmp_path / to)],
-            capture_output=True, text=True, check=False, env=environment(),
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
+        words = ["--tokenizer", tokenizer, "--to", to, "--output", tmp_path / to]
+        done = run_python(code, *words)
         assert done.stderr == ""
         name = "tiktoken" if to == "tiktoken" else "tokenizers"
         assert done.stdout.splitlines()[-1] == f"checked     no: {name} is not installed"
@@ -175,7 +168,7 @@ def test_token_files_are_exported(tmp_path, capsys):
         "            tokens.idx, 102 bytes",
     ]
     words = ["--tokens", paths[0], "--to", "megatron", "--output", out]
-    assert "exists and is not an empty directory" in error_of(capsys, *words)
+    assert "exists and is not an empty directory" in rejected(capsys, *words)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +188,7 @@ def test_token_files_are_exported(tmp_path, capsys):
 )
 def test_conflicting_options_are_a_one_line_error(tmp_path, monkeypatch, capsys, words, message):
     monkeypatch.chdir(tmp_path)
-    assert message in error_of(capsys, *words.split(), "--output", "o")
+    assert message in rejected(capsys, *words.split(), "--output", "o")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -7,38 +7,24 @@ import re
 import sys
 
 import pytest
-import torch
 
 import cs336_basics.generation.streaming as streaming
-from cs336_basics.checkpoints.checkpoint import write_checkpoint
-from cs336_basics.checkpoints.run_dir import RunDirectory
-from cs336_basics.model import ModelConfig, TransformerLM
-from cs336_basics.tokenizer import Tokenizer
-from cs336_basics.training import AdamW
-from cs336_basics.training.config import TrainConfig
-from cs336_basics.training.config_files import config_to_yaml
-from tests.commands.small_run import command
+from cs336_basics.model import ModelConfig
+from tests.commands.small_run import command, error_of
+from tests.commands.test_export import make_run
+from tests.tokenizer.examples import byte_tokenizer
 
 main = command("generate")
 
 MODEL = ModelConfig(
     vocab_size=257, context_length=16, d_model=16, num_layers=1, num_heads=2, d_ff=32
 )
-BYTES = {byte: bytes([byte]) for byte in range(256)}
 
 
 @pytest.fixture
 def run(tmp_path):
     """A run with two different untrained byte-level models as checkpoints 1 and 2."""
-    run = RunDirectory(tmp_path / "run")
-    run.checkpoints.mkdir(parents=True)
-    run.config.write_text(config_to_yaml(TrainConfig(model=MODEL)))
-    Tokenizer({**BYTES, 256: b"<|endoftext|>"}, [], ["<|endoftext|>"]).save(run.tokenizer)
-    for step in (1, 2):
-        torch.manual_seed(step)
-        model = TransformerLM(MODEL)
-        write_checkpoint(run.checkpoint(step), model, AdamW(model.parameters()), step)
-    return run
+    return make_run(tmp_path / "run", MODEL, byte_tokenizer("<|endoftext|>"))
 
 
 def text_of(capsys, run, *words):
@@ -92,9 +78,7 @@ def test_only_whole_characters_are_streamed(run, monkeypatch):
 )
 def test_an_invalid_option_is_a_one_line_error(run, capsys, words, named):
     assert main(["--run", str(run.path), *words]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert re.search(named, error)
+    assert re.search(named, error_of(capsys, "generate"))
 
 
 def test_a_stop_string_ends_the_text(run, monkeypatch, capsys):

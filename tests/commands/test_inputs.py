@@ -1,24 +1,17 @@
 """Standard input, directories, and formats detected from the content."""
 
 import gzip
-import io
 import json
 import re
-import sys
 
 import pytest
 
 from cs336_basics import Tokenizer, train_bpe
-from tests.commands.small_run import command
+from tests.commands.small_run import command, pipe
 
 TEXT = "the cat sat on the mat, and the dog sat on the cat\n" * 20
 
 train_bpe_command = command("train-bpe")
-
-
-class _Stdin:
-    def __init__(self, data):
-        self.buffer = io.BytesIO(data)
 
 
 def trained(output, *options):
@@ -36,10 +29,10 @@ def expected(tmp_path):
 
 
 def test_standard_input_can_be_text_or_json_lines(tmp_path, monkeypatch, expected):
-    monkeypatch.setattr(sys, "stdin", _Stdin(TEXT.encode()))
+    pipe(monkeypatch, TEXT.encode())
     assert trained(tmp_path / "out", "--input", "-").merges == expected
     rows = json.dumps({"text": TEXT}).encode()
-    monkeypatch.setattr(sys, "stdin", _Stdin(rows))
+    pipe(monkeypatch, rows)
     found = trained(tmp_path / "rows", "--input", "-", "--format", "jsonl", "--field", "text")
     assert found.merges == expected
 
@@ -49,7 +42,7 @@ def test_standard_input_can_be_text_or_json_lines(tmp_path, monkeypatch, expecte
     [(b"", "standard input is empty"), (b'{"text": "a"}\n', "standard input .*JSON")],
 )
 def test_invalid_standard_input_is_rejected(tmp_path, monkeypatch, capsys, data, message):
-    monkeypatch.setattr(sys, "stdin", _Stdin(data))
+    pipe(monkeypatch, data)
     assert trained(tmp_path / "out", "--input", "-") is None
     assert re.search(message, capsys.readouterr().err)
 

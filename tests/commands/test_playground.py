@@ -10,7 +10,7 @@ import urllib.request
 import pytest
 
 from cs336_basics.__main__ import main
-from tests.commands.small_run import environment
+from tests.commands.small_run import environment, error_of
 from tests.tokenizer.examples import small_tokenizer
 
 
@@ -18,10 +18,7 @@ def test_without_the_extra_the_error_names_it(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "starlette.applications", None)
     monkeypatch.delitem(sys.modules, "cs336_basics.playground.server", raising=False)
     assert main(["playground", "--no-browser"]) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.count("\n") == 1
-    assert "pip install 'cs336-basics[playground]'" in printed.err
+    assert "pip install 'cs336-basics[playground]'" in error_of(capsys, "playground")
 
 
 def test_a_missing_tokenizer_and_a_wrong_port_are_one_line_errors(capsys, tmp_path):
@@ -29,7 +26,7 @@ def test_a_missing_tokenizer_and_a_wrong_port_are_one_line_errors(capsys, tmp_pa
     missing = str(tmp_path / "missing")
     for words in (["--tokenizer", missing], ["--port", "65536"], ["--port", "x"]):
         assert main(["playground", "--no-browser", *words]) == 2
-        assert capsys.readouterr().err.count("\n") == 1
+        assert error_of(capsys, "playground")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")

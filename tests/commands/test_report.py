@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cs336_basics.__main__ import main
-from tests.commands.small_run import command
+from tests.commands.small_run import command, error_of
 from tests.pretokenization.reading.test_documents import TEXTS, plain
 
 report = command("report")
@@ -45,9 +45,7 @@ def test_html_and_markdown_are_written(work, capsys):
 )
 def test_errors_are_one_line_and_write_nothing(work, capsys, words, message):
     assert report(words) == 2
-    printed = capsys.readouterr()
-    assert printed.err.count("\n") == 1
-    assert message in printed.err
+    assert message in error_of(capsys, "report")
     assert not (work / "r.html").exists()
 
 

@@ -1,6 +1,5 @@
 """`python -m cs336_basics tokenize`: tokens, ids, counts and merges of hostile text."""
 
-import io
 import itertools
 import re
 import sys
@@ -9,7 +8,7 @@ import pytest
 
 from cs336_basics import Tokenizer
 from cs336_basics._support.visible import visible
-from tests.commands.small_run import command
+from tests.commands.small_run import command, error_of, pipe
 from tests.tokenizer.examples import BYTES, END, small_tokenizer
 
 tokenize = command("tokenize")
@@ -39,10 +38,6 @@ def expected_tokens(data=HOSTILE):
     tokenizer = small_tokenizer()
     ids = tokenizer.encode_array(data, errors="bytes").tolist()
     return ids, [visible(tokenizer.vocab[token_id]) for token_id in ids]
-
-
-def pipe(monkeypatch, data):
-    monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"buffer": io.BytesIO(data)}))
 
 
 def test_tokens_are_separated_where_there_are_no_colors(work, capsys, monkeypatch):
@@ -142,10 +137,7 @@ def test_the_merges_of_a_word_end_with_its_tokens(work, capsys):
 )
 def test_errors_are_one_line(work, capsys, words, message):
     assert tokenize(["--tokenizer", "tok", *words]) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.count("\n") == 1
-    assert message in printed.err
+    assert message in error_of(capsys, "tokenize")
 
 
 def test_tokens_that_are_escape_sequences_do_not_reach_the_terminal(work, capsys):

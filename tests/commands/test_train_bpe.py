@@ -12,7 +12,7 @@ import pytest
 
 from cs336_basics import TRAINERS, Tokenizer, train_bpe
 from cs336_basics.pretokenization import PATTERNS
-from tests.commands.small_run import command
+from tests.commands.small_run import command, error_of
 
 main = command("train-bpe")
 
@@ -61,10 +61,7 @@ def test_the_saved_tokenizer_is_the_result_of_train_bpe(trainer, text_file, tmp_
 def test_errors_are_one_line_and_leave_no_directory(text_file, tmp_path, capsys, more, message):
     output = tmp_path / "deep" / "tokenizer"
     assert main(arguments(text_file, output, *more)) == 2
-    error = capsys.readouterr().err.strip()
-    assert error.startswith("cs336 train-bpe: error: ")
-    assert re.search(message, error)
-    assert len(error.splitlines()) == 1
+    assert re.search(message, error_of(capsys, "train-bpe"))
     assert not output.parent.exists()
 
 

@@ -23,6 +23,7 @@ import yaml
 
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from tests.commands.small_run import COMMAND, TINY, assert_equal_runs, command, environment
+from tests.processes import wait
 
 main = command("train")
 
@@ -42,24 +43,21 @@ def start(run, *words):
 
 def wait_for_rows(process, run, count):
     """Wait until the run has started and written `count` rows, or has ended."""
-    deadline = time.monotonic() + 120
     config, metrics = Path(run) / "config.yaml", Path(run) / "metrics.jsonl"
-    while process.poll() is None and time.monotonic() < deadline:
-        if config.exists() and count == 0:
-            return
-        if metrics.exists() and metrics.read_bytes().count(b"\n") >= count:
-            return
-        time.sleep(0.002)
+
+    def reached():
+        if count == 0:
+            return config.exists()
+        return metrics.exists() and metrics.read_bytes().count(b"\n") >= count
+
+    wait(lambda: process.poll() is not None or reached(), every=0.002)
 
 
 def wait_for_a_save(process, run):
     """Wait until the run is writing a checkpoint. Return False if it ends first."""
-    deadline = time.monotonic() + 120
-    while process.poll() is None and time.monotonic() < deadline:
-        if list(Path(run, "checkpoints").glob(".step_*.tmp")):
-            return True
-        time.sleep(0.0005)
-    return False
+    checkpoints = Path(run, "checkpoints")
+    wait(lambda: process.poll() is not None or any(checkpoints.glob(".step_*.tmp")), every=0.0005)
+    return process.poll() is None
 
 
 def kill(process):

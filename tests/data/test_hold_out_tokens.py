@@ -8,13 +8,11 @@ import pytest
 from cs336_basics.data import hold_out_tokens as module
 from cs336_basics.data.hold_out_tokens import hold_out_tokens
 from cs336_basics.pretokenization import Corpus
-from cs336_basics.tokenizer import Tokenizer, encode_file
+from cs336_basics.tokenizer import encode_file
 from cs336_basics.tokenizer.files.joined_tokens import load_token_files, open_token_files
+from tests.tokenizer.examples import END, byte_tokenizer
 
-END = "<|endoftext|>"
-TOKENIZER = Tokenizer(
-    {**{byte: bytes([byte]) for byte in range(256)}, 256: END.encode()}, [], [END]
-)
+TOKENIZER = byte_tokenizer(END)
 
 
 def encoded(directory, name, text, **options):

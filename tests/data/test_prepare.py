@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import yaml
 
-from cs336_basics._support.text import END_OF_TEXT as END
 from cs336_basics.bpe import TRAINERS
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.data.data_config import DataConfig, Preparation
@@ -18,8 +17,17 @@ from cs336_basics.data.prepare import check_sources, prepare_data
 from cs336_basics.tokenizer import Tokenizer, encode_file
 from cs336_basics.tokenizer.files.token_files import open_token_file
 from tests.commands.small_run import command
+from tests.tokenizer.examples import BYTES, END
 
 main = command("train")
+
+
+def save_tokenizer(path, text, vocab_size=290, special_tokens=(END,)):
+    """Train a tokenizer on a text and save it."""
+    vocab, merges = TRAINERS["heap"](num_workers=1).train(text, vocab_size, special_tokens)
+    tokenizer = Tokenizer(vocab, merges, special_tokens)
+    tokenizer.save(path)
+    return tokenizer
 
 
 class TestOwnText:
@@ -30,9 +38,7 @@ class TestOwnText:
 
     def test_a_validation_text_and_a_finished_tokenizer_are_used(self, tiny, text):
         write_sample("valid.txt", 5_000, seed=6)
-        vocab, merges = TRAINERS["heap"](num_workers=1).train(text, 290, ["<|endoftext|>"])
-        tokenizer = Tokenizer(vocab, merges, ["<|endoftext|>"])
-        tokenizer.save("tok")
+        tokenizer = save_tokenizer("tok", text)
         words = ["--data.train-path", text, "--data.valid-path", "valid.txt"]
         words += ["--data.tokenizer", "tok", "--run-dir", "run"]
         assert main(["--config", tiny, *words]) == 0
@@ -42,9 +48,7 @@ class TestOwnText:
 
     @pytest.fixture
     def token_files(self, tiny, text):
-        vocab, merges = TRAINERS["heap"](num_workers=1).train(text, 290, ["<|endoftext|>"])
-        tokenizer = Tokenizer(vocab, merges, ["<|endoftext|>"])
-        tokenizer.save("tok")
+        tokenizer = save_tokenizer("tok", text)
         encode_file(tokenizer, text, "tokens.npy", num_workers=1)
         return ["--data.train-path", "tokens.npy", "--data.valid-path", "tokens.npy"]
 
@@ -54,8 +58,7 @@ class TestOwnText:
         assert not list(Path("run/data").glob("*.npy"))
 
     def test_token_files_of_another_tokenizer_are_rejected(self, tiny, token_files, capsys):
-        vocab, merges = TRAINERS["heap"](num_workers=1).train("my.txt", 280, ["<|endoftext|>"])
-        Tokenizer(vocab, merges, ["<|endoftext|>"]).save("other")
+        save_tokenizer("other", "my.txt", 280)
         words = [*token_files, "--data.tokenizer", "other", "--run-dir", "run"]
         assert main(["--config", tiny, *words]) == 2
         assert "tokens.npy" in capsys.readouterr().err
@@ -97,15 +100,13 @@ class TestOwnText:
         assert vocab_size == Tokenizer.from_directory("run/tokenizer").vocab_size < 300
 
     def test_a_tokenizer_with_a_gap_in_its_ids_is_rejected(self, tiny, text, capsys):
-        vocab = {byte: bytes([byte]) for byte in range(256)}
-        Tokenizer({**vocab, 257: b"<|endoftext|>"}, [], ["<|endoftext|>"]).save("gap")
+        Tokenizer({**BYTES, 257: END.encode()}, [], [END]).save("gap")
         words = ["--data.train-path", text, "--data.tokenizer", "gap", "--run-dir", "run"]
         assert main(["--config", tiny, *words]) == 2
         assert "id 256" in capsys.readouterr().err
 
     def test_a_tokenizer_without_the_end_of_text_token_is_rejected(self, tiny, text, capsys):
-        vocab, merges = TRAINERS["heap"](num_workers=1).train(text, 290, [])
-        Tokenizer(vocab, merges).save("plain")
+        save_tokenizer("plain", text, special_tokens=())
         words = ["--data.train-path", text, "--data.tokenizer", "plain", "--run-dir", "run"]
         assert main(["--config", tiny, *words]) == 2
         assert "<|endoftext|>" in capsys.readouterr().err

@@ -15,12 +15,12 @@ from cs336_basics.data.datasets import write_sample
 from cs336_basics.data.sources import absolute_path, check_length, find_sources
 from cs336_basics.pretokenization import Corpus
 from cs336_basics.tokenizer import Tokenizer, encode_file
-from tests.commands.small_run import assert_equal_runs, command
+from tests.commands.small_run import assert_equal_runs, command, error_of
 from tests.data.test_hold_out import write_rows
+from tests.tokenizer.examples import END, byte_tokenizer
 
 main = command("train")
 
-END = "<|endoftext|>"
 FAST = ["--max-steps", "2", "--eval-every", "2", "--eval-batches", "1", "--sample-tokens", "0"]
 
 
@@ -78,8 +78,7 @@ def test_several_files_are_one_corpus(tiny, rows, words):
 @pytest.fixture
 def token_files(tiny, rows):
     """Write two token files, the first with document starts. Return the tokenizer option."""
-    vocab = {byte: bytes([byte]) for byte in range(256)}
-    tokenizer = Tokenizer({**vocab, 256: END.encode()}, [], [END])
+    tokenizer = byte_tokenizer(END)
     tokenizer.save("tok")
     for name, part in (("a", rows[:40]), ("b", rows[40:])):
         Path(f"{name}.jsonl").write_text("".join(json.dumps({"t": row}) + "\n" for row in part))
@@ -138,9 +137,7 @@ def test_unreadable_files_are_rejected_before_anything_is_written(
     Path("tokens.npy").write_bytes(b"numbers")
     Path("bad.jsonl").write_text("{]\n")
     assert train(tiny, "--data.train-path", *words) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert re.search(message, error)
+    assert re.search(message, error_of(capsys, "train"))
     assert not Path("run").exists()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from cs336_basics.data.datasets.sample import write_sample
 from cs336_basics.pretokenization import Splitter, count_words
 from cs336_basics.tokenizer.files.encode_files import encode_file
 from tests.documents.shell import MODEL, TRAINING
+from tests.tokenizer.files.corpus_files import zstandard
 
 
 class StandIns:
@@ -78,12 +78,3 @@ class StandIns:
             status = main(["train", *TRAINING, *MODEL, "--run-dir", str(path)])
             assert status == 0, "the stand-in run could not be trained"
         return path
-
-
-def zstandard():
-    """Return the standard library's Zstandard module or its backport."""
-    if sys.version_info >= (3, 14):
-        from compression import zstd
-
-        return zstd
-    return pytest.importorskip("backports.zstd")

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +18,8 @@ from cs336_basics.pretokenization import MissingFieldError
 from cs336_basics.training.config_files import find_config, load_config
 from cs336_basics.training.session import TrainingInterrupted
 from cs336_basics.training.trainer import Trainer
-from tests.commands.small_run import command
+from tests.commands.small_run import command, environment
+from tests.processes import wait
 
 main = command("experiments")
 
@@ -119,13 +117,9 @@ def test_a_killed_command_continues_to_the_same_report(finished, tmp_path):
     before = len(list(out.glob("runs/*/metrics.jsonl")))
     command = [sys.executable, "-m", "cs336_basics", "experiments", "--scale", "test"]
     command += ["--out", str(out), "--num-workers", "1"]
-    root = str(Path(__file__).resolve().parents[2])
-    environment = {**os.environ, "PYTHONPATH": root, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL)
     # Kill the command in the middle of the second missing run.
-    deadline = time.monotonic() + 60
-    while len(list(out.glob("runs/*/metrics.jsonl"))) < before + 2 and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait(lambda: len(list(out.glob("runs/*/metrics.jsonl"))) >= before + 2, 300)
     process.kill()
     process.wait()
     assert not (out / "runs" / "silu").exists()

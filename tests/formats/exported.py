@@ -45,14 +45,6 @@ def trained(pattern):
     return Tokenizer(vocab, merges, SPECIAL, pattern=PATTERNS[pattern])
 
 
-def byte_tokenizer(*special_tokens, merges=(), pattern="gpt2"):
-    """Return a tokenizer with the 256 bytes, followed by merged tokens and special tokens."""
-    vocab = {byte: bytes([byte]) for byte in range(256)}
-    for left, right in merges:
-        vocab[len(vocab)] = left + right
-    return Tokenizer(vocab, merges, special_tokens, pattern=pattern)
-
-
 def chosen_texts():
     """Return short texts whose characters belong to the same classes in all libraries."""
     return ["", *CHATS, *map(without_differences, [*TEXTS.values(), long_text(5, 5_000)])]

@@ -29,10 +29,10 @@ CONFIGURATIONS = [
 assert len(CONFIGURATIONS) == 20
 
 
-def random_model(seed=0, **values):
+def random_model(seed=0, *, config=None, **values):
     """Return a random model. All its gains are different, so that their order matters."""
     torch.manual_seed(seed)
-    model = TransformerLM(ModelConfig(**values))
+    model = TransformerLM(config or ModelConfig(**values))
     for name, parameter in model.named_parameters():
         if "norm" in name or "ln" in name:
             torch.nn.init.uniform_(parameter, 0.5, 1.5)

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from cs336_basics.formats.agreement import compare_ids, compare_logits, probe_texts
-from tests.formats.exported import SPECIAL, byte_tokenizer, trained
+from tests.formats.exported import SPECIAL, trained
 from tests.formats.models import random_model
+from tests.tokenizer.examples import byte_tokenizer
 
 TINY = {"vocab_size": 50, "d_model": 16, "num_layers": 1, "num_heads": 2, "d_ff": 24}
 

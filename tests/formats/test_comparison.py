@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -15,6 +13,7 @@ from cs336_basics.formats.comparison import longest_tokens, measure
 from cs336_basics.pretokenization import Corpus
 from tests.formats.exported import trained
 from tests.pretokenization.reading.test_documents import TEXTS, plain
+from tests.processes import run_python
 from tests.tokenizer.examples import END
 
 
@@ -156,7 +155,7 @@ def test_a_missing_library_is_named_in_one_line(directories, tmp_path, library, 
         f"sys.exit(main(['compare', '--tokenizer', {str(directories / name)!r}, "
         f"'--input', {str(plain(tmp_path, TEXTS))!r}]))"
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    run = run_python(code, check=False)
     assert run.returncode == 2
     assert run.stderr.count("\n") == 1
     assert f"not installed; pip install {library}, or omit " in run.stderr

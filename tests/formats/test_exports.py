@@ -18,9 +18,9 @@ from cs336_basics.formats import (
     export_tokenizer,
 )
 from cs336_basics.tokenizer import Tokenizer
-from tests.formats.exported import PATTERNS, byte_tokenizer, chosen_texts, random_texts, trained
+from tests.formats.exported import PATTERNS, chosen_texts, random_texts, trained
 from tests.formats.models import random_model
-from tests.tokenizer.examples import CORPORA, END, data_file
+from tests.tokenizer.examples import CORPORA, END, byte_tokenizer, data_file
 from tests.tokenizer.test_reference import without_differences
 
 EVERY_FORMAT = pytest.mark.parametrize("to", TOKENIZER_FORMATS)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from cs336_basics.generation import Sampling, generate, generate_text, stop_at, stream_text
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.tokenizer import Tokenizer
+from tests.tokenizer.examples import byte_tokenizer
 
 
 def stopped(text, stop):
@@ -49,7 +50,7 @@ def test_an_empty_stop_string_is_rejected_at_the_call():
 
 
 def test_text_streams_in_complete_characters():
-    tokenizer = Tokenizer({byte: bytes([byte]) for byte in range(256)}, [])
+    tokenizer = byte_tokenizer()
     texts = list(stream_text(tokenizer, "a€b".encode()))
     assert texts == ["a", "", "", "€", "b", ""]
     assert "".join(stop_at(stream_text(tokenizer, "a€b€".encode()), ["b€"])) == "a€"
@@ -57,8 +58,7 @@ def test_text_streams_in_complete_characters():
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    tokens = {byte: bytes([byte]) for byte in range(256)}
-    return Tokenizer({**tokens, 256: b"<|endoftext|>"}, [], ["<|endoftext|>"])
+    return byte_tokenizer("<|endoftext|>")
 
 
 @pytest.fixture(scope="module")

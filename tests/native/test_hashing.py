@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
-from pathlib import Path
 
 from cs336_basics.pretokenization import count_words
+from tests.processes import run_python
 from tests.texts import long_text
-
-ROOT = Path(__file__).parents[2]
 
 RESULTS = """
 import hashlib, pathlib, sys, warnings
@@ -40,8 +36,7 @@ def test_no_result_depends_on_the_seed(tmp_path):
     path.write_text(long_text(1, 200_000) + numbers)
     results = set()
     for _ in range(4):  # each process draws its own seed
-        command = [sys.executable, "-c", RESULTS, path, tmp_path]
-        results.add(subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout)
+        results.add(run_python(RESULTS, path, tmp_path).stdout)
     assert len(results) == 1
     assert len(results.pop().split()) == 5
 

@@ -23,8 +23,9 @@ from cs336_basics.playground.answers import make_answers  # noqa: E402
 from cs336_basics.playground.learning import STAGES  # noqa: E402
 from cs336_basics.tokenizer import Tokenizer, merge_steps, visible  # noqa: E402
 from cs336_basics.training.load_run import load_run  # noqa: E402
-from tests.browser import NEEDS_CHROMIUM, chromium, problems_on_devices, wait  # noqa: E402
+from tests.browser import NEEDS_CHROMIUM, chromium, problems_on_devices  # noqa: E402
 from tests.playground.test_server import running  # noqa: E402
+from tests.processes import wait  # noqa: E402
 from tests.tokenizer.examples import small_tokenizer  # noqa: E402
 
 pytestmark = [

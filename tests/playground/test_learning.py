@@ -10,6 +10,7 @@ from cs336_basics.bpe import NaiveTrainer
 from cs336_basics.bpe.recorder import Recorder
 from cs336_basics.playground.learning import MOST_STEPS, MOST_WATCHED, STAGES, race, watch
 from cs336_basics.tokenizer import visible
+from tests.processes import wait
 
 # Texts of a few words yield fewer merges than requested.
 pytestmark = pytest.mark.filterwarnings("ignore:no pair was left:UserWarning")
@@ -103,7 +104,4 @@ def test_a_slow_stage_is_cut_and_a_closed_race_ends():
     rows = race({"merges": 5000, "seconds": 60})
     next(rows)
     rows.close()
-    deadline = time.time() + 10
-    while threading.active_count() > before:
-        assert time.time() < deadline
-        time.sleep(0.02)
+    wait(lambda: threading.active_count() <= before)

@@ -2,8 +2,6 @@
 
 import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +13,7 @@ from hypothesis import strategies as st
 from cs336_basics.pretokenization import _scanner, reference, splitter
 from cs336_basics.pretokenization.patterns import named_patterns as patterns
 from cs336_basics.pretokenization.patterns.split_program import compile_program
+from tests.processes import run_python
 from tests.texts import TEXTS, long_text
 from tools import make_unicode_tables
 
@@ -237,10 +236,7 @@ def test_bad_patterns_levels_and_bytes_raise():
 @pytest.mark.parametrize("simd_level", SIMD_LEVELS)
 def test_an_environment_variable_sets_the_simd_level(simd_level):
     code = "from cs336_basics.pretokenization import _scanner as s; print(s.default_simd_level())"
-    environment = {**os.environ, "CS336_SIMD": simd_level}
-    root = Path(__file__).parents[2]
-    found = subprocess.check_output([sys.executable, "-c", code], env=environment, cwd=root)
-    assert found.decode().strip() == simd_level
+    assert run_python(code, CS336_SIMD=simd_level).stdout.strip() == simd_level
 
 
 def first_invalid_by_python(data):

@@ -7,7 +7,7 @@ import pytest
 
 from cs336_basics.pretokenization import Splitter, count_text, count_texts
 from cs336_basics.pretokenization.token_finder import token_finder
-from cs336_basics.tokenizer import Tokenizer
+from tests.tokenizer.examples import byte_tokenizer
 
 MANY = [f"<|special_{i:06}|>" for i in range(20_000)]
 
@@ -57,9 +57,8 @@ def test_time_does_not_grow_with_the_number_of_special_tokens():
 
 @pytest.mark.parametrize("backend", ["python", "native"])
 def test_encoding_time_does_not_grow_with_the_number_of_special_tokens(backend):
-    vocab = {byte: bytes([byte]) for byte in range(256)}
     text = "<|special_ lorem <|special_000001|> ipsum <|spec " * 600
-    tokenizer = Tokenizer(vocab, [], MANY, backend=backend)
+    tokenizer = byte_tokenizer(*MANY, backend=backend)
     start = time.process_time()
     ids = tokenizer.encode(text)
     assert list(tokenizer.encode_iterable([text])) == ids

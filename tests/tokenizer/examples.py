@@ -8,6 +8,7 @@ import os
 import random
 import tempfile
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,16 @@ def trained(pattern: str = "gpt2") -> tuple[dict[int, bytes], list[tuple[bytes, 
     return vocab, merges
 
 
+def byte_tokenizer(
+    *special_tokens: str, merges: Iterable[tuple[bytes, bytes]] = (), **options: Any
+) -> Tokenizer:
+    """Return a tokenizer with the 256 bytes, followed by merged tokens and special tokens."""
+    vocab = dict(BYTES)
+    for left, right in merges:
+        vocab[len(vocab)] = left + right
+    return Tokenizer(vocab, list(merges), list(special_tokens), **options)
+
+
 def small_tokenizer(
     special_tokens: tuple[str, ...] = (END,), pattern: str = "gpt2", **options: Any
 ) -> Tokenizer:
@@ -94,9 +105,7 @@ def small_tokenizer(
 
 def reference_ids(tokenizer: Tokenizer, text: str) -> list[int]:
     """Return a text's ids, computed by the reference functions, which do not use an encoder."""
-    return encode_text(
-        text, tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens, tokenizer.pattern
-    )
+    return encode_text(text, *tokenizer.parts())
 
 
 def skip_unless_available(backend: str) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from cs336_basics.tokenizer import Tokenizer
+from tests.faults import alarm
 from tests.tokenizer.examples import TRAINING_TEXT, small_tokenizer
 
 # Texts with many or few ids for their length.
@@ -66,12 +67,7 @@ def test_the_error_names_the_first_bad_text_for_any_number_of_threads(num_worker
 def test_signals_are_handled_between_the_texts_of_a_batch(offset):
     vocab = {offset + i: bytes([i]) for i in range(256)}
     seen = []
-    before = signal.signal(signal.SIGALRM, lambda *_: seen.append(1))
-    signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
-    try:
+    with alarm(lambda *_: seen.append(1), 0.002, 0.002):
         Tokenizer(vocab, []).encode_batch([TRAINING_TEXT * 100] * 200, num_workers=1)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
     # Signals that arrive between two checks are handled only once.
     assert len(seen) > 5

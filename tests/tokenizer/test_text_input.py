@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.processes import run_python
 from tests.tokenizer.examples import END, small_tokenizer
-
-ROOT = Path(__file__).parents[2]
 
 
 @given(data=st.binary(max_size=40) | st.lists(st.sampled_from(
@@ -106,13 +100,8 @@ def test_hugging_face_datasets_are_mapped_and_cached(tmp_path):
     datasets.Dataset.from_dict({"text": ROWS * 3}).save_to_disk(str(tmp_path / "rows"))
     outputs, files = set(), []
     for seed in "012":  # changes the order of sets
-        run = subprocess.run(
-            [sys.executable, "-c", MAPPED, str(tmp_path / "tokenizer"), str(tmp_path / "rows")],
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert run.returncode == 0, run.stderr
-        outputs.add(run.stdout)
+        words = [tmp_path / "tokenizer", tmp_path / "rows"]
+        outputs.add(run_python(MAPPED, *words, PYTHONHASHSEED=seed).stdout)
         found = {p: p.stat().st_mtime_ns for p in (tmp_path / "rows").glob("cache-*.arrow")}
         files.append(found)
     assert len(outputs) == 1

@@ -5,10 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import copy
 import hashlib
-import os
 import pickle
-import subprocess
-import sys
 import threading
 
 import numpy as np
@@ -31,6 +28,7 @@ from cs336_basics.tokenizer import (
     token_parts,
     translate_token_file,
 )
+from tests.processes import run_python
 from tests.tokenizer.examples import (
     BYTES,
     COURSE_MERGES,
@@ -284,11 +282,7 @@ def test_equal_tokenizers_have_equal_pickles_in_every_process(tmp_path):
     tokenizers.append(Tokenizer.from_directory(tmp_path))
     assert {pickle.dumps(tokenizer) for tokenizer in tokenizers} == {pickle.dumps(first)}
     for seed in "012":  # changes the order of sets
-        done = subprocess.run(
-            [sys.executable, "-c", PICKLED, str(tmp_path)],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
+        done = run_python(PICKLED, tmp_path, PYTHONHASHSEED=seed)
         assert done.stdout.strip() == hashlib.sha256(pickle.dumps(first)).hexdigest()
 
 

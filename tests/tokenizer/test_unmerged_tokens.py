@@ -23,11 +23,11 @@ from cs336_basics.tokenizer import (
     extend,
     token_parts,
 )
-from cs336_basics.tokenizer.reference import encode_text, merge_pretoken
+from cs336_basics.tokenizer.reference import merge_pretoken
 from cs336_basics.tokenizer.unmerged_tokens import unmerged_tokens
 from tests.formats.exported import chosen_texts, random_texts, trained
 from tests.formats.tiktoken.test_ranks import write_ranks
-from tests.tokenizer.examples import BYTES, FRAGMENTS, edited_merges
+from tests.tokenizer.examples import BYTES, FRAGMENTS, edited_merges, reference_ids
 
 BACKENDS = ["reference", "python", *(["native"] if Splitter().has_scanner else [])]
 
@@ -55,11 +55,6 @@ def whole_word_tokenizer(pattern="gpt2", **options):
     )
 
 
-def defined(tokenizer, text):
-    """Return the ids that the definition of ignore_merges requires."""
-    return encode_text(text, *tokenizer.parts())
-
-
 def texts(seed, number):
     """Yield texts that contain the words in WHOLE, alone and within longer words."""
     chooser = random.Random(seed)
@@ -77,7 +72,7 @@ def test_a_word_in_the_vocabulary_becomes_one_token_in_every_backend(pattern):
     assert tokenizers[0].encode(" strange") == [tokenizers[0].token_to_id(" strange")]
     assert len(tokenizers[0].encode("strangely")) > 1
     for text in [*texts(1, 100), *chosen_texts()]:
-        expected = defined(tokenizers[0], text)
+        expected = reference_ids(tokenizers[0], text)
         for tokenizer in tokenizers:
             assert tokenizer.encode(text) == expected
             assert tokenizer.encode(text) == expected  # from the cache
@@ -95,7 +90,7 @@ def test_random_merges_and_words_give_the_defined_ids(seed, whole, words):
     for backend in BACKENDS:
         tokenizer = with_words(merged, map(str.encode, whole), backend=backend)
         for word in [*words, *whole]:
-            expected = defined(tokenizer, word)
+            expected = reference_ids(tokenizer, word)
             assert tokenizer.encode(word) == expected
             assert len(expected) == 1 or word not in whole
             assert tokenizer.decode(expected) == word

@@ -18,6 +18,7 @@ from cs336_basics.tokenizer import (
     vocabulary,
 )
 from cs336_basics.tokenizer.vocabulary import MAX_ID, longest_tokens
+from tests.tokenizer.examples import BYTES
 
 
 def test_longest_tokens_counts_bytes_and_sorts_by_id():
@@ -27,7 +28,7 @@ def test_longest_tokens_counts_bytes_and_sorts_by_id():
 
 
 def test_merges_given_as_lists_become_tuples():
-    vocab = {**{i: bytes([i]) for i in range(256)}, 256: b"ab", 257: b"abc"}
+    vocab = {**BYTES, 256: b"ab", 257: b"abc"}
     merges = [[b"a", b"b"], (b"ab", b"c")]
     tokenizer = Tokenizer(vocab, merges)
     assert tokenizer.merges == [(b"a", b"b"), (b"ab", b"c")]
@@ -37,7 +38,7 @@ def test_merges_given_as_lists_become_tuples():
 
 
 def test_arrays_are_not_allocated_for_a_huge_id(tmp_path):
-    vocab = {**{i: bytes([i]) for i in range(256)}, 2**32 - 6: b"ab"}
+    vocab = {**BYTES, 2**32 - 6: b"ab"}
     tokenizer = Tokenizer(vocab, [(b"a", b"b")])
     assert tokenizer.encode("ab") == [2**32 - 6]
     text, tokens = tmp_path / "text.txt", tmp_path / "tokens.npy"

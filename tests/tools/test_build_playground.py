@@ -12,7 +12,8 @@ import pytest
 from cs336_basics.bpe import TRAINERS
 from cs336_basics.playground.answers import sample_tokenizer
 from cs336_basics.tokenizer import merge_steps, visible
-from tests.browser import NEEDS_CHROMIUM, chromium, problems_on_devices, wait
+from tests.browser import NEEDS_CHROMIUM, chromium, problems_on_devices
+from tests.processes import wait
 from tools.build_playground import ROOT, build_playground
 
 PYODIDE = Path(os.environ.get("CS336_PYODIDE", ROOT / "build" / "pyodide"))

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import os
 import pickle
-import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cs336_basics.pretokenization import Corpus
-from cs336_basics.tokenizer import Tokenizer, encode_file
+from cs336_basics.tokenizer import encode_file
 from cs336_basics.training import get_batch
 from cs336_basics.training.data import (
     StepBatches,
@@ -28,6 +25,8 @@ from cs336_basics.training.data import (
     release_pages,
     step_generator,
 )
+from tests.processes import run_python
+from tests.tokenizer.examples import END, byte_tokenizer
 
 
 @settings(deadline=None)
@@ -156,10 +155,7 @@ def peak_memory_with(path, num_bytes, steps):
         header = {"descr": "<u2", "fortran_order": False, "shape": (num_bytes // 2,)}
         np.lib.format.write_array_header_1_0(file, header)
         file.truncate(file.tell() + num_bytes)  # a sparse file takes no disk space
-    command = [sys.executable, "-c", MEASURE, str(path), str(steps)]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    return int(done.stdout)
+    return int(run_python(MEASURE, path, steps).stdout)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="pages are released on Linux")
@@ -191,9 +187,7 @@ def test_a_dataset_that_is_not_an_array_is_rejected(dataset):
 
 # Token files as PyTorch datasets
 
-END = "<|endoftext|>"
-VOCAB = {**{byte: bytes([byte]) for byte in range(256)}, 256: END.encode()}
-TOKENIZER = Tokenizer(VOCAB, [], [END])
+TOKENIZER = byte_tokenizer(END)
 ROWS = [chr(97 + number % 26) * (number % 9 + 1) for number in range(60)]
 
 

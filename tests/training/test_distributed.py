@@ -25,7 +25,9 @@ from cs336_basics.checkpoints.checkpoint import verify_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.distributed import World, check_batch_size
 from cs336_basics.training.products import has_onednn
+from tests.commands.small_run import environment
 from tests.numerics import default_dtype, rounding_bound
+from tests.processes import wait
 from tests.training.distributed_scenarios import (
     HALF,
     HALF_MUON,
@@ -40,8 +42,8 @@ from tests.training.distributed_scenarios import (
     WHOLE,
     train,
 )
+from tests.training.tiny_runs import losses_of
 
-ROOT = Path(__file__).parents[2]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 
 pytestmark = pytest.mark.skipif(
@@ -50,11 +52,6 @@ pytestmark = pytest.mark.skipif(
 
 
 needs_onednn = pytest.mark.skipif(not has_onednn(), reason="needs oneDNN in torch")
-
-
-def environment():
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
 
 
 def scenarios(*names):
@@ -85,9 +82,7 @@ def runs(tmp_path_factory, request):
     if has_onednn():
         train(directory / "single-onednn", ONEDNN)
     command = [*TORCHRUN, "-m", "tests.training.distributed_scenarios", str(directory), *names]
-    done = subprocess.run(
-        command, env=environment(), capture_output=True, text=True, timeout=300, cwd=ROOT
-    )
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-5000:]
     yield directory
     torch.set_num_threads(threads)
@@ -97,16 +92,12 @@ def is_slow(item):
     return item.get_closest_marker("slow") is not None
 
 
-def losses(run, key="train_loss"):
-    return [row[key] for row in RunDirectory(run).read_metrics() if key in row]
-
-
 def assert_like_single(runs, name, single="single"):
     keys = {"train_loss": STEPS, "grad_norm": STEPS, "val_loss": 2, "val_bits_per_byte": 2}
     for key, count in keys.items():
-        expected = losses(runs / single, key)
+        expected = losses_of(runs / single, key)
         assert len(expected) == count
-        assert losses(runs / name, key) == pytest.approx(expected), key
+        assert losses_of(runs / name, key) == pytest.approx(expected), key
 
 
 @scenarios(*(f"{layout}-{variant}" for variant in VARIANTS for layout in LAYOUTS))
@@ -143,8 +134,8 @@ def test_products_of_onednn_give_the_losses_of_one_process(runs, name):
     # The longest sum of a step has a term for each entry of the vocabulary.
     bound = 2 * rounding_bound(STEPS * ONEDNN.model.vocab_size)
     for key in ("train_loss", "grad_norm", "val_loss"):
-        expected = losses(runs / "single-onednn", key)
-        assert losses(runs / name, key) == pytest.approx(expected, rel=bound, abs=0), key
+        expected = losses_of(runs / "single-onednn", key)
+        assert losses_of(runs / name, key) == pytest.approx(expected, rel=bound, abs=0), key
 
 
 @needs_onednn
@@ -195,7 +186,7 @@ def job(run, size, *words):
     Yields:
         The job, and its workers by rank, once the run has recorded a new step.
     """
-    steps = len(losses(run.path)) if run.metrics.exists() else 0
+    steps = len(losses_of(run.path, "train_loss")) if run.metrics.exists() else 0
     command = [*TORCHRUN[:-1], str(size), "-m", "tests.training.float64_train", *words]
     with subprocess.Popen(
         command,
@@ -204,7 +195,6 @@ def job(run, size, *words):
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
-        cwd=ROOT,
     ) as process:
         try:
             wait_for_step(process, run, steps + 1)
@@ -219,11 +209,12 @@ def job(run, size, *words):
 
 def wait_for_step(process, run, step):
     """Wait until the run has recorded the step, or has ended."""
-    deadline = time.monotonic() + 120
-    while process.poll() is None and time.monotonic() < deadline:
-        if run.metrics.exists() and len(losses(run.path)) >= step:
-            return
-        time.sleep(0.01)
+    wait(
+        lambda: (
+            process.poll() is not None
+            or (run.metrics.exists() and len(losses_of(run.path, "train_loss")) >= step)
+        )
+    )
 
 
 def kill_one(run, size, victim, step, *words, delay=0.0):
@@ -272,10 +263,10 @@ def uninterrupted(tmp_path_factory):
 
 def assert_same_losses(run, expected):
     for key, count in {"train_loss": 600, "grad_norm": 600, "val_loss": 2}.items():
-        assert len(losses(run, key)) == count
+        assert len(losses_of(run, key)) == count
         torch.testing.assert_close(
-            torch.tensor(losses(run, key), dtype=torch.float64),
-            torch.tensor(losses(expected, key), dtype=torch.float64),
+            torch.tensor(losses_of(run, key), dtype=torch.float64),
+            torch.tensor(losses_of(expected, key), dtype=torch.float64),
         )
 
 

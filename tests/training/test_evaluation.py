@@ -12,6 +12,7 @@ import torch
 
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training.trainer import NonFiniteLossError
+from tests.tokenizer.examples import byte_tokenizer
 from tests.training.tiny_runs import CONFIG, TOKENIZER, VALID, changed, make
 
 
@@ -103,7 +104,7 @@ def test_a_validation_loss_that_is_not_finite_stops_the_run(tmp_path):
     ("prompt", "tokenizer"),
     [
         ("\ud800", TOKENIZER),
-        ("", Tokenizer({byte: bytes([byte]) for byte in range(256)}, [])),
+        ("", byte_tokenizer()),
         ("é", Tokenizer({0: b"a", 1: b"<|endoftext|>"}, [], ["<|endoftext|>"])),
     ],
 )

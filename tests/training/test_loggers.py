@@ -7,15 +7,14 @@ import importlib.util
 import json
 import os
 import sqlite3
-import subprocess
 import sys
 import types
-from pathlib import Path
 
 import pytest
 
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.loggers import check_loggers, open_loggers
+from tests.processes import run_python
 
 ROWS = [
     {"step": 1, "tokens": 64, "train_loss": 5.5, "seconds": 0.1},
@@ -170,11 +169,8 @@ for step in (0, 2):
 def test_trackio_stores_the_rows_of_all_sessions(tmp_path):
     if importlib.util.find_spec("trackio") is None:
         pytest.skip("trackio is not installed")
-    root = Path(__file__).parents[2]
     # trackio reads TRACKIO_DIR when it is imported.
-    environment = {**os.environ, "PYTHONPATH": str(root), "TRACKIO_DIR": str(tmp_path / "store")}
-    command = [sys.executable, "-c", USE_TRACKIO, str(tmp_path / "run-1")]
-    subprocess.run(command, env=environment, check=True, capture_output=True, timeout=120)
+    run_python(USE_TRACKIO, tmp_path / "run-1", TRACKIO_DIR=str(tmp_path / "store"))
     with contextlib.closing(sqlite3.connect(tmp_path / "store" / "cs336_basics.db")) as store:
         found = store.execute("SELECT run_name, step, metrics FROM metrics ORDER BY id").fetchall()
     assert [(name, step) for name, step, _ in found] == [("run-1", n) for n in (1, 2, 3, 4)]

@@ -12,6 +12,7 @@ import sys
 import pytest
 import torch
 from safetensors import safe_open
+from torch.testing import assert_close
 
 import cs336_basics.training.devices as devices
 import cs336_basics.training.start as start_module
@@ -32,7 +33,6 @@ from tests.training.tiny_runs import (
     CONFIG,
     assert_a_crashed_run_resumes_exactly,
     assert_resumes_exactly,
-    assert_same,
     changed,
     crash,
     crash_in_step,
@@ -188,7 +188,7 @@ def test_a_deterministic_gpu_run_resumes_exactly(tmp_path, values):
     for unused in (tmp_path / "checkpoints").glob("*.unused"):
         unused.unlink()
     again.fit()
-    assert_same(outcome(tmp_path), expected)
+    assert outcome(tmp_path) == expected
 
 
 @pytest.mark.parametrize("step", [1, 6, 16, 20])
@@ -216,7 +216,7 @@ def test_a_run_that_crashed_several_times_resumes_exactly(tmp_path, uninterrupte
 def test_resuming_a_complete_run_changes_nothing(tmp_path, uninterrupted):
     first = make(tmp_path).fit()
     assert resumed(tmp_path).fit() == first
-    assert_same(outcome(tmp_path), uninterrupted)
+    assert outcome(tmp_path) == uninterrupted
 
 
 def test_a_half_written_line_and_temporary_files_are_removed(tmp_path, uninterrupted):
@@ -273,7 +273,7 @@ class TestDamagedCheckpoint:
         assert unused.exists()
         trainer.fit()
         unused.unlink()
-        assert_same(outcome(trainer.run.path), uninterrupted)
+        assert outcome(trainer.run.path) == uninterrupted
 
     def test_no_file_changes_when_all_checkpoints_are_damaged_or_missing(self, trainer):
         for step in trainer.run.steps_saved():
@@ -281,13 +281,13 @@ class TestDamagedCheckpoint:
         before = outcome(trainer.run.path)
         with pytest.raises(ValueError, match="checkpoints"):
             resume_run(trainer, skip_damaged=True)
-        assert_same(outcome(trainer.run.path), before)
+        assert outcome(trainer.run.path) == before
         shutil.rmtree(trainer.run.checkpoints)
         before = outcome(trainer.run.path)
         for skip_damaged in (False, True):
             with pytest.raises(ValueError, match="checkpoints"):
                 resume_run(trainer, skip_damaged=skip_damaged)
-        assert_same(outcome(trainer.run.path), before)
+        assert outcome(trainer.run.path) == before
 
 
 @pytest.mark.parametrize("error", [MemoryError("full"), torch.OutOfMemoryError("full")])
@@ -316,7 +316,7 @@ def test_a_checkpoint_of_another_run_replaces_the_one_of_the_same_step(tmp_path)
     other = RunDirectory(tmp_path / "b").checkpoint(16)
     again = resumed(tmp_path / "a", checkpoint=other)
     assert again.run.steps_saved() == [15, 16]
-    assert_same(weights_of(again.run.checkpoint(16)), weights_of(other))
+    assert_close(weights_of(again.run.checkpoint(16)), weights_of(other), rtol=0, atol=0)
     assert (again.run.checkpoints / "step_00000016.safetensors.unused").is_file()
 
 

@@ -7,15 +7,14 @@ import json
 
 import numpy as np
 import pytest
-import torch
 
 from cs336_basics.checkpoints.checkpoint import read_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.model import ModelConfig, TransformerLM
-from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training.config import OptimizerConfig, ScheduleConfig, TrainConfig
 from cs336_basics.training.start import resume_run
 from cs336_basics.training.trainer import Trainer
+from tests.tokenizer.examples import byte_tokenizer
 
 CONFIG = TrainConfig(
     max_steps=20,
@@ -33,9 +32,7 @@ CONFIG = TrainConfig(
     optimizer=OptimizerConfig(max_grad_norm=0.5),
     schedule=ScheduleConfig(max_learning_rate=1e-2, min_learning_rate=1e-3, warmup_fraction=0.2),
 )
-TOKENIZER = Tokenizer(
-    {**{byte: bytes([byte]) for byte in range(256)}, 256: b"<|endoftext|>"}, [], ["<|endoftext|>"]
-)
+TOKENIZER = byte_tokenizer("<|endoftext|>")
 TEXT = "The cat sat on the mat, and the dog ate the hat.<|endoftext|>" * 60
 TRAIN = np.array(TOKENIZER.encode(TEXT), dtype=np.uint16)
 VALID = np.array(TOKENIZER.encode(TEXT[30:1000]), dtype=np.uint16)
@@ -70,23 +67,6 @@ def weights_of(checkpoint, config=CONFIG):
 
 def losses_of(path, key):
     return [row[key] for row in RunDirectory(path).read_metrics() if key in row]
-
-
-def assert_same(left, right):
-    """Assert that nested containers are equal and that their tensors are bit-identical."""
-    assert type(left) is type(right)
-    if isinstance(left, dict):
-        assert left.keys() == right.keys()
-        for key in left:
-            assert_same(left[key], right[key])
-    elif isinstance(left, (list, tuple)):
-        assert len(left) == len(right)
-        for one, other in zip(left, right, strict=True):
-            assert_same(one, other)
-    elif isinstance(left, torch.Tensor):
-        assert torch.equal(left, right)
-    else:
-        assert left == right
 
 
 def uninterrupted_losses(uninterrupted, key="train_loss"):
@@ -129,7 +109,7 @@ def assert_resumes_exactly(path, expected, config=CONFIG, step=None):
     trainer = resumed(path, config)
     assert step in (None, trainer.step)
     trainer.fit()
-    assert_same(outcome(path), expected)
+    assert outcome(path) == expected
 
 
 def assert_a_crashed_run_resumes_exactly(tmp_path, config):

@@ -7,16 +7,13 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from pathlib import Path
 
 import pytest
 
 from cs336_basics.data.datasets import DATASETS, dataset_path, fetch
 from cs336_basics.data.datasets.fetch import DownloadError, fetch_split
 from tests.data.datasets.web_server import PACKED, TEXT, names_in
-
-ROOT = Path(__file__).parents[3]
+from tests.processes import wait
 
 OTHER = TEXT[:-1] + b"?"
 
@@ -264,9 +261,8 @@ def test_a_killed_download_is_continued(server, tmp_path):
         "from pathlib import Path; _download(sys.argv[1], Path(sys.argv[2]), 10**7, False)"
     )
     command = [sys.executable, "-c", code, f"{server.url}/{file.name}", str(part)]
-    with subprocess.Popen(command, cwd=ROOT) as run:
-        while run.poll() is None and not (part.exists() and part.stat().st_size):
-            time.sleep(0.05)
+    with subprocess.Popen(command) as run:
+        wait(lambda: run.poll() is not None or (part.exists() and part.stat().st_size))
         run.kill()
     held = part.stat().st_size
     assert names_in(tmp_path) == [part.name]

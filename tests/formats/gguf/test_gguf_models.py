@@ -15,9 +15,9 @@ from cs336_basics.formats.byte_strings import string_to_token
 from cs336_basics.formats.exports import WEIGHT_TYPES
 from cs336_basics.model import ModelConfig
 from cs336_basics.tokenizer import Tokenizer
-from tests.formats.exported import byte_tokenizer, trained
-from tests.formats.huggingface.test_llama import random_model
-from tests.tokenizer.examples import END
+from tests.formats.exported import trained
+from tests.formats.models import random_model
+from tests.tokenizer.examples import END, byte_tokenizer
 
 gguf = pytest.importorskip("gguf", reason="needs gguf: pip install 'cs336-basics[gguf]'")
 
@@ -42,7 +42,7 @@ TOKENIZER = byte_tokenizer(END, "<|pad|>", merges=[(b" ", b"t"), (b" t", b"h")])
 
 def exported(tmp_path, config=SMALL, tokenizer=TOKENIZER, model=None, name="small.gguf", **options):
     """Export a model. Return the model, the path to the file, and the gguf package's reader."""
-    model = model or random_model(config)
+    model = model or random_model(config=config)
     path = tmp_path / name
     export_model(model, tokenizer, "gguf", path, **options)
     return model, path, gguf.GGUFReader(path)
@@ -94,7 +94,7 @@ def test_float32_weights_are_exact_and_have_the_names_of_llama_cpp(tmp_path, nam
 @pytest.mark.parametrize("type", ["f16", "q8_0"])
 @pytest.mark.parametrize("name", CONFIGS)
 def test_smaller_types_are_rounded_and_gains_are_exact(tmp_path, name, type):
-    model = random_model(CONFIGS[name])
+    model = random_model(config=CONFIGS[name])
     _, _, single = exported(tmp_path, model=model, name="single.gguf")
     _, path, coarse = exported(tmp_path, model=model, name="coarse.gguf", type=type)
     for key, tensor in tensors(coarse).items():
@@ -180,7 +180,7 @@ def test_check_finds_a_different_model_type_and_vocabulary(tmp_path):
         check_model(model, other, "gguf", path)
     with pytest.raises(RuntimeError, match=r"general\.file_type has a different value: 0"):
         check_model(model, TOKENIZER, "gguf", path, type="f16")
-    tied = random_model(dataclasses.replace(SMALL, d_ff=100))
+    tied = random_model(config=dataclasses.replace(SMALL, d_ff=100))
     with pytest.raises(RuntimeError, match=r"llama\.feed_forward_length has a different value: 96"):
         check_model(tied, TOKENIZER, "gguf", path)
 
@@ -206,7 +206,7 @@ def test_an_export_that_llama_cpp_cannot_run_is_refused_before_writing(tmp_path,
 
 @pytest.mark.parametrize("bad", [math.inf, math.nan])
 def test_a_weight_that_is_not_finite_is_refused(tmp_path, bad):
-    model = random_model(SMALL)
+    model = random_model(config=SMALL)
     with torch.no_grad():
         model.layers[0].ffn.w3.weight[3, 5] = bad
     with pytest.raises(ValueError, match=r"weight blk\.0\.ffn_up\.weight must be finite"):
@@ -215,7 +215,7 @@ def test_a_weight_that_is_not_finite_is_refused(tmp_path, bad):
 
 @pytest.mark.parametrize(("type", "large"), [("f16", 7e4), ("q8_0", 1e7)])
 def test_a_weight_that_is_too_large_for_the_type_is_refused(tmp_path, type, large):
-    model = random_model(SMALL)
+    model = random_model(config=SMALL)
     with torch.no_grad():
         model.lm_head.weight[3, 5] = -large
     with pytest.raises(ValueError, match=rf"weight output\.weight .* too large for type {type}"):
@@ -241,7 +241,7 @@ def test_a_repeated_export_has_the_same_bytes(tmp_path):
 def test_a_missing_gguf_is_named_with_the_command_to_install_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "gguf", None)
     with pytest.raises(ImportError, match=r"pip install 'cs336-basics\[gguf\]'"):
-        export_model(random_model(SMALL), TOKENIZER, "gguf", tmp_path / "a.gguf")
+        export_model(random_model(config=SMALL), TOKENIZER, "gguf", tmp_path / "a.gguf")
     assert list(tmp_path.iterdir()) == []
 
 

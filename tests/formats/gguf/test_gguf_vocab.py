@@ -8,11 +8,10 @@ import pytest
 
 from cs336_basics.formats.gguf.gguf_vocab import CONTROL, NORMAL, UNUSED, gguf_vocab
 from cs336_basics.pretokenization import PATTERNS
-from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.vocabulary import TokenizerParts
+from tests.tokenizer.examples import BYTES, byte_tokenizer
 
 EXPORTED = {"gpt2", "cl100k", "llama3", "qwen2"}
-BYTES = {byte: bytes([byte]) for byte in range(256)}
 MERGES = [(b" ", b"t"), (b" t", b"he"), (b"h", b"e")]
 
 # The "dbrx" pattern, copied from llama.cpp's source.
@@ -22,18 +21,9 @@ DBRX = (
 )
 
 
-def with_merges(merges, special_tokens=()):
-    """Return a vocabulary with the 256 bytes, merged tokens and special tokens."""
-    vocab = dict(BYTES)
-    for left, right in merges:
-        vocab[len(vocab)] = left + right
-    for token in special_tokens:
-        vocab[len(vocab)] = token.encode()
-    return vocab
-
-
 def exported(merges=MERGES, special_tokens=(), pattern="gpt2", vocab=None, size=None):
-    vocab = with_merges(merges, special_tokens) if vocab is None else vocab
+    if vocab is None:
+        vocab = byte_tokenizer(*special_tokens, merges=merges).vocab
     parts = TokenizerParts(vocab, merges, list(special_tokens), pattern)
     found = gguf_vocab(parts, size or len(vocab))
     return {key.removeprefix("tokenizer.ggml."): value for key, value in found.items()}
@@ -49,7 +39,7 @@ def test_tokens_use_the_byte_alphabet_and_special_tokens_plain_text():
 
 
 def test_ids_without_a_token_are_unused():
-    vocab = with_merges(MERGES)
+    vocab = byte_tokenizer(merges=MERGES).vocab
     vocab[260] = b"\xf0\x9f"
     found = exported(vocab=vocab, size=261)
     assert found["tokens"][258:] == ["he", "[PAD259]", "ðŁ"]
@@ -81,7 +71,10 @@ def test_llama3_and_qwen2_have_pre_tokenizers_in_llama_cpp(name, theirs):
         ({"merges": []}, "no merges"),
         ({"vocab": {i: t for i, t in BYTES.items() if i != 10}, "size": 256}, "byte 0x0a"),
         ({"vocab": {**BYTES, 32: "Ġ".encode()}, "special_tokens": ["Ġ"]}, "byte 0x20"),
-        ({"vocab": with_merges(MERGES), "special_tokens": ["\n"]}, r"'\\n' cannot be exported"),
+        (
+            {"vocab": byte_tokenizer(merges=MERGES).vocab, "special_tokens": ["\n"]},
+            r"'\\n' cannot be exported",
+        ),
         ({"special_tokens": ["<a\0b>"]}, r"'<a\\x00b>'"),
         ({"special_tokens": ["Ġt"]}, "'Ġt'"),
         ({"special_tokens": ["[PAD260]"], "size": 261}, "PAD"),
@@ -122,7 +115,7 @@ def white_space_texts():
 
 def test_cl100k_and_dbrx_differ_only_if_a_token_has_bytes_after_a_line_end():
     for merges, equal in ((NOT_CROSSING, True), (CROSSING, False)):
-        ours = Tokenizer(with_merges(merges), merges, pattern="cl100k")
-        theirs = Tokenizer(with_merges(merges), merges, pattern=DBRX)
+        ours = byte_tokenizer(merges=merges, pattern="cl100k")
+        theirs = byte_tokenizer(merges=merges, pattern=DBRX)
         texts = list(white_space_texts())
         assert (ours.encode_batch(texts) == theirs.encode_batch(texts)) is equal

@@ -24,15 +24,9 @@ from cs336_basics.formats.gguf.llama_cpp_runtime import LlamaCpp
 from cs336_basics.formats.gpt2.pair import load_merges, load_vocab
 from cs336_basics.formats.huggingface.llama import llama_state
 from cs336_basics.tokenizer import Tokenizer
-from tests.formats.exported import (
-    SPECIAL,
-    byte_tokenizer,
-    chosen_texts,
-    random_texts,
-    trained,
-)
+from tests.formats.exported import SPECIAL, chosen_texts, random_texts, trained
 from tests.formats.models import CONFIGURATIONS, random_model
-from tests.tokenizer.examples import CORPORA, END, data_file
+from tests.tokenizer.examples import CORPORA, END, byte_tokenizer, data_file
 from tests.tokenizer.test_reference import ALL_CHARACTERS
 
 pytestmark = pytest.mark.slow

@@ -11,8 +11,7 @@ import pytest
 from cs336_basics.formats import export_tokenizer
 from cs336_basics.formats.gpt2.pair import contents, load_gpt2, load_merges, load_vocab
 from cs336_basics.tokenizer import Tokenizer
-from tests.formats.exported import byte_tokenizer
-from tests.tokenizer.examples import BYTES, END, data_file, small_tokenizer
+from tests.tokenizer.examples import BYTES, END, byte_tokenizer, data_file, small_tokenizer
 
 # ------------------------------------------------------------------ out
 

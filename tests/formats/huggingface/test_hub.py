@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -15,10 +12,10 @@ from cs336_basics.formats.huggingface.hub import find_or_download
 from cs336_basics.tokenizer import Tokenizer
 from tests.data.datasets.web_server import server  # noqa: F401 -- a fixture
 from tests.formats.huggingface.test_tokenizer_json import content_of, trained
+from tests.processes import run_python
 
 pytest.importorskip("huggingface_hub")
 
-ROOT = Path(__file__).resolve().parents[3]
 CODE = """
 import os, sys
 from cs336_basics.tokenizer import Tokenizer
@@ -52,15 +49,9 @@ def load(server, tmp_path):  # noqa: F811
 
     def load(*words, **environment):
         url = server.url.removesuffix("/mirror")
-        done = subprocess.run(
-            [sys.executable, "-c", CODE, *words],
-            capture_output=True, text=True, check=False, cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "HF_ENDPOINT": url,
-                 "HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1",
-                 "HF_HUB_DISABLE_TELEMETRY": "1", "NO_PROXY": "127.0.0.1", **environment},
-        )  # fmt: skip
-        assert "Traceback" not in done.stderr
-        return done.stdout.strip()
+        hub = {"HF_ENDPOINT": url, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1",
+               "HF_HUB_DISABLE_TELEMETRY": "1", "NO_PROXY": "127.0.0.1"}  # fmt: skip
+        return run_python(CODE, *words, cwd=tmp_path, **{**hub, **environment}).stdout.strip()
 
     return load
 

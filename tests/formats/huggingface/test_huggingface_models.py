@@ -14,11 +14,10 @@ from cs336_basics.formats import ModelCard, check_model, export_model, export_to
 from cs336_basics.formats.agreement import greedy
 from cs336_basics.formats.huggingface import load_model
 from cs336_basics.formats.huggingface.llama import llama_config, llama_state
-from tests.formats.exported import byte_tokenizer, chosen_texts, trained
+from tests.formats.exported import chosen_texts, trained
 from tests.formats.huggingface.test_llama import SMALL
-from tests.formats.huggingface.test_llama import random_model as small_model
 from tests.formats.models import CONFIGURATIONS, random_model
-from tests.tokenizer.examples import END
+from tests.tokenizer.examples import END, byte_tokenizer
 
 TINY = {"context_length": 32, "d_model": 16, "num_layers": 1, "num_heads": 2, "d_ff": 24}
 
@@ -224,7 +223,7 @@ def write_model(directory, model, **changes):
 
 
 def test_device_dtype_and_context_length_can_be_chosen(tmp_path):
-    write_model(tmp_path, small_model(SMALL))
+    write_model(tmp_path, random_model(config=SMALL))
     found = load_model(tmp_path, context_length=5, dtype=torch.float64)
     assert found.config == dataclasses.replace(SMALL, context_length=5)
     assert {p.dtype for p in found.parameters()} == {torch.float64}
@@ -249,13 +248,13 @@ def write_shards(directory, model, weight_map=None):
     [{"a": "../a.safetensors"}, {"a": "/etc/passwd"}, {"a": "a.bin"}, {"a": 5}, {"a": [1]}, 7, []],
 )
 def test_an_index_may_contain_only_safetensors_in_its_directory(tmp_path, weight_map):
-    write_shards(tmp_path, small_model(SMALL), weight_map)
+    write_shards(tmp_path, random_model(config=SMALL), weight_map)
     with pytest.raises(ValueError, match=r"index\.json: weight_map must map tensors"):
         load_model(tmp_path)
 
 
 def test_a_missing_shard_is_named(tmp_path):
-    write_shards(tmp_path, small_model(SMALL))
+    write_shards(tmp_path, random_model(config=SMALL))
     (tmp_path / "b.safetensors").unlink()
     with pytest.raises(FileNotFoundError, match=r"b\.safetensors does not exist"):
         load_model(tmp_path)
@@ -267,7 +266,7 @@ class Bomb:
 
 
 def test_a_pickle_is_refused_and_not_opened(tmp_path):
-    write_model(tmp_path, small_model(SMALL))
+    write_model(tmp_path, random_model(config=SMALL))
     (tmp_path / "model.safetensors").unlink()
     (tmp_path / "pytorch_model.bin").write_bytes(pickle.dumps(Bomb()))
     message = r"pytorch_model\.bin is a pickle, which may run code; convert it"
@@ -276,7 +275,7 @@ def test_a_pickle_is_refused_and_not_opened(tmp_path):
 
 
 def test_a_huge_configuration_is_refused_before_anything_is_allocated(tmp_path):
-    model = small_model(SMALL)
+    model = random_model(config=SMALL)
     for changes, message in (
         ({"max_position_embeddings": 10**12}, "1,000,000,000,000 is too large"),
         ({"num_hidden_layers": 10**12}, "1,000,000,000,000 layers but"),
@@ -290,7 +289,7 @@ def test_a_huge_configuration_is_refused_before_anything_is_allocated(tmp_path):
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"model_type": "llama"}', "7" * 3_000_000])
 def test_an_invalid_config_is_refused(tmp_path, content):
-    write_model(tmp_path, small_model(SMALL))
+    write_model(tmp_path, random_model(config=SMALL))
     (tmp_path / "config.json").write_text(content)
     with pytest.raises(ValueError, match=r"config\.json"):
         load_model(tmp_path)
@@ -309,7 +308,7 @@ def test_an_invalid_config_is_refused(tmp_path, content):
     ],
 )
 def test_damaged_weights_are_refused(tmp_path, content):
-    write_model(tmp_path, small_model(SMALL))
+    write_model(tmp_path, random_model(config=SMALL))
     (tmp_path / "model.safetensors").write_bytes(content)
     with pytest.raises(ValueError, match=str(tmp_path)) as raised:
         load_model(tmp_path)

@@ -18,6 +18,7 @@ from cs336_basics.formats.huggingface.llama import (
 )
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.training.config_files import load_config
+from tests.formats.models import random_model
 
 SMALL = ModelConfig(
     vocab_size=31,
@@ -31,18 +32,11 @@ SMALL = ModelConfig(
 )
 
 
-def random_model(config):
-    model = TransformerLM(config)
-    for parameter in model.parameters():  # if all gains were equal, permuting them would not show
-        torch.nn.init.uniform_(parameter, -0.5, 1.0)
-    return model
-
-
 @pytest.mark.parametrize("qk_norm", [False, True])
 @pytest.mark.parametrize("num_heads", [1, 3, 12])
 def test_config_and_weights_survive_export_and_import(qk_norm, num_heads):
     config = dataclasses.replace(SMALL, qk_norm=qk_norm, num_heads=num_heads)
-    model = random_model(config)
+    model = random_model(config=config)
     found = config_from_llama(llama_config(config))
     assert found == config
     state = state_from_llama(found, llama_state(config, model.state_dict()))
@@ -53,7 +47,7 @@ def test_config_and_weights_survive_export_and_import(qk_norm, num_heads):
 
 def test_only_queries_and_keys_are_permuted_within_heads():
     config = dataclasses.replace(SMALL, num_heads=3)  # d_head 8
-    model = random_model(config)
+    model = random_model(config=config)
     own, theirs = model.state_dict(), llama_state(config, model.state_dict())
     order = [head * 8 + i for head in range(3) for i in (0, 2, 4, 6, 1, 3, 5, 7)]
     for part in ("q_proj", "k_proj"):
@@ -73,7 +67,7 @@ def test_only_queries_and_keys_are_permuted_within_heads():
 
 def test_tied_embeddings_become_two_matrices_with_the_scale_in_the_first():
     config = dataclasses.replace(SMALL, tied_embeddings=True)
-    model = random_model(config)
+    model = random_model(config=config)
     theirs = llama_state(config, model.state_dict())
     table = model.token_embeddings.weight
     assert torch.equal(theirs["lm_head.weight"], table)
@@ -87,7 +81,7 @@ def test_tied_embeddings_become_two_matrices_with_the_scale_in_the_first():
 
 
 def test_tied_embeddings_of_llama_become_two_equal_matrices():
-    theirs = llama_state(SMALL, random_model(SMALL).state_dict())
+    theirs = llama_state(SMALL, random_model(config=SMALL).state_dict())
     with pytest.raises(ValueError, match=r"'lm_head\.weight' differs from the embeddings"):
         state_from_llama(SMALL, theirs, tied=True)
     del theirs["lm_head.weight"]
@@ -153,7 +147,7 @@ def test_a_configuration_without_a_size_is_refused(key):
 
 
 def test_weights_that_do_not_fit_the_configuration_are_refused():
-    state = llama_state(SMALL, random_model(SMALL).state_dict())
+    state = llama_state(SMALL, random_model(config=SMALL).state_dict())
     name = "model.layers.1.mlp.up_proj.weight"
     with pytest.raises(ValueError, match=r"\(20, 24\).*\(20, 23\)"):
         state_from_llama(SMALL, {**state, name: state[name][:, :-1]})
@@ -170,7 +164,7 @@ def test_weights_that_do_not_fit_the_configuration_are_refused():
 
 
 def test_weights_in_16_bits_become_float32():
-    state = llama_state(SMALL, random_model(SMALL).state_dict())
+    state = llama_state(SMALL, random_model(config=SMALL).state_dict())
     halves = {name: value.to(torch.bfloat16) for name, value in state.items()}
     found = state_from_llama(SMALL, halves)
     assert {value.dtype for value in found.values()} == {torch.float32}

@@ -20,13 +20,7 @@ from hypothesis import strategies as st
 from cs336_basics.formats import check_tokenizer, export_tokenizer
 from cs336_basics.formats.huggingface.tokenizer_json import parse_tokenizer_json, tokenizer_json
 from cs336_basics.tokenizer import Tokenizer
-from tests.formats.exported import (
-    PATTERNS,
-    byte_tokenizer,
-    chosen_texts,
-    random_texts,
-    trained,
-)
+from tests.formats.exported import PATTERNS, chosen_texts, random_texts, trained
 from tests.tokenizer.examples import (
     BYTES,
     CORPORA,
@@ -34,13 +28,13 @@ from tests.tokenizer.examples import (
     COURSE_VOCAB,
     END,
     TRAINING_TEXT,
-    data_file,
+    byte_tokenizer,
     edited_merges,
     small_tokenizer,
 )
 from tests.tokenizer.test_reference import (
     characters_without_differences,
-    without_differences,
+    slices,
 )
 
 tokenizers = pytest.importorskip("tokenizers")
@@ -237,15 +231,6 @@ def test_every_character_has_equal_ids_in_every_context(exported, pattern):
 def test_slices_of_real_text_have_equal_ids_text_and_offsets(exported, pattern, name):
     for text in slices(name, 2, 30_000):
         assert_equal(*exported[pattern], text)
-
-
-def slices(name, number, size):
-    chooser = random.Random(name)
-    path = data_file(f"{name}.txt")
-    with open(path, "rb") as file:
-        for _ in range(number):
-            file.seek(chooser.randrange(path.stat().st_size))
-            yield without_differences(file.read(size).decode("utf-8", errors="replace"))
 
 
 @EVERY_PATTERN

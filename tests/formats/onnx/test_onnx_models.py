@@ -11,9 +11,8 @@ import torch
 
 from cs336_basics.formats import ModelCard, check_model, export_model
 from cs336_basics.model import ModelConfig
-from tests.formats.exported import byte_tokenizer
 from tests.formats.models import random_model
-from tests.tokenizer.examples import END
+from tests.tokenizer.examples import END, byte_tokenizer
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs cs336-basics[onnx]")
 pytest.importorskip("onnxscript", reason="needs cs336-basics[onnx]")

@@ -16,8 +16,8 @@ from cs336_basics.formats.tiktoken.ranks import (
     merges_of_ranks,
 )
 from cs336_basics.tokenizer import Tokenizer
-from tests.formats.exported import byte_tokenizer, chosen_texts, random_texts, trained
-from tests.tokenizer.examples import END
+from tests.formats.exported import chosen_texts, random_texts, trained
+from tests.tokenizer.examples import BYTES, END, byte_tokenizer
 
 tiktoken = pytest.importorskip("tiktoken")
 
@@ -39,7 +39,7 @@ AB, BC = (b"a", b"b"), (b"b", b"c")
 REFUSED = {
     "falling ids": (
         lambda: Tokenizer(
-            {**{i: bytes([i]) for i in range(256)}, 300: b"ab", 299: b"cd"},
+            {**BYTES, 300: b"ab", 299: b"cd"},
             [AB, (b"c", b"d")],
         ),
         r"produce b'ab', id 300",
@@ -49,7 +49,7 @@ REFUSED = {
         r"produce b'abc', id 258; .* \[b'ab', b'c'\]",
     ),
     "a token that no merge makes": (
-        lambda: Tokenizer({**{i: bytes([i]) for i in range(256)}, 256: b"the"}, []),
+        lambda: Tokenizer({**BYTES, 256: b"the"}, []),
         "token b'the'",
     ),
     "a prefix": (

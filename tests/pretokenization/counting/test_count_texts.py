@@ -5,7 +5,8 @@ import warnings
 import pytest
 
 from cs336_basics.pretokenization import Splitter, count_text, count_texts
-from tests.pretokenization.reading.counted import DOCUMENTS, EOT, SPLITTER, expected
+from tests.pretokenization.counting.hostile import EOT, SPLITTER
+from tests.pretokenization.reading.counted import DOCUMENTS, expected
 
 
 def test_texts_in_memory_are_counted():

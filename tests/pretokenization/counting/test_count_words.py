@@ -1,26 +1,15 @@
-"""`count_words` handles chunks, URLs and processes, and checks its arguments."""
+"""`count_words` handles chunks, URLs and processes."""
 
-import os
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import pytest
 
 from cs336_basics.pretokenization import Splitter, count_words
 from tests.pretokenization.counting.hostile import HOSTILE, SPLITTER, expected_counts
 
-ROOT = Path(__file__).parents[3]
-
 TEXT = HOSTILE.decode("utf-8", "replace")
-
-
-@pytest.fixture(scope="module")
-def hostile_file(tmp_path_factory):
-    path = tmp_path_factory.mktemp("counting") / "hostile.txt"
-    path.write_bytes(HOSTILE)
-    return path
 
 
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k", r"\w+"])
@@ -30,17 +19,6 @@ def test_text_without_special_tokens_is_counted_in_chunks(tmp_path, pattern):
     whole = expected_counts(TEXT.encode(), (), pattern)
     for chunk_size in (5, 500, 1 << 20):
         assert count_words(path, Splitter(pattern), num_workers=1, chunk_size=chunk_size) == whole
-
-
-def test_bad_numbers_are_rejected(tmp_path):
-    good = tmp_path / "good.txt"
-    good.write_text("text")
-    with pytest.raises(ValueError, match=r"num_workers.* 0"):
-        count_words(good, num_workers=0)
-    with pytest.raises(ValueError, match=r"chunk_size.* 0"):
-        count_words(good, chunk_size=0)
-    with pytest.raises(TypeError, match=r"num_workers.* 2\.0"):
-        count_words(good, num_workers=2.0)
 
 
 def test_urls_are_counted(hostile_file):
@@ -58,13 +36,7 @@ def test_a_script_needs_no_main_guard(tmp_path, hostile_file):
         print(sum(count_words({str(hostile_file)!r}, num_workers=2, chunk_size=500).values()))
         """)
     )
-    run = subprocess.run(
-        [sys.executable, script],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    run = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     expected = count_words(hostile_file, num_workers=1)
     assert run.stdout.split() == [str(sum(expected.values()))]

@@ -4,8 +4,6 @@ import functools
 import itertools
 import random
 import signal
-import subprocess
-import sys
 import textwrap
 from collections import Counter
 from pathlib import Path
@@ -25,20 +23,13 @@ from cs336_basics.pretokenization import (
 from cs336_basics.pretokenization.counting import _counting
 from cs336_basics.pretokenization.counting.count_words import BACKENDS
 from cs336_basics.pretokenization.reading.encodings import check_file
+from tests.faults import alarm
 from tests.pretokenization.counting.hostile import EOT, HOSTILE, SPLITTER, expected_counts
+from tests.processes import run_python
 
 count_natively = functools.partial(count_words, backend="native")
 
 LOCAL_BACKENDS = [name for name in BACKENDS if name != "ray"]
-
-ROOT = Path(__file__).parents[3]
-
-
-@pytest.fixture(scope="module")
-def hostile_file(tmp_path_factory):
-    path = tmp_path_factory.mktemp("native") / "hostile.txt"
-    path.write_bytes(HOSTILE)
-    return path
 
 
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k"])
@@ -222,19 +213,10 @@ def long_task(tmp_path):
 
 
 def test_exception_of_a_signal_handler_ends_the_threads(long_task):
-    def interrupt(signum, frame):
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGALRM, interrupt)
     # The signal is repeated, because Python ignores an exception that its handler raises while a
     # destructor runs.
-    signal.setitimer(signal.ITIMER_REAL, 0.2, 0.5)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            count_natively(long_task, num_workers=2)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    with alarm(signal.default_int_handler, 0.2, 0.5), pytest.raises(KeyboardInterrupt):
+        count_natively(long_task, num_workers=2)
 
 
 def test_progress_is_reported_and_its_errors_end_the_threads(hostile_file, long_task):
@@ -270,14 +252,7 @@ def test_memory_does_not_grow_with_the_size_of_the_file(tmp_path):
         path = tmp_path / f"{megabytes}.txt"
         text = b"Words, words, 12 words and nothing but words.\n"
         path.write_bytes(text * (megabytes * 1_000_000 // len(text)))
-        run = subprocess.run(
-            [sys.executable, "-c", script, path],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        peaks.append(int(run.stdout))
+        peaks.append(int(run_python(script, path).stdout))
     assert peaks[1] < peaks[0] + 5000, f"{peaks} KB"
 
 
@@ -346,9 +321,7 @@ print("survived")
 
 
 def test_arrays_that_another_thread_changes_do_not_crash():
-    command = [sys.executable, "-c", CHANGING]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stdout.strip()) == (0, "survived"), done.stderr
+    assert run_python(CHANGING).stdout.strip() == "survived"
 
 
 @pytest.mark.parametrize("backend", LOCAL_BACKENDS)

@@ -13,10 +13,10 @@ import pytest
 from cs336_basics.__main__ import main
 from cs336_basics.pretokenization import Corpus, Splitter, count_text, count_words
 from cs336_basics.pretokenization.counting.ray_counting import _count_chunk, count_words_ray
-from tests.ray_nodes import a_worker_killed, cluster_of, wait_until
+from tests.pretokenization.counting.hostile import EOT, SPLITTER
+from tests.processes import wait
+from tests.ray_nodes import a_worker_killed, cluster_of
 
-EOT = "<|endoftext|>"
-SPLITTER = Splitter(special_tokens=[EOT])
 TEXT = (f"It's the dogs' bone, isn't it? 好的 é 12,345.67\n{EOT}\n" * 400).encode()
 
 
@@ -134,17 +134,17 @@ def arguments(cluster, path, folder):
 
 
 @pytest.mark.slow
-def test_a_lost_head_node_costs_only_the_rest(tmp_path, monkeypatch):
+def test_a_lost_head_node_costs_only_the_rest(tmp_path):
     files = []
     for number in range(12):
         files.append(tmp_path / f"{number:02}.txt")
         words = (f"w{number}x{word} " for word in range(150_000))
         files[-1].write_text("".join(words))
     partial = tmp_path / "partial"
-    with cluster_of(2, monkeypatch) as cluster:
+    with cluster_of(2) as cluster:
         job = arguments(cluster, tmp_path / "*.txt", tmp_path)
         with subprocess.Popen(job, stderr=subprocess.PIPE, text=True) as run:
-            wait_until(lambda: run.poll() or len(list(partial.glob("*.npz"))) >= 3, 120)
+            wait(lambda: run.poll() or len(list(partial.glob("*.npz"))) >= 3, 120)
             cluster.head_node.kill_gcs_server()
             killed = time.monotonic()
             error = run.communicate()[1]
@@ -154,7 +154,7 @@ def test_a_lost_head_node_costs_only_the_rest(tmp_path, monkeypatch):
     assert "the head node of the Ray cluster has not answered" in error.splitlines()[-1]
     kept = {path: path.stat().st_mtime_ns for path in partial.glob("*.npz")}
     assert 3 <= len(kept) < 12
-    with cluster_of(2, monkeypatch) as cluster:
+    with cluster_of(2) as cluster:
         subprocess.run(arguments(cluster, tmp_path / "*.txt", tmp_path), check=True)
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
     one = ["train-bpe", "--input", str(tmp_path / "*.txt"), "--output", str(tmp_path / "one")]

@@ -8,7 +8,6 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs336_basics import Tokenizer
 from cs336_basics.pretokenization import (
     PATTERNS,
     Splitter,
@@ -22,6 +21,7 @@ from cs336_basics.pretokenization.patterns.named_patterns import compile_pattern
 from cs336_basics.pretokenization.patterns.pattern_syntax import UnsupportedPatternError
 from cs336_basics.pretokenization.patterns.split_program import compile_program, find_program
 from tests.texts import TEXTS
+from tests.tokenizer.examples import byte_tokenizer
 from tools import make_unicode_tables
 
 OTHER_UNICODE = regex.__version__ != make_unicode_tables.REGEX_VERSION
@@ -202,8 +202,7 @@ def test_a_slow_search_by_regex_times_out(monkeypatch):
 @pytest.mark.parametrize("name", ["encode", "encode_array", "encode_with_offsets"])
 def test_encoding_with_a_slow_pattern_times_out(monkeypatch, name):
     monkeypatch.setattr(splitter, "SEARCH_TIMEOUT", 0.1)
-    vocab = {byte: bytes([byte]) for byte in range(256)}
-    tokenizer = Tokenizer(vocab, [], pattern=r"(?<!x)(?:a|aa)+[bc]|[\s\S]")
+    tokenizer = byte_tokenizer(pattern=r"(?<!x)(?:a|aa)+[bc]|[\s\S]")
     with pytest.raises(ValueError, match=r"took more than 0\.1\d* seconds"):
         getattr(tokenizer, name)("a" * 60)
 

@@ -10,10 +10,7 @@ from cs336_basics.pretokenization import (
     pretokenize,
 )
 from cs336_basics.pretokenization.counting.count_texts import count_chunk
-
-EOT = "<|endoftext|>"
-
-SPLITTER = Splitter(special_tokens=[EOT])
+from tests.pretokenization.counting.hostile import EOT
 
 RNG = random.Random(336)
 

@@ -8,7 +8,8 @@ from cs336_basics.pretokenization import (
     count_words,
 )
 from cs336_basics.pretokenization.reading import readers
-from tests.pretokenization.reading.counted import DOCUMENTS, RNG, SPLITTER, count, expected
+from tests.pretokenization.counting.hostile import SPLITTER
+from tests.pretokenization.reading.counted import DOCUMENTS, RNG, count, expected
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")

@@ -9,11 +9,8 @@ from hypothesis import strategies as st
 
 from cs336_basics.pretokenization.reading.chunking import next_cut, safe_blocks
 from cs336_basics.pretokenization.splitter import Splitter
+from tests.pretokenization.counting.hostile import EOT, SPLITTER
 from tests.pretokenization.trouble import data_strategy, special_strategy, split
-
-EOT = "<|endoftext|>"
-
-SPLITTER = Splitter(special_tokens=[EOT])
 
 
 def cuts_of(data, chunk_size, splitter):

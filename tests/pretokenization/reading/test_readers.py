@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -18,23 +17,19 @@ from cs336_basics.pretokenization import (
     count_words,
 )
 from cs336_basics.pretokenization.counting.count_texts import count_chunk
+from tests.pretokenization.counting.hostile import SPLITTER
 from tests.pretokenization.reading.counted import (
     DOCUMENTS,
-    SPLITTER,
     count,
     expected,
     json_lines,
 )
+from tests.tokenizer.files.corpus_files import zstandard
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 
-try:
-    from compression import zstd
-except ImportError:
-    zstd = pytest.importorskip("backports.zstd")
-
-ROOT = Path(__file__).parents[3]
+zstd = zstandard()
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "ndjson", "jsonl.gz", "jsonl.zst"])
@@ -138,7 +133,6 @@ def test_ctrl_c_ends_the_worker_processes(tmp_path, ending):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        cwd=ROOT,
         # The test runner may ignore SIGINT, as a shell does for background processes.
         preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     ) as process:

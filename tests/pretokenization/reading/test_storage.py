@@ -14,11 +14,9 @@ from cs336_basics.pretokenization import (
 from cs336_basics.pretokenization.counting.count_texts import count_chunk
 from cs336_basics.pretokenization.reading import csv_rows, readers, storage
 from tests.pretokenization.reading.counted import DOCUMENTS, EOT, RNG, count, expected, json_lines
+from tests.tokenizer.files.corpus_files import zstandard
 
-try:
-    from compression import zstd
-except ImportError:
-    zstd = pytest.importorskip("backports.zstd")
+zstd = zstandard()
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstd.compress])

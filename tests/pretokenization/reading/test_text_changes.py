@@ -9,16 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs336_basics import TRAINERS, Tokenizer
+from cs336_basics import TRAINERS
 from cs336_basics.pretokenization import Corpus, Splitter, count_texts, count_words
 from cs336_basics.pretokenization.reading.text_changes import Replaced, TextChanges
 from cs336_basics.tokenizer import encode_file
+from tests.tokenizer.examples import byte_tokenizer
 
 LETTERS = r"\p{L}+"
-
-
-def byte_tokenizer(**options):
-    return Tokenizer({byte: bytes([byte]) for byte in range(256)}, [], **options)
 
 
 def messages_of(function, *arguments, **options):
@@ -181,7 +178,7 @@ def test_encoding_reports_text_that_the_pattern_drops(tmp_path, backend):
     path.write_text(TEXT * 30, encoding="utf-8")
 
     def new():
-        return byte_tokenizer(pattern=LETTERS, special_tokens=["<s>"], backend=backend)
+        return byte_tokenizer("<s>", pattern=LETTERS, backend=backend)
 
     size = len(TEXT.encode())
     for encode in (

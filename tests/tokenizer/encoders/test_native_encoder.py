@@ -13,7 +13,6 @@ import subprocess
 import sys
 import threading
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,11 +24,10 @@ from cs336_basics.bpe import train_bpe
 from cs336_basics.pretokenization._scanner import simd_levels
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.encoders.native_encoder import compile_vocabulary
-from cs336_basics.tokenizer.reference import (
-    encode_text,
-    merge_pretoken_in_order,
-)
+from cs336_basics.tokenizer.reference import merge_pretoken_in_order
 from cs336_basics.tokenizer.vocabulary import Vocabulary
+from tests.faults import alarm
+from tests.processes import run_python
 from tests.tokenizer.examples import (
     BYTES,
     CORPORA,
@@ -38,18 +36,13 @@ from tests.tokenizer.examples import (
     SPECIALS,
     TRAINING_TEXT,
     data_file,
+    reference_ids,
     small_tokenizer,
 )
 
 _encoder = pytest.importorskip(
     "cs336_basics.tokenizer.encoders._encoder", reason="the compiled encoder is not built"
 )
-
-
-def reference(tokenizer: Tokenizer, text: str) -> list[int]:
-    return encode_text(
-        text, tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens, tokenizer.pattern
-    )
 
 
 def native(tokenizer: Tokenizer, simd_level: str, cache_size: int = 1 << 20) -> _encoder.Encoder:
@@ -86,7 +79,7 @@ words = (
 def test_words_of_all_lengths_get_the_ids_of_the_reference(simd_level, text):
     tokenizer = larger_vocabulary()
     encoder = native(tokenizer, simd_level)
-    expected = reference(tokenizer, text)
+    expected = reference_ids(tokenizer, text)
     special = _encoder.SpecialSet([])
     assert encoder.encode(text, special) == expected
     assert encoder.encode(text, special) == expected  # from the cache
@@ -113,7 +106,7 @@ def test_ids_of_any_size_fit_their_arrays(offset):
     }
     tokenizer = Tokenizer(vocab, [(b"t", b"h"), (b"th", b"e")], [END])
     text = f"the thé{END}th "
-    expected = reference(tokenizer, text)
+    expected = reference_ids(tokenizer, text)
     assert tokenizer.encode(text) == expected
     if tokenizer.vocab_size < 2**32:
         array = tokenizer.encode_array(text)
@@ -182,15 +175,9 @@ def test_signal_handlers_never_find_an_incomplete_list(offset):
         if len(calls) < 100:  # start the timer only now, so that calls of the handler do not nest
             signal.setitimer(signal.ITIMER_REAL, 0.001)
 
-    before = signal.signal(signal.SIGALRM, look)
-    signal.setitimer(signal.ITIMER_REAL, 0.001)
-    try:
+    with alarm(look, 0.001):
         tokenizer.encode("a" * length)
-    finally:
-        calls.extend(range(100))
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    assert len(calls) > 100
+    assert calls
     assert set(num_items) <= {length}
 
 
@@ -289,7 +276,6 @@ def test_the_error_reports_that_no_thread_can_be_started(tmp_path):
         [sys.executable, "-c", NO_THREADS, str(tmp_path / "a.txt")],
         env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (stack, most)),
-        cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,
         check=True,
@@ -358,10 +344,7 @@ print(peak() - before)
 """
     grown = {}
     for limit in (1 << 20, 1 << 30):
-        run = subprocess.run(
-            [sys.executable, "-c", program, str(limit)], capture_output=True, text=True, check=True
-        )
-        grown[limit] = int(run.stdout)
+        grown[limit] = int(run_python(program, limit).stdout)
     # A million cached 20-digit numbers would take well over 100 MB.
     assert grown[1 << 30] > 90_000_000
     assert grown[1 << 20] < 20_000_000
@@ -422,7 +405,7 @@ def test_phrases_get_the_ids_of_the_reference(script, cache_size):
     others = phrases(SYLLABLES[script], 100, 60, seed=2)
     foreign = phrases(SYLLABLES["mixed"], 50, 30, seed=3)
     text = " ".join(known + others + foreign)
-    expected = encode_text(text, made.vocab, made.merges)
+    expected = reference_ids(made, text)
     for _ in range(3):  # new words, known words, cached words
         assert tokenizer.encode(text) == expected
 

@@ -74,6 +74,7 @@ def write_inputs(directory: Path) -> list[tuple[Path, list[str]]]:
 
 
 def zstandard():
+    """Return the standard library's Zstandard module or its backport, or skip the test."""
     try:
         from compression import zstd
     except ImportError:

@@ -413,13 +413,6 @@ def test_the_destination_must_end_in_npy(source, out, name):
         encode_file(small_tokenizer(), source, out / name)
 
 
-@pytest.mark.parametrize("options", [{"chunk_size": 0}, {"num_workers": 0}, {"num_workers": -1}])
-def test_the_error_names_an_invalid_option(source, out, options):
-    with pytest.raises(ValueError, match=next(iter(options))):
-        encode_file(small_tokenizer(), source, out / "a.npy", **options)
-    assert os.listdir(out) == []
-
-
 def test_strict_accepts_valid_utf8(tmp_path, out):
     (tmp_path / "a.txt").write_text(TRAINING_TEXT, encoding="utf-8")
     encode_file(

@@ -13,14 +13,10 @@ from cs336_basics.pretokenization import Corpus
 from cs336_basics.tokenizer import Tokenizer, encode_file, encode_rows
 from cs336_basics.tokenizer.files.token_files import open_token_file
 from tests.pretokenization.reading.test_rows import FORMS, every_form
+from tests.tokenizer.examples import END, byte_tokenizer
 from tests.tokenizer.files.corpus_files import ROWS, contents, metadata_of
 
-END = "<|endoftext|>"
-TOKENIZER = Tokenizer(
-    {**{byte: bytes([byte]) for byte in range(256)}, 256: END.encode(), 257: b"ca"},
-    [(b"c", b"a")],
-    [END],
-)
+TOKENIZER = byte_tokenizer(END, merges=[(b"c", b"a")])
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +77,7 @@ def test_workers_give_the_same_ids(tmp_path, backend):
 def test_invalid_bytes_are_kept_with_errors_bytes(tmp_path):
     rows = [b"a\xff", "b"]
     encode_rows(TOKENIZER, rows, tmp_path / "a.npy", errors="bytes", end_of_document=END)
-    assert np.load(tmp_path / "a.npy").tolist() == [97, 255, 256, 98, 256]
+    assert np.load(tmp_path / "a.npy").tolist() == [97, 255, 257, 98, 257]
 
 
 def failing_rows():

@@ -7,6 +7,7 @@ import pytest
 
 from cs336_basics.tokenizer import Tokenizer, encode_file
 from cs336_basics.tokenizer.files.joined_tokens import JoinedTokens, load_token_files
+from tests.tokenizer.examples import BYTES
 
 PARTS = [np.arange(5, dtype=np.uint16), np.arange(0, dtype=np.uint16),
          np.arange(100, 101, dtype=np.uint16), np.arange(200, 207, dtype=np.uint16)]  # fmt: skip
@@ -58,10 +59,9 @@ def test_only_slices_with_step_1_are_allowed():
 
 @pytest.fixture
 def files(tmp_path):
-    vocab = {byte: bytes([byte]) for byte in range(256)}
     for name, text, merges in (("a", "cat", []), ("b", "dog!", []), ("c", "it", [(b"i", b"t")])):
         (tmp_path / f"{name}.txt").write_text(text)
-        tokenizer = Tokenizer({**vocab, 256: b"it"}, merges)
+        tokenizer = Tokenizer({**BYTES, 256: b"it"}, merges)
         encode_file(tokenizer, tmp_path / f"{name}.txt", tmp_path / f"{name}.npy", num_workers=1)
     return [tmp_path / f"{name}.npy" for name in "abc"]
 

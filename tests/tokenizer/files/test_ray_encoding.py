@@ -17,7 +17,8 @@ from cs336_basics.tokenizer import encode_file, load_document_starts
 from cs336_basics.tokenizer.files import ray_encoding
 from cs336_basics.tokenizer.files.joined_tokens import load_token_files, open_token_files
 from cs336_basics.tokenizer.files.ray_encoding import encode_files_ray
-from tests.ray_nodes import a_worker_killed, cluster_of, wait_until
+from tests.processes import wait
+from tests.ray_nodes import a_worker_killed, cluster_of
 from tests.tokenizer.examples import END, TRAINING_TEXT, small_tokenizer
 from tests.tokenizer.files.corpus_files import TEXT, metadata_of, write_inputs
 
@@ -255,9 +256,9 @@ def job(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_killed_machine_costs_the_files_it_was_encoding(job, monkeypatch):
-    with cluster_of(3, monkeypatch) as cluster, job.start(cluster) as run:
-        wait_until(lambda: len(job.finished()) >= 2, 120)
+def test_a_killed_machine_costs_the_files_it_was_encoding(job):
+    with cluster_of(3) as cluster, job.start(cluster) as run:
+        wait(lambda: len(job.finished()) >= 2, 120)
         cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
         output, error = run.communicate()
     assert run.returncode == 0, error
@@ -267,9 +268,9 @@ def test_a_killed_machine_costs_the_files_it_was_encoding(job, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lost", ["all machines with CPUs", "the head node", "the whole cluster"])
-def test_a_lost_cluster_is_an_error_within_10_s_and_costs_only_the_rest(job, monkeypatch, lost):
-    with cluster_of(2, monkeypatch) as cluster, job.start(cluster) as run:
-        wait_until(lambda: len(job.finished()) >= 2, 120)
+def test_a_lost_cluster_is_an_error_within_10_s_and_costs_only_the_rest(job, lost):
+    with cluster_of(2) as cluster, job.start(cluster) as run:
+        wait(lambda: len(job.finished()) >= 2, 120)
         if lost == "the head node":
             cluster.head_node.kill_gcs_server()
         else:
@@ -286,7 +287,7 @@ def test_a_lost_cluster_is_an_error_within_10_s_and_costs_only_the_rest(job, mon
     assert "has a CPU any more" in last or "has not answered" in last
     kept = {path.name: path.stat().st_mtime_ns for path in job.finished()}
     assert 2 <= len(kept) < 10
-    with cluster_of(2, monkeypatch) as cluster, job.start(cluster) as run:
+    with cluster_of(2) as cluster, job.start(cluster) as run:
         output, error = run.communicate()
     assert run.returncode == 0, error
     assert f"token files      10, {len(kept)} kept\n" in output

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import random
@@ -10,12 +9,12 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from cs336_basics.tokenizer import encode_file, load_document_starts, load_token_file
 from cs336_basics.tokenizer.files.token_writer import TokenWriter
+from tests.faults import alarm, file_size_limit
 from tests.tokenizer.examples import END, TRAINING_TEXT, small_tokenizer
 from tests.tokenizer.files.corpus_files import contents, corpus_of, metadata_of
 
@@ -55,21 +54,6 @@ def test_an_interruption_leaves_the_old_file_or_none(source, out, monkeypatch, e
 # ------------------------------------------------------------------ Ctrl-C
 
 
-@contextlib.contextmanager
-def alarm_raises_keyboard_interrupt():
-    """Make SIGALRM raise KeyboardInterrupt, like Ctrl-C."""
-
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def huge_word():
     """Return 60 MB of text that has no safe cut and takes seconds to encode."""
     return bytes(random.Random(5).choices(b"!.<|>", k=1 << 20)) * 60
@@ -88,7 +72,7 @@ def test_ctrl_c_cancels_a_huge_word_of_plain_text(tmp_path, out, monkeypatch):
         return encodings[-1]
 
     monkeypatch.setattr(native, "FileEncoding", watch)
-    with alarm_raises_keyboard_interrupt(), pytest.raises(KeyboardInterrupt):
+    with alarm(signal.default_int_handler), pytest.raises(KeyboardInterrupt):
         encode_file(small_tokenizer(), tmp_path / "a.txt", out / "a.npy", num_workers=1)
     # The only block was cancelled before it was complete.
     assert encodings[0].num_encoded == 0
@@ -98,25 +82,17 @@ def test_ctrl_c_cancels_a_huge_word_of_plain_text(tmp_path, out, monkeypatch):
 # ------------------------------------------------------------------ full disks and crashes
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX limits")
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
 def test_a_full_disk_is_reported_and_leaves_no_file(tmp_path, out, name):
-    # Limiting the file size has the same effect as a full disk.
-    import resource
-
     text = TRAINING_TEXT * 2000
     lines = "".join(json.dumps({"text": text[i : i + 500]}) + "\n" for i in range(0, 10**6, 500))
     (tmp_path / name).write_text(lines if name == "a.jsonl" else text, encoding="utf-8")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
-    try:
-        with pytest.raises(OSError, match=r"^\[Errno \d+\] [A-Za-z ]+: '.*out.a\.npy'$"):
-            encode_file(
-                small_tokenizer(), corpus_of(tmp_path / name), out / "a.npy",
-                num_workers=2, chunk_size=10_000,
-            )  # fmt: skip
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    message = r"^\[Errno \d+\] [A-Za-z ]+: '.*out.a\.npy'$"
+    with file_size_limit(100_000), pytest.raises(OSError, match=message):
+        encode_file(
+            small_tokenizer(), corpus_of(tmp_path / name), out / "a.npy",
+            num_workers=2, chunk_size=10_000,
+        )  # fmt: skip
     assert os.listdir(out) == []
 
 
@@ -148,9 +124,7 @@ def test_a_kill_leaves_the_old_token_file_or_the_new_one(tmp_path, out):
     seen = set()
     for _ in range(5):
         command = [sys.executable, "-c", KILLED, str(tmp_path), str(tmp_path / "tokenizer")]
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[3]
-        ) as process:
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
             assert process.stdout.readline() == b"written\n"
             time.sleep(chooser.uniform(0, 0.05))
             process.kill()

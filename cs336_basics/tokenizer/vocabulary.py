@@ -5,16 +5,10 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from cs336_basics._support.lazy import LazyModule
+from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-else:
-    np = LazyModule("numpy")
 
 try:
     from cs336_basics.tokenizer._vocabulary import index_merges

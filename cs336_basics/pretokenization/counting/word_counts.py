@@ -14,18 +14,12 @@ import os
 from array import array
 from collections import Counter
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any, Union
 
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
-from cs336_basics._support.lazy import LazyModule
+from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
 from cs336_basics.pretokenization.patterns.named_patterns import pattern_name
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-else:  # not needed by counting and native training
-    np = LazyModule("numpy")
 
 Buffer = Union["npt.NDArray[Any]", "array[int]", bytes, memoryview]
 """One-dimensional buffer of uint8 or int64."""

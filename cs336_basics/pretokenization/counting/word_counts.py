@@ -157,6 +157,8 @@ class WordCounts(Mapping[bytes, int]):
             OverflowError: If the total count of a word exceeds 2^63 - 1.
         """
         addends = list(addends)
+        if len(addends) == 1:
+            return addends[0]
         named = [counts.pattern for counts in addends if counts.pattern is not None]
         patterns = {_comparable(pattern) for pattern in named}
         if len(patterns) > 1:
@@ -324,8 +326,10 @@ class WordCounts(Mapping[bytes, int]):
         return html_table(caption, ("word", "count", "share"), rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        arrays = (self.data, self.offsets, self.counts)
-        return WordCounts.of_buffers, (arrays, self.pattern, self.special_tokens)
+        buffers = self.buffers
+        if not isinstance(buffers[1], array):  # workers that count in Python do not import NumPy
+            buffers = self.data, self.offsets, self.counts
+        return WordCounts.of_buffers, (buffers, self.pattern, self.special_tokens)
 
     def check_made_with(self, pattern: str, special_tokens: Iterable[str]) -> None:
         """Check that the words were counted with this pattern and these special tokens.

@@ -90,8 +90,6 @@ class CountWords(PipelineStep):  # type: ignore[misc]  # datatrove has no types
                 counter.count(TextChanges().utf8_of(document.text, "replace"))
             yield document
         counts = counter.counts()
-        if not isinstance(counts, WordCounts):
-            counts = WordCounts.from_mapping(counts, splitter.pattern, splitter.special_tokens)
         self.stat_update("distinct words", value=len(counts), unit="task")
         _save(counts, self.output_folder, rank, world_size)
 

@@ -72,9 +72,6 @@ _HEADER = """\
 
 namespace cs336 {{
 
-inline constexpr char UNICODE_VERSION[] = "{unicode_version}";
-inline constexpr char REGEX_VERSION[] = "{regex_version}";
-
 enum CharClass : uint8_t {{ OTHER = 0, LETTER = 1, NUMBER = 2, SPACE = 3 }};
 
 """

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["LazyModule", "lazy_names", "np", "npt"]
 
 
 class LazyModule:
@@ -25,6 +27,13 @@ class LazyModule:
         value = getattr(importlib.import_module(self._module_name), name)
         setattr(self, name, value)  # later accesses bypass __getattr__
         return value
+
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np, npt = LazyModule("numpy"), LazyModule("numpy.typing")
 
 
 def lazy_names(

@@ -6,16 +6,11 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from cs336_basics._support.files import check_is_regular
-from cs336_basics._support.lazy import LazyModule
+from cs336_basics._support.lazy import np
 from cs336_basics._support.messages import short_reason, short_repr
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = LazyModule("numpy")
 
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:

@@ -187,7 +187,7 @@ class BPE_Trainer:
             )
         return self._train(lambda splitter: counts, vocab_size, special_tokens)
 
-    def count_words(self, corpus: Corpus | PathsLike, splitter: Splitter) -> Mapping[bytes, int]:
+    def count_words(self, corpus: Corpus | PathsLike, splitter: Splitter) -> WordCounts:
         """Call the function `count_words` with the trainer's options."""
         how: Any = {"num_workers": self.num_workers, "progress": self.progress}
         return count_words(corpus, splitter, backend=self.counting, **how)
@@ -201,7 +201,7 @@ class BPE_Trainer:
 
     def _train(
         self,
-        count: Callable[[Splitter], Mapping[bytes, int]],
+        count: Callable[[Splitter], WordCounts],
         vocab_size: int,
         special_tokens: Iterable[str],
     ) -> tuple[dict[int, bytes], list[Pair]]:
@@ -209,7 +209,7 @@ class BPE_Trainer:
         self.start.warn_of_unmade_tokens(tokens)
         recorder = Recorder(self.trace, len(self.start.merges))
         self.timings = recorder.timings
-        word_counts = WordCounts.from_mapping(count(Splitter(self.pattern, tokens)))
+        word_counts = count(Splitter(self.pattern, tokens))
         recorder.lap("reading and counting")
         word_counts.check_made_with(self.pattern, tokens)
         with recorder.progress_bar(self.progress, num_merges):

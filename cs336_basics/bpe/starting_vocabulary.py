@@ -16,6 +16,7 @@ from typing import Any
 
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
 from cs336_basics._support.messages import short_repr
+from cs336_basics._support.vocabularies import checked_merge_ids, checked_token_ids
 from cs336_basics._support.warnings import warn
 from cs336_basics.bpe.reference import NUM_BYTES, Pair, Symbols, merge_by_rank, split_bytes
 
@@ -40,8 +41,8 @@ class StartingVocabulary:
     Raises:
         TypeError: If `continued` is not `(vocab, merges)`, an id is not an int, a token is not
             bytes, or a merge is not a pair of bytes.
-        ValueError: If an id is negative, a token is empty or repeated, a byte is missing, a merge
-            is repeated, or a part or the result of a merge is not in the vocabulary.
+        ValueError: If an id is out of range, a token is empty or repeated, a byte is missing, a
+            merge is repeated, or a part or the result of a merge is not in the vocabulary.
     """
 
     def __init__(self, continued: tuple[Mapping[int, bytes], Iterable[Pair]] | None = None) -> None:
@@ -161,32 +162,9 @@ def _checked(continued: Any) -> tuple[dict[int, bytes], list[Pair]]:
             "continue_from must be (vocab, merges), such as (tokenizer.vocab, tokenizer.merges), "
             f"got {short_repr(continued)}"
         ) from None
-    known: set[bytes] = set()
-    for token_id, token in tokens.items():
-        if type(token_id) is not int or not isinstance(token, bytes):
-            raise TypeError(
-                f"vocab must map int to bytes, got {short_repr(token_id)}: {short_repr(token)}"
-            )
-        if token_id < 0 or not token or token in known:
-            raise ValueError(
-                "vocab must map non-negative ids to distinct non-empty tokens, got "
-                f"{short_repr(token_id)}: {short_repr(token)}"
-            )
-        known.add(token)
+    token_ids = checked_token_ids(tokens)
     for byte in BYTES:
-        if byte not in known:
+        if byte not in token_ids:
             raise ValueError(f"vocab must contain all 256 bytes, but {byte!r} is missing")
-    seen: set[Pair] = set()
-    for rank, merge in enumerate(merges):
-        if not isinstance(merge, tuple) or list(map(type, merge)) != [bytes, bytes]:
-            raise TypeError(f"merge {rank} must be a pair of bytes, got {short_repr(merge)}")
-        for token in (*merge, b"".join(merge)):
-            if token not in known:
-                raise ValueError(
-                    f"merge {rank}, {short_repr(merge)}, needs the token {short_repr(token)}, "
-                    "which is missing from vocab"
-                )
-        if merge in seen:
-            raise ValueError(f"merge {rank}, {short_repr(merge)}, is repeated; remove one")
-        seen.add(merge)
-    return tokens, merges
+    checked_merge_ids(merges, token_ids)
+    return tokens, [(left, right) for left, right in merges]

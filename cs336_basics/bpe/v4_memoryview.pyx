@@ -24,13 +24,12 @@ from libcpp.memory cimport unique_ptr
 from libcpp.string cimport string
 from libcpp.vector cimport vector
 
-from cs336_basics._support.lazy import LazyModule
+from cs336_basics._support.lazy import np
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.options import huggingface_byte_ranks
 from cs336_basics.bpe.reference import NUM_BYTES
 from cs336_basics.bpe.trace import Work
 
-np = LazyModule("numpy")
 cdef extern from "base/clock.hpp" namespace "cs336" nogil:
     double seconds_now()
 cdef extern from "base/hashing.hpp" namespace "cs336" nogil:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +122,6 @@ def _count(
             raise ValueError(f"{file}: {error}") from None
     if corpus is not None:
         splitter = Splitter(trainer.pattern, special_tokens)
-        found: Mapping[bytes, int]
         if ray:
             from cs336_basics.pretokenization.counting.ray_counting import count_words_ray
 
@@ -136,10 +135,8 @@ def _count(
             )
         else:
             found = trainer.count_words(corpus, splitter)
-        if not isinstance(found, WordCounts):
-            found = WordCounts.from_mapping(found, trainer.pattern, special_tokens)
         addends.append(found)
-    return addends[0] if len(addends) == 1 else WordCounts.combined(addends)
+    return WordCounts.combined(addends)
 
 
 def describe_files(files: Sequence[str]) -> list[dict[str, Any]]:

@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cs336_basics._support.messages import short_repr
-from cs336_basics.tokenizer.vocabulary import MAX_ID, Pair, TokenizerParts, explain_bad_id
+from cs336_basics._support.vocabularies import MAX_ID, explain_bad_id
+from cs336_basics.tokenizer.vocabulary import Pair, TokenizerParts
 
 try:
     from cs336_basics.formats import _byte_strings

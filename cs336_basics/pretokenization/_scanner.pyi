@@ -5,9 +5,6 @@ from cs336_basics.pretokenization.patterns.split_program import SplitProgram
 
 Word = TypeVar("Word", str, bytes)
 
-UNICODE_VERSION: str
-REGEX_VERSION: str
-
 class PreTokens(Generic[Word]):
     def __init__(
         self, data: bytes, pattern: str | SplitProgram, simd_level: str | None, as_text: bool

@@ -25,8 +25,6 @@ cdef extern from "scanning/scanner.hpp" namespace "cs336" nogil:
 
     Character character(const uint8_t* p)
     size_t BATCH_CAPACITY
-    const char* c_UNICODE_VERSION "cs336::UNICODE_VERSION"
-    const char* c_REGEX_VERSION "cs336::REGEX_VERSION"
 
 cdef extern from "unicode/utf8.hpp" namespace "cs336" nogil:
     cdef struct Utf8Sequence:
@@ -41,9 +39,6 @@ cdef extern from "unicode/utf8.hpp" namespace "cs336" nogil:
     uint8_t* write_valid_utf8(const uint8_t* text, size_t size, uint8_t* out)
     size_t first_invalid_utf8(const uint8_t* text, size_t size)
     size_t first_invalid_utf8_scalar(const uint8_t* text, size_t size)
-
-UNICODE_VERSION = c_UNICODE_VERSION.decode()
-REGEX_VERSION = c_REGEX_VERSION.decode()
 
 # Patterns whose scanners do not need a SplitProgram.
 _WITHOUT_PROGRAM = ("gpt2", "cl100k")

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import SupportsIndex
 
-from cs336_basics._support.lazy import LazyModule
+from cs336_basics._support.lazy import np
 from cs336_basics._support.messages import short_repr
 from cs336_basics.tokenizer.encoders.encoder import Encoder, UnknownIdError
 from cs336_basics.tokenizer.ids import EncodedBatch, plain_ids, sequences_of
 from cs336_basics.tokenizer.text_input import check_is_iterable
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = LazyModule("numpy")
 
 DECODE_ERRORS = ("strict", "replace", "ignore")
 """Values of `errors`: raise an error, insert U+FFFD, or skip the invalid item. The names come from

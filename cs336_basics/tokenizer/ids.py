@@ -5,16 +5,10 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from cs336_basics._support.lazy import LazyModule
+from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-else:
-    np = LazyModule("numpy")
 
 TokenArray: TypeAlias = "npt.NDArray[np.unsignedinteger[Any]]"
 """Token ids of shape (num_tokens,), dtype uint16 or uint32."""

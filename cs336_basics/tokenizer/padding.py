@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
+from typing import Any, NamedTuple, SupportsIndex
 
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
-from cs336_basics._support.lazy import LazyModule
+from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
 from cs336_basics.tokenizer.encoders.encoder import offsets_of
 from cs336_basics.tokenizer.ids import (
@@ -17,12 +17,6 @@ from cs336_basics.tokenizer.ids import (
     sequences_of,
 )
 from cs336_basics.tokenizer.text_input import check_is_iterable
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-else:
-    np = LazyModule("numpy")
 
 MAX_ELEMENTS = 1 << 30
 """Maximum number of ids in an array returned by `pad`. Without this limit, a single long sequence

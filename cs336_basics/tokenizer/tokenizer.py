@@ -12,12 +12,11 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import Any, SupportsIndex
 
 import cs336_basics
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
 from cs336_basics._support.files import printable_path, write_json
-from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.pretokenization.reading.corpus import ENCODING_ERRORS, check_errors
@@ -45,11 +44,6 @@ from cs336_basics.tokenizer.vocabulary import (
     TokenizerParts,
     Vocabulary,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = LazyModule("numpy")
 
 TRAINING_FILE = "training.json"
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from cs336_basics._support.lazy import LazyModule
+from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-else:
-    np = LazyModule("numpy")
+from cs336_basics._support.vocabularies import (
+    MAX_ID,
+    checked_merge_ids,
+    checked_token_ids,
+    explain_bad_id,
+)
 
 try:
     from cs336_basics.tokenizer._vocabulary import index_merges
@@ -27,10 +27,6 @@ MergeIds: TypeAlias = "npt.NDArray[np.uint32]"
 ABSENT = -1
 """Placeholder for the id of a byte without a token."""
 
-MAX_ID = (1 << 32) - 1
-"""The highest valid id. Arrays of ids cannot store larger values. In addition, Python does not
-randomize the hashes of integers, so without this limit a file could use ids whose hashes all
-collide."""
 TOKENIZER_FILE = "tokenizer.json"
 """File name of a saved tokenizer."""
 
@@ -77,7 +73,7 @@ class Vocabulary:
         self.tokens = dict(tokens)
         self.ignore_merges = ignore_merges
         self.merges = list(merges)
-        token_ids = _index_tokens(self.tokens)
+        token_ids = checked_token_ids(self.tokens)
         self._indexed_merges = _index_merges(self.merges, token_ids)
         if set(map(type, self.merges)) - {tuple}:  # lists cannot be dict keys
             self.merges = [(left, right) for left, right in self.merges]
@@ -198,44 +194,6 @@ def check_gaps(tokens: Mapping[int, bytes]) -> None:
         )
 
 
-def explain_bad_id(token_id: int, token: object) -> str:
-    """Return the message for an id that is negative or above MAX_ID."""
-    return f"ids must be between 0 and {MAX_ID}, got {short_repr(token_id)} for {short_repr(token)}"
-
-
-def _index_tokens(tokens: dict[int, bytes]) -> dict[bytes, int]:
-    """Check every item and return a mapping of token -> id."""
-    # Checking item by item takes four times as long, so it is done only to explain an error.
-    if set(map(type, tokens)) <= {int} and set(map(type, tokens.values())) <= {bytes}:
-        token_ids = dict(zip(tokens.values(), tokens, strict=True))
-        in_range = not tokens or (min(tokens) >= 0 and max(tokens) <= MAX_ID)
-        if in_range and len(token_ids) == len(tokens) and b"" not in token_ids:
-            return token_ids
-    token_ids = {}
-    for token_id, token in tokens.items():
-        if type(token_id) is not int:
-            raise TypeError(
-                f"vocab: ids must be ints, got {short_repr(token_id)} "
-                f"({type(token_id).__name__}) for {short_repr(token)}"
-            )
-        if not 0 <= token_id <= MAX_ID:
-            raise ValueError(f"vocab: {explain_bad_id(token_id, token)}")
-        if not isinstance(token, bytes):
-            raise TypeError(
-                f"vocab: tokens must be bytes, got {short_repr(token)} ({type(token).__name__}) "
-                f"for id {short_repr(token_id)}"
-            )
-        if not token:
-            raise ValueError(f"vocab: id {short_repr(token_id)} has an empty token; remove it")
-        if token in token_ids:
-            raise ValueError(
-                f"vocab: ids {short_repr(token_ids[token])} and {short_repr(token_id)} are both "
-                f"{short_repr(token)}; remove one"
-            )
-        token_ids[token] = token_id
-    return token_ids
-
-
 def _index_merges(
     merges: list[Pair], token_ids: dict[bytes, int]
 ) -> MergeIds | list[tuple[int, int, int]]:
@@ -244,40 +202,9 @@ def _index_merges(
         ids = index_merges(merges, token_ids)  # None if a merge is invalid
         if ids is not None and not _has_repeated_pairs(ids):
             return ids
-    return _index_merges_in_python(merges, token_ids)
+    return checked_merge_ids(merges, token_ids)
 
 
 def _has_repeated_pairs(ids: MergeIds) -> bool:
     pairs = np.sort(ids[:, 0].astype(np.uint64) << np.uint64(32) | ids[:, 1])
     return bool(np.any(pairs[1:] == pairs[:-1]))
-
-
-def _index_merges_in_python(
-    merges: list[Pair], token_ids: dict[bytes, int]
-) -> list[tuple[int, int, int]]:
-    rows: list[tuple[int, int, int]] = []
-    ranks: dict[tuple[int | None, ...], int] = {}
-    for rank, merge in enumerate(merges):
-        if (
-            not isinstance(merge, (tuple, list))
-            or len(merge) != 2
-            or not isinstance(merge[0], bytes)
-            or not isinstance(merge[1], bytes)
-        ):
-            raise TypeError(f"merge {rank} must be a pair of bytes, got {short_repr(merge)}")
-        left, right = merge
-        joined = left + right
-        row = token_ids.get(left), token_ids.get(right), token_ids.get(joined)
-        if row[0] is None or row[1] is None or row[2] is None:
-            missing = next(token for token in (left, right, joined) if token not in token_ids)
-            raise ValueError(
-                f"merge {rank} joins {short_repr(left)} and {short_repr(right)}, but the "
-                f"vocabulary has no token {short_repr(missing)}; add it, or remove the merge"
-            )
-        if (first := ranks.setdefault(row[:2], rank)) != rank:
-            raise ValueError(
-                f"merge {rank} of {short_repr(left)} and {short_repr(right)} repeats merge "
-                f"{first}; remove one"
-            )
-        rows.append((row[0], row[1], row[2]))
-    return rows

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cs336_basics._support.vocabularies import MAX_ID
 from cs336_basics.formats import byte_strings
 from cs336_basics.formats.byte_strings import (
     byte_to_character,
@@ -17,7 +18,6 @@ from cs336_basics.formats.byte_strings import (
     token_to_string,
     vocab_of_strings,
 )
-from cs336_basics.tokenizer.vocabulary import MAX_ID
 
 # The alphabet, and neighboring characters that do not represent bytes.
 CHARACTERS = st.sampled_from([*character_to_byte(), *" \r\n\x7f\xa0\xad\u0144\u0145\u4e00😀\ud800"])

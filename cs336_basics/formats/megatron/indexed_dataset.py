@@ -20,20 +20,14 @@ import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 from cs336_basics._support.files import new_directory
-from cs336_basics._support.lazy import LazyModule
+from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_reason
 from cs336_basics._support.reading import open_regular
 from cs336_basics.tokenizer.files.joined_tokens import TokenPaths, open_token_files
 from cs336_basics.tokenizer.files.token_files import TokenFile
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-else:
-    np = LazyModule("numpy")
 
 PREFIX = "tokens"
 """Name, without .bin and .idx, of the two files that `write` creates in a directory."""

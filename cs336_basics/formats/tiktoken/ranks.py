@@ -23,6 +23,7 @@ from typing import Any
 from cs336_basics._support.files import json_text
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.reading import open_regular, parse_json, unique_keys
+from cs336_basics._support.vocabularies import MAX_ID
 from cs336_basics.formats.byte_strings import add_token, check_has_all_bytes
 from cs336_basics.formats.foreign_patterns import (
     from_fancy_regex,
@@ -31,7 +32,7 @@ from cs336_basics.formats.foreign_patterns import (
 )
 from cs336_basics.pretokenization.patterns.named_patterns import resolve_pattern
 from cs336_basics.pretokenization.splitter import check_special_tokens
-from cs336_basics.tokenizer.vocabulary import MAX_ID, Pair, TokenizerParts
+from cs336_basics.tokenizer.vocabulary import Pair, TokenizerParts
 
 RANKS_FILE = "ranks.tiktoken"
 ENCODING_FILE = "encoding.json"

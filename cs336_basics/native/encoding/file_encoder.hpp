@@ -98,12 +98,6 @@ class FileEncoder {
     }
     const Failure& failure() const { return pool_.failure(); }
 
-    // The number of blocks encoded so far.
-    size_t num_encoded() {
-        std::lock_guard<std::mutex> lock(mutex_);
-        return num_encoded_;
-    }
-
     // The invalid sequences replaced in the blocks encoded so far, by file index.
     std::map<size_t, Replaced> replaced() {
         std::lock_guard<std::mutex> lock(mutex_);
@@ -145,7 +139,6 @@ class FileEncoder {
     void finish(size_t block, Slot::State state) {
         std::lock_guard<std::mutex> lock(mutex_);
         slot(block).state = state;
-        num_encoded_ += state == Slot::DONE;
         if (state == Slot::DONE && slot(block).block.replaced.sequences) {
             replaced_[slot(block).block.file].add(slot(block).block.replaced);
         }
@@ -231,11 +224,11 @@ class FileEncoder {
     const uint32_t separator_;
     bool closed_ = false;
     std::vector<BlockReader::ReadState> read_states_;
-    // Guards the states of the slots and the counters; a block belongs to one thread at a time.
+    // Guards the states of the slots and the counter; a block belongs to one thread at a time.
     std::mutex mutex_;
     std::condition_variable ready_, room_;
     std::vector<Slot> slots_;
-    size_t taken_ = 0, num_encoded_ = 0;
+    size_t taken_ = 0;
     std::map<size_t, Replaced> replaced_;  // by file index
     ThreadPool pool_;  // last, so its threads end before the members they use are destroyed
 };

@@ -10,9 +10,6 @@
 
 namespace cs336 {
 
-inline constexpr char UNICODE_VERSION[] = "18.0";
-inline constexpr char REGEX_VERSION[] = "2026.11.15";
-
 enum CharClass : uint8_t { OTHER = 0, LETTER = 1, NUMBER = 2, SPACE = 3 };
 
 inline constexpr uint32_t NUM_BLOCKS_OF = 4081;

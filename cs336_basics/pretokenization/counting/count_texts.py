@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from cs336_basics.pretokenization.counting.word_counts import WordCounts
@@ -26,7 +26,7 @@ def count_texts(
     *,
     errors: str = "replace",
     field: str | None = None,
-) -> Mapping[bytes, int]:
+) -> WordCounts:
     """Count the pre-tokens of texts in memory, such as the rows of a dataset.
 
     Each text is a separate document: no word spans two texts. The texts are read one at a time, so
@@ -40,7 +40,7 @@ def count_texts(
         field: Field or column that contains each row's text.
 
     Returns:
-        Mapping from pre-tokens (UTF-8 bytes) to counts. The count of an absent word is 0.
+        Mapping from pre-tokens (UTF-8 bytes) to counts.
 
     Raises:
         TypeError: If `texts` is a single str or bytes, or an item is neither str nor bytes.
@@ -68,7 +68,7 @@ def count_texts(
 
 def count_chunk(
     chunk: Chunk, splitter: Splitter, backend: str = "native"
-) -> tuple[Mapping[bytes, int], int, TextChanges]:
+) -> tuple[WordCounts, int, TextChanges]:
     """Return the counts of a chunk, its `num_bytes`, and the changes made to its text.
 
     Args:
@@ -159,8 +159,10 @@ class _PythonCounter:
                 self._num_bytes += len(segment.encode())
                 self._counts.update(self._pretokenize(segment, self._splitter.pattern))
 
-    def counts(self) -> Counter[bytes]:
-        return Counter({word.encode(): count for word, count in self._counts.items() if word})
+    def counts(self) -> WordCounts:
+        splitter = self._splitter
+        counts = {word.encode(): count for word, count in self._counts.items() if word}
+        return WordCounts.from_mapping(counts, splitter.pattern, splitter.special_tokens)
 
     def num_dropped(self) -> int:
         matched = sum(len(word.encode()) * count for word, count in self._counts.items())

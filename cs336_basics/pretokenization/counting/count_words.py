@@ -14,9 +14,7 @@ All backends return the same counts, for any number of workers and any chunk siz
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from cs336_basics._support.arguments import checked_integer
 from cs336_basics._support.messages import short_repr
@@ -63,7 +61,7 @@ def count_words(
     num_workers: int | None = None,
     chunk_size: int | None = None,
     progress: bool = False,
-) -> Mapping[bytes, int]:
+) -> WordCounts:
     """Count the pre-tokens in files.
 
     Text is read as bytes, so line endings (including CRLF), byte order marks and NUL characters are
@@ -82,8 +80,7 @@ def count_words(
         progress: Whether to show a progress bar on a terminal.
 
     Returns:
-        Mapping from pre-tokens (UTF-8 bytes) to counts: a WordCounts if compiled code counted all
-        files, or a Counter otherwise. In both, the count of an absent word is 0.
+        Mapping from pre-tokens (UTF-8 bytes) to counts.
 
     Raises:
         FileNotFoundError: If a file does not exist.
@@ -120,7 +117,7 @@ def count_words(
         even = plain.num_bytes // (CHUNKS_PER_WORKER * workers)
         size = chunk_size or min(PLAIN_CHUNK_SIZE, max(SMALLEST_CHUNK_SIZE, even))
         chunks += [(chunk, splitter, backend) for chunk in plain.chunks(size)]
-    counted: list[Mapping[bytes, int]] = []
+    counted: list[WordCounts] = []
     changes = TextChanges()
     num_bytes = sum(chunk.num_bytes for chunk, *_ in chunks)
     num_bytes += plain.num_bytes if backend == "native" else 0
@@ -133,24 +130,11 @@ def count_words(
         ):
             counted.append(counts)
             if len(counted) == _MOST_ADDENDS:
-                counted = [_sum_of(counted)]
+                counted = [WordCounts.combined(counted)]
             changes.add(found)
             bar.update(num_bytes)
     changes.warn(splitter.pattern, "counted")
-    return _sum_of(counted)
-
-
-def _sum_of(addends: Sequence[Mapping[bytes, int]]) -> Mapping[bytes, int]:
-    """Return the sum of the addends, as a Counter if one of them is a Counter."""
-    if len(addends) == 1:
-        return addends[0]
-    if all(isinstance(counts, WordCounts) for counts in addends):
-        return WordCounts.combined(cast("Sequence[WordCounts]", addends))
-    first, *others = sorted(addends, key=lambda counts: not isinstance(counts, Counter))
-    total = cast("Counter[bytes]", first)
-    for counts in others:
-        total.update(counts)
-    return total
+    return WordCounts.combined(counted)
 
 
 def check_backend(backend: str | None, name: str = "backend") -> None:

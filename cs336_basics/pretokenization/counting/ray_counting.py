@@ -174,8 +174,6 @@ def _count_chunk(
     if path is not None and (kept := _load(path)) is not None:
         return kept[0], (chunk.num_bytes, kept[1])
     counts, num_bytes, changes = count_chunk(chunk, splitter)
-    if not isinstance(counts, WordCounts):
-        counts = WordCounts.from_mapping(counts, splitter.pattern, splitter.special_tokens)
     if path is not None:
         # The counts are written last. If their file exists, the changes are therefore complete.
         with uploaded(f"{path}.json") as file:

@@ -14,18 +14,12 @@ import os
 from array import array
 from collections import Counter
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any, Union
 
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
-from cs336_basics._support.lazy import LazyModule
+from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
 from cs336_basics.pretokenization.patterns.named_patterns import pattern_name
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-else:  # not needed by counting and native training
-    np = LazyModule("numpy")
 
 Buffer = Union["npt.NDArray[Any]", "array[int]", bytes, memoryview]
 """One-dimensional buffer of uint8 or int64."""
@@ -163,6 +157,8 @@ class WordCounts(Mapping[bytes, int]):
             OverflowError: If the total count of a word exceeds 2^63 - 1.
         """
         addends = list(addends)
+        if len(addends) == 1:
+            return addends[0]
         named = [counts.pattern for counts in addends if counts.pattern is not None]
         patterns = {_comparable(pattern) for pattern in named}
         if len(patterns) > 1:
@@ -330,8 +326,10 @@ class WordCounts(Mapping[bytes, int]):
         return html_table(caption, ("word", "count", "share"), rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        arrays = (self.data, self.offsets, self.counts)
-        return WordCounts.of_buffers, (arrays, self.pattern, self.special_tokens)
+        buffers = self.buffers
+        if not isinstance(buffers[1], array):  # workers that count in Python do not import NumPy
+            buffers = self.data, self.offsets, self.counts
+        return WordCounts.of_buffers, (buffers, self.pattern, self.special_tokens)
 
     def check_made_with(self, pattern: str, special_tokens: Iterable[str]) -> None:
         """Check that the words were counted with this pattern and these special tokens.

@@ -19,9 +19,8 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from cs336_basics._support.lazy import LazyModule
+from cs336_basics._support.lazy import np, npt
 from cs336_basics.pretokenization.patterns.char_sets import NUM_CODE_POINTS, CharSet, named_set
 from cs336_basics.pretokenization.patterns.named_patterns import (
     GPT2,
@@ -38,12 +37,6 @@ from cs336_basics.pretokenization.patterns.pattern_syntax import (
     UnsupportedPatternError,
     parse,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-else:
-    np = LazyModule("numpy")
 
 BLOCK_SIZE = 64
 """Number of code points per block. Their UTF-8 encodings differ only in the last byte."""

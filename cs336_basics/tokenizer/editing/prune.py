@@ -11,10 +11,10 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from cs336_basics._support.arguments import checked_integer
-from cs336_basics._support.lazy import LazyModule
+from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
 from cs336_basics.pretokenization import Corpus, WordCounts, count_words
 from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
@@ -24,12 +24,6 @@ from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
 from cs336_basics.tokenizer.text_input import absent_in_word
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 from cs336_basics.tokenizer.vocabulary import ABSENT, Vocabulary, check_gaps
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-else:
-    np = LazyModule("numpy")
 
 IdPair = tuple[int, int]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from cs336_basics._support.arguments import checked_integer
-from cs336_basics._support.lazy import LazyModule
+from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.progress import byte_bar, title_of
 from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
 from cs336_basics.pretokenization.reading.corpus import Corpus, PathsLike
@@ -25,12 +25,6 @@ from cs336_basics.tokenizer.files.token_files import load_token_file
 from cs336_basics.tokenizer.ids import TokenArray
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 from cs336_basics.tokenizer.vocabulary import check_gaps
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-else:
-    np = LazyModule("numpy")
 
 TokenCounts: TypeAlias = "npt.NDArray[np.int64]"
 """Number of occurrences of each id: shape (vocab_size,), dtype int64."""

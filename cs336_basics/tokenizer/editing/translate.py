@@ -8,9 +8,9 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cs336_basics._support.lazy import LazyModule
+from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
 from cs336_basics.tokenizer.editing.token_counts import checked_ids
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
@@ -21,12 +21,6 @@ from cs336_basics.tokenizer.files.token_writer import EncodedBlock, open_token_w
 from cs336_basics.tokenizer.ids import TokenArray, token_dtype
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 from cs336_basics.tokenizer.vocabulary import check_gaps
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-else:
-    np = LazyModule("numpy")
 
 IDS_AT_A_TIME = 1 << 18
 

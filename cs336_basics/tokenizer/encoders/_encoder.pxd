@@ -93,7 +93,6 @@ cdef extern from "encoding/file_encoder.hpp" namespace "cs336" nogil:
         void next()
         void close()
         const Failure& failure()
-        size_t num_encoded()
         cpp_map[size_t, Replaced] replaced()
 
 

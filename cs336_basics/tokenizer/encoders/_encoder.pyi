@@ -42,7 +42,6 @@ class Encoder:
     ) -> tuple[_Ids, npt.NDArray[np.int64]]: ...
 
 class FileEncoding:
-    num_encoded: int
     replaced: list[tuple[int, int, int, int]]
     def __init__(
         self,

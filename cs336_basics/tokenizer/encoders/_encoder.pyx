@@ -518,11 +518,6 @@ cdef class FileEncoding:
             buffer, self, block.ids.data(), block.num_ids * self.encoder.id_size, True, flags)
 
     @property
-    def num_encoded(self):
-        """The number of blocks encoded so far."""
-        return self.job.get().num_encoded()
-
-    @property
     def replaced(self):
         """`(file, sequences, bytes, offset)` for every file with invalid UTF-8.
 

@@ -10,18 +10,12 @@ every byte string, and valid UTF-8 gets the same ids as the text it encodes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from cs336_basics._support.lazy import LazyModule
+from cs336_basics._support.lazy import np
 from cs336_basics.pretokenization.reading.utf8 import text_and_bytes
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
 from cs336_basics.tokenizer.ids import TokenArray, token_dtype
 from cs336_basics.tokenizer.vocabulary import ABSENT
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = LazyModule("numpy")
 
 EXACT = "bytes"
 """The value of `errors` for this encoding."""

@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
-from cs336_basics._support.lazy import LazyModule
+from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.pretokenization.counting.parallel import map_ordered
 from cs336_basics.pretokenization.reading.corpus import Corpus
@@ -32,12 +32,7 @@ from cs336_basics.tokenizer.ids import TokenArray
 from cs336_basics.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from cs336_basics.tokenizer.encoders.native_encoder import NativeEncoder
-else:
-    np = LazyModule("numpy")
 
 DEFAULT_CHUNK_SIZE = 1 << 19
 """Number of bytes of text to encode at a time, enough to hide the cost of passing them to a

@@ -19,20 +19,14 @@ import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from cs336_basics._support.arguments import checked_integer
-from cs336_basics._support.lazy import LazyModule
+from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.reading import open_regular, parse_json, read_array_header
 from cs336_basics._support.urls import is_url
 from cs336_basics.tokenizer.ids import TokenArray
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-else:
-    np = LazyModule("numpy")
 
 FOOTER = struct.Struct("<QQ16s")
 MAGIC = b"cs336 token file"

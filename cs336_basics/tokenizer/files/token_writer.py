@@ -10,11 +10,11 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import cs336_basics
 from cs336_basics._support.files import atomic_writer
-from cs336_basics._support.lazy import LazyModule
+from cs336_basics._support.lazy import np, npt
 from cs336_basics.pretokenization.reading.text_changes import TextChanges
 from cs336_basics.tokenizer.files.token_files import (
     FOOTER,
@@ -25,12 +25,6 @@ from cs336_basics.tokenizer.files.token_files import (
 )
 from cs336_basics.tokenizer.ids import TokenArray, token_dtype
 from cs336_basics.tokenizer.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-else:
-    np = LazyModule("numpy")
 
 WRITE_BACK_SIZE = 2 << 20
 """Number of bytes to write before asking the system to start flushing them to disk."""

@@ -270,7 +270,7 @@ def test_native_is_the_default_and_other_patterns_warn(hostile_file, recwarn):
     assert isinstance(count_words(hostile_file, Splitter(r"\S+|\s")), WordCounts)
     assert all("not all UTF-8" in str(warning.message) for warning in recwarn.list)
     counts = count_words(hostile_file, Splitter(r"\S+\b|\S|\s"), num_workers=1)
-    assert isinstance(counts, Counter)
+    assert isinstance(counts, WordCounts)
     messages = [str(warning.message) for warning in recwarn.list]
     assert [message[:12] for message in messages if "UTF-8" not in message] == [r"pattern '\\S"]
 

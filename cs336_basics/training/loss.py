@@ -137,11 +137,10 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             if not wants_gradients:
                 continue
             # rows * d loss / d logits = softmax(logits) - onehot(target). The backward pass divides
-            # by rows, because here the quotients could underflow to zero in float16. The compiler
-            # fuses this subtraction into one pass over the chunk; a scatter would need a second.
-            is_target = torch.arange(head.shape[0], device=head.device) == target
+            # by rows, because here the quotients could underflow to zero in float16.
             gradient = exponentials.div_(normalizer)  # (chunk, vocab)
-            gradient -= is_target.to(gradient.dtype)
+            row = torch.arange(target.shape[0], device=target.device)
+            gradient[row, target[:, 0]] -= 1
             if soft_cap is not None:
                 gradient *= 1 - slope.square_()
             gradient = gradient.to(dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from cs336_basics._support.validation import Checked, Count, option
+from cs336_basics._support.validation import Amount, Checked, Count, option
 
 
 def _fits_float32(value: float) -> float:
@@ -68,6 +68,12 @@ class ModelConfig(Checked):
     # Each block starts as the identity, so depth does not change the size of the signal (Zhang et
     # al. 2019, "Fixup"; Bachlechner et al. 2020, "ReZero").
     zero_init: bool = option("start the last matrix of each sublayer at zero", False)
+    # Every model needs such heads, and here they need not be found (cf. Trockman & Kolter 2023,
+    # "Mimetic Initialization of Self-Attention Layers").
+    previous_token_heads: Amount = option(
+        "heads of the first block that start by attending to the token 1, 2, ... positions before",
+        0,
+    )
     # Gemma Team 2024, "Gemma 2", section 2.
     logit_soft_cap: Positive | None = option(
         "bound the logits as cap * tanh(logits / cap); unset: no bound", None
@@ -84,6 +90,13 @@ class ModelConfig(Checked):
             raise ValueError(
                 "d_model / num_heads must be even because RoPE rotates pairs of features, got "
                 f"{self.d_model} / {self.num_heads} = {self.d_head}"
+            )
+        most = min(self.num_heads, self.context_length - 1) if self.position == "rope" else 0
+        if self.previous_token_heads > most:
+            raise ValueError(
+                f"previous_token_heads must be at most {most}, for {self.num_heads} heads, context "
+                f"length {self.context_length} and position {self.position!r}, got "
+                f"{self.previous_token_heads}"
             )
 
     @property

@@ -122,6 +122,16 @@ class TransformerLM(Module):
                 self.token_embeddings.weight.div_(self.embedding_scale)
         else:
             self.lm_head = Linear(config.d_model, config.vocab_size, device=device, dtype=dtype)
+        if config.previous_token_heads > 0:
+            # A linear map without bias can return a constant only if its input contains one. Four
+            # standard deviations remain large after the normalization of the other features.
+            constant = 4.0
+            with torch.no_grad():
+                self.token_embeddings.weight[:, 0] = constant / self.embedding_scale
+            if config.norm == "pre":
+                constant /= math.sqrt(1 + (constant**2 - 1) / config.d_model)
+            first: TransformerBlock = self.layers[0]  # type: ignore[assignment]
+            first.attn.start_at_previous_tokens(config.previous_token_heads, constant)
 
     def forward(self, token_ids: Tensor, cache: KVCache | None = None) -> Tensor:
         """Return the logits for the token after each position, (..., sequence, vocab_size).

@@ -49,6 +49,15 @@ def test_heads_that_do_not_divide_the_width_are_rejected():
     assert ModelConfig(d_model=6, num_heads=2, position="none").d_head == 3
 
 
+@pytest.mark.parametrize(
+    ("options", "most"),
+    [({"position": "none"}, 0), ({"num_heads": 1}, 1), ({"context_length": 2}, 1)],
+)
+def test_previous_token_heads_are_limited_by_heads_and_positions(options, most):
+    with pytest.raises(ValueError, match=f"previous_token_heads must be at most {most}.* 2$"):
+        ModelConfig(previous_token_heads=2, **options)
+
+
 def test_a_configuration_is_frozen_and_replaced_values_are_checked():
     with pytest.raises(dataclasses.FrozenInstanceError):
         ModelConfig().num_heads = 7

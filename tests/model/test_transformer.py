@@ -13,6 +13,7 @@ from torch.testing import assert_close
 
 from cs336_basics.model import ModelConfig, RotaryPositionalEmbedding, TransformerLM
 from cs336_basics.model.attention import CAUSAL_ATTENTION
+from cs336_basics.model.inspection import attention_weights
 from tests.numerics import assert_close_rounded, make_tables_exact
 
 SMALL = ModelConfig(
@@ -234,6 +235,28 @@ def test_zero_init_makes_every_block_the_identity():
     for name, value in zeroed.items():
         is_last = name.endswith(("output_proj.weight", "w2.weight"))
         assert torch.equal(value, torch.zeros_like(value) if is_last else plain[name])
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"norm": "none"}, {"tied_embeddings": True}, {"qk_norm": True}]
+)
+def test_previous_token_heads_start_by_attending_to_the_tokens_before(options):
+    config = dataclasses.replace(SMALL, d_model=128, num_heads=4, **options)
+    torch.manual_seed(3)
+    plain = TransformerLM(config)
+    torch.manual_seed(3)
+    model = TransformerLM(dataclasses.replace(config, previous_token_heads=2))
+    weights = attention_weights(model, torch.arange(12), 0)  # (4, 12, 12)
+    assert (weights[0].diagonal(-1) > 0.5).all()
+    assert (weights[1].diagonal(-2) > 0.5).all()
+    for name, value in model.state_dict().items():
+        if name == "token_embeddings.weight":
+            kept = value[:, 1:], plain.state_dict()[name][:, 1:]
+        elif name in ("layers.0.attn.q_proj.weight", "layers.0.attn.k_proj.weight"):
+            kept = value[64:], plain.state_dict()[name][64:]
+        else:
+            kept = value, plain.state_dict()[name]
+        assert torch.equal(*kept)
 
 
 def test_tied_embeddings_start_with_the_scale_of_separate_tables():

@@ -274,11 +274,11 @@ class MultiHeadSelfAttention(Module):
         The queries and keys of these heads then depend only on feature 0 of x, which must have the
         value `feature` at every position. Before RoPE, each query is the key turned back by h + 1
         positions, so the score at a distance is 4 sum_i cos(theta_i (distance - h - 1)). Only the
-        fastest quarter of the pairs i is used, because the others hardly distinguish neighbors.
+        faster half of the pairs i is used, because the others hardly distinguish neighbors.
         """
         assert self.rope is not None
         d_k = 2 * self.rope.cos.shape[1]
-        pairs = (d_k + 7) // 8
+        pairs = (d_k + 3) // 4
         size = math.sqrt(4 * math.sqrt(d_k)) / feature
         for head in range(num_heads):
             rows = slice(head * d_k, (head + 1) * d_k)

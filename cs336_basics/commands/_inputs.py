@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterable
@@ -24,11 +25,16 @@ def saved_stdin() -> str:
     """Copy standard input to a temporary file that is deleted at exit, and return its path.
 
     A file is needed because several threads read the text at different offsets, often twice.
+    SIGTERM and SIGHUP, which by default end a process without deleting it, become a normal exit.
 
     Raises:
         ValueError: If standard input is empty.
         OSError: If the disk is full.
     """
+    hangup = getattr(signal, "SIGHUP", signal.SIGTERM)  # Windows has none
+    for number in (signal.SIGTERM, hangup):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
     directory = tempfile.mkdtemp(prefix="cs336-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     path = os.path.join(directory, "stdin")

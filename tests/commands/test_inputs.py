@@ -3,13 +3,17 @@
 import gzip
 import io
 import json
+import os
 import re
+import signal
+import subprocess
 import sys
+import time
 
 import pytest
 
 from cs336_basics import Tokenizer, train_bpe
-from tests.commands.small_run import command
+from tests.commands.small_run import command, environment
 
 TEXT = "the cat sat on the mat, and the dog sat on the cat\n" * 20
 
@@ -52,6 +56,29 @@ def test_invalid_standard_input_is_rejected(tmp_path, monkeypatch, capsys, data,
     monkeypatch.setattr(sys, "stdin", _Stdin(data))
     assert trained(tmp_path / "out", "--input", "-") is None
     assert re.search(message, capsys.readouterr().err)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_the_copy_of_standard_input_is_deleted_after_a_signal(tmp_path, name):
+    number = getattr(signal, name)
+    words = ["train-bpe", "--input", "-", "--vocab-size", "270", "--output", "out"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cs336_basics", *words],
+        stdin=subprocess.PIPE,
+        cwd=tmp_path,
+        env={**environment(), "TMPDIR": str(tmp_path)},
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # nohup ignores SIGHUP
+    )
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("cs336-*/stdin")):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(number)
+    assert process.wait(60) == 128 + number
+    process.stdin.close()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_files_of_a_directory_are_listed(tmp_path, capsys, expected):

@@ -221,11 +221,16 @@ class Command:
             raise self.usage_error(
                 f"unknown option {name!r}{nearest(name, map(self.shown, self.fields()))}"
             )
-        return {
-            name: [*map(Word, value)] if isinstance(value, list) else Word(value)
-            for name, value in vars(found).items()
-            if value not in (None, [])
-        }
+        given: dict[str, Any] = {}
+        for name, value in vars(found).items():
+            if value in (None, []):
+                continue
+            given[name] = [*map(Word, value)] if isinstance(value, list) else Word(value)
+            # An output named "" would be written to the current directory.
+            metavar = self._settings(self.fields()[name]).get("metavar") or ""
+            if value in ("", [""]) and re.search("DIR|FILE|PATH", metavar):
+                raise self.usage_error(f"{self.shown(name)} must be a path, got ''")
+        return given
 
     def usage_error(self, message: str) -> UsageError:
         """Return a UsageError that refers to the help page."""

@@ -317,10 +317,15 @@ class Tokenizer:
         Args:
             directory: Directory to write to. It is created if it does not exist.
             training: Information about the training, to be recorded in training.json.
+
+        Raises:
+            ValueError: If `directory` is an empty string.
         """
         from cs336_basics.formats.huggingface.tokenizer_json import save_tokenizer_json
         from cs336_basics.pretokenization.reference import unicode_version
 
+        if not os.fspath(directory):  # not the current directory, whose name is "."
+            raise ValueError("directory must be a path, got ''")
         save_tokenizer_json(self.parts(), directory)
         provenance = {
             "tokenizer_hash": self.hash(),

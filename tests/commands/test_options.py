@@ -70,6 +70,7 @@ def test_run_returns_the_exit_status():
         ("a --size 3 --point 1", "--point expected 2 arguments"),
         ("a --size 3 --point 1 x", r"--point .*\['1', 'x'\]"),
         ("a --size 3 --from -x", "--from expected"),
+        ("a --size 3 --input=", "--input must be a path, got ''"),
     ],
 )
 def test_an_invalid_command_line_is_a_one_line_error(words, named):
@@ -78,6 +79,10 @@ def test_an_invalid_command_line_is_a_one_line_error(words, named):
     message = str(error.value)
     assert "\n" not in message
     assert message.endswith("(see 'python -m cs336_basics do --help')")
+
+
+def test_an_empty_word_is_a_text_but_not_a_path():
+    assert COMMAND.read(["a", "--size", "7", "--from", ""]).from_ == ""
 
 
 def test_help_omits_rare_options(capsys):

@@ -438,6 +438,14 @@ def test_a_token_of_the_vocabulary_becomes_special_with_its_id():
     assert tokenizer.special_token_id("th") == 256
 
 
+def test_an_empty_name_is_not_the_current_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="directory must be a path, got ''"):
+        small_tokenizer().save("")
+    small_tokenizer().save(".")
+    assert sorted(os.listdir()) == ["tokenizer.json", "training.json"]
+
+
 def test_added_tokens_are_saved_pickled_and_copied(tmp_path):
     tokenizer = small_tokenizer()
     old_hash = tokenizer.hash()

@@ -214,9 +214,16 @@ class Command:
         try:
             found, rest = self.parser().parse_known_args(written)
         except argparse.ArgumentError as error:
-            raise self.usage_error(f"{error.argument_name} {error.message}") from None
+            message = f"{error.argument_name} {error.message}"
+            if f"{error.argument_name} -" in " ".join(written):
+                message += f"; for a value that starts with -, write {error.argument_name}=VALUE"
+            raise self.usage_error(message) from None
         if rest:
-            word = next((word for word in rest if word.startswith("-")), rest[0])
+            word = next((word for word in rest if word.startswith("-")), None)
+            if word is None:
+                raise self.usage_error(
+                    f"unexpected argument {rest[0]!r}; put quotes around a value with spaces"
+                )
             name = word.partition("=")[0]
             raise self.usage_error(
                 f"unknown option {name!r}{nearest(name, map(self.shown, self.fields()))}"

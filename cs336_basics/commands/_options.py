@@ -345,5 +345,5 @@ def _help(field: Option, default: Any) -> str:
         return f"{text} (required)"
     if default is None or default is False or default in ("", ()):
         return text
-    shown = " ".join(map(str, default)) if isinstance(default, tuple) else default
+    shown = " ".join(map(str, default)) if isinstance(default, (tuple, list)) else default
     return f"{text} (default: {'true' if default is True else shown})"

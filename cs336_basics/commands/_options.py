@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -300,9 +301,11 @@ class Command:
                 usage.append(f"{self.shown(name)} {self._settings(field)['metavar']}")
         parser.usage = " ".join([*usage, "[options]"])
         examples = self._examples if all_options else self._examples[:1]
+        # Without docstrings (python -OO), a dataclass documents itself with its signature.
+        text = str(self.options.__doc__) if sys.flags.optimize < 2 else ""
         parser.description = "\n".join(
             [
-                textwrap.fill(" ".join(str(self.options.__doc__).split()), 80),
+                textwrap.fill(" ".join(text.split()), 80),
                 "",
                 *(f"  {INVOCATION} {example}" for example in examples),
             ]

@@ -144,6 +144,13 @@ def test_help_pages_need_no_optional_packages():
         assert out.startswith(f"usage: python -m cs336_basics {command}")
 
 
+def test_help_without_docstrings_has_no_signature():
+    command = [sys.executable, "-OO", "-m", "cs336_basics", "tokens", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=True)
+    assert "Options(" not in done.stdout
+    assert "--input FILE" in done.stdout
+
+
 def test_the_list_of_commands_imports_little():
     code = """
 import sys

@@ -222,7 +222,8 @@ class BPE_Trainer:
             warn(
                 f"no pair was left after {len(merges):,} of {num_merges:,} merges "
                 f"({len(word_counts):,} distinct words, {options}), so the vocabulary has "
-                f"{max(vocab) + 1:,} tokens instead of {vocab_size:,}; use more text"
+                f"{max(vocab) + 1:,} tokens instead of {vocab_size:,}; use more text or other "
+                "options"
             )
         return vocab, all_merges
 

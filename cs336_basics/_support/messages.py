@@ -34,6 +34,11 @@ def short_reason(error: BaseException) -> str:
     return text if len(text) <= _LONGEST_REASON else text[: _LONGEST_REASON - 3] + "..."
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, such as `1 token` or `2,000 tokens`."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return `; did you mean 'NAME'?` for the nearest known names, or an empty string."""
     import difflib  # needed only for errors

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterable
 
+from cs336_basics._support.messages import counted
 from cs336_basics.commands._cli import say, shown_names
 
 STDIN = "-"
@@ -53,7 +54,7 @@ def say_directories(inputs: Iterable[str]) -> None:
     for name in inputs:
         if os.path.isdir(name):
             files = expand_paths(name)
-            say(f"{name}: {len(files):,} file{'s' * (len(files) != 1)}")
+            say(f"{name}: {counted(len(files), 'file')}")
             for file in files[:_MOST_LISTED]:
                 say(f"  {os.path.relpath(file, name)}")
             if len(files) > _MOST_LISTED:

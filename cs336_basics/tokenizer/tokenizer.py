@@ -18,7 +18,7 @@ import cs336_basics
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
 from cs336_basics._support.files import printable_path, write_json
 from cs336_basics._support.lazy import LazyModule
-from cs336_basics._support.messages import short_repr
+from cs336_basics._support.messages import counted, short_repr
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.pretokenization.reading.corpus import ENCODING_ERRORS, check_errors
 from cs336_basics.pretokenization.reading.utf8 import is_valid_utf8
@@ -154,8 +154,8 @@ class Tokenizer:
 
     def __repr__(self) -> str:
         return (
-            f"<Tokenizer: {len(self):,} tokens, {len(self.merges):,} merges, special tokens "
-            f"{short_repr(self.special_tokens)}, pattern {short_repr(self.pattern)}>"
+            f"<Tokenizer: {counted(len(self), 'token')}, {counted(len(self.merges), 'merge')}, "
+            f"special tokens {short_repr(self.special_tokens)}, pattern {short_repr(self.pattern)}>"
         )
 
     # ----------------------------------------------------------------- files

@@ -389,6 +389,7 @@ def test_repr_is_one_short_line():
     assert repr(tokenizer) == (
         f"<Tokenizer: 257 tokens, 0 merges, special tokens ['{END}'], pattern 'gpt2'>"
     )
+    assert repr(Tokenizer({0: b"a"}, [])).startswith("<Tokenizer: 1 token, 0 merges, ")
     many = Tokenizer(BYTES, [], [f"<|{n}|>" for n in range(1000)], pattern=r"\w+|\W+" + "|x" * 999)
     assert len(repr(many)) < 300
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Iterable
 
+shown_names: dict[str, str] = {}
+"""Mapping from temporary files to the names that messages and records show for them."""
+
 _LONGEST_VALUE = 100
 _LONGEST_REASON = 300
 

@@ -10,8 +10,8 @@ import sys
 import tempfile
 from collections.abc import Iterable
 
-from cs336_basics._support.messages import counted
-from cs336_basics.commands._cli import say, shown_names
+from cs336_basics._support.messages import counted, shown_names
+from cs336_basics.commands._cli import say
 
 STDIN = "-"
 """Input name that stands for standard input."""

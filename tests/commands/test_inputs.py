@@ -42,6 +42,8 @@ def expected(tmp_path):
 def test_standard_input_can_be_text_or_json_lines(tmp_path, monkeypatch, expected):
     monkeypatch.setattr(sys, "stdin", _Stdin(TEXT.encode()))
     assert trained(tmp_path / "out", "--input", "-").merges == expected
+    training = json.loads((tmp_path / "out" / "training.json").read_text())
+    assert [file["path"] for file in training["corpus"]] == ["standard input"]
     rows = json.dumps({"text": TEXT}).encode()
     monkeypatch.setattr(sys, "stdin", _Stdin(rows))
     found = trained(tmp_path / "rows", "--input", "-", "--format", "jsonl", "--field", "text")

@@ -323,7 +323,7 @@ class WordCounts(Mapping[bytes, int]):
         for index in np.argsort(-self.counts, kind="stable")[:_MOST_SHOWN]:
             word, count = _word(self.data, self.offsets, index), int(self.counts[index])
             shown = visible(word[:_MOST_SHOWN_BYTES]) + "…" * (len(word) > _MOST_SHOWN_BYTES)
-            rows.append((shown, (count, f"{100 * count / total:.2f} %")))
+            rows.append((shown, (count, f"{count / total:.2%}")))
         caption = f"{counted(len(self), 'distinct word')}, {total:,} in all"
         if len(rows) < len(self):
             caption += f"; the {len(rows)} most frequent"

@@ -208,10 +208,10 @@ def _named(row: str | int | None) -> str | None:
 
 
 def _share(part: int, whole: int) -> str:
-    """Format a share as a percentage. Only exact values are shown as 0 % or 100 %."""
+    """Format a share as a percentage. Only exact values are shown as 0% or 100%."""
     percent = 100 * part / max(whole, 1)
     if 0 < percent < 0.01:
-        return "less than 0.01 %"
+        return "less than 0.01%"
     if 99.99 < percent < 100:
-        return "more than 99.99 %"
-    return f"{percent:.2f} %"
+        return "more than 99.99%"
+    return f"{percent:.2f}%"

@@ -21,6 +21,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from cs336_basics._support.messages import shown_names
+
 _BLOCK = 1 << 20
 _LONGEST_NAME = 200
 """Maximum length of NAME in a temporary name, in bytes. Most systems limit file names to
@@ -284,8 +286,12 @@ def _identity(path: str | os.PathLike[str]) -> object:
 
 
 def printable_path(path: str | os.PathLike[str]) -> str:
-    """Return a path as a string that UTF-8 can encode, even if the path is not valid Unicode."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
+    """Return a path as a string that UTF-8 can encode, even if the path is not valid Unicode.
+
+    A temporary file gets its name in `shown_names`.
+    """
+    path = os.fspath(path)
+    return os.fsencode(shown_names.get(path, path)).decode("utf-8", "backslashreplace")
 
 
 def sha256_file(path: str | os.PathLike[str]) -> str:

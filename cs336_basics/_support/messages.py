@@ -5,6 +5,9 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Iterable
 
+shown_names: dict[str, str] = {}
+"""Mapping from temporary files to the names that messages and records show for them."""
+
 _LONGEST_VALUE = 100
 _LONGEST_REASON = 300
 
@@ -32,6 +35,11 @@ def short_reason(error: BaseException) -> str:
     """Return an error's message on one short line, or its type if it has no message."""
     text = " ".join(str(error)[: 10 * _LONGEST_REASON].split()) or type(error).__name__
     return text if len(text) <= _LONGEST_REASON else text[: _LONGEST_REASON - 3] + "..."
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, such as `1 token` or `2,000 tokens`."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -248,7 +248,7 @@ _NAMES: dict[Any, str] = {
     str: "text",
     Path: "a path",
     int: "an integer",
-    float: "a finite number",
+    float: "a finite number such as 0.5 or 1e9",
     bool: "true or false",
 }
 """Mapping from types to their names in messages."""

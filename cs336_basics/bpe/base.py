@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
-from cs336_basics._support.messages import short_repr
+from cs336_basics._support.messages import counted, short_repr
 from cs336_basics._support.warnings import warn
 from cs336_basics.bpe.options import TIE_BREAKS, apply_options
 from cs336_basics.bpe.recorder import PHASES, Recorder
@@ -220,9 +220,10 @@ class BPE_Trainer:
             names = ("pattern", "min_frequency", "max_token_length")
             options = ", ".join(f"{name}={short_repr(getattr(self, name))}" for name in names)
             warn(
-                f"no pair was left after {len(merges):,} of {num_merges:,} merges "
-                f"({len(word_counts):,} distinct words, {options}), so the vocabulary has "
-                f"{max(vocab) + 1:,} tokens instead of {vocab_size:,}; use more text"
+                f"no pair was left after {len(merges):,} of {counted(num_merges, 'merge')} "
+                f"({counted(len(word_counts), 'distinct word')}, {options}), so the vocabulary has "
+                f"{max(vocab) + 1:,} tokens instead of {vocab_size:,}; use more text or other "
+                "options"
             )
         return vocab, all_merges
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
-from cs336_basics._support.messages import short_repr
+from cs336_basics._support.messages import counted, short_repr
 from cs336_basics._support.vocabularies import checked_merge_ids, checked_token_ids
 from cs336_basics._support.warnings import warn
 from cs336_basics.bpe.reference import NUM_BYTES, Pair, Symbols, merge_by_rank, split_bytes
@@ -80,9 +80,9 @@ class StartingVocabulary:
         unmade = [token for token in self.tokens.values() if token not in made]
         if unmade:
             warn(
-                f"{len(unmade):,} tokens in the continued vocabulary, such as "
-                f"{short_repr(unmade[0])}, are not produced by any merge, so their text is split "
-                "like any other text; if they are special tokens, add them to special_tokens"
+                f"no merge produces {counted(len(unmade), 'token')} in the continued vocabulary, "
+                f"such as {short_repr(unmade[0])}, so such text is split like any other text; add "
+                "special tokens to special_tokens"
             )
 
     def num_merges(self, vocab_size: int, special_tokens: Iterable[str]) -> int:
@@ -140,9 +140,9 @@ class StartingVocabulary:
         again = list(filter(known.__contains__, made))
         if again:
             warn(
-                f"{len(again):,} new merges produce tokens that the vocabulary already contains, "
-                f"such as {short_repr(again[0])}; these tokens keep their ids, so there are fewer "
-                "new tokens"
+                "the vocabulary already contains the tokens of "
+                f"{counted(len(again), 'new merge')}, such as {short_repr(again[0])}; these tokens "
+                "keep their ids, so there are fewer new tokens"
             )
         if self._ranks:
             merges = [merge for merge in merges if merge not in self._ranks]

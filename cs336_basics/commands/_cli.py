@@ -18,6 +18,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
+from cs336_basics._support.messages import shown_names
+
 STATUSES: tuple[tuple[type[Exception], int], ...] = (
     (FileNotFoundError, 2),
     (FileExistsError, 2),
@@ -47,9 +49,6 @@ LONGEST_MESSAGE = 2000
 class OutputEnded(Exception):  # noqa: N818 -- `... | head` is not an error
     """Raised when standard output can no longer be written to."""
 
-
-shown_names: dict[str, str] = {}
-"""Mapping from temporary files to the names that messages show for them."""
 
 _output_errors: list[OSError] = []
 """Unreported errors from writing to standard output, other than a broken pipe."""

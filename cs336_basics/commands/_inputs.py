@@ -5,11 +5,13 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterable
 
-from cs336_basics.commands._cli import say, shown_names
+from cs336_basics._support.messages import counted, shown_names
+from cs336_basics.commands._cli import say
 
 STDIN = "-"
 """Input name that stands for standard input."""
@@ -24,11 +26,16 @@ def saved_stdin() -> str:
     """Copy standard input to a temporary file that is deleted at exit, and return its path.
 
     A file is needed because several threads read the text at different offsets, often twice.
+    SIGTERM and SIGHUP, which by default end a process without deleting it, become a normal exit.
 
     Raises:
         ValueError: If standard input is empty.
         OSError: If the disk is full.
     """
+    hangup = getattr(signal, "SIGHUP", signal.SIGTERM)  # Windows has none
+    for number in (signal.SIGTERM, hangup):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
     directory = tempfile.mkdtemp(prefix="cs336-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     path = os.path.join(directory, "stdin")
@@ -47,7 +54,7 @@ def say_directories(inputs: Iterable[str]) -> None:
     for name in inputs:
         if os.path.isdir(name):
             files = expand_paths(name)
-            say(f"{name}: {len(files):,} file{'s' * (len(files) != 1)}")
+            say(f"{name}: {counted(len(files), 'file')}")
             for file in files[:_MOST_LISTED]:
                 say(f"  {os.path.relpath(file, name)}")
             if len(files) > _MOST_LISTED:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -214,18 +215,30 @@ class Command:
         try:
             found, rest = self.parser().parse_known_args(written)
         except argparse.ArgumentError as error:
-            raise self.usage_error(f"{error.argument_name} {error.message}") from None
+            message = f"{error.argument_name} {error.message}"
+            if f"{error.argument_name} -" in " ".join(written):
+                message += f"; for a value that starts with -, write {error.argument_name}=VALUE"
+            raise self.usage_error(message) from None
         if rest:
-            word = next((word for word in rest if word.startswith("-")), rest[0])
+            word = next((word for word in rest if word.startswith("-")), None)
+            if word is None:
+                raise self.usage_error(
+                    f"unexpected argument {rest[0]!r}; put quotes around a value with spaces"
+                )
             name = word.partition("=")[0]
             raise self.usage_error(
                 f"unknown option {name!r}{nearest(name, map(self.shown, self.fields()))}"
             )
-        return {
-            name: [*map(Word, value)] if isinstance(value, list) else Word(value)
-            for name, value in vars(found).items()
-            if value not in (None, [])
-        }
+        given: dict[str, Any] = {}
+        for name, value in vars(found).items():
+            if value in (None, []):
+                continue
+            given[name] = [*map(Word, value)] if isinstance(value, list) else Word(value)
+            # An output named "" would be written to the current directory.
+            metavar = self._settings(self.fields()[name]).get("metavar") or ""
+            if value in ("", [""]) and re.search("DIR|FILE|PATH", metavar):
+                raise self.usage_error(f"{self.shown(name)} must be a path, got ''")
+        return given
 
     def usage_error(self, message: str) -> UsageError:
         """Return a UsageError that refers to the help page."""
@@ -288,9 +301,11 @@ class Command:
                 usage.append(f"{self.shown(name)} {self._settings(field)['metavar']}")
         parser.usage = " ".join([*usage, "[options]"])
         examples = self._examples if all_options else self._examples[:1]
+        # Without docstrings (python -OO), a dataclass documents itself with its signature.
+        text = str(self.options.__doc__) if sys.flags.optimize < 2 else ""
         parser.description = "\n".join(
             [
-                textwrap.fill(" ".join(str(self.options.__doc__).split()), 80),
+                textwrap.fill(" ".join(text.split()), 80),
                 "",
                 *(f"  {INVOCATION} {example}" for example in examples),
             ]
@@ -333,5 +348,5 @@ def _help(field: Option, default: Any) -> str:
         return f"{text} (required)"
     if default is None or default is False or default in ("", ()):
         return text
-    shown = " ".join(map(str, default)) if isinstance(default, tuple) else default
+    shown = " ".join(map(str, default)) if isinstance(default, (tuple, list)) else default
     return f"{text} (default: {'true' if default is True else shown})"

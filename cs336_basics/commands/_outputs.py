@@ -12,7 +12,12 @@ from cs336_basics.formats.outputs import check_is_free
 
 
 def check_output(
-    option: str, file: str | None, overwrite: bool, inputs: Iterable[str], directory: str = ""
+    option: str,
+    file: str | None,
+    overwrite: bool,
+    inputs: Iterable[str],
+    directory: str = "",
+    ending: str = "",
 ) -> None:
     """Check that an output file may be written.
 
@@ -22,10 +27,12 @@ def check_output(
         overwrite: Whether an existing file may be replaced.
         inputs: Other files that the command reads or writes.
         directory: Directory where the command writes a tokenizer, if any.
+        ending: Text with which the file's name must end.
 
     Raises:
         OSError, ValueError: If the file exists and `overwrite` is false, or if the file is not a
-            regular file, is one of the inputs, or is inside or contains the tokenizer directory.
+            regular file, is one of the inputs, is inside or contains the tokenizer directory, or
+            has another ending.
     """
     if file is None:
         return
@@ -37,3 +44,5 @@ def check_output(
     check_is_no_input(file, inputs)
     replaced_file(file)
     check_is_free(file, overwrite)
+    if not file.endswith(ending):
+        raise ValueError(f"{option} must end in {ending}, got {short_repr(file)}")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from cs336_basics._support.messages import counted
 from cs336_basics._support.validation import Count, option
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import TOKENIZERS_HELP, Command, CorporaOptions, Several
@@ -58,7 +59,8 @@ def compare(options: Options) -> None:
     say(f"the {comparison.NUM_LONGEST} longest tokens, special tokens excluded:")
     for tokenizer in tokenizers:
         shown = " ".join(map(_quoted, comparison.longest_tokens(tokenizer)))
-        say(f"{tokenizer.name} ({tokenizer.library}, {tokenizer.num_tokens:,} tokens): {shown}")
+        size = counted(tokenizer.num_tokens, "token")
+        say(f"{tokenizer.name} ({tokenizer.library}, {size}): {shown}")
 
 
 def _table(results: Sequence[Result], gigabytes: float) -> list[str]:
@@ -94,7 +96,7 @@ def _table(results: Sequence[Result], gigabytes: float) -> list[str]:
             )
     timed = "megabyte of each corpus"
     if len({result.corpus for result in results}) == 1:
-        timed = f"{results[0].timed_bytes:,} bytes of {results[0].corpus}"
+        timed = f"{counted(results[0].timed_bytes, 'byte')} of {results[0].corpus}"
     lines.append(f"speed: CPU time of one thread with cold caches on the first {timed}")
     return lines
 

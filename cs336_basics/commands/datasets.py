@@ -19,7 +19,7 @@ from cs336_basics.data.datasets.registry import DATASETS, data_directory
 class Options(Checked):
     """List the datasets available for download, with their licenses, sizes and local state."""
 
-    action: Literal["list"] = option("list", "list", metavar="list", positional=True)
+    action: Literal["list"] = option("list", "list", metavar="ACTION", positional=True)
     data_dir: Path | None = option(
         "data directory (default: $CS336_DATA, or data)", None, metavar="DIR"
     )

@@ -89,7 +89,7 @@ def _parsed(words: list[bytes], path: str, number: int) -> list[int]:
     for word in words:
         if not word.isdigit() or len(word) > _LONGEST_ID:
             raise ValueError(
-                f"{path} must be a token file or a list of ids, but word "
+                f"{path} must be a token file, or ids with only whitespace between them, but word "
                 f"{number + len(ids) + 1:,} is {short_repr(word.decode('utf-8', 'replace'))}"
             )
         ids.append(int(word))

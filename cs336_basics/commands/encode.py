@@ -26,8 +26,8 @@ class Options(EncodingOptions):
     """Encode text into a token file: an array of ids that numpy.load can open, with metadata."""
 
     output: str = option(
-        "file to write, or - to print the ids, one document per line; with --ray, a directory or "
-        "the URL of a folder in an object store",
+        "file to write, or - to print the ids, one line for each document that is not empty; "
+        "with --ray, a directory or the URL of a folder in an object store",
         metavar="FILE.npy",
     )
     end_of_document: str | None = option(

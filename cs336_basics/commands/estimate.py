@@ -191,7 +191,7 @@ def measured(config: TrainConfig, device: torch.device) -> list[tuple[str, str]]
 
 
 def _megabytes(size: int) -> str:
-    return f"{size / 1e6:,.0f} MB"
+    return f"{size / 1e6:,.{0 if size >= 1e7 else 2}f} MB"
 
 
 def _size(num_bytes: float) -> str:
@@ -207,7 +207,7 @@ def _duration(seconds: float) -> str:
         return f"{hours / 24:,.1f} days"
     if hours >= 2:
         return f"{hours:,.1f} hours"
-    return f"{minutes:,.1f} minutes" if minutes >= 2 else f"{seconds:,.3g} seconds"
+    return f"{minutes:,.1f} minutes" if minutes >= 2 else f"{seconds:,.1f} seconds"
 
 
 COMMAND = TrainingCommand(

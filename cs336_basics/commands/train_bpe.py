@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from cs336_basics._support.messages import short_repr
+from cs336_basics._support.messages import counted, short_repr
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics._support.validation import one_of, option
 from cs336_basics._support.warnings import warn
@@ -161,11 +161,12 @@ def train_bpe(options: Options) -> None:
     _warn_of_end_of_text(vocab, special_tokens)
     longest = longest_tokens(vocab, special_tokens)[0]
     if continue_from:
-        say(f"continued {options.continue_}: {len(continue_from[0]):,} tokens")
-    say(f"{len(vocab):,} tokens, {len(merges):,} merges; longest token: {short_repr(longest)}")
+        say(f"continued {options.continue_}: {counted(len(continue_from[0]), 'token')}")
+    sizes = f"{counted(len(vocab), 'token')}, {counted(len(merges), 'merge')}"
+    say(f"{sizes}; longest token: {short_repr(longest)}")
     say(f"written to {options.output}: tokenizer.json, training.json")
     if options.trace:
-        say(f"trace written to {options.trace}: {len(merges):,} merges")
+        say(f"trace written to {options.trace}: {counted(len(merges), 'merge')}")
 
 
 def phase_lines(timings: Mapping[str, float]) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cs336_basics._support.messages import counted
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics._support.urls import is_url
 from cs336_basics.data.data_config import DataConfig
@@ -70,7 +71,7 @@ Source = Text | TokenFiles
 
 def _combined(lines: Sequence[str]) -> str:
     digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
-    return f"{len(lines)} file{'s' * (len(lines) != 1)}, {digest}"
+    return f"{counted(len(lines), 'file')}, {digest}"
 
 
 def find_sources(data: DataConfig) -> tuple[Source | None, Source | None]:
@@ -153,8 +154,8 @@ def check_length(key: str, source: Source | None, context_length: int) -> None:
     if num_bytes + num_files < context_length + 1:
         raise ValueError(
             f"{key} must have at least {context_length + 1:,} tokens for a context of "
-            f"{context_length:,}, got {num_bytes:,} bytes; use more text or a smaller "
-            "model.context_length"
+            f"{context_length:,}, but has only {counted(num_bytes, 'byte')}; use more text or a "
+            "smaller model.context_length"
         )
 
 

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cs336_basics._support.files import new_directory_name, replaced_file
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics.formats.model_card import ModelCard
 from cs336_basics.formats.outputs import check_is_free, write_directory
@@ -53,6 +54,8 @@ class Format:
     """Keyword arguments that this format accepts."""
     merges_only: bool = False
     """Whether programs that read this format can produce tokens only by merging."""
+    is_file: bool = False
+    """Whether the output is a file. Otherwise, it is a directory."""
 
     def load(self) -> Any:
         """Import the module."""
@@ -68,7 +71,7 @@ TOKENIZER_FORMATS: dict[str, Format] = {
 MODEL_FORMATS: dict[str, Format] = {
     "huggingface": Format("huggingface.huggingface_models", ROLES),
     "onnx": Format("onnx.onnx_models", ("without_cache", *ROLES)),
-    "gguf": Format("gguf.gguf_models", ("type",)),
+    "gguf": Format("gguf.gguf_models", ("type",), is_file=True),
 }
 
 TOKEN_FORMATS: dict[str, Format] = {"megatron": Format("megatron.indexed_dataset")}
@@ -146,6 +149,7 @@ def export_model(
         TypeError: If `model` is not a TransformerLM, `tokenizer` is not a Tokenizer, or an option
             does not belong to the format.
         FileExistsError: If the output exists and may not be replaced.
+        IsADirectoryError: If the output must be a file and is a directory.
         ImportError: If a library that writes the format is not installed.
     """
     found = _model_format(model, tokenizer, to, options)
@@ -154,7 +158,11 @@ def export_model(
             f"the tokenizer has {tokenizer.vocab_size:,} ids, but the model's vocab_size is "
             f"{model.config.vocab_size:,}; export the model with its own tokenizer"
         )
-    check_is_free(output, overwrite and not os.path.isdir(output))
+    if found.is_file:
+        replaced_file(output)
+        check_is_free(output, overwrite)
+    else:
+        new_directory_name(output)
     found.load().write(model, tokenizer, Path(output), card or ModelCard(), **options)
 
 

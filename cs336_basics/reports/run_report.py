@@ -91,8 +91,8 @@ def _facts(run: RunDirectory, config: TrainConfig, rows: Rows) -> list[tuple[str
         "perplexity": _number(last, "val_perplexity"),
         "bits per byte": _number(last, "val_bits_per_byte"),
         "time": f"{run.seconds():,.0f} s",
-        "tokens per second": f"{last.get('tokens_per_second', float('nan')):,.0f}",
-        "device, precision": f"{config.device}, {config.precision}",
+        "tokens per second": f"{last['tokens'] / (run.seconds() or math.nan):,.0f}",
+        "device, precision (as configured)": f"{config.device}, {config.precision}",
         **{f"{name}, SHA-256": digest for name, digest in card.data.items()},
         "report written on": f"{platform.platform()}, {os.cpu_count()} cores, torch "
         f"{torch.__version__}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from typing import NamedTuple
 
+from cs336_basics._support.messages import counted
 from cs336_basics._support.visible import visible_parts
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
@@ -40,7 +41,7 @@ class TextTokens(list[TextToken]):
 
     def _repr_html_(self) -> str:
         size = sum(len(token.data) for token in self)
-        counts = f"{len(self):,} tokens, {size:,} bytes"
+        counts = f"{counted(len(self), 'token')}, {counted(size, 'byte')}"
         if len(self) > MOST_SHOWN:
             counts += f"; the first {MOST_SHOWN:,} are shown"
         shown = "".join(

@@ -17,7 +17,7 @@ from typing import Any, SupportsIndex
 import cs336_basics
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
 from cs336_basics._support.files import printable_path, write_json
-from cs336_basics._support.messages import short_repr
+from cs336_basics._support.messages import counted, short_repr
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.pretokenization.reading.corpus import ENCODING_ERRORS, check_errors
 from cs336_basics.pretokenization.reading.utf8 import is_valid_utf8
@@ -148,8 +148,8 @@ class Tokenizer:
 
     def __repr__(self) -> str:
         return (
-            f"<Tokenizer: {len(self):,} tokens, {len(self.merges):,} merges, special tokens "
-            f"{short_repr(self.special_tokens)}, pattern {short_repr(self.pattern)}>"
+            f"<Tokenizer: {counted(len(self), 'token')}, {counted(len(self.merges), 'merge')}, "
+            f"special tokens {short_repr(self.special_tokens)}, pattern {short_repr(self.pattern)}>"
         )
 
     # ----------------------------------------------------------------- files
@@ -311,10 +311,15 @@ class Tokenizer:
         Args:
             directory: Directory to write to. It is created if it does not exist.
             training: Information about the training, to be recorded in training.json.
+
+        Raises:
+            ValueError: If `directory` is an empty string.
         """
         from cs336_basics.formats.huggingface.tokenizer_json import save_tokenizer_json
         from cs336_basics.pretokenization.reference import unicode_version
 
+        if not os.fspath(directory):  # not the current directory, whose name is "."
+            raise ValueError("directory must be a path, got ''")
         save_tokenizer_json(self.parts(), directory)
         provenance = {
             "tokenizer_hash": self.hash(),

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from cs336_basics._support.messages import nearest, short_reason, short_repr
+from cs336_basics._support.messages import counted, nearest, short_reason, short_repr
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,13 @@ def test_a_reason_is_one_short_line():
     assert short_reason(ValueError("a\n  b")) == "a b"
     assert short_reason(KeyError()) == "KeyError"
     assert len(short_reason(ValueError("x " * 10**6))) <= 300
+
+
+@pytest.mark.parametrize(
+    ("number", "found"), [(0, "0 merges"), (1, "1 merge"), (2000, "2,000 merges")]
+)
+def test_a_number_has_a_singular_or_plural_noun(number, found):
+    assert counted(number, "merge") == found
 
 
 @pytest.mark.parametrize(

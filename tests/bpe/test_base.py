@@ -212,7 +212,7 @@ def test_training_on_texts_in_memory(name):
 def test_training_on_a_corpus(name, tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text('{"body": "ab ab"}\n{"body": "cd"}\n')
-    with pytest.warns(UserWarning, match="no pair was left"):
+    with pytest.warns(UserWarning, match=r"^no pair was left .*; use more text or other options$"):
         _, merges = train_bpe(Corpus(path, field="body"), 300, [], trainer=name)
     assert merges == specified_merges({b"ab": 1, b" ab": 1, b"cd": 1}, 44)
     path.write_bytes(b'{"body": "ab\xff"}\n')

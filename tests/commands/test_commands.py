@@ -6,6 +6,8 @@ import importlib
 import json
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -126,6 +128,13 @@ def test_help_pages_need_no_optional_packages():
     for (command, _), (status, out, error) in zip(lines, run_all(lines, missing), strict=True):
         assert (status, error) == (0, ""), command
         assert out.startswith(f"usage: python -m cs336_basics {command}")
+
+
+def test_help_without_docstrings_has_no_signature():
+    command = [sys.executable, "-OO", "-m", "cs336_basics", "tokens", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "Options(" not in done.stdout
+    assert "--input FILE" in done.stdout
 
 
 def test_the_list_of_commands_imports_little():

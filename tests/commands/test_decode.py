@@ -66,6 +66,7 @@ def test_a_long_document_is_printed_and_read_in_blocks(work, capsysbinary):
     ("ids", "message"),
     [
         (b"1 2 x", "word 3 is 'x'"),
+        (b"[1, 2]", "or ids with only whitespace between them, but word 1 is '[1,'"),
         (b"1 -2", "word 2 is '-2'"),
         (b"1 2.0", "word 2 is '2.0'"),
         (b"9" * 1_000_000, "word 1 is "),

@@ -23,7 +23,7 @@ def test_estimate_prints_the_memory_and_time_of_a_run(capsys):
     assert rows["parameters"] == f"{parameters:,}"
     flops = 6 * (matrices + config["vocab"] * config["d"]) + 12 * config["d"] * 32
     assert f"FLOPs per token         {flops:,}" in out
-    assert f"gradients               {4 * parameters / 1e6:,.0f} MB" in out
+    assert f"gradients               {4 * parameters / 1e6:.2f} MB" in out
     assert "tensors at the peak" in out
     assert "(measured)" in rows["peak"]
     assert "about" in rows["time"]
@@ -58,6 +58,9 @@ def test_estimate_of_a_corpus_prints_what_limits_it(capsys, tmp_path):
     assert "10.0 TB on 20 x 64 cores, 270 tokens" in out
     assert "days; limit: network" in out
     assert "token files" in out
+    words = ["--corpus-bytes", "1", "--corpus-sample", str(text), "--model.vocab-size", "270"]
+    assert estimate(words) == 0
+    assert "about 0.0 seconds; limit: " in capsys.readouterr().out
 
 
 def test_options_of_a_corpus_need_its_size(capsys):

@@ -2,12 +2,17 @@
 
 import gzip
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
 
 import pytest
 
 from cs336_basics import Tokenizer, train_bpe
 from tests.commands.small_run import command, pipe
+from tests.processes import wait
 
 TEXT = "the cat sat on the mat, and the dog sat on the cat\n" * 20
 
@@ -31,6 +36,8 @@ def expected(tmp_path):
 def test_standard_input_can_be_text_or_json_lines(tmp_path, monkeypatch, expected):
     pipe(monkeypatch, TEXT.encode())
     assert trained(tmp_path / "out", "--input", "-").merges == expected
+    training = json.loads((tmp_path / "out" / "training.json").read_text())
+    assert [file["path"] for file in training["corpus"]] == ["standard input"]
     rows = json.dumps({"text": TEXT}).encode()
     pipe(monkeypatch, rows)
     found = trained(tmp_path / "rows", "--input", "-", "--format", "jsonl", "--field", "text")
@@ -45,6 +52,25 @@ def test_invalid_standard_input_is_rejected(tmp_path, monkeypatch, capsys, data,
     pipe(monkeypatch, data)
     assert trained(tmp_path / "out", "--input", "-") is None
     assert re.search(message, capsys.readouterr().err)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_the_copy_of_standard_input_is_deleted_after_a_signal(tmp_path, name):
+    number = getattr(signal, name)
+    words = ["train-bpe", "--input", "-", "--vocab-size", "270", "--output", "out"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cs336_basics", *words],
+        stdin=subprocess.PIPE,
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # nohup ignores SIGHUP
+    )
+    wait(lambda: list(tmp_path.glob("cs336-*/stdin")) or process.poll() is not None)
+    process.send_signal(number)
+    assert process.wait(60) == 128 + number
+    process.stdin.close()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_files_of_a_directory_are_listed(tmp_path, capsys, expected):

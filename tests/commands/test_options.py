@@ -59,7 +59,7 @@ def test_run_returns_the_exit_status():
         ("a --size 0", "--size .*'0'"),
         ("a --size x", "--size .*'x'"),
         ("a --size 1.5", "--size .*'1.5'"),
-        ("a --size", "--size expected"),
+        ("a --size", r"--size expected one argument \(see"),
         ("a --siz 3", "unknown option '--siz'; did you mean '--size'"),
         ("a --size=3 --form=x", "unknown option '--form'; did you mean '--from'"),
         ("a --size 3 -x", "unknown option '-x'"),
@@ -69,7 +69,10 @@ def test_run_returns_the_exit_status():
         ("a --size 3 --rate nan", "--rate .*'nan'"),
         ("a --size 3 --point 1", "--point expected 2 arguments"),
         ("a --size 3 --point 1 x", r"--point .*\['1', 'x'\]"),
-        ("a --size 3 --from -x", "--from expected"),
+        ("a --size 3 --from -x", "for a value that starts with -, write --from=VALUE"),
+        ("a --size 3 --from b c", "unexpected argument 'c'; put quotes around a value with spaces"),
+        ("a --size 3 --from b c --siz", "unknown option '--siz'"),
+        ("a --size 3 --input=", "--input must be a path, got ''"),
     ],
 )
 def test_an_invalid_command_line_is_a_one_line_error(words, named):
@@ -78,6 +81,10 @@ def test_an_invalid_command_line_is_a_one_line_error(words, named):
     message = str(error.value)
     assert "\n" not in message
     assert message.endswith("(see 'python -m cs336_basics do --help')")
+
+
+def test_an_empty_word_is_a_text_but_not_a_path():
+    assert COMMAND.read(["a", "--size", "7", "--from", ""]).from_ == ""
 
 
 def test_help_omits_rare_options(capsys):

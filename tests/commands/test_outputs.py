@@ -18,7 +18,7 @@ def files(tmp_path, monkeypatch):
     Path("text.txt").write_text("the cat sat " * 50)
     Path("link.txt").symlink_to("text.txt")
     Path("hard.txt").hardlink_to("text.txt")
-    Path("mine.txt").write_text("mine")
+    Path("mine.npy").write_text("mine")
     small_tokenizer().save("tok")
     return tmp_path
 
@@ -42,11 +42,17 @@ def test_another_output_is_rejected(files):
 
 
 def test_an_existing_file_is_replaced_only_with_overwrite(files):
-    with pytest.raises(FileExistsError, match=r"mine\.txt"):
-        check_output("--trace", "mine.txt", False, ["text.txt"], "new")
-    check_output("--trace", "mine.txt", True, ["text.txt"], "new")
+    with pytest.raises(FileExistsError, match=r"mine\.npy"):
+        check_output("--trace", "mine.npy", False, ["text.txt"], "new")
+    check_output("--trace", "mine.npy", True, ["text.txt"], "new")
     check_output("--trace", "other.txt", False, ["text.txt"], "new")
     check_output("--trace", None, False, ["text.txt"], "new")
+
+
+def test_another_ending_is_rejected(files):
+    with pytest.raises(ValueError, match=r"--output must end in \.npy, got 'new\.txt'"):
+        check_output("--output", "new.txt", True, [], ending=".npy")
+    check_output("--output", "new.npy", True, [], ending=".npy")
 
 
 INPUT = ["--input", "text.txt", "--num-workers", "1"]
@@ -60,7 +66,7 @@ LINES = {
 
 
 @pytest.mark.parametrize("option", LINES)
-@pytest.mark.parametrize("file", ["text.txt", "tok/tokenizer.json", "mine.txt", "new"])
+@pytest.mark.parametrize("file", ["text.txt", "tok/tokenizer.json", "mine.npy", "new"])
 def test_every_command_checks_its_outputs(files, option, file, capsys):
     name, words = LINES[option]
     main = command(name)
@@ -68,11 +74,14 @@ def test_every_command_checks_its_outputs(files, option, file, capsys):
         words = [*words, "--continue", "tok", "--vocab-size", str(len(small_tokenizer()) + 1)]
     if option == "--output" and file == "new":
         Path("new").write_text("mine")
-    overwrite = [] if file in ("mine.txt", "new") else ["--overwrite"]
+    overwrite = [] if file in ("mine.npy", "new") else ["--overwrite"]
     before = {path: path.read_bytes() for path in files.rglob("*") if path.is_file()}
     assert main([*words, option, file, *overwrite]) == 2
     assert file in capsys.readouterr().err
     assert {path: path.read_bytes() for path in files.rglob("*") if path.is_file()} == before
-    if file == "mine.txt":
+    if option in ("--id-map", "--output"):
+        assert main([*words, option, "other.txt"]) == 2
+        assert "must end in .npy" in capsys.readouterr().err
+    if file == "mine.npy":
         assert main([*words, option, file, "--overwrite"]) == 0
         assert Path(file).read_bytes() != b"mine"

@@ -147,5 +147,6 @@ def test_help_shows_the_values_of_the_file_as_defaults(tmp_path, words):
     page = " ".join(COMMAND.help_page([*words, "--help-all"]).split())
     assert f"optimizer steps in the whole run (default: {owt.max_steps})" in page
     assert f"(default: {owt.model.vocab_size})" in page
+    assert "as [beta1, beta2] (default: {} {})".format(*owt.optimizer.betas) in page
     sample = load_config(find_config("sample"))
     assert f"(default: {sample.max_steps})" in COMMAND.help_page(["--help"])

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import os
 import random
+import re
 
 import pytest
 
@@ -166,6 +167,19 @@ def test_a_directory_whose_name_is_not_utf8_is_written(tmp_path, to):
     output = tmp_path / os.fsdecode(b"caf\xe9")
     export_tokenizer(byte_tokenizer(), to, output)
     assert any(output.iterdir())
+
+
+@pytest.mark.parametrize("to", MODEL_FORMATS)
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_directory_with_files_is_not_replaced_by_a_model(tmp_path, to, overwrite):
+    pytest.importorskip("torch")
+    (tmp_path / "notes.txt").write_text("")
+    model = random_model(vocab_size=byte_tokenizer().vocab_size)
+    message = {"gguf": "is a directory; use a file name"}.get(
+        to, "exists and is not an empty directory; choose a new directory"
+    )
+    with pytest.raises(OSError, match=rf"{re.escape(str(tmp_path))} {message}$"):
+        export_model(model, byte_tokenizer(), to, tmp_path, overwrite=overwrite)
 
 
 def test_other_types_are_refused(tmp_path):

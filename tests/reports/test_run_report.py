@@ -51,6 +51,7 @@ def test_the_card_has_the_figures_of_the_run(run):
     val = [row for row in rows if "val_loss" in row]
     assert facts["steps"] == "12 of 12"
     assert facts["tokens trained on"] == f"{12 * 4 * 16:,}"
+    assert facts["tokens per second"] == f"{12 * 4 * 16 / run.seconds():,.0f}"
     assert facts["validation loss"] == f"{val[-1]['val_loss']:.4f}"
     assert facts["perplexity"] == f"{val[-1]['val_perplexity']:.4f}"
     assert facts["bits per byte"] == f"{val[-1]['val_bits_per_byte']:.4f}"

@@ -2,6 +2,7 @@
 
 import pytest
 
+from cs336_basics._support.messages import counted
 from cs336_basics.tokenizer import Tokenizer, tokens_of, visible
 from cs336_basics.tokenizer.text_tokens import MOST_SHOWN
 from tests.reports.test_page import HOSTILE, Page
@@ -37,7 +38,7 @@ def test_a_notebook_shows_every_token_as_text(text):
     tokens = tokens_of(small_tokenizer(), text)
     page = Page(tokens._repr_html_())
     shown = "".join(visible(token.data) for token in tokens)
-    counts = f"{len(tokens)} tokens, {len(text.encode())} bytes"
+    counts = f"{counted(len(tokens), 'token')}, {counted(len(text.encode()), 'byte')}"
     assert "".join(page.text) == shown + counts
     assert {name for name, _ in page.elements} <= {"div", "span", "br"}
     titles = [attributes["title"] for _, attributes in page.elements if "title" in attributes]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import copy
 import hashlib
+import os
 import pickle
 import threading
 
@@ -383,6 +384,7 @@ def test_repr_is_one_short_line():
     assert repr(tokenizer) == (
         f"<Tokenizer: 257 tokens, 0 merges, special tokens ['{END}'], pattern 'gpt2'>"
     )
+    assert repr(Tokenizer({0: b"a"}, [])).startswith("<Tokenizer: 1 token, 0 merges, ")
     many = Tokenizer(BYTES, [], [f"<|{n}|>" for n in range(1000)], pattern=r"\w+|\W+" + "|x" * 999)
     assert len(repr(many)) < 300
 
@@ -430,6 +432,14 @@ def test_a_token_of_the_vocabulary_becomes_special_with_its_id():
     assert tokenizer.add_special_tokens(["th"]) == [256]
     assert len(tokenizer) == 257
     assert tokenizer.special_token_id("th") == 256
+
+
+def test_an_empty_name_is_not_the_current_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="directory must be a path, got ''"):
+        small_tokenizer().save("")
+    small_tokenizer().save(".")
+    assert sorted(os.listdir()) == ["tokenizer.json", "training.json"]
 
 
 def test_added_tokens_are_saved_pickled_and_copied(tmp_path):

@@ -117,8 +117,8 @@ def check(
 
         theirs = LlamaCpp(output, model.config.context_length)
     except ImportError:
-        lines.append("not run in llama.cpp: llama-cpp-python is not installed")
-        return Agreement(runtime, tuple(lines))
+        reason = "not run in llama.cpp: llama-cpp-python is not installed"
+        return Agreement(runtime, (f"{lines[0]}; {reason}",))
     with theirs:
         lines.append(compare_ids(tokenizer, theirs.encode))
         if type == "f32":

@@ -53,7 +53,8 @@ function showState(state, stage) {
       [bar(count / most)]], look);
   }));
   $("#training-work").textContent = workText(state.work, stage);
-  $("#drawing").textContent = state.drawing ?? "Only words with at most 500 bytes in total are drawn.";
+  $("#drawing").textContent = state.drawing ??
+    (state.num_words ? "Only words with at most 500 bytes in total are drawn." : "");
 }
 
 const caption = (what, some, all) =>

@@ -18,7 +18,7 @@ from typing import Any, Union
 
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
 from cs336_basics._support.lazy import np, npt
-from cs336_basics._support.messages import short_repr
+from cs336_basics._support.messages import counted, short_repr
 from cs336_basics.pretokenization.patterns.named_patterns import pattern_name
 
 Buffer = Union["npt.NDArray[Any]", "array[int]", bytes, memoryview]
@@ -240,8 +240,8 @@ class WordCounts(Mapping[bytes, int]):
         """Return a description of the number and size of the distinct words, for messages."""
         longest = int(np.diff(self.offsets).max(initial=0))
         return (
-            f"{len(self):,} distinct words with {len(self.data):,} bytes in total (longest: "
-            f"{longest:,} bytes)"
+            f"{counted(len(self), 'distinct word')} with {counted(len(self.data), 'byte')} in "
+            f"total (longest: {counted(longest, 'byte')})"
         )
 
     @property
@@ -307,7 +307,7 @@ class WordCounts(Mapping[bytes, int]):
         return WordCounts.combined([self, other])
 
     def __repr__(self) -> str:
-        return f"<WordCounts: {len(self):,} distinct words, {self.total:,} in all>"
+        return f"<WordCounts: {counted(len(self), 'distinct word')}, {self.total:,} in all>"
 
     def _repr_html_(self) -> str:
         """Return the most frequent words as a table for notebooks."""
@@ -319,8 +319,8 @@ class WordCounts(Mapping[bytes, int]):
         for index in np.argsort(-self.counts, kind="stable")[:_MOST_SHOWN]:
             word, count = _word(self.data, self.offsets, index), int(self.counts[index])
             shown = visible(word[:_MOST_SHOWN_BYTES]) + "…" * (len(word) > _MOST_SHOWN_BYTES)
-            rows.append((shown, (count, f"{100 * count / total:.2f} %")))
-        caption = f"{len(self):,} distinct words, {total:,} in all"
+            rows.append((shown, (count, f"{count / total:.2%}")))
+        caption = f"{counted(len(self), 'distinct word')}, {total:,} in all"
         if len(rows) < len(self):
             caption += f"; the {len(rows)} most frequent"
         return html_table(caption, ("word", "count", "share"), rows)

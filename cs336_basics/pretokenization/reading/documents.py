@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from cs336_basics._support.arguments import checked_integer
+from cs336_basics._support.messages import counted
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics._support.warnings import warn
 from cs336_basics.pretokenization.reading.corpus import Corpus
@@ -118,8 +119,8 @@ def _as_texts(documents: list[str | bytes], corpus: Corpus) -> list[str]:
     changed = sum(text.encode() != data for text, data in zip(texts, found, strict=True))
     if changed:
         warn(
-            f"{_names_in(corpus)}: {changed:,} of the sampled documents are not valid UTF-8; "
-            "invalid bytes were read as U+FFFD"
+            f"{_names_in(corpus)}: invalid UTF-8 in {counted(changed, 'sampled document')} was "
+            "read as U+FFFD"
         )
     return texts
 

@@ -74,8 +74,9 @@ def kind_of_json(head: bytes, path: str) -> str:
         return "jsonl"
     if head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"["):
         raise ValueError(
-            f"{path} is a single JSON value, not JSON Lines; convert it with `jq -c '.[]'`, or "
-            'pass format="text" to read it as plain text'
+            f"{path} is a single JSON value, not JSON Lines; convert it with `jq -c '.[]'`, leave "
+            "it out with a glob such as 'data/**/*.txt', or pass format=\"text\" to read all files "
+            "as plain text"
         )
     return "text"
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cs336_basics._support.messages import short_reason, short_repr
+from cs336_basics._support.messages import counted, short_reason, short_repr
 from cs336_basics._support.warnings import warn
 from cs336_basics.pretokenization.reading.encodings import check_beginning
 from cs336_basics.pretokenization.reading.utf8 import (
@@ -184,7 +184,7 @@ class TextChanges:
         num_bytes = sum(found.num_bytes for found in self.replaced.values())
         others = len(self.replaced) - 1
         message = (
-            f"the text is not all UTF-8: {total:,} invalid sequence{'s' * (total != 1)} "
+            f"the text is not all UTF-8: {counted(total, 'invalid sequence')} "
             f"({_share(num_bytes, self.num_bytes)} of the text) {'was' if total == 1 else 'were'} "
             "read as U+FFFD; the first"
             f"{f' in {name}' if name else ''} is {first}"
@@ -208,10 +208,10 @@ def _named(row: str | int | None) -> str | None:
 
 
 def _share(part: int, whole: int) -> str:
-    """Format a share as a percentage. Only exact values are shown as 0 % or 100 %."""
+    """Format a share as a percentage. Only exact values are shown as 0% or 100%."""
     percent = 100 * part / max(whole, 1)
     if 0 < percent < 0.01:
-        return "less than 0.01 %"
+        return "less than 0.01%"
     if 99.99 < percent < 100:
-        return "more than 99.99 %"
-    return f"{percent:.2f} %"
+        return "more than 99.99%"
+    return f"{percent:.2f}%"

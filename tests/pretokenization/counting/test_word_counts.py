@@ -38,13 +38,13 @@ def test_a_notebook_shows_the_most_frequent_words():
     counts = {b"w%d" % index: 1 + index for index in range(21)}
     page = Page(WordCounts.from_mapping({**counts, b"<b>\n\xff": 769})._repr_html_())
     assert page.table[:3] == [
-        ["word", "count", "share"], ["<b>↵<ff>", "769", "76.90 %"], ["w20", "21", "2.10 %"]
+        ["word", "count", "share"], ["<b>↵<ff>", "769", "76.90%"], ["w20", "21", "2.10%"]
     ]  # fmt: skip
     assert len(page.table) == 1 + 20
     assert page.text[0] == "22 distinct words, 1,000 in all; the 20 most frequent"
     long = Page(WordCounts.from_mapping({b"x" * 101: 2**62})._repr_html_())
-    assert long.table[1] == ["x" * 100 + "…", f"{2**62:,}", "100.00 %"]
-    assert long.text[0] == f"1 distinct words, {2**62:,} in all"
+    assert long.table[1] == ["x" * 100 + "…", f"{2**62:,}", "100.00%"]
+    assert long.text[0] == f"1 distinct word, {2**62:,} in all"
     assert Page(WordCounts.from_mapping({})._repr_html_()).table == [["word", "count", "share"]]
 
 

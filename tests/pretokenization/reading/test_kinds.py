@@ -94,7 +94,8 @@ def test_json_lines_and_csv_are_rejected_as_text(data, format):
 
 @pytest.mark.parametrize("data", ['[{"text": "a"}]', '{\n  "text": "a"\n}\n', " [1, 2]", "{}"])
 def test_a_single_json_value_is_not_json_lines(data):
-    with pytest.raises(ValueError, match=r'^x\.json is a single JSON value.*format="text"'):
+    advice = "leave it out with a glob such as 'data/\\*\\*/\\*\\.txt', or pass format=\"text\" "
+    with pytest.raises(ValueError, match=rf"^x\.json is a single JSON value.*{advice}"):
         kind_of_json(data.encode(), "x.json")
 
 

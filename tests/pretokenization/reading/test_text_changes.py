@@ -67,7 +67,7 @@ def test_replaced_bytes_of_a_file_are_reported_with_share_and_first_offset(tmp_p
     for read in ways_to_read(path, tmp_path / "a.npy"):
         (message,) = messages_of(read)
         assert message.startswith(
-            f"the text is not all UTF-8: 3 invalid sequences ({400 / len(data):.2f} % of the "
+            f"the text is not all UTF-8: 3 invalid sequences ({400 / len(data):.2f}% of the "
             f"text) were read as U+FFFD; the first in {path} is at offset {len(good):,}; "
         )
 
@@ -121,7 +121,7 @@ def test_warnings_for_texts_in_memory_include_the_index():
     train = TRAINERS["heap"]().train_from_iterator
     assert messages_of(train, texts, 256, []) == [message]
     (message,) = messages_of(byte_tokenizer().encode_array, b"caf\xe9")
-    assert "1 invalid sequence (25.00 % of the text)" in message
+    assert "1 invalid sequence (25.00% of the text)" in message
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
@@ -162,7 +162,7 @@ def test_counting_reports_text_that_the_pattern_drops(tmp_path):
     size = len(TEXT.encode())
     expected = (
         f"pattern {LETTERS!r} does not match {DROPPED} of {size} bytes "
-        f"({100 * DROPPED / size:.2f} %) of the text; these bytes are not counted"
+        f"({100 * DROPPED / size:.2f}%) of the text; these bytes are not counted"
     )
     for source in (path, packed):
         for backend in ("serial", "processes"):

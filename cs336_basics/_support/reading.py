@@ -24,6 +24,7 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     Opening does not block on a FIFO without a writer.
 
     Raises:
+        TypeError: If `path` is not a path.
         ValueError: If `path` is a device, a FIFO or a socket.
         OSError: If `path` cannot be read.
     """
@@ -31,6 +32,7 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     def open_without_waiting(name: str, flags: int) -> int:
         return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
 
+    path = os.fspath(path)  # an int would be a file descriptor
     file = open(path, "rb", opener=open_without_waiting)  # noqa: SIM115 -- the caller closes it
     try:
         check_is_regular(path, os.fstat(file.fileno()).st_mode)

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from cs336_basics._support.arguments import checked_bool
 from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.messages import short_repr
 
@@ -72,10 +73,8 @@ class Vocabulary:
         special_tokens: Iterable[str] = (),
         ignore_merges: bool = False,
     ) -> None:
-        if not isinstance(ignore_merges, bool):
-            raise TypeError(f"ignore_merges must be True or False, got {short_repr(ignore_merges)}")
+        self.ignore_merges = checked_bool("ignore_merges", ignore_merges)
         self.tokens = dict(tokens)
-        self.ignore_merges = ignore_merges
         self.merges = list(merges)
         token_ids = _index_tokens(self.tokens)
         self._indexed_merges = _index_merges(self.merges, token_ids)

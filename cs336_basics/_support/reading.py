@@ -116,13 +116,13 @@ def read_json_object(path: Path, longest: int) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: If the file does not exist.
-        ValueError: If the file is too large or does not contain an object.
+        ValueError: If the file is too large, does not contain an object or repeats a key.
     """
     with open_regular(path) as file:
         content = file.read(longest + 1)
     if len(content) > longest:
         raise ValueError(f"{path} must have at most {longest:,} bytes")
-    found = parse_json(content, path)
+    found = parse_json(content, path, unique_keys)
     if not isinstance(found, dict):
         raise ValueError(f"{path}: must contain a JSON object, got {type(found).__name__}")
     return found

@@ -13,15 +13,22 @@ MOST_THREADS = 4096
 """Maximum `num_workers` of a command. With far more threads, the process dies without a message."""
 
 
+def checked_bool(name: str, value: Any) -> bool:
+    """Return `value` if it is True or False. Other values, such as "no", raise TypeError."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, got {short_repr(value)}")
+    return value
+
+
 def checked_integer(
-    name: str, value: Any, smallest: int, largest: int | None = None, note: str = ""
+    name: str, value: Any, smallest: int | None, largest: int | None = None, note: str = ""
 ) -> int:
     """Check that `value` is an integer within the limits, and return it as an int.
 
     Args:
         name: Name of the argument in messages.
         value: Value of the argument.
-        smallest, largest: Inclusive limits. By default, there is no upper limit.
+        smallest, largest: Inclusive limits, or None for no limit.
         note: Text that follows the limit in messages, such as " bytes" or ", or None (all cores)".
 
     Raises:
@@ -35,7 +42,7 @@ def checked_integer(
         number = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} must be an int, got {short_repr(value)}") from None
-    if number < smallest:
+    if smallest is not None and number < smallest:
         raise ValueError(f"{name} must be at least {smallest}{note}, got {short_repr(number)}")
     if largest is not None and number > largest:
         raise ValueError(f"{name} must be at most {largest}{note}, got {short_repr(number)}")

@@ -6,6 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from cs336_basics._support.arguments import checked_bool
+
 if TYPE_CHECKING:
     from tqdm import tqdm
 
@@ -31,7 +33,7 @@ class HiddenBar:
 
 def progress_bar(show: bool, **options: Any) -> tqdm[Any] | HiddenBar:
     """Return a `tqdm` bar that appears only on a terminal, or a hidden bar if `show` is false."""
-    if not show:
+    if not checked_bool("progress", show):
         return HiddenBar()
     from tqdm import tqdm
 

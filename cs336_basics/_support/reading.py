@@ -19,6 +19,7 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     Opening does not block on a FIFO without a writer.
 
     Raises:
+        TypeError: If `path` is not a path.
         ValueError: If `path` is a device, a FIFO or a socket.
         OSError: If `path` cannot be read.
     """
@@ -26,6 +27,7 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     def open_without_waiting(name: str, flags: int) -> int:
         return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
 
+    path = os.fspath(path)  # an int would be a file descriptor
     file = open(path, "rb", opener=open_without_waiting)  # noqa: SIM115 -- the caller closes it
     try:
         check_is_regular(path, os.fstat(file.fileno()).st_mode)
@@ -109,13 +111,13 @@ def read_json_object(path: Path, longest: int) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: If the file does not exist.
-        ValueError: If the file is too large or does not contain an object.
+        ValueError: If the file is too large, does not contain an object or repeats a key.
     """
     with open_regular(path) as file:
         content = file.read(longest + 1)
     if len(content) > longest:
         raise ValueError(f"{path} must have at most {longest:,} bytes")
-    found = parse_json(content, path)
+    found = parse_json(content, path, unique_keys)
     if not isinstance(found, dict):
         raise ValueError(f"{path}: must contain a JSON object, got {type(found).__name__}")
     return found

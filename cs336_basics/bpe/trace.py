@@ -78,15 +78,17 @@ def trace_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iter
         overwrite: Whether to replace an existing file.
 
     Raises:
+        TypeError: If `overwrite` is not a bool.
         FileExistsError: If the file exists and `overwrite` is False.
         OSError: If the file cannot be written.
     """
     # Most training runs are not traced and do not need these imports.
     import csv
 
+    from cs336_basics._support.arguments import checked_bool
     from cs336_basics._support.files import atomic_writer
 
-    if os.path.exists(path) and not overwrite:
+    if not checked_bool("overwrite", overwrite) and os.path.exists(path):
         raise FileExistsError(
             f"{os.fspath(path)} already exists; choose another file or pass overwrite=True"
         )

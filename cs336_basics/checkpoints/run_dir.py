@@ -120,6 +120,14 @@ class RunDirectory:
         """Return the path of the text sampled after `step` optimizer steps."""
         return self.samples / f"step_{step:08d}.txt"
 
+    def sample_files(self) -> list[Path]:
+        """Return the paths of all samples by step. Symbolic links are omitted.
+
+        A link could point to a file outside the run, which a page would then show.
+        """
+        files = self.samples.glob("step_*.txt")
+        return sorted(file for file in files if not file.is_symlink())
+
     def steps_saved(self) -> list[int]:
         """Return the steps of all saved checkpoints in ascending order."""
         steps = (step_of(file) for file in self.checkpoints.glob("*"))

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from cs336_basics._support.arguments import checked_bool
 from cs336_basics._support.files import printable_path, sha256_file
 from cs336_basics._support.urls import is_url
 from cs336_basics.bpe.base import BPE_Trainer
@@ -69,7 +70,7 @@ def train_tokenizer(
     output = Path(directory)
     if output.exists() and not output.is_dir():
         raise NotADirectoryError(f"{output} is a file; choose a directory for the tokenizer")
-    if (output / TOKENIZER_FILE).exists() and not overwrite:
+    if not checked_bool("overwrite", overwrite) and (output / TOKENIZER_FILE).exists():
         raise FileExistsError(
             f"{output} already contains a tokenizer; choose another directory or pass "
             "overwrite=True"

@@ -20,6 +20,7 @@ from cs336_basics.pretokenization.patterns.named_patterns import (
     CL100K,
     GPT2,
     PATTERNS,
+    compile_pattern,
     pattern_name,
     resolve_pattern,
 )
@@ -100,6 +101,27 @@ def _checked(expression: str, library: str) -> str:
             f"pattern {short_repr(expression)} has syntax that may mean something else in "
             f"{library}; use a named pattern, or only classes, repetitions, groups and lookahead"
         )
+    return _never_empty(expression)
+
+
+def _never_empty(expression: str) -> str:
+    """Return an expression of shared syntax, after checking that it matches no empty string.
+
+    After an empty match, `regex` searches on at the same place, the other libraries at the next.
+    """
+    # Let each lookahead succeed. In a character class, this only adds a character.
+    always = re.sub(
+        r"(\\.)|\(\?[=!]", lambda found: found[1] or "(?=|", resolve_pattern(expression)
+    )
+    try:
+        matches_nothing = compile_pattern(always).fullmatch("", timeout=1) is not None
+    except TimeoutError:
+        matches_nothing = True
+    if matches_nothing:
+        raise ValueError(
+            f"an alternative of split pattern {short_repr(expression)} may match the empty string, "
+            "which may mean something else in another library; make it match a character"
+        )
     return expression
 
 
@@ -152,6 +174,7 @@ def _imported(expression: str, known: Mapping[str, str], keeps_rest: bool) -> st
             f"split pattern {short_repr(expression)} is longer than {MAX_LENGTH:,} characters, or "
             "has syntax that may mean something else in Python's `regex` module"
         )
+    _never_empty(expression)
     # A pattern with this lookahead cannot be compiled, so add the lookahead only if some text may
     # not match.
     if keeps_rest and complete_program(expression) is None:

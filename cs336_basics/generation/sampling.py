@@ -64,7 +64,7 @@ class Sampling(Checked):
         Raises:
             ValueError: If the logits have the wrong shape or are not finite.
         """
-        if logits.ndim != 1:
+        if logits.ndim != 1 or not len(logits):
             raise ValueError(f"logits must have shape (vocab_size,), got {tuple(logits.shape)}")
         (token_id,) = self.draw_rows(logits[None], [previous_ids], [generator], allowed=allowed)
         return token_id

@@ -105,9 +105,7 @@ class Runs:
         """Return the losses of a run by step, and its newest samples."""
         run = self._run(build(RunRequest, asked))
         rows = run.read_metrics()
-        # A symbolic link could point outside the run.
-        files = [path for path in run.samples.glob("step_*.txt") if not path.is_symlink()]
-        samples = sorted(files, reverse=True)[:MOST_SAMPLES]
+        samples = run.sample_files()[::-1][:MOST_SAMPLES]
         return {
             "losses": {kind: _points(rows, kind) for kind in ("train_loss", "val_loss")},
             "seconds": run.seconds(),

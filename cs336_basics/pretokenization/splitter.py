@@ -210,6 +210,10 @@ def split_special_tokens(text: str, special_tokens: Iterable[str]) -> Iterator[t
 
     If occurrences of special tokens overlap, the leftmost wins; at the same index, the longest
     wins. Empty segments are skipped.
+
+    Raises:
+        TypeError: If `special_tokens` is not an iterable of str.
+        ValueError: If a special token is empty.
     """
     if isinstance(special_tokens, (str, bytes)) or not isinstance(special_tokens, Iterable):
         special_tokens = check_special_tokens(special_tokens)

@@ -14,7 +14,11 @@ from typing import Any
 
 @functools.lru_cache(maxsize=32)
 def token_finder(tokens: tuple[Any, ...]) -> TokenFinder:
-    """Return a TokenFinder for a nonempty tuple of nonempty tokens."""
+    """Return a TokenFinder for a nonempty tuple of tokens.
+
+    Raises:
+        ValueError: If a token is empty.
+    """
     return TokenFinder(tokens)
 
 
@@ -26,6 +30,10 @@ class TokenFinder:
     """
 
     def __init__(self, tokens: tuple[Any, ...]) -> None:
+        if not all(tokens):
+            raise ValueError(
+                "special_tokens must not contain the empty string, which matches everywhere"
+            )
         self.longest = max(map(len, tokens))
         self._tokens = frozenset(tokens)
         lengths: dict[Any, set[int]] = {}

@@ -51,7 +51,7 @@ def run_sections(path: str | os.PathLike[str]) -> list[Section]:
         for key, name in (("train_loss", "training loss"), ("val_loss", "validation loss"))
     }
     drawn = chart(curves, title="Loss against step", x="step", y="loss (nats per token)")
-    samples = sorted(run.samples.glob("step_*.txt"))
+    samples = run.sample_files()
     sections = [
         Section(f"Run {run.name}", [Table(("", "value"), _facts(run, config, rows)), Chart(drawn)])
     ]

@@ -9,7 +9,6 @@ The public class checks arguments and delegates to one of three encoders; see `e
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, SupportsIndex
@@ -412,7 +411,7 @@ class Tokenizer:
         Raises:
             TypeError: If `token_id` is not an integer.
         """
-        return self.vocab.get(operator.index(token_id))
+        return self.vocab.get(checked_integer("token_id", token_id, None))
 
     def special_token_id(self, token: str) -> int:
         """Return the id of a special token.

@@ -7,8 +7,8 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
+from cs336_basics._support.arguments import checked_bool
 from cs336_basics._support.lazy import np, npt
-from cs336_basics._support.messages import short_repr
 from cs336_basics._support.vocabularies import (
     MAX_ID,
     checked_merge_ids,
@@ -68,10 +68,8 @@ class Vocabulary:
         special_tokens: Iterable[str] = (),
         ignore_merges: bool = False,
     ) -> None:
-        if not isinstance(ignore_merges, bool):
-            raise TypeError(f"ignore_merges must be True or False, got {short_repr(ignore_merges)}")
+        self.ignore_merges = checked_bool("ignore_merges", ignore_merges)
         self.tokens = dict(tokens)
-        self.ignore_merges = ignore_merges
         self.merges = list(merges)
         token_ids = checked_token_ids(self.tokens)
         self._indexed_merges = _index_merges(self.merges, token_ids)

@@ -10,7 +10,14 @@ import pytest
 
 from cs336_basics import Tokenizer, train_bpe
 from cs336_basics._support.arguments import checked_integer
-from cs336_basics.pretokenization import Corpus, Splitter, count_text, count_texts, count_words
+from cs336_basics.pretokenization import (
+    Corpus,
+    Splitter,
+    WordCounts,
+    count_text,
+    count_texts,
+    count_words,
+)
 from cs336_basics.tokenizer import encode_file
 from tests.tokenizer.examples import BYTES, byte_tokenizer
 
@@ -36,6 +43,28 @@ def test_integers_of_python_and_numpy_are_accepted():
 def test_non_integers_are_rejected(value):
     with pytest.raises(TypeError, match="n must be an int, got "):
         checked_integer("n", value, 0)
+
+
+@pytest.mark.parametrize("name", ["overwrite", "document_starts", "progress"])
+def test_words_are_not_taken_for_true(path, name):
+    with pytest.raises(TypeError, match=f"{name} must be True or False, got 'no'"):
+        encode_file(TOKENIZER, path, path.with_suffix(".npy"), **{name: "no"})
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: TOKENIZER.id_to_token(True), "token_id must be an int, got True"),
+        (lambda: TOKENIZER.id_to_token(5.0), "token_id must be an int, got 5.0"),
+        (lambda: WordCounts.from_mapping(5), "counts must be a mapping of word -> count, got 5"),
+        (lambda: WordCounts.combined([WordCounts.from_mapping({}), 5]), "WordCounts, got 5"),
+        (lambda: WordCounts.from_mapping({}).scaled(True), "weight must be a number, got True"),
+        (lambda: WordCounts.load(3), "int"),  # a file descriptor
+    ],
+)
+def test_arguments_of_the_wrong_type_are_rejected(call, message):
+    with pytest.raises(TypeError, match=message):
+        call()
 
 
 @pytest.mark.parametrize("value", [0, -HUGE, 4, HUGE], ids=range(4))

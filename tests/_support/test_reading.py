@@ -1,10 +1,10 @@
-"""JSON files with an unpaired surrogate are rejected."""
+"""JSON files with an unpaired surrogate or a repeated key are rejected."""
 
 from __future__ import annotations
 
 import pytest
 
-from cs336_basics._support.reading import parse_json
+from cs336_basics._support.reading import parse_json, read_json_object
 
 
 @pytest.mark.parametrize(
@@ -13,3 +13,9 @@ from cs336_basics._support.reading import parse_json
 def test_an_unpaired_surrogate_is_rejected(content):
     with pytest.raises(ValueError, match=r"f\.json: .*unpaired surrogate '\\u[0-9a-f]{4}'"):
         parse_json(content, "f.json")
+
+
+def test_an_object_with_a_repeated_key_is_rejected(tmp_path):
+    (tmp_path / "f.json").write_text('{"a": {"b": 1, "b": 2}}')
+    with pytest.raises(ValueError, match=r"f\.json: key 'b' occurs twice"):
+        read_json_object(tmp_path / "f.json", 100)

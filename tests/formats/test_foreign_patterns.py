@@ -79,6 +79,9 @@ def test_plain_patterns_have_the_same_matches_in_all_three_libraries(pattern):
         r"(?x: a b)|c",
         r"(?>a+)b|c",
         r"\x41|b",
+        r"(?=\p{Lu})",  # after an empty match, the next search starts at the same place or the next
+        r"\(?(?=a)|b",
+        r"(?:a?(?=\s|(?!b)))*(?=c)|c",
     ],
 )
 def test_ambiguous_syntax_is_refused_in_both_directions(pattern):

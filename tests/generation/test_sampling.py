@@ -183,9 +183,10 @@ def test_extreme_temperatures_stay_finite(temperature):
         assert token == 1
 
 
-def test_logits_of_several_texts_are_rejected():
-    with pytest.raises(ValueError, match=r"\(2, 3\)"):
-        Sampling(0).draw(torch.ones(2, 3))
+@pytest.mark.parametrize(("shape", "shown"), [((2, 3), r"\(2, 3\)"), ((0,), r"\(0,\)")])
+def test_logits_of_several_texts_or_no_tokens_are_rejected(shape, shown):
+    with pytest.raises(ValueError, match=shown):
+        Sampling().draw(torch.ones(shape))
 
 
 @pytest.mark.parametrize("penalty", [1e-320, 1e-30, 1e30, 1e308])

@@ -48,6 +48,11 @@ def test_messages_include_bad_special_tokens(special_tokens, error, message):
         check_special_tokens(special_tokens)
 
 
+def test_splitting_at_the_empty_string_is_rejected():
+    with pytest.raises(ValueError, match="empty string"):
+        next(split_special_tokens("abc", [""]))
+
+
 def test_a_splitter_splits_between_special_tokens():
     splitter = Splitter(special_tokens=[EOT])
     assert list(splitter.split(f"It's{EOT} 3 cats{EOT}")) == ["It", "'s", " 3", " cats"]

@@ -64,6 +64,13 @@ def test_the_card_has_the_figures_of_the_run(run):
     assert only(Quote, sections["Configuration"])[0].text == run.config.read_text()
 
 
+def test_links_among_the_samples_are_omitted(run):
+    expected = by_title(run)["Samples"]
+    for step in (0, 99):
+        run.sample(step).symlink_to(run.metrics.absolute())
+    assert by_title(run)["Samples"] == expected
+
+
 def test_suspected_tokens_are_sorted_and_have_their_counts(run):
     blocks = by_title(run)["Under-trained tokens"]
     (table,), (_,) = (only(kind, blocks) for kind in (Table, Chart))

@@ -11,7 +11,7 @@ letters and digits. In the contractions of patterns other than `gpt2`, it does n
 
 from __future__ import annotations
 
-import itertools
+import bisect
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -52,9 +52,10 @@ def gguf_vocab(parts: TokenizerParts, size: int) -> dict[str, Any]:
         raise ValueError("the vocabulary has no merges; llama.cpp requires at least one")
     tokens = [f"[PAD{token_id}]" for token_id in range(size)]
     types = [UNUSED] * size
+    special_tokens = set(parts.special_tokens)
     for string, token_id in strings_of_vocab(parts).items():
         tokens[token_id] = string
-        types[token_id] = CONTROL if string in parts.special_tokens else NORMAL
+        types[token_id] = CONTROL if string in special_tokens else NORMAL
     if len(set(tokens)) < size:
         raise ValueError("a token equals the placeholder for an unused id, such as [PAD300]")
     merges = [f"{token_to_string(left)} {token_to_string(right)}" for left, right in parts.merges]
@@ -102,10 +103,17 @@ def _check_special_tokens(special_tokens: Sequence[str]) -> None:
                 f"special token {short_repr(token)} contains U+0000, so it cannot be exported to "
                 "GGUF; llama.cpp would end the token there"
             )
-    for first, second in itertools.permutations(special_tokens, 2):
-        head, tail = first.encode(), second.encode()
-        if len(head) <= len(tail) and any(tail.startswith(head[-n:]) for n in range(1, len(head))):
-            raise ValueError(
-                f"special tokens {short_repr(first)} and {short_repr(second)} may overlap in a "
-                "text, so they cannot be exported to GGUF; llama.cpp could match the wrong one"
-            )
+    tokens = sorted(token.encode() for token in special_tokens)
+    for head in tokens:
+        for end in (head[-n:] for n in range(1, len(head))):
+            for index in range(bisect.bisect_left(tokens, end), len(tokens)):
+                tail = tokens[index]
+                if not tail.startswith(end):
+                    break
+                if len(head) <= len(tail) and head != tail:
+                    first, second = head.decode(), tail.decode()
+                    raise ValueError(
+                        f"special tokens {short_repr(first)} and {short_repr(second)} may overlap "
+                        "in a text, so they cannot be exported to GGUF; llama.cpp could match the "
+                        "wrong one"
+                    )

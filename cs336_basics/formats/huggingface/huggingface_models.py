@@ -109,8 +109,9 @@ def _no_progress_bar(logging: Any) -> Iterator[None]:
 _LONGEST_CONFIG = 1 << 20
 _LONGEST_INDEX = 1 << 26
 
-_MAX_ANGLES = 1 << 27
-"""Maximum number of entries in the RoPE table. The tensors in the files do not limit its size."""
+_MAX_ANGLES = 1 << 24
+"""Maximum number of entries in the RoPE table of a small model. For others, it is the number of
+bytes in the tensors, as in `load_run`."""
 
 
 def load_model(
@@ -141,14 +142,15 @@ def load_model(
         content["max_position_embeddings"] = context_length
     try:
         config = config_from_llama(content)
-        if config.context_length * config.d_head > _MAX_ANGLES:
-            raise ValueError(
-                f"max_position_embeddings {config.context_length:,} is too large; pass a smaller "
-                "context_length"
-            )
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     tensors = _read_tensors(directory)
+    num_bytes = sum(tensor.nbytes for tensor in tensors.values())
+    if config.context_length * config.d_head > max(num_bytes, _MAX_ANGLES):
+        raise ValueError(
+            f"{path}: max_position_embeddings {config.context_length:,} is too large; pass a "
+            "smaller context_length"
+        )
     try:
         state = state_from_llama(config, tensors, tied=content.get("tie_word_embeddings", False))
     except ValueError as error:

@@ -196,7 +196,7 @@ def state_from_llama(
                 "tensor 'lm_head.weight' differs from the embeddings, but tie_word_embeddings is "
                 "true; remove the tensor, or set tie_word_embeddings to false"
             )
-    if config.num_layers > len(given):  # before building a model with a billion layers
+    if 9 * config.num_layers > len(given):  # before building a model with a billion layers
         raise ValueError(
             f"the model has {config.num_layers:,} layers but only {len(given)} tensors"
         )

@@ -39,6 +39,7 @@ from cs336_basics.formats.huggingface.pretokenizers import (
     pre_tokenizer_of,
 )
 from cs336_basics.pretokenization.patterns.named_patterns import pattern_name, resolve_pattern
+from cs336_basics.pretokenization.splitter import check_special_tokens
 from cs336_basics.tokenizer.vocabulary import TOKENIZER_FILE, TokenizerParts
 
 CONFIG_FILE = "tokenizer_config.json"
@@ -354,6 +355,7 @@ def _special_tokens(added: list[Any]) -> dict[str, int]:
             raise ValueError(f"added token {short_repr(content)} occurs twice")
         found[content] = token["id"]
         normalized[bool(token.get("normalized", False))].append(content)
+    check_special_tokens(list(found))
     _check_overlaps(normalized[False], normalized[True])
     return found
 

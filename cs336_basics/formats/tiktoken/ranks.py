@@ -14,7 +14,6 @@ import base64
 import binascii
 import heapq
 import os
-import runpy
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -89,10 +88,11 @@ def contents(parts: TokenizerParts) -> dict[str, str | bytes]:
 
 
 def runtime(directory: Path, special_tokens: list[str]) -> tuple[str, Callable[[str], list[int]]]:
-    """Run the exported encoding.py. Return tiktoken's name and encode function."""
+    """Load the directory as its encoding.py does. Return tiktoken's name and encode function."""
     import tiktoken
 
-    encoding = runpy.run_path(str(directory / SNIPPET_FILE))["load"](directory)
+    ranks, settings = _read_export(directory)  # encoding.py is not run: it may be anyone's
+    encoding = tiktoken.Encoding(mergeable_ranks=ranks, **settings)
     return (
         f"tiktoken {tiktoken.__version__}",
         lambda text: encoding.encode(text, allowed_special="all"),

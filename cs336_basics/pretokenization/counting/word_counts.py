@@ -129,11 +129,13 @@ class WordCounts(Mapping[bytes, int]):
         A WordCounts is returned unchanged if neither `pattern` nor `special_tokens` is given.
 
         Raises:
-            TypeError: If a word is not bytes, or a count is not an int.
+            TypeError: If `counts` is not a mapping, a word is not bytes, or a count is not an int.
             ValueError: If a count is negative or exceeds 2^63 - 1.
         """
         if isinstance(counts, WordCounts) and pattern is None and special_tokens is None:
             return counts
+        if not isinstance(counts, Mapping):
+            raise TypeError(f"counts must be a mapping of word -> count, got {short_repr(counts)}")
         words: list[bytes] = []
         numbers = array("q")
         for word, count in counts.items():
@@ -153,10 +155,14 @@ class WordCounts(Mapping[bytes, int]):
         """Return the sum of word counts, for example from several corpora or machines.
 
         Raises:
+            TypeError: If an addend is not a WordCounts.
             ValueError: If the words were counted with different patterns or special tokens.
             OverflowError: If the total count of a word exceeds 2^63 - 1.
         """
         addends = list(addends)
+        for counts in addends:
+            if not isinstance(counts, WordCounts):
+                raise TypeError(f"addends must be WordCounts, got {short_repr(counts)}")
         if len(addends) == 1:
             return addends[0]
         named = [counts.pattern for counts in addends if counts.pattern is not None]
@@ -192,9 +198,12 @@ class WordCounts(Mapping[bytes, int]):
         Products are rounded to the nearest integer. Words whose product is 0 are dropped.
 
         Raises:
+            TypeError: If `weight` is not a number.
             ValueError: If `weight` is negative or not finite.
             OverflowError: If a product exceeds 2^63 - 1.
         """
+        if isinstance(weight, bool):
+            raise TypeError(f"weight must be a number, got {short_repr(weight)}")
         if not 0 <= weight < float("inf"):
             raise ValueError(f"weight must be finite and at least 0, got {weight}")
         highest = int(self.counts.max()) if len(self) else 0

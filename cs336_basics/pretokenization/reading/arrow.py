@@ -161,29 +161,40 @@ def holds_text(kind: Any) -> bool:
 
     if pyarrow.types.is_dictionary(kind):
         kind = kind.value_type
+        if "view" in str(kind):  # its views may share their bytes, see below
+            return False
     return str(kind) in _AS_BYTES or str(kind) in _AS_BYTES.values()
 
 
 _AS_BYTES = {"string": "binary", "large_string": "large_binary", "string_view": "binary_view"}
 """Mapping from string types to the bytes types with the same memory layout."""
+_MIN_VIEWS_AT_ONCE = 16
+_MAX_BYTES_AT_ONCE = 1 << 26
+"""Views are converted in slices that cannot exceed this size or have the minimum of rows. Views may
+share their bytes, so a small file can contain more text than fits in memory."""
 
 
-def array_texts(array: Any) -> list[bytes | None]:
-    """Return the values in a pyarrow.Array of strings as UTF-8, with None for null.
+def array_texts(array: Any) -> Iterator[bytes | None]:
+    """Return an iterator over the values in a pyarrow.Array of strings as UTF-8, None for null.
 
     Invalid UTF-8 is returned unchanged; the caller checks it.
 
     Raises:
-        pyarrow.ArrowException: If the offsets exceed the data, as in a damaged file.
+        pyarrow.ArrowException: If the offsets exceed the data, as in a damaged file. It is raised
+            before the first value.
     """
     import pyarrow
 
     if pyarrow.types.is_dictionary(array.type):
         array.validate(full=True)
-        array = array.dictionary_decode()
+        texts = list(array_texts(array.dictionary))
+        return (None if index is None else texts[index] for index in array.indices.to_pylist())
     as_bytes = _AS_BYTES.get(str(array.type))
     if as_bytes is not None:
         array = array.view(getattr(pyarrow, as_bytes)())
     array.validate(full=True)
-    texts: list[bytes | None] = array.to_pylist()
-    return texts
+    if "view" not in str(array.type):
+        return iter(array.to_pylist())
+    step = max(_MIN_VIEWS_AT_ONCE, _MAX_BYTES_AT_ONCE // (array.nbytes + 1))
+    slices = (array.slice(start, step) for start in range(0, len(array), step))
+    return (text for rows in slices for text in rows.to_pylist())

@@ -151,7 +151,8 @@ class Corpus:
             `.txt`, `.md`, `.jsonl`, `.py` or another ending listed in `kinds.py`. Hidden files are
             skipped. In a URL, only `*` is a wildcard; the address of a web page has no wildcards.
             The files found by a glob or in a directory are sorted.
-        field: JSON Lines field that contains the text.
+        field: JSON Lines field that contains the text. If it occurs twice in a line, the last
+            value counts.
         column: CSV, Parquet or Arrow column that contains the text.
         errors: `"replace"` reads invalid UTF-8 as U+FFFD, as `bytes.decode` does. `"strict"`
             rejects it. `"bytes"`, for encoding only, preserves it.

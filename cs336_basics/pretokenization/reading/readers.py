@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO
 
+from cs336_basics._support.messages import short_repr
 from cs336_basics.pretokenization.reading.arrow import TableFile, array_texts, explained, of_part
 from cs336_basics.pretokenization.reading.chunking import next_cut, safe_blocks
 from cs336_basics.pretokenization.reading.corpus import WHOLE_FILE, Chunk, Corpus
@@ -218,7 +219,8 @@ def _text_of_line(line: bytes, chunk: Chunk, origin: str) -> str | bytes:
     if not isinstance(row, dict):
         raise ValueError(f"{origin}: must be a JSON object, got {line[:60]!r}")
     if chunk.field not in row:
-        raise ValueError(f"{origin}: no field {chunk.field!r}; fields are {sorted(row)[:20]}")
+        names = short_repr(sorted(row)[:20])
+        raise ValueError(f"{origin}: no field {chunk.field!r}; fields are {names}")
     text = row[chunk.field]
     if text is None:
         return ""

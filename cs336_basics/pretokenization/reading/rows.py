@@ -121,7 +121,7 @@ def _table_texts(rows: Any, field: str | None) -> Iterator[bytes]:
     while True:
         with explained(f"row {done:,} or a later row is damaged"):
             batch = next(reader, None)
-            texts = [] if batch is None else array_texts(batch.column(field))
+            texts = iter(()) if batch is None else array_texts(batch.column(field))
         if batch is None:
             return
         yield from (text or b"" for text in texts)

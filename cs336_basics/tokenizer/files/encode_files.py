@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cs336_basics._support.arguments import checked_integer
+from cs336_basics._support.arguments import checked_bool, checked_integer
 from cs336_basics._support.files import check_is_no_input, printable_path
 from cs336_basics._support.progress import byte_bar, title_of
 from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
@@ -75,6 +75,7 @@ def encode_file(
     Raises:
         FileNotFoundError: If the source does not exist.
         FileExistsError: If the destination exists and `overwrite` is false.
+        TypeError: If `overwrite`, `document_starts` or `progress` is not a bool.
         ValueError: If the source is invalid (see Corpus), is damaged, shrinks while it is read,
             does not have the field or column, or is not UTF-8 (`errors="strict"`; the message
             includes the offset); if the destination does not end in .npy or is a source; if
@@ -178,7 +179,7 @@ def check_destination(destination: Path, sources: Iterable[str], overwrite: bool
     if destination.suffix != ".npy":
         raise ValueError(f"destination must end in .npy, got {destination}")
     check_is_no_input(destination, sources)
-    if destination.exists() and not overwrite:
+    if not checked_bool("overwrite", overwrite) and destination.exists():
         raise FileExistsError(
             f"{destination}: file exists; choose another name, or pass overwrite=True (--overwrite)"
         )

@@ -17,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
+from cs336_basics._support.arguments import checked_bool
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.pretokenization.counting.parallel import map_ordered
@@ -68,6 +69,7 @@ class EncodingTask:
         """Return the task for these arguments; see `encode_file`.
 
         Raises:
+            TypeError: If `document_starts` is not a bool.
             ValueError: If `end_of_document` is not a special token.
         """
         end_id = None if end_of_document is None else tokenizer.special_token_id(end_of_document)
@@ -78,7 +80,7 @@ class EncodingTask:
             errors,
             tokenizer.splitter,
             chunk_size,
-            document_starts,
+            checked_bool("document_starts", document_starts),
             end_of_document,
             end_id,
             separator,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 
 import pytest
 
@@ -93,6 +94,13 @@ def test_a_tokenizer_with_different_ids_in_llama_cpp_is_refused(options, message
 def test_special_tokens_that_contain_others_are_exported(tokens):
     # The longer token starts first or at the same character, so the leftmost match is the longest.
     assert exported(special_tokens=tokens)["tokens"][-2:] == tokens
+
+
+def test_many_special_tokens_are_exported_in_time():
+    tokens = [f"<|special_{i:06}|>" for i in range(3000)]
+    start = time.process_time()
+    assert exported(special_tokens=tokens)["tokens"][-3000:] == tokens
+    assert time.process_time() - start < 3
 
 
 CROSSING = [(b"\n", b" "), (b" ", b"\t"), (b"\n ", b"\t"), (b"\r", b"\n"), (b"\r\n", b"\xc2")]

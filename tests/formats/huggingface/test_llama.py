@@ -155,9 +155,10 @@ def test_weights_that_do_not_fit_the_configuration_are_refused():
         state_from_llama(SMALL, {**state, name: state[name].to(torch.int8)})
     with pytest.raises(ValueError, match=r"tensor 'model\.layers\.0\.bias' has no counterpart"):
         state_from_llama(SMALL, {**state, "model.layers.0.bias": state[name]})
-    many = dataclasses.replace(SMALL, num_layers=10**9)
-    with pytest.raises(ValueError, match=r"1,000,000,000 layers but only \d+ tensors"):
-        state_from_llama(many, state)
+    for num_layers in (10**9, len(state)):
+        many = dataclasses.replace(SMALL, num_layers=num_layers)
+        with pytest.raises(ValueError, match=rf"{num_layers:,} layers but only \d+ tensors"):
+            state_from_llama(many, state)
     without = {key: value for key, value in state.items() if key != name}
     with pytest.raises(ValueError, match=f"tensor '{name}' is missing"):
         state_from_llama(SMALL, without)

@@ -551,6 +551,7 @@ REFUSED = [
     ("added_tokens.0.single_word", True, "'<|endoftext|>' has single_word"),
     ("added_tokens.0.content", "", "content"),
     ("added_tokens.0.content", KeyError, "content"),
+    ("added_tokens.0.content", "ab" * 10**6, "must have at most 1,024 bytes, got 2,000,000"),
     ("added_tokens.0.id", "256", "'256'"),
     ("added_tokens.0.id", 3, "has id 256 in the vocabulary but id 3 as"),
     ("added_tokens.0", 7, "got 7"),

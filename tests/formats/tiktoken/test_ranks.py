@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from cs336_basics.formats import export_tokenizer
+from cs336_basics.formats import check_tokenizer, export_tokenizer
 from cs336_basics.formats.tiktoken.ranks import (
     load_ranks,
     load_tiktoken,
@@ -32,6 +32,7 @@ def test_the_exported_python_runs_from_any_directory(tmp_path):
     assert done.stdout == f"{ours.encode('Hello, world')} Hello, world\n"
     encoding = runpy.run_path(str(tmp_path / "my encoding" / "encoding.py"))["load"]()
     for text in chosen_texts():
+        assert encoding.encode(text, allowed_special="all") == ours.encode(text)
         assert encoding.decode(ours.encode(text)) == text
 
 
@@ -232,9 +233,10 @@ def test_an_export_with_a_damaged_description_is_refused(tmp_path):
         Tokenizer.from_tiktoken(tmp_path)
 
 
-def test_importing_an_export_does_not_run_its_python(tmp_path):
+def test_importing_or_checking_an_export_does_not_run_its_python(tmp_path):
     export_tokenizer(trained("gpt2"), "tiktoken", tmp_path)
     (tmp_path / "encoding.py").write_text("raise SystemExit")
+    check_tokenizer(trained("gpt2"), "tiktoken", tmp_path)
     assert Tokenizer.from_tiktoken(tmp_path).hash() == trained("gpt2").hash()
 
 

@@ -1,5 +1,8 @@
 """String columns in Parquet and Arrow files are read, and errors name the file."""
 
+import struct
+import tracemalloc
+
 import pytest
 
 from cs336_basics.pretokenization import (
@@ -8,6 +11,8 @@ from cs336_basics.pretokenization import (
     count_words,
 )
 from cs336_basics.pretokenization.reading import readers
+from cs336_basics.pretokenization.reading.arrow import array_texts
+from cs336_basics.pretokenization.reading.rows import texts_of_rows
 from tests.pretokenization.counting.hostile import SPLITTER
 from tests.pretokenization.reading.counted import DOCUMENTS, RNG, count, expected
 
@@ -112,6 +117,35 @@ def test_rows_beyond_the_limit_are_rejected(tmp_path, name):
     with pytest.raises(ValueError, match=rf"{name}, row 1.* 4,999 bytes"):
         count([tmp_path / name], column="text", max_piece_bytes=4999)
     assert count([tmp_path / name], column="text", max_piece_bytes=5000).total() == 3
+
+
+def shared_views(text, num_rows):
+    """Return an array of views of the same bytes."""
+    view = struct.pack("<i4sii", len(text), text[:4], 0, 0)
+    buffers = [None, pyarrow.py_buffer(view * num_rows), pyarrow.py_buffer(text)]
+    return pyarrow.Array.from_buffers(pyarrow.string_view(), num_rows, buffers)
+
+
+@pytest.mark.parametrize("kind", ["dictionary", "views"])
+def test_rows_that_share_bytes_are_read_one_after_another(kind):
+    text, num_rows = b"x" * 1_000_000, 200
+    if kind == "dictionary":
+        indices = pyarrow.array([0] * num_rows, pyarrow.int32())
+        array = pyarrow.DictionaryArray.from_arrays(indices, [text.decode()])
+    else:
+        array = shared_views(text, num_rows)
+    tracemalloc.start()
+    try:
+        assert all(found == text for found in array_texts(array))
+        assert tracemalloc.get_traced_memory()[1] < 100 * len(text)
+    finally:
+        tracemalloc.stop()
+
+
+def test_dictionaries_of_views_are_rejected():
+    array = pyarrow.DictionaryArray.from_arrays([0, 0], shared_views(b"word" * 9, 1))
+    with pytest.raises(ValueError, match="must contain strings, got dictionary<values=string_view"):
+        next(texts_of_rows(pyarrow.table({"text": array}), "text"))
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])

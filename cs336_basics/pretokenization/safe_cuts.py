@@ -15,8 +15,9 @@ An offset inside an occurrence of a special token is never a safe cut.
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from cs336_basics._support.lazy import LazyModule
@@ -75,36 +76,36 @@ class SafeCuts:
         """
         if not self.may_exist:
             return None
-        inside = self._inside_text(data, start, stop)
-        after = self._after_special_token(data, start, stop if inside is None else inside)
+        inside = next(self._inside_text(data, start, stop), None)
+        limit = stop if inside is None else inside
+        after = next(self._after_special_tokens(data, start, limit), None)
         return inside if after is None else after
 
-    def _after_special_token(self, data: bytes, start: int, stop: int) -> int | None:
-        """Return the first cut in [start, stop] at the end of a special token, or None."""
+    def _after_special_tokens(self, data: bytes, start: int, stop: int) -> Iterator[int]:
+        """Yield the cuts in [start, stop] at the ends of special tokens."""
         if self._special is None:
-            return None
-        offset = max(0, start - self.margin // 2)
-        while found := self._special.search(data, offset):
-            begin, end = found
-            if end > stop:
-                return None
-            # The occurrence is certain to be cut out if no other one crosses its start or its end.
-            if end >= start and not (self._is_crossed(data, begin) or self._is_crossed(data, end)):
-                return end
-            offset = begin + 1
-        return None
+            return
+        # The first of several overlapping occurrences is certain to be cut out if it ends last.
+        end = reach = 0  # end of the first occurrence, and of all that overlap
+        found = self._special.search(data, max(0, start - self.margin))
+        while end <= stop:
+            if found is None or found[0] >= reach:
+                if end == reach >= max(start, 1):
+                    yield end
+                if found is None:
+                    return
+                end = reach = found[1]
+            reach = max(reach, found[1])
+            found = self._special.search(data, found[0] + 1)
 
-    def _inside_text(self, data: bytes, start: int, stop: int) -> int | None:
-        """Return the first cut in [start, stop] between two pre-tokens, or None."""
+    def _inside_text(self, data: bytes, start: int, stop: int) -> Iterator[int]:
+        """Yield the cuts in [start, stop] between two pre-tokens."""
         if self._inside is None:
-            return None
-        for match in self._inside.finditer(data, max(0, start - 1)):
-            cut = match.end()
-            if cut > stop:
-                return None
-            if self._is_between_words(data, cut) and not self._is_crossed(data, cut):
-                return cut
-        return None
+            return
+        ends = (match.end() for match in self._inside.finditer(data, max(0, start - 1)))
+        cuts: Iterator[int] = itertools.takewhile(stop.__ge__, ends)
+        cuts = (cut for cut in cuts if self._is_between_words(data, cut))
+        yield from cuts if self._special is None else self._special.uncrossed(data, cuts)
 
     def _is_between_words(self, data: bytes, cut: int) -> bool:
         """Return whether a candidate found by `_inside` is a safe cut for the pattern."""
@@ -127,20 +128,17 @@ class SafeCuts:
         step = 256
         while self.may_exist and upper > start:
             lower = max(start, upper - step)
-            latest: int | None = None
-            for find in (self._inside_text, self._after_special_token):
-                cut = find(data, max(lower, 1), upper)
-                while cut is not None:
-                    latest = max(cut, latest or 0)
-                    cut = find(data, cut + 1, upper)
+            latest = max(
+                itertools.chain(
+                    self._inside_text(data, max(lower, 1), upper),
+                    self._after_special_tokens(data, max(lower, 1), upper),
+                ),
+                default=None,
+            )
             if latest is not None:
                 return latest
             upper, step = lower, step * 2
         return None
-
-    def _is_crossed(self, data: bytes, cut: int) -> bool:
-        """Return whether an occurrence of a special token starts before `cut` and ends after it."""
-        return self._special is not None and self._special.is_crossed(data, cut)
 
 
 class SafeCutBuffer:

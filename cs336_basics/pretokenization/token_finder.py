@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 
@@ -54,10 +54,18 @@ class TokenFinder:
                 return found.start(), end
         return None
 
-    def is_crossed(self, text: Any, cut: int) -> bool:
-        """Return whether an occurrence of a token starts before `cut` and ends after it."""
-        starts = self._find_first.finditer(text, max(0, cut - self.longest + 1), cut)
-        return any(self._end_at(text, found.start()) > cut for found in starts)
+    def uncrossed(self, text: Any, cuts: Iterable[int]) -> Iterator[int]:
+        """Yield those of the ascending `cuts` that no occurrence of a token crosses.
+
+        An occurrence crosses a cut if it starts before the cut and ends after it.
+        """
+        offset = reach = 0  # the tokens that start before `offset` end at `reach` or earlier
+        for cut in cuts:
+            for found in self._find_first.finditer(text, max(offset, cut - self.longest + 1), cut):
+                reach = max(reach, self._end_at(text, found.start()))
+            offset = cut
+            if reach <= cut:
+                yield cut
 
     def occurrences(self, text: Any) -> Iterator[tuple[int, int]]:
         """Yield `(start, end)` of each token from left to right, without overlaps."""

@@ -16,6 +16,7 @@ def run_python(code, *arguments, check=True, cwd=None, **variables):
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
         cwd=cwd, env={**os.environ, **variables}, capture_output=True, text=True, check=False,
+        timeout=300,
     )  # fmt: skip
     assert done.returncode == 0 or not check, done.stderr
     return done

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from cs336_basics._support.arguments import MAX_INT64, checked_integer
+from cs336_basics._support.arguments import MAX_INT64, checked_bool, checked_integer
 from cs336_basics._support.messages import counted, short_repr
 from cs336_basics._support.warnings import warn
 from cs336_basics.bpe.options import TIE_BREAKS, apply_options
@@ -103,7 +103,7 @@ class BPE_Trainer:
         self.pattern = pattern
         self.counting = counting
         self.num_workers = num_workers
-        self.progress = progress
+        self.progress = checked_bool("progress", progress)
         self.min_frequency = min_frequency
         self.max_token_length = max_token_length
         self.tie_break = tie_break

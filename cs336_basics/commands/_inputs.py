@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterable
 
 from cs336_basics._support.messages import counted, shown_names
@@ -33,8 +34,9 @@ def saved_stdin() -> str:
         OSError: If the disk is full.
     """
     hangup = getattr(signal, "SIGHUP", signal.SIGTERM)  # Windows has none
+    in_main_thread = threading.current_thread() is threading.main_thread()
     for number in (signal.SIGTERM, hangup):
-        if signal.getsignal(number) is signal.SIG_DFL:
+        if in_main_thread and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, lambda number, _: sys.exit(128 + number))
     directory = tempfile.mkdtemp(prefix="cs336-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)

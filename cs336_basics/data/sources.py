@@ -71,7 +71,8 @@ Source = Text | TokenFiles
 
 def _combined(lines: Sequence[str]) -> str:
     digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
-    return f"{counted(len(lines), 'file')}, {digest}"
+    # Runs store this text and compare it, so it must not change.
+    return f"{len(lines)} file{'s' * (len(lines) != 1)}, {digest}"
 
 
 def find_sources(data: DataConfig) -> tuple[Source | None, Source | None]:

@@ -67,6 +67,8 @@ def train_tokenizer(
         ValueError, OSError: See `BPE_Trainer.train`. A ValueError is also raised if words were
             counted with a different pattern or different special tokens.
     """
+    if not os.fspath(directory):  # not the current directory, whose name is "."
+        raise ValueError("directory must be a path, got ''")
     output = Path(directory)
     if output.exists() and not output.is_dir():
         raise NotADirectoryError(f"{output} is a file; choose a directory for the tokenizer")

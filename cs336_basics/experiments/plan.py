@@ -79,6 +79,7 @@ SCALES = {
             "model.d_ff": 64,
             "model.num_layers": 1,
             "model.num_heads": 2,
+            "model.previous_token_heads": 0,
             "batch_size": 4,
             "max_steps": 8,
             "eval_every": 4,

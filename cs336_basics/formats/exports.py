@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cs336_basics._support.arguments import checked_bool
 from cs336_basics._support.files import new_directory_name, replaced_file
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics.formats.model_card import ModelCard
@@ -153,6 +154,7 @@ def export_model(
         ImportError: If a library that writes the format is not installed.
     """
     found = _model_format(model, tokenizer, to, options)
+    checked_bool("overwrite", overwrite)
     if tokenizer.vocab_size > model.config.vocab_size:
         raise ValueError(
             f"the tokenizer has {tokenizer.vocab_size:,} ids, but the model's vocab_size is "

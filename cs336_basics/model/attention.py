@@ -273,8 +273,9 @@ class MultiHeadSelfAttention(Module):
 
         The queries and keys of these heads then depend only on feature 0 of x, which must have the
         value `feature` at every position. Before RoPE, each query is the key turned back by h + 1
-        positions, so the score at a distance is 4 sum_i cos(theta_i (distance - h - 1)). Only the
-        faster half of the pairs i is used, because the others hardly distinguish neighbors.
+        positions, so the score at a distance is 4 sum_i cos(theta_i (distance - h - 1)), or with
+        QK-norm, a sum of the same shape whose maximum is sqrt(d_k). Only the faster half of the
+        pairs i is used, because the others hardly distinguish neighbors.
         """
         assert self.rope is not None
         d_k = 2 * self.rope.cos.shape[1]

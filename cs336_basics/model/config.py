@@ -68,15 +68,15 @@ class ModelConfig(Checked):
     # Each block starts as the identity, so depth does not change the size of the signal (Zhang et
     # al. 2019, "Fixup"; Bachlechner et al. 2020, "ReZero").
     zero_init: bool = option("start the last matrix of each sublayer at zero", False)
+    # Gemma Team 2024, "Gemma 2", section 2.
+    logit_soft_cap: Positive | None = option(
+        "bound the logits as cap * tanh(logits / cap); unset: no bound", None
+    )
     # Every model needs such heads, and here they need not be found (cf. Trockman & Kolter 2023,
     # "Mimetic Initialization of Self-Attention Layers").
     previous_token_heads: Amount = option(
         "heads of the first block that start by attending to the token 1, 2, ... positions before",
         0,
-    )
-    # Gemma Team 2024, "Gemma 2", section 2.
-    logit_soft_cap: Positive | None = option(
-        "bound the logits as cap * tanh(logits / cap); unset: no bound", None
     )
 
     def __post_init__(self) -> None:
@@ -96,7 +96,7 @@ class ModelConfig(Checked):
             raise ValueError(
                 f"previous_token_heads must be at most {most}, for {self.num_heads} heads, context "
                 f"length {self.context_length} and position {self.position!r}, got "
-                f"{self.previous_token_heads}"
+                f"{self.previous_token_heads}; set it to {most}"
             )
 
     @property

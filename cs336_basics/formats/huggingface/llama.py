@@ -198,7 +198,8 @@ def state_from_llama(
             )
     if 9 * config.num_layers > len(given):  # before building a model with a billion layers
         raise ValueError(
-            f"the model has {config.num_layers:,} layers but only {len(given)} tensors"
+            f"the model's {config.num_layers:,} layers need {9 * config.num_layers:,} tensors, but "
+            f"there are only {len(given):,} in all"
         )
     found: dict[str, Tensor] = {}
     for name, needed in TransformerLM(config, device="meta").state_dict().items():

@@ -187,7 +187,8 @@ def array_texts(array: Any) -> Iterator[bytes | None]:
 
     if pyarrow.types.is_dictionary(array.type):
         array.validate(full=True)
-        texts = list(array_texts(array.dictionary))
+        used = array.indices.drop_null().unique()  # batches may share a large dictionary
+        texts = dict(zip(used.to_pylist(), array_texts(array.dictionary.take(used)), strict=True))
         return (None if index is None else texts[index] for index in array.indices.to_pylist())
     as_bytes = _AS_BYTES.get(str(array.type))
     if as_bytes is not None:

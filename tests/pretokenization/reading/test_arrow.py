@@ -126,6 +126,14 @@ def shared_views(text, num_rows):
     return pyarrow.Array.from_buffers(pyarrow.string_view(), num_rows, buffers)
 
 
+def test_batches_that_share_a_dictionary_give_their_own_texts():
+    texts = pyarrow.array([f"text {i}" for i in range(1000)])
+    for indices in ([7, None, 999, 7], [None], [], [0, 1]):
+        array = pyarrow.DictionaryArray.from_arrays(pyarrow.array(indices, pyarrow.int16()), texts)
+        expected = [None if index is None else f"text {index}".encode() for index in indices]
+        assert list(array_texts(array)) == expected
+
+
 @pytest.mark.parametrize("kind", ["dictionary", "views"])
 def test_rows_that_share_bytes_are_read_one_after_another(kind):
     text, num_rows = b"x" * 1_000_000, 200

@@ -234,9 +234,10 @@ class Command:
             if value in (None, []):
                 continue
             given[name] = [*map(Word, value)] if isinstance(value, list) else Word(value)
-            # An output named "" would be written to the current directory.
             metavar = self._settings(self.fields()[name]).get("metavar") or ""
-            if value in ("", [""]) and re.search("DIR|FILE|PATH", metavar):
+            values = value if isinstance(value, list) else [value]
+            # An empty path would be taken for the current directory.
+            if "" in values and re.search("DIR|FILE|PATH|RUN", metavar):
                 raise self.usage_error(f"{self.shown(name)} must be a path, got ''")
         return given
 

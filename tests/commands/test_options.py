@@ -73,6 +73,7 @@ def test_run_returns_the_exit_status():
         ("a --size 3 --from b c", "unexpected argument 'c'; put quotes around a value with spaces"),
         ("a --size 3 --from b c --siz", "unknown option '--siz'"),
         ("a --size 3 --input=", "--input must be a path, got ''"),
+        ("a --size 3 --input x --input=", "--input must be a path, got ''"),
     ],
 )
 def test_an_invalid_command_line_is_a_one_line_error(words, named):

@@ -117,6 +117,17 @@ def new_directory_name(path: str | os.PathLike[str]) -> Path:
     return target
 
 
+def named_directory(path: str | os.PathLike[str]) -> Path:
+    """Return a directory's path. An empty string, which Path takes for ".", is refused.
+
+    Raises:
+        ValueError: If `path` is an empty string.
+    """
+    if not os.fspath(path):
+        raise ValueError("directory must be a path, got ''")
+    return Path(path)
+
+
 def rename_directory(source: Path, target: Path) -> None:
     """Rename a directory once its files are on disk. `target` must be missing or empty."""
     for folder, _, names in os.walk(source):

@@ -11,11 +11,10 @@ import os
 import tempfile
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from cs336_basics._support.arguments import checked_bool
-from cs336_basics._support.files import printable_path, sha256_file
+from cs336_basics._support.files import named_directory, printable_path, sha256_file
 from cs336_basics._support.urls import is_url
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.reference import Pair
@@ -67,9 +66,7 @@ def train_tokenizer(
         ValueError, OSError: See `BPE_Trainer.train`. A ValueError is also raised if words were
             counted with a different pattern or different special tokens.
     """
-    if not os.fspath(directory):  # not the current directory, whose name is "."
-        raise ValueError("directory must be a path, got ''")
-    output = Path(directory)
+    output = named_directory(directory)
     if output.exists() and not output.is_dir():
         raise NotADirectoryError(f"{output} is a file; choose a directory for the tokenizer")
     if not checked_bool("overwrite", overwrite) and (output / TOKENIZER_FILE).exists():

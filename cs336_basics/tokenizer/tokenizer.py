@@ -15,7 +15,7 @@ from typing import Any, SupportsIndex
 
 import cs336_basics
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
-from cs336_basics._support.files import printable_path, write_json
+from cs336_basics._support.files import named_directory, printable_path, write_json
 from cs336_basics._support.messages import counted, short_repr
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.pretokenization.reading.corpus import ENCODING_ERRORS, check_errors
@@ -317,8 +317,7 @@ class Tokenizer:
         from cs336_basics.formats.huggingface.tokenizer_json import save_tokenizer_json
         from cs336_basics.pretokenization.reference import unicode_version
 
-        if not os.fspath(directory):  # not the current directory, whose name is "."
-            raise ValueError("directory must be a path, got ''")
+        directory = named_directory(directory)
         save_tokenizer_json(self.parts(), directory)
         provenance = {
             "tokenizer_hash": self.hash(),

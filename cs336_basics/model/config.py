@@ -126,3 +126,16 @@ class ModelConfig(Checked):
             "norms": self.num_layers * gains + final_gain,
             "head": 0 if self.tied_embeddings else table,
         }
+
+
+_MOST_ANGLES = 1 << 24
+"""Number of RoPE angles that is always allowed, even for a small file."""
+
+
+def context_fits(config: ModelConfig, num_bytes: int) -> bool:
+    """Return whether the context length is in proportion to the weights, which take `num_bytes`.
+
+    The weights do not determine the context length, so a small file could ask for a huge table of
+    RoPE angles. It may have as many angles as the weights have bytes.
+    """
+    return config.context_length * config.d_head <= max(num_bytes, _MOST_ANGLES)

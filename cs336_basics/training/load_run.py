@@ -13,13 +13,10 @@ from cs336_basics.checkpoints.checkpoint import read_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.generation import Sampling, generate_text
 from cs336_basics.model import ModelConfig, TransformerLM
+from cs336_basics.model.config import context_fits
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training.config_files import load_config
 from cs336_basics.training.devices import choose_device
-
-_MOST_ANGLES = 1 << 24
-"""Number of RoPE angles that is always allowed. A larger number is allowed up to the size of the
-largest checkpoint in bytes."""
 
 DEFAULT_SAMPLING = Sampling(temperature=0.8, top_p=0.95)
 """Default sampling settings of `LoadedRun` and the `generate` command."""
@@ -130,10 +127,8 @@ def check_model_size(config: ModelConfig, run: RunDirectory, checkpoints: Sequen
         ValueError: If the model or its table of RoPE angles is too large for every checkpoint.
     """
     num_bytes = max((path.stat().st_size for path in checkpoints), default=0)
-    angles = config.context_length * config.d_head
-    # A weight takes at least a byte. The context length determines only the RoPE table, which is
-    # not saved.
-    if config.num_parameters() > num_bytes or angles > max(num_bytes, _MOST_ANGLES):
+    # A weight takes at least a byte.
+    if config.num_parameters() > num_bytes or not context_fits(config, num_bytes):
         raise ValueError(
             f"{checkpoints[-1]}: {num_bytes:,} bytes are too few for the model in {run.config}, "
             f"which has {config.num_parameters():,} weights and a context of "

@@ -36,6 +36,7 @@ from cs336_basics.formats.huggingface.llama import (
 from cs336_basics.formats.model_card import ModelCard, card_text
 from cs336_basics.formats.outputs import write_directory
 from cs336_basics.model import TransformerLM
+from cs336_basics.model.config import context_fits
 from cs336_basics.tokenizer import Tokenizer
 
 LOGITS_LIMIT = 1e-4
@@ -109,10 +110,6 @@ def _no_progress_bar(logging: Any) -> Iterator[None]:
 _LONGEST_CONFIG = 1 << 20
 _LONGEST_INDEX = 1 << 26
 
-_MAX_ANGLES = 1 << 24
-"""Maximum number of entries in the RoPE table of a small model. For others, it is the number of
-bytes in the tensors, as in `load_run`."""
-
 
 def load_model(
     directory: str | os.PathLike[str],
@@ -145,8 +142,7 @@ def load_model(
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     tensors = _read_tensors(directory)
-    num_bytes = sum(tensor.nbytes for tensor in tensors.values())
-    if config.context_length * config.d_head > max(num_bytes, _MAX_ANGLES):
+    if not context_fits(config, sum(tensor.nbytes for tensor in tensors.values())):
         raise ValueError(
             f"{path}: max_position_embeddings {config.context_length:,} is too large; pass a "
             "smaller context_length"

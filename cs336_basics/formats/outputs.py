@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from cs336_basics._support.arguments import checked_bool
 from cs336_basics._support.files import new_directory
 
 
@@ -14,15 +13,10 @@ def check_is_free(output: str | os.PathLike[str], overwrite: bool) -> None:
     """Raise an error if an output exists. An empty directory is accepted.
 
     Raises:
-        TypeError: If `overwrite` is not a bool.
         FileExistsError: If the output exists and `overwrite` is false.
     """
     path = Path(output)
-    if (
-        checked_bool("overwrite", overwrite)
-        or not os.path.lexists(path)
-        or (path.is_dir() and not any(path.iterdir()))
-    ):
+    if overwrite or not os.path.lexists(path) or (path.is_dir() and not any(path.iterdir())):
         return
     state = "is not empty" if path.is_dir() else "exists"
     raise FileExistsError(

@@ -12,8 +12,9 @@ letters and digits. In the contractions of patterns other than `gpt2`, it does n
 from __future__ import annotations
 
 import bisect
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from cs336_basics._support.messages import short_repr
@@ -105,11 +106,8 @@ def _check_special_tokens(special_tokens: Sequence[str]) -> None:
             )
     tokens = sorted(token.encode() for token in special_tokens)
     for head in tokens:
-        for end in (head[-n:] for n in range(1, len(head))):
-            for index in range(bisect.bisect_left(tokens, end), len(tokens)):
-                tail = tokens[index]
-                if not tail.startswith(end):
-                    break
+        for size in range(1, len(head)):
+            for tail in _starting_with(head[-size:], tokens):
                 if len(head) <= len(tail) and head != tail:
                     first, second = head.decode(), tail.decode()
                     raise ValueError(
@@ -117,3 +115,11 @@ def _check_special_tokens(special_tokens: Sequence[str]) -> None:
                         "in a text, so they cannot be exported to GGUF; llama.cpp could match the "
                         "wrong one"
                     )
+
+
+def _starting_with(prefix: bytes, tokens: Sequence[bytes]) -> Iterator[bytes]:
+    """Yield the sorted `tokens` that start with `prefix`."""
+    indices = range(bisect.bisect_left(tokens, prefix), len(tokens))
+    return itertools.takewhile(
+        lambda token: token.startswith(prefix), map(tokens.__getitem__, indices)
+    )

@@ -13,6 +13,8 @@ import os
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from cs336_basics._support.arguments import checked_bool
+
 
 class Work(NamedTuple):
     """Amount of data that a merge reads and changes."""
@@ -85,7 +87,6 @@ def trace_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iter
     # Most training runs are not traced and do not need these imports.
     import csv
 
-    from cs336_basics._support.arguments import checked_bool
     from cs336_basics._support.files import atomic_writer
 
     if not checked_bool("overwrite", overwrite) and os.path.exists(path):

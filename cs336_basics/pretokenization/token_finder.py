@@ -55,7 +55,7 @@ class TokenFinder:
         return None
 
     def uncrossed(self, text: Any, cuts: Iterable[int]) -> Iterator[int]:
-        """Yield those of the ascending `cuts` that no occurrence of a token crosses.
+        """Yield the ascending `cuts` that no occurrence of a token crosses.
 
         An occurrence crosses a cut if it starts before the cut and ends after it.
         """

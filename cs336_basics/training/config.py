@@ -109,6 +109,12 @@ class TrainConfig(Checked):
     accumulation: Count = option(
         "micro-batches per batch; a larger number saves memory without changing the result", 1
     )
+    dropout: float = option(
+        "fraction of the features to drop in training, against memorizing a text read many times",
+        0.0,
+        ge=0,
+        lt=1,
+    )
     precision: Literal["float32", "bfloat16"] = option(
         "dtype of matrix products; weights and optimizer state stay in float32", "float32"
     )

@@ -76,9 +76,7 @@ class Evaluation:
             before_batch: Called before each batch. It may raise an error to stop the evaluation.
         """
         total = count = num_bytes = 0.0
-        was_training = model.training
-        model.eval()
-        with torch.no_grad():
+        with evaluation_mode(model), torch.no_grad():
             for indices in self._batches(world):
                 before_batch()
                 # A sharded model must run in all processes. A process without windows repeats one.
@@ -90,7 +88,6 @@ class Evaluation:
                 count += predicted.numel()
                 if self.token_bytes is not None:
                     num_bytes += int(self.token_bytes[predicted].sum())
-        model.train(was_training)
         total, count, num_bytes = world.sum([total, count, num_bytes])
         return total / count, total / math.log(2) / num_bytes if num_bytes else None
 
@@ -100,6 +97,17 @@ class Evaluation:
         for first in range(0, len(self.indices), size * world.size):
             mine = first + world.rank * size
             yield self.indices[mine : mine + size]
+
+
+@contextlib.contextmanager
+def evaluation_mode(model: TransformerLM) -> Iterator[None]:
+    """Put a model into evaluation mode for the duration of a `with` block."""
+    was_training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was_training)
 
 
 def evaluation_row(
@@ -142,7 +150,7 @@ def sample_text(model: TransformerLM, tokenizer: Tokenizer, config: TrainConfig,
     seed = np.random.SeedSequence([config.seed, step]).generate_state(1, np.uint64)
     # Compiled blocks of a sharded model would be recompiled for each cache length.
     stance = torch.compiler.set_stance if config.compile else contextlib.nullcontext
-    with stance("force_eager"):
+    with evaluation_mode(model), stance("force_eager"):
         texts = generate_text(
             model,
             tokenizer,

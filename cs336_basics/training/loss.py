@@ -218,7 +218,4 @@ def checkpoint_activations(model: TransformerLM) -> None:
     bit-identical.
     """
     for layer in model.layers:
-        # A block uses no random numbers, so there is no generator state to save.
-        layer.forward = functools.partial(
-            checkpoint, layer.forward, use_reentrant=False, preserve_rng_state=False
-        )
+        layer.forward = functools.partial(checkpoint, layer.forward, use_reentrant=False)

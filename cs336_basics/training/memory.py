@@ -23,6 +23,7 @@ from torch.utils._pytree import tree_iter
 import cs336_basics.model.transformer as transformer_module
 from cs336_basics.model import TransformerLM
 from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.dropout import add_dropout
 from cs336_basics.training.loss import LanguageModelLoss, checkpoint_activations
 from cs336_basics.training.optimizers import build_optimizer
 
@@ -87,6 +88,8 @@ def step_memory(config: TrainConfig) -> StepMemory:
         LiveBytes() as live,
     ):
         model = TransformerLM(config.model)
+        if config.dropout > 0:
+            add_dropout(model, config.dropout)
         if config.checkpoint_activations:
             checkpoint_activations(model)
         weights = live.alive

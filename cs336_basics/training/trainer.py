@@ -2,8 +2,8 @@
 
 On a CPU with the same number of threads, a resumed run equals an uninterrupted run bit for bit.
 Each step depends only on the weights, the optimizer's state, the seed and the step number: the
-batch comes from a generator keyed by (seed, step), the learning rate is a function of the step, and
-nothing else is random after the weights are initialized.
+batch and the features that dropout removes come from generators keyed by (seed, step), the learning
+rate is a function of the step, and nothing else is random after the weights are initialized.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from cs336_basics.training.devices import (
     peak_flops,
 )
 from cs336_basics.training.distributed import World, replicate, shard
+from cs336_basics.training.dropout import add_dropout, seed_dropout
 from cs336_basics.training.evaluation import Evaluation, check_samples, evaluation_row, sample_text
 from cs336_basics.training.learning_curves import plot_run
 from cs336_basics.training.loggers import Logger
@@ -154,6 +155,8 @@ class Trainer:
         self.model = TransformerLM(config.model).to(self.device)
         if config.products == "onednn":
             use_onednn(self.model)
+        if config.dropout > 0:
+            add_dropout(self.model, config.dropout)
         if config.checkpoint_activations:
             checkpoint_activations(self.model)
         sharded = world.size > 1 and config.parallel == "fsdp"
@@ -177,7 +180,9 @@ class Trainer:
             self.loss_module = replicate(self.loss_module, self.device)
         self.loss_of: Callable[[Tensor, Tensor], Tensor] = self.loss_module
         if config.compile and not sharded:
-            self.loss_of = torch.compile(self.loss_module, dynamic=False)
+            # On a CPU, the compiler's own random numbers are ten times as slow as torch's.
+            options = {"fallback_random": self.device.type == "cpu"}
+            self.loss_of = torch.compile(self.loss_module, dynamic=False, options=options)
 
     def fit(self) -> TrainResult:
         """Train from the current step to the last step.
@@ -200,6 +205,8 @@ class Trainer:
             for inputs, targets in self.loader:
                 step = self.loader.step
                 learning_rate = self._set_learning_rate(step)
+                if config.dropout > 0:
+                    seed_dropout(config.seed, step, self.world.rank)
                 loss = self._compute_gradients(inputs, targets)
                 grad_norm = self._clip(self.model.parameters(), config.optimizer.max_grad_norm)
                 self._unchecked.append((step, loss, grad_norm))

@@ -46,6 +46,7 @@ MUON = dataclasses.replace(
 )
 HALF_MUON = dataclasses.replace(MUON, max_steps=STEPS // 2)
 ONEDNN = dataclasses.replace(MUON, products="onednn")  # runs in float32
+DROPOUT = dataclasses.replace(MUON, dropout=0.2)
 RESUMED = "-resumed"  # ending of the name of a run that stops in the middle and continues
 LAYOUTS = ("ddp", "fsdp")
 VARIANTS = {
@@ -64,8 +65,9 @@ SCENARIOS = {
     },
     **{f"{layout}-muon": dataclasses.replace(MUON, parallel=layout) for layout in LAYOUTS},
     **{
-        f"{layout}-onednn{ending}": dataclasses.replace(ONEDNN, parallel=layout)
+        f"{layout}-{name}{ending}": dataclasses.replace(config, parallel=layout)
         for layout in LAYOUTS
+        for name, config in (("onednn", ONEDNN), ("dropout", DROPOUT))
         for ending in ("", RESUMED)
     },
     **{
@@ -85,7 +87,7 @@ QUICK = (
     "fsdp-muon",
     "single-to-fsdp",
     "fsdp-to-single",
-    *(name for name in SCENARIOS if "onednn" in name),
+    *(name for name in SCENARIOS if "onednn" in name or "dropout" in name),
 )
 
 

@@ -9,6 +9,7 @@ import torch
 
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.training.config import OptimizerConfig, TrainConfig
+from cs336_basics.training.dropout import add_dropout
 from cs336_basics.training.loss import LanguageModelLoss, checkpoint_activations
 from cs336_basics.training.memory import LiveBytes, step_memory
 from cs336_basics.training.optimizers import AdamW
@@ -55,6 +56,7 @@ def test_weights_gradients_and_moments_are_known_exactly():
         {"accumulation": 2},
         {"loss_chunks": 4, "fused_optimizer": True},
         {"checkpoint_activations": True},
+        {"dropout": 0.1},
         {"model": dataclasses.replace(SMALL.model, attention="reference")},
     ],
 )
@@ -63,6 +65,8 @@ def test_fake_tensors_need_as_much_memory_as_real_ones(values):
     config = dataclasses.replace(SMALL, **values)
     with LiveBytes() as live:
         model = TransformerLM(config.model)
+        if config.dropout > 0:
+            add_dropout(model, config.dropout)
         if config.checkpoint_activations:
             checkpoint_activations(model)
         kind = torch.optim.AdamW if config.fused_optimizer else AdamW

@@ -29,6 +29,7 @@ from cs336_basics.formats.byte_strings import (
     collection_paused,
     merges_of_strings,
     strings_of_vocab,
+    strings_to_tokens,
     token_to_string,
     vocab_of_strings,
 )
@@ -278,13 +279,20 @@ def parse_tokenizer_json(content: Any, ignored: Sequence[str] = ()) -> Tokenizer
     pattern = pattern_of(content.get("pre_tokenizer"))
     special_tokens = _special_tokens(list_in(content, "added_tokens", default=[]))
     strings = _object(model, "vocab")
+    next_id = len(strings)  # tokenizers ignores the file's ids and numbers the added tokens itself
     for token, token_id in special_tokens.items():
-        found = strings.pop(token, token_id)
-        if found != token_id:
+        if token in strings and strings_to_tokens([token]) not in ([None], [token.encode()]):
             raise ValueError(
-                f"{short_repr(token)} has id {short_repr(found)} in the vocabulary but id "
-                f"{token_id} as an added token"
+                f"added token {short_repr(token)} is also the token of other bytes in the "
+                "vocabulary, written in GPT-2's byte alphabet; remove it from added_tokens"
             )
+        theirs = strings.pop(token, next_id)
+        if theirs != token_id:
+            raise ValueError(
+                f"added token {short_repr(token)} has id {token_id}, but tokenizers gives it id "
+                f"{short_repr(theirs)}; load the file with tokenizers and save it again"
+            )
+        next_id = max(next_id, token_id + 1)
     vocab = vocab_of_strings(strings)
     for token, token_id in special_tokens.items():
         add_token(vocab, token_id, token.encode())

@@ -553,7 +553,7 @@ REFUSED = [
     ("added_tokens.0.content", KeyError, "content"),
     ("added_tokens.0.content", "ab" * 10**6, "must have at most 1,024 bytes, got 2,000,000"),
     ("added_tokens.0.id", "256", "'256'"),
-    ("added_tokens.0.id", 3, "has id 256 in the vocabulary but id 3 as"),
+    ("added_tokens.0.id", 3, "has id 3, but tokenizers gives it id 256"),
     ("added_tokens.0", 7, "got 7"),
     ("added_tokens", {"a": 1}, "'added_tokens' must be a list, got {'a': 1}"),
     ("added_tokens.1.content", END, "'<|endoftext|>' occurs twice"),
@@ -623,6 +623,48 @@ def test_added_tokens_that_may_overlap_are_refused_if_only_one_is_normalized():
         with pytest.raises(ValueError, match="may overlap, but only the second"):
             parse_tokenizer_json(content(first, second))
     assert parse_tokenizer_json(content("<a>", "<b>")).special_tokens == ["<a>", "<b>"]
+
+
+def with_added_tokens(*added):
+    """Return the file of a byte vocabulary, with added tokens that may be missing from it."""
+    content = content_of(byte_tokenizer())
+    content["added_tokens"] = [
+        {"id": token_id, "content": text, "special": True, "normalized": False}
+        | dict.fromkeys(("single_word", "lstrip", "rstrip"), False)
+        for text, token_id in added
+    ]
+    return content
+
+
+@pytest.mark.parametrize(
+    ("added", "accepted"),
+    [
+        ([("<a>", 256), ("<b>", 257)], True),
+        ([("<a>", 257)], False),
+        ([("<b>", 257), ("<a>", 256)], False),
+        ([("a", 97), ("<a>", 256)], True),
+    ],
+)
+def test_added_tokens_need_the_ids_that_tokenizers_gives_them(added, accepted):
+    content = with_added_tokens(*added)
+    theirs = tokenizers.Tokenizer.from_str(json.dumps(content))
+    ids = [theirs.encode(text).ids for text, _ in added]
+    assert accepted == (ids == [[token_id] for _, token_id in added])
+    if accepted:
+        parts = parse_tokenizer_json(content)
+        assert {parts.vocab[token_id].decode() for _, token_id in added} == set(dict(added))
+    else:
+        with pytest.raises(ValueError, match=f"tokenizers gives it id {ids[0][0]}"):
+            parse_tokenizer_json(content)
+
+
+@pytest.mark.parametrize("token", ["é", "Ġ", "Ã"])
+def test_an_added_token_that_spells_another_token_is_refused(token):
+    content = with_added_tokens()
+    theirs = tokenizers.Tokenizer.from_str(json.dumps(content))
+    theirs.add_tokens([token])
+    with pytest.raises(ValueError, match=f"'{token}' is also the token of other bytes"):
+        parse_tokenizer_json(json.loads(theirs.to_str()))
 
 
 def test_repeated_keys_are_refused(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import reprlib
 from collections.abc import Iterable
 
@@ -34,6 +35,13 @@ def short_repr(value: object, longest: int = _LONGEST_VALUE) -> str:
 def short_reason(error: BaseException) -> str:
     """Return an error's message on one short line, or its type if it has no message."""
     text = " ".join(str(error)[: 10 * _LONGEST_REASON].split()) or type(error).__name__
+    return text if len(text) <= _LONGEST_REASON else text[: _LONGEST_REASON - 3] + "..."
+
+
+def short_names(names: Iterable[object]) -> str:
+    """Return names from a file, separated by commas, on one short line."""
+    shown = (name if name.isprintable() else repr(name) for name in map(str, names))
+    text = ", ".join(itertools.islice(shown, 20))
     return text if len(text) <= _LONGEST_REASON else text[: _LONGEST_REASON - 3] + "..."
 
 

@@ -6,7 +6,13 @@ import time
 
 import pytest
 
-from cs336_basics._support.messages import counted, nearest, short_reason, short_repr
+from cs336_basics._support.messages import (
+    counted,
+    nearest,
+    short_names,
+    short_reason,
+    short_repr,
+)
 
 
 @pytest.mark.parametrize(
@@ -34,6 +40,13 @@ def test_a_reason_is_one_short_line():
     assert short_reason(ValueError("a\n  b")) == "a b"
     assert short_reason(KeyError()) == "KeyError"
     assert len(short_reason(ValueError("x " * 10**6))) <= 300
+
+
+def test_names_from_a_file_are_one_short_printable_line():
+    names = ["id", "größe", "a\n\x1b[31m", "\udcf6"]
+    assert short_names(names) == r"id, größe, 'a\n\x1b[31m', '\udcf6'"
+    assert len(short_names(["x" * 10**6])) == 300
+    assert len(short_names(["word"] * 10**6)) < 200
 
 
 @pytest.mark.parametrize(

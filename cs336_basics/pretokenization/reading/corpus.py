@@ -18,7 +18,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Union
 
 from cs336_basics._support.arguments import checked_integer
-from cs336_basics._support.messages import short_repr
+from cs336_basics._support.messages import short_names, short_repr
 from cs336_basics._support.urls import is_url, matching_urls
 from cs336_basics._support.warnings import warn
 from cs336_basics.pretokenization.reading.arrow import TableFile, holds_text
@@ -118,20 +118,21 @@ class MissingFieldError(ValueError):
             return (
                 f"{self.path}: JSON Lines files need the name of the field that contains the text"
             )
-        columns = ", ".join(self.columns)
+        columns = short_names(self.columns)
         if self.given is None:
             return (
                 f"{self.path}: tables need the name of the column that contains the text; columns "
                 f"are {columns}"
             )
-        return f"{self.path}: no column {self.given!r}; columns are {columns}"
+        return f"{self.path}: no column {short_repr(self.given)}; columns are {columns}"
 
     @property
     def example(self) -> str:
         """A likely value of the option, or NAME if there is none."""
         if not self.columns or "text" in self.columns:
             return "text"
-        return self.columns[0] if len(self.columns) == 1 else "NAME"
+        only = self.columns[0] if len(self.columns) == 1 else ""
+        return only if only.isprintable() and 0 < len(only) < 100 else "NAME"
 
     def __str__(self) -> str:
         return f"{self.problem}; pass Corpus(..., {self.option}={self.example!r})"

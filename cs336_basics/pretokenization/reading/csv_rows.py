@@ -80,7 +80,10 @@ def _rows(file: IO[bytes], path: str, max_bytes: int) -> Iterator[tuple[str, lis
         try:
             row = next(reader, None)
         except csv.Error as error:
-            raise ValueError(f"{path}, the row at line {first:,}: not CSV: {error}") from None
+            reason = str(error)
+            if "new-line character seen" in reason:
+                reason = "a field with a carriage return must be in quotes"
+            raise ValueError(f"{path}, the row at line {first:,}: not CSV: {reason}") from None
         if row is None:
             return
         if row:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from cs336_basics._support.messages import short_reason, short_repr
+from cs336_basics._support.messages import short_names, short_reason, short_repr
 from cs336_basics.pretokenization.reading.arrow import (
     array_texts,
     explained,
@@ -130,11 +130,11 @@ def _table_texts(rows: Any, field: str | None) -> Iterator[bytes]:
 
 def _checked_field(field: str | None, names: Any) -> str:
     """Check that the field is in `names`, if the names are known, and return it."""
-    shown = "" if names is None else f"; fields are {', '.join(map(str, list(names)[:20]))}"
+    shown = "" if names is None else f"; fields are {short_names(names)}"
     if field is None:
         raise ValueError(f"pass the field that contains the text, such as field='text'{shown}")
     if names is not None and field not in names:
-        raise ValueError(f"the rows have no field {field!r}{shown}")
+        raise ValueError(f"the rows have no field {short_repr(field)}{shown}")
     if names is not None and list(names).count(field) > 1:
         raise ValueError(f"the rows have several fields named {field!r}; rename them")
     return field

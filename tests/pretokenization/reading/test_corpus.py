@@ -150,6 +150,17 @@ def test_missing_field_error_is_picklable_and_has_a_problem_without_advice(folde
     assert isinstance(error, ValueError)
 
 
+@pytest.mark.parametrize(
+    ("columns", "example"),
+    [(["body"], "body"), (["a\n\x1b"], "NAME"), (["x" * 1000], "NAME"), (["a", "text"], "text")],
+)
+def test_missing_field_error_suggests_a_column_that_can_be_typed(columns, example):
+    error = MissingFieldError("a.csv", "column", None, columns)
+    assert error.example == example
+    assert str(error).isprintable()
+    assert len(str(error)) < 500
+
+
 def test_plain_text_is_separated_from_other_kinds(folder):
     (folder / "b.gz").write_bytes(gzip.compress(b"bb"))
     names = ("a.txt", "c.jsonl", "b.txt", "b.gz")

@@ -53,6 +53,7 @@ def test_fields_may_exceed_the_limit_of_the_csv_module():
         (b"id,text\n1,a,b\n", "x.csv, the row at line 2: must have 2 fields, .* got 3"),
         (b'id,text\n1,"a\nb\n', "x.csv, the row at line 2: not CSV"),
         (b'id,text\n1,"a"b\n', "x.csv, the row at line 2: not CSV"),
+        (b"id,text\n1,a\rb\n", "x.csv, the row at line 2: .* carriage return must be in quotes"),
         (b"id,text\n1," + b"a" * 3000, "x.csv, the line at byte 8 is longer than 2,000"),
         (b'id,text\n1,"' + b"a\n" * 3000, "x.csv, the row at line 2 is longer than 2,000"),
     ],

@@ -58,6 +58,8 @@ def plain_ids(ids: Any) -> Iterator[int]:
     array: Any = ids
     if getattr(array, "ndim", 1) != 1:  # a tensor row with a single id would convert to an int
         raise ValueError(f"ids must be one-dimensional, got shape {tuple(array.shape)}")
+    if str(getattr(array, "dtype", "")) == "torch.bool":  # its items would convert to ints
+        raise TypeError("ids must be integers, got torch.bool")
     if isinstance(ids, np.ndarray):
         if ids.dtype.kind not in "iu" and ids.size:
             raise TypeError(f"ids must be integers, got {ids.dtype}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,6 +26,7 @@ def test_the_error_names_an_unknown_id(unknown):
     [
         [True],
         [np.bool_(True)],
+        torch.tensor([True, False]),
         [1.0],
         [None],
         ["1"],

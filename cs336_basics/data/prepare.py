@@ -23,7 +23,7 @@ from cs336_basics.data.preparation_record import Stages
 from cs336_basics.data.sources import Source, Text, TokenFiles, find_sources
 from cs336_basics.pretokenization.patterns.named_patterns import resolve_pattern
 from cs336_basics.pretokenization.reading.corpus import Corpus
-from cs336_basics.tokenizer.files.encode_files import encode_file
+from cs336_basics.tokenizer.files.encode_files import NoTokensError, encode_file
 from cs336_basics.tokenizer.files.joined_tokens import JoinedTokens, open_token_files
 from cs336_basics.tokenizer.files.token_files import TokenFile
 from cs336_basics.tokenizer.ids import TokenArray
@@ -180,15 +180,24 @@ class _Preparing:
             inputs["end_of_document"] = source.end_of_document
 
         def encode() -> None:
-            encode_file(
-                tokenizer,
-                source.corpus,
-                file,
-                num_workers=self.preparation.num_workers,
-                progress=self.progress,
-                overwrite=True,
-                end_of_document=source.end_of_document,
-            )
+            try:
+                encode_file(
+                    tokenizer,
+                    source.corpus,
+                    file,
+                    num_workers=self.preparation.num_workers,
+                    progress=self.progress,
+                    overwrite=True,
+                    end_of_document=source.end_of_document,
+                )
+            except NoTokensError as error:
+                given = self.given.train
+                if source in (given, self.given.valid) or not isinstance(given, Text):
+                    raise
+                raise ValueError(
+                    f"{given.corpus.files[-1]}: the {name} split of the data has no tokens; set "
+                    "data.valid_path, so that the data is not divided"
+                ) from error
 
         self.stages.run(f"{name} tokens", inputs, [file], encode)
         return _open([str(file)], tokenizer)

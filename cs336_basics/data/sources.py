@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -86,9 +87,14 @@ def find_sources(data: DataConfig) -> tuple[Source | None, Source | None]:
             includes the key.
         ImportError: If the library for a file format is not installed.
     """
-    train, valid = (_find(key, getattr(data, key), data) for key in ("train_path", "valid_path"))
-    corpora = [source.corpus for source in (train, valid) if isinstance(source, Text)]
-    check_options_are_used(corpora, prefix="data.", field=data.field, column=data.column)
+    try:
+        train, valid = (
+            _find(key, getattr(data, key), data) for key in ("train_path", "valid_path")
+        )
+        corpora = [source.corpus for source in (train, valid) if isinstance(source, Text)]
+        check_options_are_used(corpora, prefix="data.", field=data.field, column=data.column)
+    except ValueError as error:  # these messages suggest arguments of Corpus
+        raise ValueError(re.sub(r'\bformat="(\w+)"', r"data.format=\1", str(error))) from None
     return train, valid
 
 

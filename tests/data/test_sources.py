@@ -53,6 +53,13 @@ def test_rows_are_documents_and_the_last_rows_are_held_out(tiny, rows, name):
     assert main(["--resume", "run", "--max-steps", "3"]) == 0
 
 
+def test_empty_rows_at_the_end_cannot_be_held_out(tiny, rows, capsys):
+    write_rows(Path("."), "a.jsonl", [*rows, *[""] * 5000])
+    assert train(tiny, "--data.train-path", "a.jsonl", "--data.field", "text") == 2
+    error = capsys.readouterr().err
+    assert re.search(r"a\.jsonl: the valid split .* has no tokens; set data\.valid_path", error)
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -123,7 +130,8 @@ def test_a_new_file_that_matches_the_glob_is_detected(tiny, rows, capsys):
         (["a.parquet", "--data.column", "txt"], r"'txt'.*id, text.*data\.column"),
         (["a.parquet", "--data.column", "id"], "'id'.*int64"),
         (["text.txt", "--data.field", "text"], r"data\.field.*'text'"),
-        (["text.txt", "--data.column", "c"], r"data\.column.*'c'"),
+        (["text.txt", "--data.column", "c"], r"data\.column.*'c'.*data\.format=csv"),
+        (["rows.txt"], r"data\.format=jsonl and field, or data\.format=text"),
         (["text.txt", "tokens.npy"], r"tokens\.npy.*text\.txt"),
         (["bad.jsonl", "--data.field", "text"], r"bad\.jsonl.*byte 0"),
         (["text.txt", "--data.errors", "ignore"], r"data\.errors.*'ignore'"),
@@ -136,6 +144,7 @@ def test_unreadable_files_are_rejected_before_anything_is_written(
     write_rows(Path("."), "a.parquet", rows)
     Path("tokens.npy").write_bytes(b"numbers")
     Path("bad.jsonl").write_text("{]\n")
+    Path("rows.txt").write_text('{"text": "a"}\n' * 3)
     assert train(tiny, "--data.train-path", *words) == 2
     assert re.search(message, error_of(capsys, "train"))
     assert not Path("run").exists()

@@ -11,6 +11,7 @@ from typing import Any
 from cs336_basics._support.files import atomic_writer
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.experiments.plan import Experiment, Group
+from cs336_basics.training.evaluation import perplexity
 from cs336_basics.training.learning_curves import Rows, plot_group
 
 
@@ -101,7 +102,7 @@ def _summary(directory: Path, rows: Rows) -> str:
     bits_text = "-" if bits is None else f"{bits:.4f}"
     loss = f"{last['val_loss']:.4f}"
     training = [row["train_loss"] for row in rows if "train_loss" in row]
-    if max(training) > training[0]:
+    if training and max(training) > training[0]:
         loss += f" (unstable: rose to {max(training):.2f})"
     seconds = f"{last['seconds']:.0f}" if "seconds" in last else "-"
-    return f"{loss} | {last['val_perplexity']:.2f} | {bits_text} | {seconds}"
+    return f"{loss} | {perplexity(last['val_loss']):.2f} | {bits_text} | {seconds}"

@@ -91,9 +91,12 @@ def _prepare_shared_data(
 ) -> dict[str, Any]:
     """Create the tokenizer and token files that all runs share; return their configuration."""
     run = RunDirectory(directory)
-    run.path.mkdir(parents=True, exist_ok=True)
-    run.remove_temporary_files()
-    data = prepare_data(sources, run, report=report)
+    run.lock()  # also creates the directory
+    try:
+        run.remove_temporary_files()
+        data = prepare_data(sources, run, report=report)
+    finally:
+        run.unlock()
     return {
         "data.tokenizer": str(run.tokenizer),
         "data.train_path": str(run.data / "train.npy"),

@@ -156,6 +156,17 @@ def test_a_token_file_among_texts_is_rejected(tmp_path):
         run_experiments(SCALES["test"], tmp_path / "out", values)
 
 
+def test_data_that_another_process_prepares_are_left_alone(tmp_path):
+    other = RunDirectory(tmp_path / "out" / "data")
+    other.lock()
+    temporary = other.path / ".train.npy.tmp"
+    temporary.write_bytes(b"half")
+    with pytest.raises(ValueError, match="in use by another process"):
+        run_experiments(SCALES["test"], tmp_path / "out", {})
+    assert temporary.read_bytes() == b"half"
+    other.unlock()
+
+
 def test_json_lines_are_read_once_for_all_runs(tmp_path, monkeypatch):
     rows = [json.dumps({"body": f"Once there was a fox with the number {i}."}) for i in range(400)]
     (tmp_path / "a.jsonl").write_text("\n".join(rows))

@@ -14,6 +14,7 @@ from cs336_basics._support.messages import short_repr
 from cs336_basics._support.validation import Amount, Checked, Count, Limits, option
 from cs336_basics.data.data_config import DataConfig, Preparation
 from cs336_basics.model import ModelConfig
+from cs336_basics.model.config import Positive
 
 LOGGERS = {
     "tensorboard": "torch.utils.tensorboard",
@@ -35,9 +36,9 @@ class OptimizerConfig(Checked):
     betas: tuple[DecayRate, DecayRate] = option(
         "decay rates of AdamW's moment estimates, as [beta1, beta2]", (0.9, 0.95)
     )
-    eps: float = option("added to the denominator of AdamW's update", 1e-8, gt=0)
+    eps: Positive = option("added to the denominator of AdamW's update", 1e-8)
     weight_decay: float = option(
-        "decoupled weight decay; with sgd, an L2 penalty in the gradient", 0.1, ge=0
+        "decoupled weight decay; with sgd, an L2 penalty in the gradient", 0.1, ge=0, le=1e38
     )
     momentum: DecayRate = option(
         "momentum factor (muon averages past gradients; sgd sums them); 0: no momentum", 0.95
@@ -65,7 +66,7 @@ class ScheduleConfig(Checked):
     shape: Literal["cosine", "linear"] = option(
         "decay along a half cosine, or linearly after a plateau", "cosine"
     )
-    max_learning_rate: float = option("learning rate at the end of the warm-up", 1e-3, gt=0)
+    max_learning_rate: Positive = option("learning rate at the end of the warm-up", 1e-3)
     min_learning_rate: float = option("learning rate at the end of the schedule", 1e-4, ge=0)
     warmup_fraction: float = option(
         "fraction of the schedule spent on linear warm-up", 0.05, ge=0, lt=1

@@ -110,6 +110,11 @@ def evaluation_mode(model: TransformerLM) -> Iterator[None]:
         model.train(was_training)
 
 
+def perplexity(loss: float) -> float:
+    """Return the perplexity of a loss in nats, at most e^700, so that it does not overflow."""
+    return math.exp(min(loss, 700.0))
+
+
 def evaluation_row(
     step: int, tokens: int, val_loss: float, bits_per_byte: float | None
 ) -> tuple[dict[str, Any], str]:
@@ -118,7 +123,7 @@ def evaluation_row(
         "step": step,
         "tokens": tokens,
         "val_loss": val_loss,
-        "val_perplexity": math.exp(min(val_loss, 700.0)),  # avoids overflow
+        "val_perplexity": perplexity(val_loss),
     }
     line = f"step {step}: validation loss {val_loss:.4f}, perplexity {row['val_perplexity']:.2f}"
     if bits_per_byte is not None:

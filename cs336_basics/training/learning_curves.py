@@ -13,6 +13,8 @@ from cs336_basics.checkpoints.run_dir import RunDirectory
 Rows = list[dict[str, Any]]
 """The metrics of a run, from `RunDirectory.read_metrics`."""
 
+_LARGEST = 1e15  # larger values have no ticks that matplotlib can place
+
 AXES = {
     "step": "optimizer step",
     "tokens": "tokens",
@@ -121,7 +123,11 @@ def _draw_run(panel: Any, rows: Rows, x: str, label: str, color: str) -> None:
         ("train_loss", {"alpha": 0.35, "linewidth": 1}),
         ("val_loss", {"marker": "o", "markersize": 3}),
     ):
-        points = [(row[x], row[loss]) for row in rows if x in row and loss in row]
+        points = [
+            (row[x], row[loss])
+            for row in rows
+            if x in row and loss in row and abs(row[loss]) < _LARGEST
+        ]
         if points:
             (drawn,) = panel.plot(*zip(*points, strict=True), color=color, **style)
     if drawn is not None:

@@ -36,7 +36,13 @@ from cs336_basics.training.devices import (
 )
 from cs336_basics.training.distributed import World, replicate, shard
 from cs336_basics.training.dropout import add_dropout, seed_dropout
-from cs336_basics.training.evaluation import Evaluation, check_samples, evaluation_row, sample_text
+from cs336_basics.training.evaluation import (
+    Evaluation,
+    check_samples,
+    evaluation_row,
+    perplexity,
+    sample_text,
+)
 from cs336_basics.training.learning_curves import plot_run
 from cs336_basics.training.loggers import Logger
 from cs336_basics.training.loss import LanguageModelLoss, checkpoint_activations
@@ -181,7 +187,7 @@ class Trainer:
         self.loss_of: Callable[[Tensor, Tensor], Tensor] = self.loss_module
         if config.compile and not sharded:
             # On a CPU, the compiler's own random numbers are ten times as slow as torch's.
-            options = {"fallback_random": self.device.type == "cpu"}
+            options: Any = {"fallback_random": self.device.type == "cpu"}
             self.loss_of = torch.compile(self.loss_module, dynamic=False, options=options)
 
     def fit(self) -> TrainResult:
@@ -430,7 +436,7 @@ class Trainer:
             # Missing if the checkpoint came from another run.
             train_loss=last.get("train_loss", math.nan),
             val_loss=last["val_loss"],
-            val_perplexity=last["val_perplexity"],
+            val_perplexity=perplexity(last["val_loss"]),
             val_bits_per_byte=last.get("val_bits_per_byte"),
             best_val_loss=self.best[0],
             sample=sample.read_text(encoding="utf-8") if sample.exists() else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
@@ -113,6 +114,14 @@ def test_a_run_without_metrics_is_rejected(runs, capsys, make):
     assert error.startswith("cs336 plot: error: ")
     assert "other" in error
     assert not (runs / "runs.png").exists()
+
+
+def test_a_loss_too_large_for_an_axis_is_left_out(runs):
+    metrics = RunDirectory(runs / "plain").metrics
+    row = json.loads(metrics.read_text().splitlines()[-1])
+    rows = [json.dumps({**row, "val_loss": loss}) for loss in (1.7e308, -1.7e308)]
+    metrics.write_text(metrics.read_text() + "\n".join(rows) + "\n")
+    assert plot(["plain"]) == 0
 
 
 def test_a_row_without_tokens_is_rejected(runs, capsys):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 import math
 import os
 import shutil
@@ -217,6 +218,13 @@ def test_resuming_a_complete_run_changes_nothing(tmp_path, uninterrupted):
     first = make(tmp_path).fit()
     assert resumed(tmp_path).fit() == first
     assert outcome(tmp_path) == uninterrupted
+
+
+def test_the_perplexity_of_a_complete_run_comes_from_its_loss(tmp_path):
+    result = make(tmp_path).fit()
+    metrics = RunDirectory(tmp_path).metrics
+    metrics.write_text(re.sub(r', "val_perplexity": [\d.]+', "", metrics.read_text()))
+    assert resumed(tmp_path).fit() == result
 
 
 def test_a_half_written_line_and_temporary_files_are_removed(tmp_path, uninterrupted):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import re
 import math
 import os
+import re
 import shutil
 import sys
 

@@ -109,7 +109,8 @@ class RunDirectory:
     def remove_temporary_files(self) -> None:
         """Remove incomplete files left by a killed process."""
         # safetensors names its temporary files `.tmp...`.
-        for left in [*self.path.rglob(".*.tmp"), *self.checkpoints.glob(".tmp*")]:
+        theirs = (path for path in self.checkpoints.glob(".tmp*") if path.is_file())
+        for left in [*self.path.rglob(".*.tmp"), *theirs]:
             remove(left)
 
     def checkpoint(self, step: int) -> Path:
@@ -162,11 +163,13 @@ class RunDirectory:
         """Lock the run against other processes until `unlock` is called or this process ends.
 
         Raises:
-            ValueError: If another process holds the lock.
+            ValueError: If another process holds the lock, or a file or directory of the run is a
+                symbolic link.
             OSError: If `.lock` cannot be written or is a symbolic link.
         """
         if self._lock is not None:
             return
+        self._check_links()
         self.path.mkdir(parents=True, exist_ok=True)
         try:
             import fcntl
@@ -188,6 +191,17 @@ class RunDirectory:
         except OSError:  # the file system does not support locks
             pass
         self._lock = handle
+
+    def _check_links(self) -> None:
+        """Raise ValueError if writing to this run could change files in other directories."""
+        folders = [self.data, self.tokenizer, self.checkpoints, self.samples]
+        paths = [self.config, self.metrics, self.timings, self.loss_plot, *folders]
+        for path in [*paths, *(entry for folder in folders for entry in folder.glob("*"))]:
+            if path.is_symlink():
+                raise ValueError(
+                    f"{path} is a symbolic link; replace it with the file or directory itself "
+                    "(only the whole run directory may be a link)"
+                )
 
     def unlock(self) -> None:
         """Release the lock."""

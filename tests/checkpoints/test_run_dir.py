@@ -207,6 +207,39 @@ def test_a_link_in_place_of_a_checkpoint_is_removed_but_not_its_target(tmp_path)
     assert (tmp_path / "elsewhere" / "file").exists()
 
 
+@posix_only
+@pytest.mark.parametrize(
+    "name",
+    ["config.yaml", "metrics.jsonl", "timings.jsonl", "loss.png", "data", "tokenizer", "samples",
+     "checkpoints", "data/train.npy", "samples/step_00000008.txt", "checkpoints/step_1"],
+)  # fmt: skip
+def test_a_run_with_a_link_is_refused_before_anything_is_written(tmp_path, name):
+    run, target = RunDirectory(tmp_path / "run"), tmp_path / "target"
+    (run.path / name).parent.mkdir(parents=True)
+    (run.path / name).symlink_to(target)
+    with pytest.raises(ValueError, match=f"{name} is a symbolic link"):
+        run.lock()
+    assert not target.exists()
+    assert not (run.path / ".lock").exists()
+
+
+@posix_only
+def test_a_run_may_itself_be_a_link(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "run").symlink_to(tmp_path / "disk")
+    run = RunDirectory(tmp_path / "run")
+    run.lock()
+    assert (tmp_path / "disk" / ".lock").exists()
+    run.unlock()
+
+
+def test_a_directory_with_the_name_of_a_temporary_file_is_kept(tmp_path):
+    run = RunDirectory(tmp_path)
+    (run.checkpoints / ".tmp_mine").mkdir(parents=True)
+    run.remove_temporary_files()
+    assert (run.checkpoints / ".tmp_mine").is_dir()
+
+
 @pytest.mark.parametrize("length", [0, 1, 2, 9, 10, 11, 25, 1000])
 def test_thinned_items_are_few_and_include_the_last(length):
     items = list(range(length))

@@ -216,16 +216,16 @@ def _state_of(
     model: Module, optimizer: Optimizer, tensors: Mapping[str, Tensor], source: str
 ) -> dict[int, dict[str, Any]]:
     """Convert tensors named NAME.KEY to the optimizer's state by parameter index."""
-    names = _parameter_names(model, optimizer)
+    index_of = {name: i for i, name in enumerate(_parameter_names(model, optimizer))}
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     state: dict[int, dict[str, Any]] = {}
     for full_name, value in tensors.items():
         name, _, key = full_name.rpartition(".")
-        if name not in names:
+        if name not in index_of:
             raise ValueError(
                 f"{source} was saved by a different optimizer: unexpected {short_repr(full_name)}"
             )
-        index = names.index(name)
+        index = index_of[name]
         own = parameters[index]
         # A moment is sharded like its parameter.
         kept = _sharded_like(value, own) if value.shape == own.shape else value

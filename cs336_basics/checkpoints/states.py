@@ -7,9 +7,10 @@ silently computes wrong weights.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.nn import Module
 from torch.optim import Optimizer
@@ -90,20 +91,41 @@ def checked_state(
     return state
 
 
+def check_groups(optimizer: Optimizer, saved: Sequence[Any]) -> None:
+    """Check that saved parameter groups have the parameters and valid settings of an optimizer.
+
+    Settings are checked only for the optimizers of this library.
+
+    Raises:
+        ValueError, AttributeError, KeyError, TypeError: If they differ.
+    """
+    for group, own in zip(saved, optimizer.state_dict()["param_groups"], strict=True):
+        if list(group["params"]) != own["params"]:
+            raise ValueError("the parameters differ")
+        if hasattr(optimizer, "_check_settings"):
+            optimizer._check_settings({key: group[key] for key in own})
+
+
 def _check_value(key: str, value: Any, parameter: Tensor, name: str) -> None:
     if key != "step":
         _check_tensor(value, parameter, name)
         return
-    number = value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
+    is_number = isinstance(value, Tensor) and _is_dense(value) and value.numel() == 1
+    number = value.item() if is_number else value
     if not isinstance(number, (int, float)) or not 0 <= number < 2**63:
         raise ValueError(f"{name} must be a non-negative number, got {short_repr(value)}")
 
 
 def _check_tensor(value: Any, expected: Tensor, name: str) -> None:
     """Check the shape and dtype of a value. Any floating-point dtype matches any other."""
-    if not isinstance(value, Tensor):
-        raise ValueError(f"{name} must be a tensor, got {short_repr(value)}")
+    if not isinstance(value, Tensor) or not _is_dense(value):
+        raise ValueError(f"{name} must be a dense tensor, got {short_repr(value)}")
     is_alike = value.is_floating_point() and expected.is_floating_point()
     if value.shape != expected.shape or not (is_alike or value.dtype == expected.dtype):
         wanted, found = (f"{t.dtype} of shape {tuple(t.shape)}" for t in (expected, value))
         raise ValueError(f"{name} must be {wanted}, got {found}")
+
+
+def _is_dense(value: Tensor) -> bool:
+    """Return whether a tensor has a value in memory for each of its elements."""
+    return value.layout == torch.strided and not (value.is_meta or value.is_nested)

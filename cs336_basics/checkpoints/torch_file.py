@@ -16,7 +16,13 @@ from torch.optim import Optimizer
 from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.messages import short_reason
 from cs336_basics._support.reading import open_regular
-from cs336_basics.checkpoints.states import checked_state, checked_weights, kind_of, plain_name
+from cs336_basics.checkpoints.states import (
+    check_groups,
+    checked_state,
+    checked_weights,
+    kind_of,
+    plain_name,
+)
 
 Source = str | os.PathLike[str] | IO[bytes]
 
@@ -64,6 +70,7 @@ def load_checkpoint(src: Source, model: Module, optimizer: Optimizer | None) -> 
     if optimizer is not None:
         state = checked_state(optimizer, state, content.get("kind"), source)
         try:
+            check_groups(optimizer, groups)
             optimizer.load_state_dict({"param_groups": groups, "state": state})
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(
@@ -82,7 +89,12 @@ def _read(file: IO[bytes], source: str) -> Any:
     try:
         # `torch.load` ignores checksums and unpacks compressed files to any size.
         with zipfile.ZipFile(file) as archive:
-            for member in archive.infolist():
+            members = archive.infolist()
+            # Checking entries that share bytes could take quadratic time.
+            shared = len({member.header_offset for member in members}) < len(members)
+            if shared or sum(m.compress_size for m in members) > file.seek(0, os.SEEK_END):
+                raise ValueError("its entries overlap")
+            for member in members:
                 if member.compress_type != zipfile.ZIP_STORED or member.external_attr != 0:
                     raise ValueError(f"{member.filename!a} is compressed or has unusual attributes")
             if (damaged := archive.testzip()) is not None:

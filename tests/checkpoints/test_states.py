@@ -181,6 +181,39 @@ def test_an_invalid_value_in_the_state_of_a_parameter_is_refused(key, value):
         load_checkpoint(file, *linear_run("AdamW"))
 
 
+@pytest.mark.parametrize("change", [torch.Tensor.to_sparse, lambda value: value.to("meta")])
+@pytest.mark.parametrize("part", ["weights", "moment", "step"])
+def test_a_tensor_without_a_value_for_each_element_is_refused(change, part):
+    model, optimizer = linear_run("AdamW", steps=1)
+    weights, saved = dict(model.state_dict()), copy.deepcopy(optimizer.state_dict())
+    if part == "weights":
+        weights["weight"] = change(weights["weight"])
+    else:
+        key = "step" if part == "step" else "exp_avg"
+        saved["state"][0][key] = change(torch.as_tensor(saved["state"][0][key]))
+    file = io.BytesIO()
+    torch.save({"model": weights, "optimizer": saved, "iteration": 3}, file)
+    run = linear_run("AdamW")
+    before = repr(state_of(run))
+    with pytest.raises(ValueError, match="must be"):
+        load_checkpoint(file, *run)
+    assert repr(state_of(run)) == before
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"lr": "x"}, {"lr": None}, {"lr": -1}, {"lr": float("nan")}, {"betas": (1, 2)},
+     {"betas": None}, {"params": [1, 0]}],
+)  # fmt: skip
+def test_an_invalid_setting_of_a_group_is_refused(setting):
+    file = saved_with(lambda state: state["param_groups"][0].update(setting))
+    run = linear_run("AdamW", steps=1)
+    before = repr(state_of(run))
+    with pytest.raises(ValueError, match="was saved by a different optimizer"):
+        load_checkpoint(file, *run)
+    assert repr(state_of(run)) == before
+
+
 @pytest.mark.parametrize(
     "state",
     [{}, {"param_groups": 7, "state": {}}, {"param_groups": [7], "state": {}},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import os
 import pickle
@@ -184,6 +185,21 @@ def test_a_compressed_archive_is_refused(saved, tmp_path):
         for name in plain.namelist():
             archive.writestr(name, plain.read(name), zipfile.ZIP_DEFLATED)
     with pytest.raises(ValueError, match=r"packed\.pt is not a checkpoint"):
+        load_checkpoint(packed, *new_run(1))
+
+
+@pytest.mark.parametrize("apart", [0, 1])
+def test_entries_that_share_bytes_are_refused_before_they_are_read(saved, tmp_path, apart):
+    packed = tmp_path / "packed.pt"
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("a", bytes(1_000_000))
+        (entry,) = archive.infolist()
+        entry.external_attr = 0
+        for number in range(1, 20):
+            other = copy.copy(entry)
+            other.header_offset += apart * number
+            archive.filelist.append(other)
+    with pytest.raises(ValueError, match="its entries overlap"):
         load_checkpoint(packed, *new_run(1))
 
 

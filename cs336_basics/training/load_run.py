@@ -97,8 +97,8 @@ def load_run(
 
     Raises:
         FileNotFoundError: If `path` is not a run directory or has no checkpoint.
-        ValueError: If the checkpoint is damaged or does not fit the run's model, or this machine
-            does not have the device.
+        ValueError: If the checkpoint is damaged or does not fit the run's model, the tokenizer has
+            more ids than the model, or this machine does not have the device.
     """
     run = RunDirectory(path)
     if not run.config.is_file():
@@ -108,10 +108,18 @@ def load_run(
         raise FileNotFoundError(f"{run.checkpoints}: no checkpoint yet")
     tokenizer = Tokenizer.from_directory(run.tokenizer)
     config = load_config(run.config).model
+    if tokenizer.vocab_size > config.vocab_size:
+        raise ValueError(
+            f"{run.tokenizer}: the tokenizer has {tokenizer.vocab_size:,} ids, but the model's "
+            f"vocab_size is {config.vocab_size:,}; restore the run's own tokenizer"
+        )
     check_model_size(config, run, [Path(source)])
     model = TransformerLM(config)
     read_checkpoint(source, model, None)
     return LoadedRun(model.to(choose_device(device)), tokenizer)
+
+
+_BYTES_TO_DESCRIBE_A_TENSOR = 64  # at least: `"model.layers.0.ffn.w1.weight":{"dtype":...,...},`
 
 
 def check_model_size(config: ModelConfig, run: RunDirectory, checkpoints: Sequence[Path]) -> None:
@@ -127,8 +135,9 @@ def check_model_size(config: ModelConfig, run: RunDirectory, checkpoints: Sequen
         ValueError: If the model or its table of RoPE angles is too large for every checkpoint.
     """
     num_bytes = max((path.stat().st_size for path in checkpoints), default=0)
-    # A weight takes at least a byte.
-    if config.num_parameters() > num_bytes or not context_fits(config, num_bytes):
+    # A weight takes at least a byte, and the header describes at least six tensors of each layer.
+    least = max(config.num_parameters(), 6 * config.num_layers * _BYTES_TO_DESCRIBE_A_TENSOR)
+    if least > num_bytes or not context_fits(config, num_bytes):
         raise ValueError(
             f"{checkpoints[-1]}: {num_bytes:,} bytes are too few for the model in {run.config}, "
             f"which has {config.num_parameters():,} weights and a context of "

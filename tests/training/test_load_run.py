@@ -76,6 +76,18 @@ def test_a_model_larger_than_its_checkpoint_is_rejected(run, name, value):
         load_run(with_config(run, **{name: value}))
 
 
+def test_a_model_with_more_layers_than_its_checkpoint_can_describe_is_rejected(run):
+    num_layers = run.run.checkpoint(2).stat().st_size // 100
+    tiny = {"d_model": 2, "num_heads": 1, "d_ff": 1, "num_layers": num_layers}
+    with pytest.raises(ValueError, match=r"bytes are too few for the model in .*config\.yaml"):
+        load_run(with_config(run, **tiny))
+
+
+def test_a_tokenizer_with_more_ids_than_the_model_is_rejected(run):
+    with pytest.raises(ValueError, match=r"tokenizer has 257 ids, .* vocab_size is 256"):
+        load_run(with_config(run, vocab_size=256))
+
+
 def test_a_checkpoint_of_a_different_shape_is_rejected(run):
     with pytest.raises(ValueError, match=r"ffn\.w1"):
         load_run(with_config(run, d_ff=33))

@@ -27,7 +27,6 @@ _WORTH_COMPILING = {"cpu": 1e14, "cuda": 1e16}
 
 # If the logits are large, the loss is computed in chunks. Each chunk updates the gradient of the
 # entire head, so a few large chunks are faster than many small ones.
-_LARGE_VOCABULARY = 4096
 _LOSS_CHUNKS = 4
 _ROWS_IN_A_CHUNK = 2048
 
@@ -132,11 +131,9 @@ def _compile(config: TrainConfig, device: torch.device) -> Decision:
 
 
 def _loss_chunks(config: TrainConfig, _: torch.device) -> Decision:
-    if config.model.vocab_size < _LARGE_VOCABULARY:
-        return 1, "the vocabulary is small"
     rows = config.batch_size // config.accumulation * config.model.context_length
     chunks = max(_LOSS_CHUNKS, rows // _ROWS_IN_A_CHUNK)
-    return chunks, "the logits are the largest tensor; chunks need less memory"
+    return chunks, "chunks of logits need less memory and fit into caches"
 
 
 def _fused_optimizer(config: TrainConfig, _: torch.device) -> Decision:

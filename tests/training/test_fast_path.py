@@ -131,9 +131,9 @@ def test_optimizers_without_a_fused_form_are_not_fused(machine, kind):
     assert not choose_fast_path(config, CPU)[0].fused_optimizer
 
 
-def test_a_small_vocabulary_needs_no_chunks(machine):
+def test_a_small_vocabulary_has_as_many_chunks(machine):
     small = dataclasses.replace(SHORT, model=dataclasses.replace(SHORT.model, vocab_size=500))
-    assert choose_fast_path(small, CPU)[0].loss_chunks == 1
+    assert choose_fast_path(small, CPU)[0].loss_chunks == 4
 
 
 def test_gpus_follow_rules_without_timing(monkeypatch):

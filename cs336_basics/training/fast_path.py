@@ -25,8 +25,8 @@ from cs336_basics.training.products import compare_products, has_onednn
 # (benchmarks/NOTES.md).
 _WORTH_COMPILING = {"cpu": 1e14, "cuda": 1e16}
 
-# If the logits are large, the loss is computed in chunks. Each chunk updates the gradient of the
-# entire head, so a few large chunks are faster than many small ones.
+# Each chunk of the loss updates the gradient of the entire head, so a few large chunks are faster
+# than many small ones.
 _LOSS_CHUNKS = 4
 _ROWS_IN_A_CHUNK = 2048
 

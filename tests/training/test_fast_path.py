@@ -133,7 +133,7 @@ def test_optimizers_without_a_fused_form_are_not_fused(machine, kind):
 
 def test_a_small_vocabulary_has_as_many_chunks(machine):
     small = dataclasses.replace(SHORT, model=dataclasses.replace(SHORT.model, vocab_size=500))
-    assert choose_fast_path(small, CPU)[0].loss_chunks == 4
+    assert choose_fast_path(small, CPU)[0].loss_chunks == 8
 
 
 def test_gpus_follow_rules_without_timing(monkeypatch):

@@ -188,8 +188,8 @@ def test_a_compressed_archive_is_refused(saved, tmp_path):
         load_checkpoint(packed, *new_run(1))
 
 
-@pytest.mark.parametrize("apart", [0, 1])
-def test_entries_that_share_bytes_are_refused_before_they_are_read(saved, tmp_path, apart):
+@pytest.mark.parametrize("name", ["a", "a{}"])
+def test_entries_that_share_bytes_are_refused_before_they_are_read(saved, tmp_path, name):
     packed = tmp_path / "packed.pt"
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("a", bytes(1_000_000))
@@ -197,7 +197,7 @@ def test_entries_that_share_bytes_are_refused_before_they_are_read(saved, tmp_pa
         entry.external_attr = 0
         for number in range(1, 20):
             other = copy.copy(entry)
-            other.header_offset += apart * number
+            other.filename = name.format(number)
             archive.filelist.append(other)
     with pytest.raises(ValueError, match="its entries overlap"):
         load_checkpoint(packed, *new_run(1))

@@ -90,8 +90,8 @@ def _read(file: IO[bytes], source: str) -> Any:
         # `torch.load` ignores checksums and unpacks compressed files to any size.
         with zipfile.ZipFile(file) as archive:
             members = archive.infolist()
-            # Checking entries that share bytes could take quadratic time. `testzip` opens entries by
-            # name, so entries with the same name share bytes, too.
+            # Entries that share bytes could take quadratic time. `testzip` opens entries by name,
+            # so entries with the same name share bytes, too.
             shared = len({member.filename for member in members}) < len(members)
             if shared or sum(m.compress_size for m in members) > file.seek(0, os.SEEK_END):
                 raise ValueError("its entries overlap or have the same name")

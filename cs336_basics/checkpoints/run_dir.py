@@ -108,10 +108,16 @@ class RunDirectory:
 
     def remove_temporary_files(self) -> None:
         """Remove incomplete files left by a killed process."""
-        # safetensors names its temporary files `.tmp...`.
-        theirs = (path for path in self.checkpoints.glob(".tmp*") if path.is_file())
-        for left in [*self.path.rglob(".*.tmp"), *theirs]:
-            remove(left)
+        # The first kind of name is from `atomic_path`, the second from safetensors.
+        temporary = re.compile(r"\..+\.\d+-[0-9a-f]{8}\.tmp|\.tmp[0-9A-Za-z]{6}")
+        for path in self._entries():
+            if temporary.fullmatch(path.name) and not path.is_dir():
+                remove(path)
+
+    def _entries(self) -> list[Path]:
+        """Return the paths of the entries of the run and of its four subdirectories."""
+        folders = (self.path, self.data, self.tokenizer, self.checkpoints, self.samples)
+        return [path for folder in folders for path in folder.glob("*")]
 
     def checkpoint(self, step: int) -> Path:
         """Return the path of the checkpoint saved after `step` optimizer steps."""
@@ -194,10 +200,8 @@ class RunDirectory:
 
     def _check_links(self) -> None:
         """Raise ValueError if writing to this run could change files in other directories."""
-        folders = [self.data, self.tokenizer, self.checkpoints, self.samples]
-        paths = [self.config, self.metrics, self.timings, self.loss_plot, *folders]
-        for path in [*paths, *(entry for folder in folders for entry in folder.glob("*"))]:
-            if path.is_symlink():
+        for path in self._entries():
+            if path.is_symlink() and path.name != ".lock":  # `os.open` refuses this link
                 raise ValueError(
                     f"{path} is a symbolic link; replace it with the file or directory itself "
                     "(only the whole run directory may be a link)"

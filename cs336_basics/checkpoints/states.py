@@ -81,6 +81,8 @@ def checked_state(
     for index, values in saved.items():
         if index not in parameters or not isinstance(values, dict):
             raise ValueError(f"{different}: the parameters differ")
+        if not all(_is_dense(v) for v in values.values() if isinstance(v, Tensor)):
+            raise ValueError(f"{source}: each tensor of an optimizer's state must be dense")
         if own_kind in _KEYS and values:
             if set(values) not in _KEYS[own_kind]:
                 raise ValueError(f"{different}: the state has keys {short_repr(list(values))}")

@@ -235,9 +235,9 @@ def test_a_run_may_itself_be_a_link(tmp_path):
 
 def test_a_directory_with_the_name_of_a_temporary_file_is_kept(tmp_path):
     run = RunDirectory(tmp_path)
-    (run.checkpoints / ".tmp_mine").mkdir(parents=True)
+    (run.checkpoints / ".tmpabc123").mkdir(parents=True)
     run.remove_temporary_files()
-    assert (run.checkpoints / ".tmp_mine").is_dir()
+    assert (run.checkpoints / ".tmpabc123").is_dir()
 
 
 @pytest.mark.parametrize("length", [0, 1, 2, 9, 10, 11, 25, 1000])

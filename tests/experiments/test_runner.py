@@ -159,7 +159,7 @@ def test_a_token_file_among_texts_is_rejected(tmp_path):
 def test_data_that_another_process_prepares_are_left_alone(tmp_path):
     other = RunDirectory(tmp_path / "out" / "data")
     other.lock()
-    temporary = other.path / ".train.npy.tmp"
+    temporary = other.path / ".train.npy.1-0123abcd.tmp"
     temporary.write_bytes(b"half")
     with pytest.raises(ValueError, match="in use by another process"):
         run_experiments(SCALES["test"], tmp_path / "out", {})

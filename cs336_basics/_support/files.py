@@ -188,6 +188,10 @@ def _check_is_in_directory(path: str | os.PathLike[str]) -> None:
             raise NotADirectoryError(f"{parent} is {kind}, so {os.fspath(path)} cannot be written")
 
 
+TEMPORARY_NAME = re.compile(r"\..+\.\d+-[0-9a-f]{8}\.tmp")
+"""The names of temporary files: the target's name, this process's PID and a random number."""
+
+
 @contextlib.contextmanager
 def _temporary_name(target: Path) -> Iterator[Path]:
     """Yield a unique temporary name next to `target`. On exit, remove any file with that name."""

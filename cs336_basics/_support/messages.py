@@ -28,21 +28,22 @@ def short_repr(value: object, longest: int = _LONGEST_VALUE) -> str:
         text = shortener.repr(value)
     except ValueError:  # Python refuses to format integers with thousands of digits
         text = f"<{type(value).__name__} too long to show>"
-    text = " ".join(line.strip() for line in text.split("\n"))  # arrays span several lines
-    return text if len(text) <= longest else text[: longest - 3] + "..."
+    return _cut(" ".join(line.strip() for line in text.split("\n")), longest)  # arrays span lines
 
 
 def short_reason(error: BaseException) -> str:
     """Return an error's message on one short line, or its type if it has no message."""
-    text = " ".join(str(error)[: 10 * _LONGEST_REASON].split()) or type(error).__name__
-    return text if len(text) <= _LONGEST_REASON else text[: _LONGEST_REASON - 3] + "..."
+    return _cut(" ".join(str(error)[: 10 * _LONGEST_REASON].split()) or type(error).__name__)
 
 
 def short_names(names: Iterable[object]) -> str:
     """Return names from a file, separated by commas, on one short line."""
     shown = (name if name.isprintable() else repr(name) for name in map(str, names))
-    text = ", ".join(itertools.islice(shown, 20))
-    return text if len(text) <= _LONGEST_REASON else text[: _LONGEST_REASON - 3] + "..."
+    return _cut(", ".join(itertools.islice(shown, 20)))
+
+
+def _cut(text: str, longest: int = _LONGEST_REASON) -> str:
+    return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
 def counted(number: int, noun: str) -> str:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cs336_basics._support.files import atomic_writer, full_disk_names, remove, sync
+from cs336_basics._support.files import TEMPORARY_NAME, atomic_writer, full_disk_names, remove, sync
 from cs336_basics._support.reading import open_regular
 
 Item = TypeVar("Item")
@@ -108,10 +108,9 @@ class RunDirectory:
 
     def remove_temporary_files(self) -> None:
         """Remove incomplete files left by a killed process."""
-        # The first kind of name is from `atomic_path`, the second from safetensors.
-        temporary = re.compile(r"\..+\.\d+-[0-9a-f]{8}\.tmp|\.tmp[0-9A-Za-z]{6}")
+        names = (TEMPORARY_NAME, re.compile(r"\.tmp[0-9A-Za-z]{6}"))  # the latter by safetensors
         for path in self._entries():
-            if temporary.fullmatch(path.name) and not path.is_dir():
+            if any(name.fullmatch(path.name) for name in names) and not path.is_dir():
                 remove(path)
 
     def _entries(self) -> list[Path]:

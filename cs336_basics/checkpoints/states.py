@@ -7,7 +7,7 @@ silently computes wrong weights.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -81,7 +81,7 @@ def checked_state(
     for index, values in saved.items():
         if index not in parameters or not isinstance(values, dict):
             raise ValueError(f"{different}: the parameters differ")
-        if not all(_is_dense(v) for v in values.values() if isinstance(v, Tensor)):
+        if not _all_dense(values.values()):
             raise ValueError(f"{source}: each tensor of an optimizer's state must be dense")
         if own_kind in _KEYS and values:
             if set(values) not in _KEYS[own_kind]:
@@ -104,6 +104,8 @@ def check_groups(optimizer: Optimizer, saved: Sequence[Any]) -> None:
     for group, own in zip(saved, optimizer.state_dict()["param_groups"], strict=True):
         if list(group["params"]) != own["params"]:
             raise ValueError("the parameters differ")
+        if not _all_dense(group.values()):
+            raise ValueError("each tensor of a group's settings must be dense")
         if hasattr(optimizer, "_check_settings"):
             optimizer._check_settings({key: group[key] for key in own})
 
@@ -112,15 +114,14 @@ def _check_value(key: str, value: Any, parameter: Tensor, name: str) -> None:
     if key != "step":
         _check_tensor(value, parameter, name)
         return
-    is_number = isinstance(value, Tensor) and _is_dense(value) and value.numel() == 1
-    number = value.item() if is_number else value
+    number = value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
     if not isinstance(number, (int, float)) or not 0 <= number < 2**63:
         raise ValueError(f"{name} must be a non-negative number, got {short_repr(value)}")
 
 
 def _check_tensor(value: Any, expected: Tensor, name: str) -> None:
     """Check the shape and dtype of a value. Any floating-point dtype matches any other."""
-    if not isinstance(value, Tensor) or not _is_dense(value):
+    if not isinstance(value, Tensor) or not _all_dense([value]):
         raise ValueError(f"{name} must be a dense tensor, got {short_repr(value)}")
     is_alike = value.is_floating_point() and expected.is_floating_point()
     if value.shape != expected.shape or not (is_alike or value.dtype == expected.dtype):
@@ -128,6 +129,7 @@ def _check_tensor(value: Any, expected: Tensor, name: str) -> None:
         raise ValueError(f"{name} must be {wanted}, got {found}")
 
 
-def _is_dense(value: Tensor) -> bool:
-    """Return whether a tensor has a value in memory for each of its elements."""
-    return value.layout == torch.strided and not (value.is_meta or value.is_nested)
+def _all_dense(values: Iterable[Any]) -> bool:
+    """Return whether each tensor has a value in memory for each of its elements."""
+    tensors = (value for value in values if isinstance(value, Tensor))
+    return all(t.layout == torch.strided and not (t.is_meta or t.is_nested) for t in tensors)

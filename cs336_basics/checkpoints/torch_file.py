@@ -72,7 +72,7 @@ def load_checkpoint(src: Source, model: Module, optimizer: Optimizer | None) -> 
         try:
             check_groups(optimizer, groups)
             optimizer.load_state_dict({"param_groups": groups, "state": state})
-        except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(
                 f"{source} was saved by a different optimizer: {short_reason(error)}"
             ) from error

@@ -251,6 +251,11 @@ def step_generator(seed: int, step: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=np.array([seed, step], dtype=np.uint64)))
 
 
+def step_seed(seed: int, step: int, rank: int = 0) -> int:
+    """Return a seed for torch that depends only on a run's seed, the step and the process."""
+    return int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0])
+
+
 class StepBatches(Sampler[list[int]]):
     """Batch sampler for torch's DataLoader that yields the indices of each step's batch.
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import functools
 
-import numpy as np
-import torch
 from torch import Tensor
 from torch.nn import Module
 from torch.nn.functional import dropout
@@ -21,7 +19,8 @@ def add_dropout(model: TransformerLM, fraction: float) -> None:
 
     In training mode, each feature of the embeddings and of a sublayer's output is set to zero with
     probability `fraction`. The others are divided by `1 - fraction`, which preserves their mean
-    (Vaswani et al. 2017, section 5.4). The weights and the state dict do not change.
+    (Vaswani et al. 2017, section 5.4). The weights and the state dict do not change. `Trainer.fit`
+    seeds torch before each step, so a resumed run drops the same features.
     """
     drop = functools.partial(_drop_output, fraction)
     model.token_embeddings.register_forward_hook(drop)
@@ -32,12 +31,3 @@ def add_dropout(model: TransformerLM, fraction: float) -> None:
 
 def _drop_output(fraction: float, module: Module, _inputs: tuple[Tensor], output: Tensor) -> Tensor:
     return dropout(output, fraction, module.training)
-
-
-def seed_dropout(seed: int, step: int, rank: int) -> None:
-    """Seed torch's generator with a value that depends only on a run's seed, the step and the rank.
-
-    A resumed run thus drops the same features as an uninterrupted one.
-    """
-    (state,) = np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)
-    torch.manual_seed(int(state))

@@ -17,7 +17,7 @@ from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.generation import Sampling, generate_text
 from cs336_basics.model import TransformerLM
 from cs336_basics.training.config import TrainConfig
-from cs336_basics.training.data import TokenArray, TokenWindows
+from cs336_basics.training.data import TokenArray, TokenWindows, step_seed
 from cs336_basics.training.distributed import World
 
 if TYPE_CHECKING:
@@ -152,7 +152,6 @@ def check_samples(tokenizer: Tokenizer, config: TrainConfig) -> None:
 
 def sample_text(model: TransformerLM, tokenizer: Tokenizer, config: TrainConfig, step: int) -> str:
     """Return text sampled from the model. The same weights and step give the same text."""
-    seed = np.random.SeedSequence([config.seed, step]).generate_state(1, np.uint64)
     # Compiled blocks of a sharded model would be recompiled for each cache length.
     stance = torch.compiler.set_stance if config.compile else contextlib.nullcontext
     with evaluation_mode(model), stance("force_eager"):
@@ -162,6 +161,6 @@ def sample_text(model: TransformerLM, tokenizer: Tokenizer, config: TrainConfig,
             config.sample_prompt,
             config.sample_tokens,
             Sampling(temperature=config.sample_temperature, top_p=config.sample_top_p),
-            generator=torch.Generator().manual_seed(int(seed[0])),
+            generator=torch.Generator().manual_seed(step_seed(config.seed, step)),
         )
         return config.sample_prompt + "".join(texts)

@@ -26,7 +26,13 @@ from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.model import TransformerLM
 from cs336_basics.training.clipping import clip_gradients, clip_gradients_foreach
 from cs336_basics.training.config import TrainConfig
-from cs336_basics.training.data import StepBatches, StepLoader, TokenArray, TokenWindows
+from cs336_basics.training.data import (
+    StepBatches,
+    StepLoader,
+    TokenArray,
+    TokenWindows,
+    step_seed,
+)
 from cs336_basics.training.devices import (
     choose_device,
     device_name,
@@ -35,7 +41,7 @@ from cs336_basics.training.devices import (
     peak_flops,
 )
 from cs336_basics.training.distributed import World, replicate, shard
-from cs336_basics.training.dropout import add_dropout, seed_dropout
+from cs336_basics.training.dropout import add_dropout
 from cs336_basics.training.evaluation import (
     Evaluation,
     check_samples,
@@ -212,7 +218,7 @@ class Trainer:
                 step = self.loader.step
                 learning_rate = self._set_learning_rate(step)
                 if config.dropout > 0:
-                    seed_dropout(config.seed, step, self.world.rank)
+                    torch.manual_seed(step_seed(config.seed, step, self.world.rank))
                 loss = self._compute_gradients(inputs, targets)
                 grad_norm = self._clip(self.model.parameters(), config.optimizer.max_grad_norm)
                 self._unchecked.append((step, loss, grad_norm))

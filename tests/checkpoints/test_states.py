@@ -203,7 +203,7 @@ def test_a_tensor_without_a_value_for_each_element_is_refused(change, part):
 @pytest.mark.parametrize(
     "setting",
     [{"lr": "x"}, {"lr": None}, {"lr": -1}, {"lr": float("nan")}, {"betas": (1, 2)},
-     {"betas": None}, {"params": [1, 0]}],
+     {"betas": None}, {"params": [1, 0]}, {"lr": torch.ones((), device="meta")}],
 )  # fmt: skip
 def test_an_invalid_setting_of_a_group_is_refused(setting):
     file = saved_with(lambda state: state["param_groups"][0].update(setting))

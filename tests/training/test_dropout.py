@@ -10,7 +10,8 @@ import torch
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.training.config import TrainConfig
-from cs336_basics.training.dropout import add_dropout, seed_dropout
+from cs336_basics.training.data import step_seed
+from cs336_basics.training.dropout import add_dropout
 from cs336_basics.training.evaluation import sample_text
 from cs336_basics.training.loss import LanguageModelLoss, checkpoint_activations
 from tests.training.tiny_runs import (
@@ -70,7 +71,7 @@ def test_nothing_is_dropped_in_evaluation_mode():
 
 def test_each_step_and_process_has_its_own_seed():
     def numbers(*key):
-        seed_dropout(*key)
+        torch.manual_seed(step_seed(*key))
         return tuple(torch.rand(4).tolist())
 
     keys = [(0, 1, 0), (1, 1, 0), (0, 2, 0), (0, 1, 1)]
@@ -87,7 +88,7 @@ def test_checkpointed_activations_drop_the_same_features_again():
         add_dropout(model, 0.3)
         if checkpointed:
             checkpoint_activations(model)
-        seed_dropout(0, 1, 0)
+        torch.manual_seed(step_seed(0, 1))
         LanguageModelLoss(model)(ids[:, :-1], ids[:, 1:]).backward()
         gradients.append([parameter.grad for parameter in model.parameters()])
     assert all(map(torch.equal, *gradients))

@@ -17,7 +17,7 @@ SOURCES = setup.py $(shell find cs336_basics -name '*.pyx' -o -name '*.pxd' -o -
 .PHONY: train test coverage slow portability llama-cpp course-tests bench stages site lint build clean
 
 train: $(VENV)/built
-	$(BIN)/python -m cs336_basics.train
+	$(BIN)/python -m cs336_basics.train --fast auto
 
 test: $(VENV)/tools
 	$(BIN)/pytest tests

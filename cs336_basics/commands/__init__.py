@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import os
 
-# OpenMP reads this variable when torch loads it. By default, waiting threads spin, which gains
-# little on idle cores and slows everything down when other programs are running. PASSIVE lets
-# waiting threads sleep.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# OpenMP reads these variables when torch loads it. By default, waiting threads spin for long, which
+# slows everything down when other programs are running. PASSIVE lets them sleep at once. GNU's
+# OpenMP, which torch uses on Linux, is told to spin for some tens of microseconds first, because
+# most waits of a small model are shorter (benchmarks/NOTES.md).
+if "OMP_WAIT_POLICY" not in os.environ:
+    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 PROGRAM = "cs336"
 """Name of the console script. Error messages start with it."""

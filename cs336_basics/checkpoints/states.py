@@ -24,7 +24,7 @@ _KEYS: dict[str, list[set[str]]] = {
     "MomentumSGD": [{"momentum_buffer"}],
     "AdamW": _ADAM_OF_TORCH,
     "torch.Adam": _ADAM_OF_TORCH,
-    "Muon": [{"momentum_buffer"}, _ADAM],
+    "Muon": [_ADAM],  # of its groups without `muon`; the others have a momentum only
 }
 """The possible sets of keys in the state of an updated parameter, by algorithm. For other
 algorithms, the keys are not checked."""
@@ -76,18 +76,21 @@ def checked_state(
     different = f"{source} was saved by a different optimizer than {own_kind}"
     if kind not in (None, own_kind):
         raise ValueError(f"{different}: got {short_repr(kind)}")
-    parameters = dict(enumerate(p for group in optimizer.param_groups for p in group["params"]))
+    parameters = dict(
+        enumerate((group, p) for group in optimizer.param_groups for p in group["params"])
+    )
     state = {}
     for index, values in saved.items():
         if index not in parameters or not isinstance(values, dict):
             raise ValueError(f"{different}: the parameters differ")
+        group, parameter = parameters[index]
         if not _all_dense(values.values()):
             raise ValueError(f"{source}: each tensor of an optimizer's state must be dense")
         if own_kind in _KEYS and values:
-            if set(values) not in _KEYS[own_kind]:
+            if set(values) not in _KEYS["MomentumSGD" if group.get("muon") else own_kind]:
                 raise ValueError(f"{different}: the state has keys {short_repr(list(values))}")
             for key, value in values.items():
-                _check_value(key, value, parameters[index], f"{source}: the optimizer's {key}")
+                _check_value(key, value, parameter, f"{source}: the optimizer's {key}")
         # The tensors may be views of a file.
         state[index] = {k: v.clone() if isinstance(v, Tensor) else v for k, v in values.items()}
     return state
@@ -108,6 +111,8 @@ def check_groups(optimizer: Optimizer, saved: Sequence[Any]) -> None:
             raise ValueError("each tensor of a group's settings must be dense")
         if hasattr(optimizer, "_check_settings"):
             optimizer._check_settings({key: group[key] for key in own})
+        if group.get("muon") != own.get("muon"):
+            raise ValueError("the groups with muon differ")
 
 
 def _check_value(key: str, value: Any, parameter: Tensor, name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +44,7 @@ class _GroupOptimizer(Optimizer):
     def _check_settings(self, group: dict[str, Any]) -> None:
         """Raise ValueError if a setting of the group is out of range."""
         for name in ("lr", "eps", "weight_decay", "lr_scale"):
-            if not 0 <= group.get(name, 0) < math.inf:
+            if not 0 <= group.get(name, 0) <= sys.float_info.max:
                 raise ValueError(f"{name} must be finite and at least 0, got {group[name]}")
         if not 0 <= group.get("momentum", 0) < 1:
             raise ValueError(f"momentum must be in [0, 1), got {group['momentum']}")

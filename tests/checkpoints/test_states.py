@@ -147,9 +147,9 @@ def test_weights_of_a_different_dtype_are_refused(tmp_path, save, load):
 # States that no optimizer would save
 
 
-def saved_with(change):
+def saved_with(change, kind="AdamW"):
     """Return a checkpoint with a changed optimizer state, as a file object."""
-    model, optimizer = linear_run("AdamW")
+    model, optimizer = linear_run(kind)
     content = {"model": model.state_dict(), "optimizer": copy.deepcopy(optimizer.state_dict())}
     change(content["optimizer"])
     file = io.BytesIO()
@@ -202,8 +202,8 @@ def test_a_tensor_without_a_value_for_each_element_is_refused(change, part):
 
 @pytest.mark.parametrize(
     "setting",
-    [{"lr": "x"}, {"lr": None}, {"lr": -1}, {"lr": float("nan")}, {"betas": (1, 2)},
-     {"betas": None}, {"params": [1, 0]}, {"lr": torch.ones((), device="meta")}],
+    [{"lr": "x"}, {"lr": None}, {"lr": -1}, {"lr": float("nan")}, {"lr": 10**400},
+     {"betas": (1, 2)}, {"betas": None}, {"params": [1, 0]}, {"lr": torch.ones((), device="meta")}],
 )  # fmt: skip
 def test_an_invalid_setting_of_a_group_is_refused(setting):
     file = saved_with(lambda state: state["param_groups"][0].update(setting))
@@ -211,6 +211,24 @@ def test_an_invalid_setting_of_a_group_is_refused(setting):
     before = repr(state_of(run))
     with pytest.raises(ValueError, match="was saved by a different optimizer"):
         load_checkpoint(file, *run)
+    assert repr(state_of(run)) == before
+
+
+def change_flag(saved):
+    saved["param_groups"][0]["muon"] = False
+
+
+def use_other_state(saved):
+    momentum = saved["state"][0]["momentum_buffer"]
+    saved["state"][0] = {"step": 3, "exp_avg": momentum, "exp_avg_sq": momentum}
+
+
+@pytest.mark.parametrize("change", [change_flag, use_other_state])
+def test_a_muon_group_is_restored_as_a_muon_group_only(change):
+    run = linear_run("Muon")
+    before = repr(state_of(run))
+    with pytest.raises(ValueError, match="was saved by a different optimizer"):
+        load_checkpoint(saved_with(change, "Muon"), *run)
     assert repr(state_of(run)) == before
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cs336_basics._support.validation import Checked, Option, build, fields_of, option
+from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.commands._options import Command
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import NAMED_CONFIGS, find_config, load_config, read_values
@@ -127,7 +128,8 @@ class TrainingCommand(Command):
         fields in RESUME_OPTIONS may be given.
 
         Raises:
-            ValueError: If a value is invalid or two options conflict.
+            ValueError, FileNotFoundError: If a value is invalid, two options conflict, or the run
+                does not exist.
         """
         given = self.given(words)
         changes = {name: given.pop(name) for name in dict(fields_of(TrainConfig)) if name in given}
@@ -153,6 +155,7 @@ class TrainingCommand(Command):
 
         Raises:
             ValueError: If the file does not exist, or an option cannot be used with `--resume`.
+            FileNotFoundError: If the run does not exist.
         """
         if "resume" not in given:
             return find_config(given.get("config", "sample"))
@@ -168,9 +171,6 @@ class TrainingCommand(Command):
                     f"{self.shown(name)} cannot change on resume; remove it or start a new run "
                     f"(these can change: {can_change})"
                 )
-        source = Path(given["resume"], "config.yaml")
-        if not source.is_file():
-            raise ValueError(
-                f"--resume: {source.parent} is not a run directory: {source.name} is missing"
-            )
-        return source
+        run = RunDirectory(given["resume"])
+        run.check_exists()
+        return run.config

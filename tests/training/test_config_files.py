@@ -205,7 +205,7 @@ def test_speedrun_is_tinystories_with_every_switch_on():
 def test_a_missing_file_or_unknown_name_is_rejected(tmp_path):
     with pytest.raises(ValueError, match=r"sample.*nowhere"):
         find_config("nowhere")
-    with pytest.raises(ValueError, match="nowhere"):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
         load_config(tmp_path / "nowhere.yaml")
 
 

@@ -67,11 +67,7 @@ def _run(command: CommandLine, world: World) -> int:
         raise error
     if path is None or sources is None:  # the first process raises the error
         return 2
-    run = run or RunDirectory(path)
-    try:
-        return train_in(command, run, sources, world)
-    finally:
-        run.unlock()
+    return train_in(command, run or RunDirectory(path), sources, world)
 
 
 def _choose_fast_path(command: CommandLine, world: World) -> None:

@@ -9,7 +9,6 @@ import torch
 
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.model import ModelConfig, TransformerLM
-from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.data import step_seed
 from cs336_basics.training.dropout import add_dropout
 from cs336_basics.training.evaluation import sample_text
@@ -113,9 +112,3 @@ def test_evaluations_and_samples_of_a_run_use_the_whole_model(tmp_path):
     assert plain.evaluate()[0] == losses_of(tmp_path, "val_loss")[-1]
     sample = RunDirectory(tmp_path).sample(20).read_text(encoding="utf-8")
     assert sample == sample_text(plain.model, TOKENIZER, config, 20) + "\n"
-
-
-@pytest.mark.parametrize("fraction", [-0.1, 1.0, 1.5])
-def test_a_fraction_outside_the_range_is_rejected(fraction):
-    with pytest.raises(ValueError, match=f"dropout .*{fraction}"):
-        TrainConfig(dropout=fraction)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import random
 
 import pytest
 import torch
@@ -142,6 +143,22 @@ def test_weights_of_a_different_dtype_are_refused(tmp_path, save, load):
     save(tmp_path / "c", model, AdamW([model.bias]), 3)
     with pytest.raises(ValueError, match=r"weight must be .*got torch\.int64"):
         load(tmp_path / "c", other, None)
+
+
+@formats
+def test_a_file_that_is_cut_off_is_refused(tmp_path, save, load):
+    path, run = tmp_path / "c.x", new_run(1)
+    save(path, *new_run(0, steps=3), 3)
+    whole, before = path.read_bytes(), state_of(run)
+    chosen = random.Random(0).choices(range(len(whole)), k=30)
+    for length in [0, 1, 4, 8, 9, 30, 100, -1, -22, *chosen]:
+        path.write_bytes(whole[:length])
+        with pytest.raises(
+            ValueError, match=r"c\.x is not a checkpoint, or it is damaged"
+        ) as error:
+            load(path, *run)
+        assert "\n" not in str(error.value)
+    assert_close(state_of(run), before, atol=0, rtol=0)
 
 
 # States that no optimizer would save

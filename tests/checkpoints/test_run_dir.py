@@ -120,14 +120,6 @@ def test_a_run_is_locked_before_anything_is_written(tmp_path):
     other.unlock()
 
 
-@posix_only
-def test_a_directory_that_is_not_empty_is_refused_without_a_lock_file(tmp_path):
-    (tmp_path / "mine").write_text("")
-    with pytest.raises(FileExistsError, match="is not empty"):
-        RunDirectory(tmp_path).create()
-    assert os.listdir(tmp_path) == ["mine"]
-
-
 def test_the_lock_file_of_a_killed_process_does_not_block_a_new_run(tmp_path):
     (tmp_path / ".lock").write_text("")
     (tmp_path / ".config.yaml.12345678.tmp").write_text("half")

@@ -93,14 +93,16 @@ def test_checkpointed_activations_drop_the_same_features_again():
     assert all(map(torch.equal, *gradients))
 
 
-@pytest.mark.parametrize("values", [{}, {"accumulation": 2, "checkpoint_activations": True}])
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"accumulation": 2, "checkpoint_activations": True},
+        pytest.param({"compile": True}, marks=pytest.mark.slow),
+    ],
+)
 def test_a_run_with_dropout_resumes_exactly(tmp_path, values):
     assert_a_crashed_run_resumes_exactly(tmp_path, changed(dropout=0.2, **values))
-
-
-@pytest.mark.slow
-def test_a_compiled_run_with_dropout_resumes_exactly(tmp_path):
-    assert_a_crashed_run_resumes_exactly(tmp_path, changed(dropout=0.2, compile=True))
 
 
 def test_evaluations_and_samples_of_a_run_use_the_whole_model(tmp_path):

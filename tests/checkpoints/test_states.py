@@ -131,7 +131,7 @@ def test_weights_of_a_different_model_are_refused(tmp_path, save, load, model, r
     save(tmp_path / "c.x", *new_run(0), 3)
     other = TransformerLM(model)
     before = copy.deepcopy(other.state_dict())
-    with pytest.raises(ValueError, match=rf"c\.x was saved from a different model: .*{reason}"):
+    with pytest.raises(ValueError, match=rf"c\.x .* different model: .*{reason}"):
         load(tmp_path / "c.x", other, None)
     assert_close(other.state_dict(), before, atol=0, rtol=0)
 
@@ -153,9 +153,7 @@ def test_a_file_that_is_cut_off_is_refused(tmp_path, save, load):
     chosen = random.Random(0).choices(range(len(whole)), k=30)
     for length in [0, 1, 4, 8, 9, 30, 100, -1, -22, *chosen]:
         path.write_bytes(whole[:length])
-        with pytest.raises(
-            ValueError, match=r"c\.x is not a checkpoint, or it is damaged"
-        ) as error:
+        with pytest.raises(ValueError, match=r"c\.x is not a checkpoint") as error:
             load(path, *run)
         assert "\n" not in str(error.value)
     assert_close(state_of(run), before, atol=0, rtol=0)
@@ -242,7 +240,5 @@ def test_an_invalid_state_is_refused(state):
         saved.clear()
         saved.update(state)
 
-    with pytest.raises(
-        ValueError, match=r"the file object (is not a checkpoint|was saved by a different)"
-    ):
+    with pytest.raises(ValueError, match=r"the file object (is not|was saved by)"):
         load_checkpoint(saved_with(replace), *linear_run("AdamW"))

@@ -110,7 +110,7 @@ def test_devices_without_onednn_are_refused(monkeypatch):
         check_products("onednn", torch.device("cuda"))
     monkeypatch.setattr(products, "has_onednn", lambda: False)
     check_products("torch", torch.device("cuda"))
-    with pytest.raises(ValueError, match="products must be torch if torch has no oneDNN"):
+    with pytest.raises(ValueError, match=r"products .* torch has no oneDNN"):
         check_products("onednn", torch.device("cpu"))
 
 

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from cs336_basics._support.validation import Checked, Option, build, fields_of, option
 from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import Command
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import NAMED_CONFIGS, find_config, load_config, read_values
@@ -99,6 +100,18 @@ class CommandLine:
     """Mapping from each field whose value is not the default to the source of the value."""
     note: str | None = None
     """Message on how the schedule continues, for a run resumed with a different max_steps."""
+
+    def choose_fast_path(self, num_processes: int = 1) -> None:
+        """Apply `--fast auto` to the configuration, and print the values chosen."""
+        if self.config.fast == "auto":
+            # These import torch, which help pages do not need.
+            from cs336_basics.training.devices import choose_device
+            from cs336_basics.training.fast_path import choose_fast_path
+
+            device = choose_device(self.config.device)
+            self.config, choices = choose_fast_path(self.config, device, self.given, num_processes)
+            for line in choices:
+                say(f"fast: {line}")
 
 
 class TrainingCommand(Command):

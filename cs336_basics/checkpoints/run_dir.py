@@ -59,6 +59,13 @@ class RunDirectory:
         """Last component of the absolute path, even if the path is `.`."""
         return os.path.basename(os.path.abspath(self.path))
 
+    def check_exists(self) -> None:
+        """Raise FileNotFoundError if this is not the directory of a run."""
+        if not self.config.is_file():
+            raise FileNotFoundError(
+                f"{self.path} is not a run directory: {self.config.name} is missing"
+            )
+
     def create(self) -> None:
         """Create the directory and lock it. Nothing is written to it before it is locked.
 

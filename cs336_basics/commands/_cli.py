@@ -107,16 +107,12 @@ def describe_error(error: Exception) -> str:
     message = re.sub(r"\b([a-z]+)=True(?: \(--\1\))?", r"--\1", _one_line(str(error)))
     message = re.sub(r"""\b([a-z]+)=["']([a-z]+)["']""", r"--\1 \2", message)
     if isinstance(error, MemoryError):
-        return _with_peak("out of memory" if message in ("", "std::bad_alloc") else message)
+        from cs336_basics._support.memory import peak_memory
+
+        message = "out of memory" if message in ("", "std::bad_alloc") else message
+        peak = peak_memory()
+        return message if peak is None else f"{message}; peak memory was {peak / 1e9:.1f} GB"
     return message or type(error).__name__
-
-
-def _with_peak(message: str) -> str:
-    """Append the process's peak memory to a message."""
-    from cs336_basics._support.memory import peak_memory
-
-    peak = peak_memory()
-    return message if peak is None else f"{message}; peak memory was {peak / 1e9:.1f} GB"
 
 
 def _one_line(message: str) -> str:

@@ -7,6 +7,7 @@ use - or _. A field named `from_` becomes the `--from` option.
 from __future__ import annotations
 
 import argparse
+import functools
 import re
 import sys
 import textwrap
@@ -273,7 +274,9 @@ class Command:
         fields = self.fields()
         parser = argparse.ArgumentParser(
             prog=f"{PROGRAM} {self.name}",
-            formatter_class=_Formatter,
+            formatter_class=functools.partial(
+                argparse.RawDescriptionHelpFormatter, max_help_position=28, width=80
+            ),
             add_help=False,
             allow_abbrev=False,
             exit_on_error=False,
@@ -330,11 +333,6 @@ class Command:
         if origin is tuple:
             return {"nargs": len(args), "metavar": "X"}
         return {"metavar": metavar or {int: "N", float: "X"}.get(kind, "TEXT")}
-
-
-class _Formatter(argparse.RawDescriptionHelpFormatter):
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=28, width=80)
 
 
 def _with_dashes(word: str) -> str:

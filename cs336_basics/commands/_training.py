@@ -20,9 +20,7 @@ from cs336_basics.commands._training_options import CommandLine
 from cs336_basics.data.prepare import Sources
 from cs336_basics.training.allocator import keep_freed_memory
 from cs336_basics.training.config import TrainConfig
-from cs336_basics.training.devices import choose_device
 from cs336_basics.training.distributed import World, join_world, leave_world
-from cs336_basics.training.fast_path import choose_fast_path
 from cs336_basics.training.session import TrainingInterrupted
 from cs336_basics.training.start import Resumption, check_start, create_run, open_trainer
 from cs336_basics.training.trainer import NonFiniteLossError, Trainer, TrainResult
@@ -51,7 +49,7 @@ def _run(command: CommandLine, world: World) -> int:
             data = command.config.data
             for paths in (data.train_path, data.valid_path):
                 say_directories([paths] if isinstance(paths, str) else paths or ())
-            _choose_fast_path(command, world)
+            command.choose_fast_path(num_processes=world.size)
             run = (
                 create_run(command.config, command.options.run_dir)
                 if command.options.resume is None
@@ -67,22 +65,7 @@ def _run(command: CommandLine, world: World) -> int:
         raise error
     if path is None or sources is None:  # the first process raises the error
         return 2
-    run = run or RunDirectory(path)
-    try:
-        return train_in(command, run, sources, world)
-    finally:
-        run.unlock()
-
-
-def _choose_fast_path(command: CommandLine, world: World) -> None:
-    """Apply `--fast auto` to the configuration, and print the values chosen."""
-    if command.config.fast == "auto":
-        device = choose_device(command.config.device)
-        command.config, choices = choose_fast_path(
-            command.config, device, command.given, num_processes=world.size
-        )
-        for line in choices:
-            say(f"fast: {line}")
+    return train_in(command, run or RunDirectory(path), sources, world)
 
 
 def train_in(command: CommandLine, run: RunDirectory, sources: Sources, world: World) -> int:

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cs336_basics._support.validation import Checked, Option, build, fields_of, option
+from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import Command
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import NAMED_CONFIGS, find_config, load_config, read_values
@@ -99,6 +101,18 @@ class CommandLine:
     note: str | None = None
     """Message on how the schedule continues, for a run resumed with a different max_steps."""
 
+    def choose_fast_path(self, num_processes: int = 1) -> None:
+        """Apply `--fast auto` to the configuration, and print the values chosen."""
+        if self.config.fast == "auto":
+            # These import torch, which help pages do not need.
+            from cs336_basics.training.devices import choose_device
+            from cs336_basics.training.fast_path import choose_fast_path
+
+            device = choose_device(self.config.device)
+            self.config, choices = choose_fast_path(self.config, device, self.given, num_processes)
+            for line in choices:
+                say(f"fast: {line}")
+
 
 class TrainingCommand(Command):
     """A command that also accepts every field of TrainConfig as an option."""
@@ -127,7 +141,8 @@ class TrainingCommand(Command):
         fields in RESUME_OPTIONS may be given.
 
         Raises:
-            ValueError: If a value is invalid or two options conflict.
+            ValueError, FileNotFoundError: If a value is invalid, two options conflict, or the run
+                does not exist.
         """
         given = self.given(words)
         changes = {name: given.pop(name) for name in dict(fields_of(TrainConfig)) if name in given}
@@ -153,6 +168,7 @@ class TrainingCommand(Command):
 
         Raises:
             ValueError: If the file does not exist, or an option cannot be used with `--resume`.
+            FileNotFoundError: If the run does not exist.
         """
         if "resume" not in given:
             return find_config(given.get("config", "sample"))
@@ -168,9 +184,6 @@ class TrainingCommand(Command):
                     f"{self.shown(name)} cannot change on resume; remove it or start a new run "
                     f"(these can change: {can_change})"
                 )
-        source = Path(given["resume"], "config.yaml")
-        if not source.is_file():
-            raise ValueError(
-                f"--resume: {source.parent} is not a run directory: {source.name} is missing"
-            )
-        return source
+        run = RunDirectory(given["resume"])
+        run.check_exists()
+        return run.config

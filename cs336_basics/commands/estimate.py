@@ -70,17 +70,15 @@ def estimate(command: CommandLine) -> None:
     import torch
 
     from cs336_basics.training.devices import choose_device
-    from cs336_basics.training.fast_path import choose_fast_path
 
-    config = _checked(command.config)
-    device = choose_device(config.device)
-    if config.num_workers is not None:
-        torch.set_num_threads(config.num_workers)
-    if config.fast == "auto":
-        config, choices = choose_fast_path(config, device, command.given)
-        for line in choices:
-            say(f"fast: {line}")
+    command.config = _checked(command.config)
+    if command.config.num_workers is not None:
+        torch.set_num_threads(command.config.num_workers)
+    if command.config.fast == "auto":
+        command.choose_fast_path()
         say("")
+    config = command.config
+    device = choose_device(config.device)
     for name, value in computed(config):
         say(f"{name:<24}{value}")
     if not command.options.no_measure:

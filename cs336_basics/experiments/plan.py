@@ -51,8 +51,6 @@ class Scale:
         config: Name of the configuration.
         values: Values that turn `config` into the baseline.
         learning_rates: Learning rates to try. The last one diverges.
-        baseline_rate: Learning rate of the baseline.
-        lower_rate: Learning rate of the second run without RMSNorm.
         batch_sizes: Batch sizes to try, all with the same total number of tokens.
         rate_factors: Factors by which the learning rate for each batch size is multiplied. At
             least one is 1.
@@ -61,11 +59,14 @@ class Scale:
     config: str
     values: Values
     learning_rates: tuple[float, ...]
-    baseline_rate: float
-    lower_rate: float
     batch_sizes: tuple[int, ...]
     rate_factors: tuple[float, ...]
 
+
+BASELINE_RATE = 1e-2
+"""Learning rate of the baseline."""
+LOWER_RATE = 1e-3
+"""Learning rate of the second run without RMSNorm."""
 
 SCALES = {
     # For the tests: runs everything, but the models are too small to learn.
@@ -89,8 +90,6 @@ SCALES = {
             "checkpoint_every": 4,
         },
         learning_rates=(1e-3, 1e-2, 1e6),
-        baseline_rate=1e-2,
-        lower_rate=1e-3,
         batch_sizes=(1, 4, 8),
         rate_factors=(0.1, 1.0),
     ),
@@ -116,8 +115,6 @@ SCALES = {
             "schedule.min_learning_rate": 0.0,
         },
         learning_rates=(1e-3, 3e-3, 1e-2, 3e-2, 0.1, 1.0, 100.0),
-        baseline_rate=1e-2,
-        lower_rate=1e-3,
         batch_sizes=(1, 4, 16, 64, 128),
         rate_factors=(0.3, 1.0, 3.0),
     ),
@@ -126,8 +123,6 @@ SCALES = {
         "tinystories",
         {"schedule.min_learning_rate": 0.0, "sample_tokens": 0},
         learning_rates=(1e-3, 3e-3, 1e-2, 3e-2, 0.1, 1.0, 100.0),
-        baseline_rate=1e-2,
-        lower_rate=1e-3,
         batch_sizes=(1, 8, 64, 256, 512),
         rate_factors=(0.3, 1.0, 3.0),
     ),
@@ -143,12 +138,11 @@ def plan(scale: Scale, config: TrainConfig) -> list[Group]:
         scale: One of SCALES.
         config: Configuration of the baseline. Its learning rate is ignored.
     """
-    baseline = Experiment("baseline", "baseline", {_RATE: scale.baseline_rate})
+    baseline = Experiment("baseline", "baseline", {_RATE: BASELINE_RATE})
 
     def variant(name: str, label: str, values: Values) -> Experiment:
         return Experiment(name, label, {**baseline.values, **values})
 
-    lower = scale.lower_rate
     no_norm = {"model.norm": "none"}
     return [
         Group(
@@ -175,8 +169,8 @@ def plan(scale: Scale, config: TrainConfig) -> list[Group]:
                 variant("no-norm", "without RMSNorm", no_norm),
                 variant(
                     "no-norm-lower",
-                    f"without RMSNorm, learning rate {lower}",
-                    {**no_norm, _RATE: lower},
+                    f"without RMSNorm, learning rate {LOWER_RATE}",
+                    {**no_norm, _RATE: LOWER_RATE},
                 ),
                 variant("post-norm", "post-norm", {"model.norm": "post"}),
             ),
@@ -207,7 +201,7 @@ def plan(scale: Scale, config: TrainConfig) -> list[Group]:
 def _learning_rates(scale: Scale, baseline: Experiment) -> list[Experiment]:
     return [
         _labelled(baseline, f"learning rate {rate:g}")
-        if rate == scale.baseline_rate
+        if rate == BASELINE_RATE
         else Experiment(_rate_name(rate), f"learning rate {rate:g}", {_RATE: rate})
         for rate in scale.learning_rates
     ]
@@ -223,7 +217,7 @@ def _batch_sizes(scale: Scale, baseline: Experiment, config: TrainConfig) -> lis
     experiments = []
     for size, factor in itertools.product(scale.batch_sizes, scale.rate_factors):
         # Malladi et al. (2022) derive the square-root scaling rule for Adam.
-        rate = float(f"{scale.baseline_rate * factor * math.sqrt(size / config.batch_size):.3g}")
+        rate = float(f"{BASELINE_RATE * factor * math.sqrt(size / config.batch_size):.3g}")
         curve = f"batch size {size}"
         label = f"{curve}, learning rate {rate:g}"
         if size != config.batch_size:

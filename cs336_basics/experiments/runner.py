@@ -141,8 +141,6 @@ def run_one(directory: Path, config: TrainConfig) -> None:
         kinds = (ValueError, RuntimeError, MemoryError)
         kind = next(kind for kind in kinds if isinstance(error, kind))
         raise kind(f"{directory}: {error}") from error
-    finally:
-        run.unlock()
 
 
 def _is_finished(run: RunDirectory) -> bool:

@@ -18,6 +18,7 @@ from cs336_basics.bpe.explain import MOST_BYTES, draw
 from cs336_basics.bpe.reference import merge_pair, split_bytes
 from cs336_basics.bpe.trace import MergeTrace
 from cs336_basics.bpe.unbuilt import is_built
+from cs336_basics.checkpoints.run_dir import thinned
 from cs336_basics.data.datasets import sample_documents
 from cs336_basics.playground.texts import MOST_TEXT, check_length, shown
 from cs336_basics.pretokenization.counting.count_texts import count_texts
@@ -194,15 +195,17 @@ class _Runner:
         self._limit = seconds
         self._emit = emit
         self._emitted = time.perf_counter()
-        self._seconds = 0.0
-        self._num_read = 0
         self._totals = {"seconds": 0.0, "positions": 0, "pairs_searched": 0, "heap_entries": 0}
+        self._points: list[dict[str, float]] = []  # since the last row
 
     def trace(self, trace: MergeTrace) -> None:
         """Add a merge."""
         self.traces.append(trace)
-        self._seconds += _seconds(trace)
-        if self._seconds > self._limit:
+        self._totals["seconds"] += _seconds(trace)
+        for name in ("positions", "pairs_searched", "heap_entries"):
+            self._totals[name] += getattr(trace.work, name)
+        self._points.append({"merges": len(self.traces), **self._totals})
+        if self._totals["seconds"] > self._limit:
             raise _OutOfTime
         if time.perf_counter() - self._emitted > _PAUSE:
             self._emit(self.row(is_last=False))
@@ -210,16 +213,7 @@ class _Runner:
 
     def row(self, is_last: bool) -> dict[str, Any]:
         """Return a row with the points since the previous row."""
-        new = self.traces[self._num_read :]
-        every = -(-len(new) // _POINTS) or 1
-        points = []
-        for trace in new:
-            self._num_read += 1
-            self._totals["seconds"] += _seconds(trace)
-            for name in ("positions", "pairs_searched", "heap_entries"):
-                self._totals[name] += getattr(trace.work, name)
-            if self._num_read % every == 0 or trace is new[-1]:
-                points.append({"merges": self._num_read, **self._totals})
+        points, self._points = thinned(self._points, _POINTS), []
         return {"stage": self.stage, "points": points, "ended": is_last}
 
 
@@ -232,10 +226,4 @@ def _seconds(trace: MergeTrace) -> float:
 @functools.cache
 def _sample() -> str:
     """Return the start of the sample corpus."""
-    documents, size = [], 0
-    for document in sample_documents():
-        documents.append(document)
-        size += len(document)
-        if size >= MOST_TEXT:
-            break
-    return "\n".join(documents)[:MOST_TEXT]
+    return "\n".join(itertools.islice(sample_documents(), 1000))[:MOST_TEXT]

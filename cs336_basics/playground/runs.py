@@ -89,10 +89,7 @@ class Runs:
     def __init__(self, paths: Sequence[Path]) -> None:
         self._runs = [RunDirectory(path) for path in paths]
         for run in self._runs:
-            if not run.config.is_file():
-                raise FileNotFoundError(
-                    f"{run.path} is not a run directory: {run.config.name} is missing"
-                )
+            run.check_exists()
         self.names = [str(path) for path in paths]
         self._loading = threading.Lock()
 

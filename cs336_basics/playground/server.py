@@ -19,6 +19,7 @@ from typing import Any
 
 from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Mount, Route
@@ -46,14 +47,6 @@ _HEADERS = {
 }
 
 
-class RefusedError(Exception):
-    """Raised to refuse a request with an HTTP status."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
 def make_app(answers: Answers, token: str, port: int) -> ASGIApp:
     """Return the ASGI application.
 
@@ -73,7 +66,8 @@ def make_app(answers: Answers, token: str, port: int) -> ASGIApp:
         for name, work in answers.streamed.items()
     ]
     page = Mount(f"/{token}", StaticFiles(directory=_PAGE, html=True))
-    return _Guard(Starlette(routes=[*routes, page]), token, port)
+    handlers = dict.fromkeys((HTTPException, *EXPECTED), _error)
+    return _Guard(Starlette(routes=[*routes, page], exception_handlers=handlers), token, port)
 
 
 def serve(answers: Answers, port: int, open_browser: bool, say: Callable[[str], object]) -> None:
@@ -138,8 +132,8 @@ class _Guard:
 
         try:
             self._check(scope)
-        except RefusedError as error:
-            await _error(error.status, str(error))(scope, receive, send_with_headers)
+        except HTTPException as error:
+            await _error(Request(scope), error)(scope, receive, send_with_headers)
             return
         await self._app(scope, receive, send_with_headers)
 
@@ -149,12 +143,12 @@ class _Guard:
             headers.setdefault(name.lower(), []).append(value)
         hosts = headers.get(b"host", [])
         if len(hosts) != 1 or hosts[0] not in self._hosts:
-            raise RefusedError(403, "the Host header must name this server")
+            raise HTTPException(403, "the Host header must name this server")
         if any(origin != b"http://" + hosts[0] for origin in headers.get(b"origin", [])):
-            raise RefusedError(403, "requests must come from the page of this server")
+            raise HTTPException(403, "requests must come from the page of this server")
         first = scope["path"].encode("utf-8", "surrogateescape").split(b"/")[1:2]
         if not first or not secrets.compare_digest(first[0], self._token):
-            raise RefusedError(
+            raise HTTPException(
                 403,
                 "this link is from an earlier start of the playground, or incomplete; open the "
                 "link that the command printed",
@@ -166,13 +160,8 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 def _whole(work: Callable[[Asked], Any], limiter: CapacityLimiter) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        try:
-            asked = await _body(request)
-            result = await to_thread.run_sync(lambda: _json(work(asked)), limiter=limiter)
-        except RefusedError as error:
-            return _error(error.status, str(error))
-        except EXPECTED as error:
-            return _error(400, short_reason(error))
+        asked = await _body(request)
+        result = await to_thread.run_sync(lambda: _json(work(asked)), limiter=limiter)
         return Response(result, media_type="application/json")
 
     return endpoint
@@ -182,12 +171,7 @@ def _streamed(
     work: Callable[[Asked], Generator[Any, None, None]], streams: threading.BoundedSemaphore
 ) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        try:
-            rows = await to_thread.run_sync(work, await _body(request))
-        except RefusedError as error:
-            return _error(error.status, str(error))
-        except EXPECTED as error:
-            return _error(400, short_reason(error))
+        rows = await to_thread.run_sync(work, await _body(request))
         return StreamingResponse(_lines(rows, streams), media_type="application/x-ndjson")
 
     return endpoint
@@ -223,24 +207,24 @@ async def _body(request: Request) -> Asked:
     """Return the object in a request.
 
     Raises:
-        RefusedError: If the body is too large or not a JSON object.
+        HTTPException: If the body is too large or not a JSON object.
     """
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-        raise RefusedError(415, "the Content-Type must be application/json")
+        raise HTTPException(415, "the Content-Type must be application/json")
     body = bytearray()
     try:
         async for block in request.stream():
             body += block
             if len(body) > MOST_BYTES:
-                raise RefusedError(413, f"a request must have at most {MOST_BYTES:,} bytes")
+                raise HTTPException(413, f"a request must have at most {MOST_BYTES:,} bytes")
     except ClientDisconnect:
-        raise RefusedError(400, "the request ended early") from None
+        raise HTTPException(400, "the request ended early") from None
     try:
         asked = json.loads(body)
     except (ValueError, RecursionError):
-        raise RefusedError(400, "the request is not JSON") from None
+        raise HTTPException(400, "the request is not JSON") from None
     if not isinstance(asked, dict):
-        raise RefusedError(400, "the request must be a JSON object")
+        raise HTTPException(400, "the request must be a JSON object")
     return asked
 
 
@@ -249,5 +233,9 @@ def _json(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def _error(status: int, message: str) -> Response:
+def _error(_: Request, error: Exception) -> Response:
+    """Return the answer to a request that is refused or raises an expected exception."""
+    status, message = 400, short_reason(error)
+    if isinstance(error, HTTPException):
+        status, message = error.status_code, error.detail
     return Response(_json({"error": message}), status, media_type="application/json")

@@ -99,12 +99,10 @@ def read_values(source: Path) -> dict[str, FileValue]:
 
     Raises:
         ValueError: If the file is not YAML, repeats a name, or names an unknown base.
+        OSError: If the file cannot be read.
     """
-    try:
-        with open_regular(source) as file:
-            data = file.read(_MAX_BYTES + 1)
-    except OSError as error:
-        raise ValueError(f"{source}: {error.strerror}") from None
+    with open_regular(source) as file:
+        data = file.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
         raise ValueError(f"{source}: a configuration must have at most {_MAX_BYTES:,} bytes")
     text = decoded(data, source)

@@ -13,7 +13,7 @@ windows. Both datasets are map-style, so they also work with torch's own DataLoa
 
 from __future__ import annotations
 
-import copy
+import itertools
 import mmap
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -259,15 +259,14 @@ def step_seed(seed: int, step: int, rank: int = 0) -> int:
 class StepBatches(Sampler[list[int]]):
     """Batch sampler for torch's DataLoader that yields the indices of each step's batch.
 
-    The indices depend only on the seed and the step, so iteration can start at any step. With
-    several processes, each draws the same batch and takes its share.
+    The indices depend only on the seed and the step. With several processes, each draws the same
+    batch and takes its share.
 
     Args:
         num_items: Number of items in the dataset.
         batch_size: Items per batch, over all processes.
         seed: Seed for the order, at least 0.
-        num_steps: The last step. Defaults to no limit.
-        start_step: The first step, counting from 1.
+        num_steps: The last step, counting from 1. Defaults to no limit.
         replacement: Whether to draw each item of a batch independently from all items. With
             `TokenWindows(..., stride=1)`, this gives the same batches as the trainer with the same
             seed. If False, each epoch draws every item at most once, in an order that depends on
@@ -288,7 +287,6 @@ class StepBatches(Sampler[list[int]]):
         *,
         seed: int = 0,
         num_steps: int | None = None,
-        start_step: int = 1,
         replacement: bool = True,
         rank: int = 0,
         world_size: int = 1,
@@ -297,7 +295,6 @@ class StepBatches(Sampler[list[int]]):
         self.batch_size = checked_integer("batch_size", batch_size, 1)
         self.seed = checked_integer("seed", seed, 0, MAX_INT64)
         self.num_steps = None if num_steps is None else checked_integer("num_steps", num_steps, 0)
-        self.start_step = checked_integer("start_step", start_step, 1)
         self.replacement = replacement
         self.world_size = checked_integer("world_size", world_size, 1)
         self.rank = checked_integer("rank", rank, 0, world_size - 1)
@@ -316,13 +313,16 @@ class StepBatches(Sampler[list[int]]):
         """Return the number of steps. Raise TypeError if `num_steps` is None."""
         if self.num_steps is None:
             raise TypeError("the number of batches is unlimited because num_steps is None")
-        return max(0, self.num_steps - self.start_step + 1)
+        return self.num_steps
 
     def __iter__(self) -> Iterator[list[int]]:
-        step = self.start_step
-        while self.num_steps is None or step <= self.num_steps:
-            yield self.indices(step)
-            step += 1
+        return self.after(0)
+
+    def after(self, step: int) -> Iterator[list[int]]:
+        """Return an iterator over the batches after a step."""
+        last = self.num_steps
+        steps = itertools.count(step + 1) if last is None else range(step + 1, last + 1)
+        return map(self.indices, steps)
 
     def indices(self, step: int) -> list[int]:
         """Return the indices in this process's share of a step's batch."""
@@ -364,7 +364,7 @@ class StepLoader:
         options: Other arguments for torch's DataLoader, such as `collate_fn` or `pin_memory`.
 
     Attributes:
-        step: Step of the last batch delivered, initially `batches.start_step - 1`.
+        step: Step of the last batch delivered, initially 0.
     """
 
     def __init__(
@@ -372,23 +372,19 @@ class StepLoader:
     ) -> None:
         self.dataset = dataset
         self.batches = batches
-        self.step = batches.start_step - 1
+        self.step = 0
         self._options = {"num_workers": num_workers, **options}
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the batches after `step`, and advance `step`."""
-        for batch in DataLoader(self.dataset, batch_sampler=self._left(), **self._options):
+        left = self.batches.after(self.step)
+        for batch in DataLoader(self.dataset, batch_sampler=left, **self._options):
             self.step += 1
             yield batch
 
     def __len__(self) -> int:
         """Return the number of remaining batches. Raise TypeError if the number is unlimited."""
-        return len(self._left())
-
-    def _left(self) -> StepBatches:
-        left = copy.copy(self.batches)
-        left.start_step = self.step + 1
-        return left
+        return max(0, len(self.batches) - self.step)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the step and the batch settings as plain values."""

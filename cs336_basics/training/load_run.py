@@ -101,8 +101,7 @@ def load_run(
             more ids than the model, or this machine does not have the device.
     """
     run = RunDirectory(path)
-    if not run.config.is_file():
-        raise FileNotFoundError(f"{run.path} is not a run directory: {run.config.name} is missing")
+    run.check_exists()
     source = checkpoint or run.newest_checkpoint()
     if source is None:
         raise FileNotFoundError(f"{run.checkpoints}: no checkpoint yet")

@@ -7,6 +7,7 @@ results differ by rounding errors.
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 import timeit
@@ -119,38 +120,23 @@ def use_onednn(model: TransformerLM) -> None:
 # Choosing
 
 
-class _Pass:
-    """A forward and backward pass through a linear layer with random values.
+def _linear_pass(
+    products: Products, x: Tensor, weight: Tensor, gradient: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return a linear layer's output and the gradients of its input and its weight."""
+    multiply, weight_gradient = products
+    return multiply(x, weight.T), multiply(gradient, weight), weight_gradient(gradient, x)
 
-    Args:
-        kind: Class of the layer.
-        shape: Numbers of input and output features.
-        rows: Number of tokens.
-    """
 
-    def __init__(self, kind: type[Linear], shape: tuple[int, int], rows: int) -> None:
-        generator = torch.Generator().manual_seed(0)
-        self.layer = kind(*shape)
-        with torch.no_grad():
-            self.layer.weight.normal_(generator=generator)
-        self.x = torch.randn(rows, shape[0], generator=generator).requires_grad_()
-        self.gradient = torch.randn(rows, shape[1], generator=generator)
-
-    def run(self) -> tuple[Tensor, ...]:
-        """Return the output and the gradients of the input and the weight."""
-        output: Tensor = self.layer(self.x)
-        return output, *torch.autograd.grad(output, [self.x, self.layer.weight], self.gradient)
-
-    def errors(self) -> list[float]:
-        """Return the relative error of the first rows of each result, compared with float64."""
-        rows = slice(_CHECKED_ROWS)
-        x, weight = self.x.detach().double(), self.layer.weight.detach().double()
-        gradient = self.gradient.double()
-        exact = (x[rows] @ weight.T, gradient[rows] @ weight, gradient[:, rows].T @ x)
-        return [
-            float((result.detach()[rows] - expected).norm() / expected.norm())
-            for result, expected in zip(self.run(), exact, strict=True)
-        ]
+def _errors(products: Products, x: Tensor, weight: Tensor, gradient: Tensor) -> list[float]:
+    """Return the relative error of the first rows of each product, compared with float64."""
+    rows = slice(_CHECKED_ROWS)
+    wide, matrix, upper = x.double(), weight.double(), gradient.double()
+    exact = (wide[rows] @ matrix.T, upper[rows] @ matrix, upper[:, rows].T @ wide)
+    return [
+        float((result[rows] - expected).norm() / expected.norm())
+        for result, expected in zip(_linear_pass(products, x, weight, gradient), exact, strict=True)
+    ]
 
 
 def compare_products(model: ModelConfig, rows: int) -> tuple[dict[str, float], float]:
@@ -170,26 +156,28 @@ def compare_products(model: ModelConfig, rows: int) -> tuple[dict[str, float], f
         the thousands.
     """
     counts = _linear_shapes(model)
-    kinds = {"torch": Linear, "onednn": OneDNNLinear}
-    passes = {
-        (name, shape): _Pass(kind, shape, min(rows, _MOST_ROWS))
-        for shape in counts
-        for name, kind in kinds.items()
-    }
-    ratio = max(
-        ours / theirs
-        for shape in counts
-        for ours, theirs in zip(
-            passes["onednn", shape].errors(), passes["torch", shape].errors(), strict=True
+    generator = torch.Generator().manual_seed(0)
+    passes: dict[tuple[str, tuple[int, int]], Callable[[], object]] = {}
+    ratio = 0.0
+    for width, height in counts:
+        factors = (
+            torch.randn(min(rows, _MOST_ROWS), width, generator=generator),
+            torch.randn(height, width, generator=generator),
+            torch.randn(min(rows, _MOST_ROWS), height, generator=generator),
         )
-    )
+        for name, products in PRODUCTS.items():
+            passes[name, (width, height)] = functools.partial(_linear_pass, products, *factors)
+        pairs = zip(
+            *(_errors(PRODUCTS[name], *factors) for name in ("onednn", "torch")), strict=True
+        )
+        ratio = max(ratio, *(ours / theirs for ours, theirs in pairs))
     best = dict.fromkeys(passes, math.inf)
     end = time.perf_counter() + _SECONDS
     while time.perf_counter() < end:
-        for key, timed in passes.items():
-            best[key] = min(best[key], timeit.timeit(timed.run, number=1))
+        for key, run in passes.items():
+            best[key] = min(best[key], timeit.timeit(run, number=1))
     times = {
-        name: sum(count * best[name, shape] for shape, count in counts.items()) for name in kinds
+        name: sum(count * best[name, shape] for shape, count in counts.items()) for name in PRODUCTS
     }
     return times, ratio
 

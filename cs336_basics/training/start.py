@@ -152,7 +152,7 @@ def open_trainer(
                 _check_size(config, run, resume)
             trainer = _build(config, run, data, world, say)
             if resume is not None:
-                resume_run(trainer, resume.checkpoint, skip_damaged=resume.skip_damaged)
+                resume_run(trainer, resume)
                 say(
                     f"the run is complete after {trainer.step:,} steps; to train longer, resume it "
                     "with a larger --max-steps"
@@ -226,28 +226,21 @@ def _build(
     return trainer
 
 
-def resume_run(
-    trainer: Trainer, checkpoint: Path | None = None, *, skip_damaged: bool = False
-) -> None:
+def resume_run(trainer: Trainer, resume: Resumption) -> None:
     """Load a checkpoint into the trainer of a run.
 
     A run without checkpoints starts from the beginning. Files that the run wrote after the
     checkpoint are set aside.
-
-    Args:
-        trainer: A new trainer for the run.
-        checkpoint: Checkpoint to load. Defaults to the run's newest.
-        skip_damaged: Whether to skip damaged checkpoints and use the newest intact one.
 
     Raises:
         ValueError: If the checkpoint cannot be read or does not fit this configuration, or all
             checkpoints that the run has saved are missing.
     """
     run, world = trainer.run, trainer.world
-    source = checkpoint
+    source = resume.checkpoint
     if world.is_first:
         run.remove_temporary_files()
-        source = source or _newest_checkpoint(run, skip_damaged, trainer.report)
+        source = source or _newest_checkpoint(run, resume.skip_damaged, trainer.report)
     source = world.share(source)
     if source is not None:
         trainer.step = _load(trainer, source)

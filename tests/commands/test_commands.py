@@ -110,16 +110,18 @@ def run_all(lines, missing=("torch", "matplotlib", "safetensors"), directory=Non
     return json.loads(done.stdout)
 
 
-@pytest.fixture(scope="module")
-def work(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("work")
-    small_tokenizer().save(directory / "tokenizer")
-    (directory / "text.txt").write_text("the cat sat on the mat. " * 200, encoding="utf-8")
-    (directory / "run").mkdir()
-    rows = [{"step": step, "tokens": step, "val_loss": 1.0} for step in (1, 2)]
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    (directory / "run" / "metrics.jsonl").write_text(lines, encoding="utf-8")
-    return directory
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Write a text, a tokenizer, a run with metrics, and an empty file."""
+    monkeypatch.chdir(tmp_path)
+    Path("text.txt").write_text("the cat sat on the mat " * 50)
+    Path("file").write_text("")
+    small_tokenizer().save("tok")
+    run = RunDirectory("run")
+    run.create()
+    run.append_metrics({"step": 1, "tokens": 1, "train_loss": 1.0}, {"seconds": 1.0})
+    run.unlock()
+    return tmp_path
 
 
 def test_help_pages_need_no_optional_packages():
@@ -159,17 +161,17 @@ NEEDS = [
 ]
 
 
-def test_the_error_for_a_missing_package_has_the_command_that_installs_it(work):
-    outcomes = run_all([words for words, _ in NEEDS], directory=work)
+def test_the_error_for_a_missing_package_has_the_command_that_installs_it(files):
+    outcomes = run_all([words for words, _ in NEEDS], directory=files)
     for ((command, *_), package), (status, out, error) in zip(NEEDS, outcomes, strict=True):
         assert (status, out) == (2, "")
         assert error.startswith(f"cs336 {command}: error: ")
         assert error.endswith(f"pip install {package}\n")
-    assert not (work / "new").exists()
+    assert not (files / "new").exists()
 
 
-def test_commands_on_text_and_tokenizers_need_no_optional_packages(work):
-    text = ["--tokenizer", "tokenizer", "--input", "text.txt"]
+def test_commands_on_text_and_tokenizers_need_no_optional_packages(files):
+    text = ["--tokenizer", "tok", "--input", "text.txt"]
     lines = [
         ["datasets", "list"],
         ["download", "sample", "--split", "valid"],
@@ -178,27 +180,13 @@ def test_commands_on_text_and_tokenizers_need_no_optional_packages(work):
         ["compare", *text],
         ["tokens", *text],
         ["prune", *text, "--vocab-size", "258", "--output", "pruned"],
-        ["export", "--tokenizer", "tokenizer", "--to", "gpt2", "--output", "gpt2"],
+        ["export", "--tokenizer", "tok", "--to", "gpt2", "--output", "gpt2"],
     ]
-    for words, (status, _, error) in zip(lines, run_all(lines, directory=work), strict=True):
+    for words, (status, _, error) in zip(lines, run_all(lines, directory=files), strict=True):
         assert status == 0, (words[0], error)
 
 
 # Missing files, and files that cannot be written.
-
-
-@pytest.fixture
-def files(tmp_path, monkeypatch):
-    """Write a text, a tokenizer, a run with metrics, and an empty file."""
-    monkeypatch.chdir(tmp_path)
-    Path("text.txt").write_text("the cat sat on the mat " * 50)
-    Path("file").write_text("")
-    small_tokenizer().save("tok")
-    run = RunDirectory("run")
-    run.create()
-    run.append_metrics({"step": 1, "tokens": 1, "train_loss": 1.0}, {"seconds": 1.0})
-    run.unlock()
-    return tmp_path
 
 
 TRAIN_BPE = ["train-bpe", "--vocab-size", "260", "--num-workers", "1"]

@@ -24,11 +24,6 @@ def test_the_list_shows_licenses_sizes_and_local_files(tmp_path, capsys):
     assert capsys.readouterr().out == printed
 
 
-def test_an_unknown_action_is_rejected(capsys):
-    assert datasets(["lst"]) == 2
-    assert "ACTION must be 'list', got 'lst'" in capsys.readouterr().err
-
-
 def test_the_list_as_json(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("CS336_DATA", str(tmp_path))
     assert datasets(["list", "--format", "json", "--verify"]) == 0

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -34,18 +32,18 @@ def arguments(files, **changes) -> list[str]:
     return [part for name, value in options.items() for part in (f"--{name}", str(value))]
 
 
-def test_a_file_is_encoded_and_statistics_are_printed(files):
-    command = [sys.executable, "-m", "cs336_basics", "encode", *arguments(files)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+def test_a_file_is_encoded_and_statistics_are_printed(files, capsys):
+    assert main(arguments(files)) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
     tokens = load_token_file(files / "text.npy")
     assert tokens.tolist() == small_tokenizer().encode(TRAINING_TEXT)
-    lines = {line.split("  ")[0]: line.split()[-1] for line in done.stdout.splitlines()}
-    assert f"{len(tokens):,} (uint16)" in done.stdout
+    lines = {line.split("  ")[0]: line.split()[-1] for line in printed.out.splitlines()}
+    assert f"{len(tokens):,} (uint16)" in printed.out
     assert float(lines["bytes per token"]) == pytest.approx(
         len(TRAINING_TEXT.encode()) / len(tokens), abs=1e-3
     )
-    assert "MB/s" in done.stdout
+    assert "MB/s" in printed.out
     assert lines["written to"] == str(files / "text.npy")
 
 

@@ -79,7 +79,7 @@ def test_a_directory_with_other_files_is_rejected_and_unchanged(tiny, capsys):
     Path("run/thesis.tex").write_text("all my work")
     assert main(["--config", tiny, "--run-dir", "run"]) == 2
     error = capsys.readouterr().err
-    assert "run" in error
+    assert "run is not empty" in error
     assert "--resume" in error
     assert os.listdir("run") == ["thesis.tex"]
 

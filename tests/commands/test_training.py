@@ -211,9 +211,15 @@ class TestResume:
         other = re.search(r"--resume-from ([^\s;]+)", error)[1]
         assert "step_00000012" in error
         assert "Traceback" not in error
+        assert RunDirectory("run").steps_saved() == [6, 8, 12]
         shutil.copytree("run", "run2")
+        capsys.readouterr()
         assert main(["--resume", "run", "--resume-from", other]) == 0
+        assert "skipped: " not in capsys.readouterr().out
         assert main(["--resume", "run2", "--skip-damaged"]) == 0
+        out = capsys.readouterr().out
+        assert re.search(r"skipped: \S*step_00000012", out)
+        assert "resuming after step 8\n" in out
         for run in ("run", "run2"):
             Path(f"{run}/checkpoints/step_00000012.safetensors.unused").unlink()
             assert_equal_runs(run, whole)

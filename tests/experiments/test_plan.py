@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cs336_basics.experiments.plan import SCALES, plan
+from cs336_basics.experiments.plan import LOWER_RATE, SCALES, plan
 from cs336_basics.training.config_files import find_config, load_config
 
 
@@ -34,7 +34,7 @@ def test_every_scale_plans_the_experiments_of_the_course(name):
         assert [run.name for run in group.experiments].count("baseline") == 1
     assert configs["no-norm"].model.norm == configs["no-norm-lower"].model.norm == "none"
     assert configs["no-norm"].schedule == base.schedule
-    assert configs["no-norm-lower"].schedule.max_learning_rate == scale.lower_rate
+    assert configs["no-norm-lower"].schedule.max_learning_rate == LOWER_RATE
     assert configs["post-norm"].model.norm == "post"
     assert configs["nope"].model.position == "none"
     assert configs["silu"].model.ffn == "silu"

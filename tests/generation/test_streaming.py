@@ -44,9 +44,13 @@ def test_nothing_is_read_after_the_stop_string():
     assert "".join(stop_at(texts(), ["b"])) == "a"
 
 
-def test_an_empty_stop_string_is_rejected_at_the_call():
-    with pytest.raises(ValueError, match=r"stop .* ''"):
-        stop_at(["a"], ["x", ""])
+@pytest.mark.parametrize(
+    ("stop", "error", "named"),
+    [(["x", ""], ValueError, "stop .* ''"), ("The end", TypeError, "stop .* 'The end'")],
+)
+def test_bad_stop_strings_are_rejected_at_the_call(stop, error, named):
+    with pytest.raises(error, match=named):
+        stop_at(["a"], stop)
 
 
 def test_text_streams_in_complete_characters():
@@ -89,11 +93,6 @@ def test_bad_arguments_of_generate_text_are_rejected_at_the_call(model, tokenize
         generate_text(model, tokenizer, "a", -1)
     with pytest.raises(ValueError, match="special token"):
         generate_text(model, Tokenizer({97: b"a"}, []), "a", 1)
-
-
-def test_a_single_stop_string_is_rejected():
-    with pytest.raises(TypeError, match=r"stop .* 'The end'"):
-        stop_at(["text"], "The end")
 
 
 def test_ids_missing_from_the_tokenizer_are_never_drawn(model):

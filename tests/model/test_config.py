@@ -54,9 +54,7 @@ def test_heads_that_do_not_divide_the_width_are_rejected():
     [({"position": "none"}, 0), ({"num_heads": 1}, 1), ({"context_length": 2}, 1)],
 )
 def test_previous_token_heads_are_limited_by_heads_and_positions(options, most):
-    with pytest.raises(
-        ValueError, match=f"previous_token_heads must be at most {most}.* 2; set it to {most}"
-    ):
+    with pytest.raises(ValueError, match=f"previous_token_heads .* most {most}.* 2;"):
         ModelConfig(previous_token_heads=2, **options)
 
 

@@ -43,16 +43,9 @@ def test_the_generated_text_is_that_of_the_run(run_path, runs):
     assert text == load_run(run_path).generate(TEXT, 20, sampling, generator=generator)
 
 
-def test_next_tokens_are_the_likeliest_and_filters_exclude_some(run_path, runs):
-    tokens = runs.next_tokens({"text": TEXT, "temperature": 1.0, "top_k": 3, "top_p": 1.0})[
-        "tokens"
-    ]
-    run = load_run(run_path)
-    with torch.no_grad():
-        logits = run.model(torch.tensor([run.tokenizer.encode(TEXT)[-16:]]))[0, -1]
-    expected = logits.double().softmax(-1).topk(20)
-    assert [token["id"] for token in tokens] == expected.indices.tolist()
-    assert [token["probability"] for token in tokens] == pytest.approx(expected.values.tolist())
+def test_filters_exclude_some_of_the_next_tokens(runs):
+    asked = {"text": TEXT, "temperature": 1.0, "top_k": 3, "top_p": 1.0}
+    tokens = runs.next_tokens(asked)["tokens"]
     assert [token["kept"] for token in tokens] == [True] * 3 + [False] * 17
 
 

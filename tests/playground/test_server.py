@@ -1,5 +1,6 @@
 """The playground's server: hostile requests, limits, streams and Ctrl-C."""
 
+import contextlib
 import functools
 import itertools
 import json
@@ -81,7 +82,9 @@ def test_a_page_of_another_origin_is_refused(client, origin):
 def test_the_page_itself_is_answered(client):
     for host in (f"127.0.0.1:{PORT}", f"localhost:{PORT}"):
         headers = {"Host": host, "Origin": f"http://{host}"}
-        assert post(client, "tokens", {"text": "a"}, headers=headers).status_code == 200
+        answer = post(client, "tokens", {"text": "a"}, headers=headers)
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == "application/json"
 
 
 @pytest.mark.parametrize(
@@ -146,14 +149,6 @@ def test_large_requests_are_refused_before_they_are_read(client):
     assert "100,000 characters, got 100,001" in error_of(
         post(client, "tokens", {"text": text}), 400
     )
-
-
-def test_script_tags_come_back_as_text(client):
-    text = "<script>alert(1)</script>"
-    response = post(client, "tokens", {"text": text})
-    assert response.headers["content-type"] == "application/json"
-    tokens = response.json()["tokens"]
-    assert "".join(part for token in tokens for part, _ in token["parts"]) == text
 
 
 def test_requests_at_the_same_time_are_answered():
@@ -229,33 +224,25 @@ def ask(address, name="stream", asked=None):
     return urllib.request.urlopen(request, timeout=10)
 
 
-class running:
-    """A context manager that runs the server in a thread."""
+@contextlib.contextmanager
+def running(answers):
+    """Run the server in a thread, and yield its address."""
+    import uvicorn
 
-    def __init__(self, answers):
-        self.answers = answers
-
-    def __enter__(self):
-        import uvicorn
-
-        self.socket = socket.socket()
-        self.socket.bind(("127.0.0.1", 0))
-        self.socket.listen()
-        port = self.socket.getsockname()[1]
-        app = make_app(self.answers, TOKEN, port)
-        config = uvicorn.Config(
-            app, log_level="critical", lifespan="off", ws="none", timeout_graceful_shutdown=0
-        )
-        self.server = uvicorn.Server(config)
-        options = {"sockets": [self.socket]}
-        self.thread = threading.Thread(target=self.server.run, kwargs=options)
-        self.thread.start()
-        return f"http://127.0.0.1:{port}/{TOKEN}/"
-
-    def __exit__(self, *_):
-        self.server.should_exit = True
-        self.thread.join()
-        self.socket.close()
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        options = {"log_level": "critical", "lifespan": "off", "timeout_graceful_shutdown": 0}
+        app = make_app(answers, TOKEN, port)
+        server = uvicorn.Server(uvicorn.Config(app, ws="none", **options))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{port}/{TOKEN}/"
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
 SERVE = """

@@ -86,7 +86,7 @@ def test_suspected_tokens_are_sorted_and_have_their_counts(run):
     assert [row[:3] for row in table.rows] == list(uncounted.rows)
 
 
-def test_rows_that_were_moved_alike_are_near(monkeypatch):
+def test_rows_that_were_moved_alike_are_near():
     generator = torch.Generator().manual_seed(0)
     head = torch.randn(300, 16, generator=generator)
     common = torch.randn(16, generator=generator)

@@ -16,7 +16,7 @@ import cs336_basics.training.trainer as trainer_module
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.config import OptimizerConfig, ScheduleConfig
 from cs336_basics.training.distributed import World, join_world, leave_world
-from cs336_basics.training.start import resume_run
+from cs336_basics.training.start import Resumption, resume_run
 from cs336_basics.training.trainer import Trainer
 from tests.numerics import default_dtype
 from tests.training.tiny_runs import CONFIG, TOKENIZER, TRAIN, VALID
@@ -98,7 +98,7 @@ def train(path: Path, config, world: World | None = None) -> None:
     trainer = Trainer(
         config, TRAIN, VALID, run, tokenizer=TOKENIZER, world=world, report=lambda line: None
     )
-    resume_run(trainer)
+    resume_run(trainer, Resumption())
     trainer.fit()
 
 

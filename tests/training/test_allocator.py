@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import platform
-import subprocess
-import sys
 
 import pytest
+
+from tests.processes import run_python
 
 pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
 
@@ -28,17 +28,15 @@ print(json.dumps(faults))
 """
 
 
+@pytest.fixture(autouse=True)
+def default_allocator(monkeypatch):
+    for name in os.environ:
+        if name.startswith(("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD")):
+            monkeypatch.delenv(name)
+
+
 def page_faults_of_steps(**variables):
-    configured = ("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD")
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(configured)}
-    done = subprocess.run(
-        [sys.executable, "-c", COUNT_PAGE_FAULTS],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**environment, **variables},
-    )
-    return json.loads(done.stdout)
+    return json.loads(run_python(COUNT_PAGE_FAULTS, **variables).stdout)
 
 
 def test_freed_memory_is_kept():

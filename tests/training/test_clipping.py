@@ -48,17 +48,6 @@ def test_clipping_equals_torch(max_norm, dtype, seed):
     assert_close(gradients(ours), gradients(theirs), rtol=tolerance, atol=0)
 
 
-def test_clipped_gradients_have_the_bound_as_norm_and_the_same_direction():
-    parameters = parameters_with_gradients(scale=100.0, dtype=torch.float64)
-    before = torch.cat([g.flatten() for g in gradients(parameters)])
-    norm = clip_gradients(parameters, 2.0)
-    after = torch.cat([g.flatten() for g in gradients(parameters)])
-    assert norm == pytest.approx(before.norm().item())
-    assert after.norm() <= 2.0
-    assert_close(after.norm(), torch.tensor(2.0, dtype=torch.float64))
-    assert_close(after / after.norm(), before / before.norm())
-
-
 def test_small_gradients_do_not_change():
     parameters = parameters_with_gradients()
     before = [g.clone() for g in gradients(parameters)]
@@ -86,11 +75,11 @@ def test_dtypes_may_be_mixed():
     assert_close([p.grad.tolist() for p in parameters], [[1.0, 1.0]] * 2, atol=1e-6, rtol=0)
 
 
-def test_eps_enters_the_factor():
-    parameter = torch.zeros(1, requires_grad=True)
-    parameter.grad = torch.tensor([4.0])
-    clip_gradients([parameter], 1.0, eps=1.0)
-    assert_close(parameter.grad, torch.tensor([4.0 / 5.0]))
+def test_eps_enters_the_factor_and_a_single_parameter_is_accepted():
+    parameter = torch.zeros(2, requires_grad=True)
+    parameter.grad = torch.tensor([3.0, 4.0])
+    assert clip_gradients(parameter, 1.0, eps=5.0) == 5.0
+    assert_close(parameter.grad, torch.tensor([0.3, 0.4]))
 
 
 def test_the_norm_without_gradients_is_zero():
@@ -128,10 +117,3 @@ def test_clip_gradients_foreach_equals_clip_gradients(max_norm, seed):
     assert norm.item() == pytest.approx(clip_gradients(ours, max_norm), rel=tolerance)
     assert_close(gradients(ours), gradients(theirs), rtol=tolerance, atol=0)
     assert clip_gradients_foreach([torch.zeros(3)], max_norm) == 0
-
-
-def test_a_single_parameter_is_accepted():
-    parameter = torch.zeros(3, requires_grad=True)
-    parameter.grad = torch.tensor([3.0, 4.0, 0.0])
-    assert clip_gradients(parameter, 1.0) == 5.0
-    assert_close(parameter.grad, torch.tensor([0.6, 0.8, 0.0]))

@@ -12,6 +12,7 @@ from cs336_basics.training.config import OptimizerConfig, ScheduleConfig, TrainC
 
 REJECTED = [
     (TrainConfig, "name", "a/b"),
+    *((TrainConfig, "dropout", fraction) for fraction in (-0.1, 1.0)),
     (TrainConfig, "seed", -1),
     (TrainConfig, "seed", 2**63 - 1),
     *((TrainConfig, name, 0) for name in ("log_every", "eval_every", "checkpoint_every")),
@@ -65,12 +66,25 @@ def test_an_invalid_value_is_rejected_by_name(make, name, value):
 
 
 @pytest.mark.parametrize(
+    ("make", "values", "named"),
+    [
+        (OptimizerConfig, {"nesterov": True, "momentum": 0}, r"optimizer\.nesterov"),
+        (TrainConfig, {"products": "onednn", "precision": "bfloat16"}, "products .*bfloat16"),
+    ],
+)
+def test_values_that_contradict_each_other_are_rejected(make, values, named):
+    with pytest.raises(ValueError, match=named):
+        make(**values)
+
+
+@pytest.mark.parametrize(
     ("make", "values"),
     [
         (TrainConfig, {"seed": 2**63 - 2, "num_workers": 4096, "sample_top_p": 1}),
         (TrainConfig, {"batch_size": 6, "accumulation": 3, "sample_temperature": 0}),
         (TrainConfig, {"log_to": "wandb,trackio", "name": "a-1.b_c", "eval_batches": 0}),
         (OptimizerConfig, {"betas": (0, 0.999), "weight_decay": 0, "momentum": 0}),
+        (TrainConfig, {"products": "onednn"}),
         (OptimizerConfig, {"nesterov": True, "momentum": 0.5}),
         (ScheduleConfig, {"min_learning_rate": 0.01, "max_learning_rate": 0.01}),
         (ScheduleConfig, {"warmup_fraction": 0, "decay_fraction": 0, "cycle_steps": 1}),
@@ -80,17 +94,6 @@ def test_an_invalid_value_is_rejected_by_name(make, name, value):
 def test_values_at_the_limits_are_allowed(make, values):
     config = make(**values)
     assert {name: getattr(config, name) for name in values} == values
-
-
-def test_nesterov_needs_momentum():
-    with pytest.raises(ValueError, match=r"optimizer\.nesterov"):
-        OptimizerConfig(nesterov=True, momentum=0)
-
-
-def test_onednn_is_a_choice_for_float32():
-    TrainConfig(products="onednn")
-    with pytest.raises(ValueError, match="products must be torch with precision bfloat16"):
-        TrainConfig(products="onednn", precision="bfloat16")
 
 
 def test_values_are_converted_to_types_that_yaml_can_store():

@@ -9,7 +9,6 @@ import torch
 
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.model import ModelConfig, TransformerLM
-from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.data import step_seed
 from cs336_basics.training.dropout import add_dropout
 from cs336_basics.training.evaluation import sample_text
@@ -94,14 +93,16 @@ def test_checkpointed_activations_drop_the_same_features_again():
     assert all(map(torch.equal, *gradients))
 
 
-@pytest.mark.parametrize("values", [{}, {"accumulation": 2, "checkpoint_activations": True}])
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"accumulation": 2, "checkpoint_activations": True},
+        pytest.param({"compile": True}, marks=pytest.mark.slow),
+    ],
+)
 def test_a_run_with_dropout_resumes_exactly(tmp_path, values):
     assert_a_crashed_run_resumes_exactly(tmp_path, changed(dropout=0.2, **values))
-
-
-@pytest.mark.slow
-def test_a_compiled_run_with_dropout_resumes_exactly(tmp_path):
-    assert_a_crashed_run_resumes_exactly(tmp_path, changed(dropout=0.2, compile=True))
 
 
 def test_evaluations_and_samples_of_a_run_use_the_whole_model(tmp_path):
@@ -113,9 +114,3 @@ def test_evaluations_and_samples_of_a_run_use_the_whole_model(tmp_path):
     assert plain.evaluate()[0] == losses_of(tmp_path, "val_loss")[-1]
     sample = RunDirectory(tmp_path).sample(20).read_text(encoding="utf-8")
     assert sample == sample_text(plain.model, TOKENIZER, config, 20) + "\n"
-
-
-@pytest.mark.parametrize("fraction", [-0.1, 1.0, 1.5])
-def test_a_fraction_outside_the_range_is_rejected(fraction):
-    with pytest.raises(ValueError, match=f"dropout .*{fraction}"):
-        TrainConfig(dropout=fraction)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import json
 import os
@@ -23,24 +24,19 @@ ROWS = [
 SETTINGS = {"model": {"d_model": 512}}
 
 
-class Recorder:
-    """A fake package that records every call."""
+@pytest.fixture
+def fake(monkeypatch):
+    """Return a function that replaces a package and returns a list of the calls to it."""
 
-    def __init__(self):
-        self.calls = []
+    def install(name):
+        calls, module = [], types.ModuleType(name)
+        for function in ("init", "log", "finish"):
+            record = functools.partial(lambda *call: calls.append(call), function)
+            setattr(module, function, lambda *a, record=record, **options: record(a, options))
+        monkeypatch.setitem(sys.modules, name, module)
+        return calls
 
-    def module(self, name, functions):
-        module = types.ModuleType(name)
-        for function in functions:
-            setattr(module, function, self.function(function))
-        return module
-
-    def function(self, name):
-        def call(*arguments, **options):
-            self.calls.append((name, arguments, options))
-            return types.SimpleNamespace(log=self.function("log"), finish=self.function("finish"))
-
-        return call
+    return install
 
 
 @pytest.fixture(autouse=True)
@@ -56,29 +52,26 @@ def log_and_close(logger, rows):
 
 
 @pytest.mark.parametrize("name", ["wandb", "trackio"])
-def test_rows_reach_every_logger(tmp_path, monkeypatch, name):
-    recorder = Recorder()
-    monkeypatch.setitem(sys.modules, name, recorder.module(name, ["init", "log", "finish"]))
+def test_rows_reach_every_logger(tmp_path, fake, name):
+    calls = fake(name)
     (logger,) = open_loggers([name], RunDirectory(tmp_path), SETTINGS, 0)
     log_and_close(logger, ROWS)
-    init, *logged, finish = recorder.calls
-    assert init[0] == "init"
-    assert init[2]["name"] == tmp_path.name
-    assert init[2]["config"]["model"]["d_model"] == 512
+    (init, _, settings), *logged, (finish, *_) = calls
+    assert (init, finish) == ("init", "finish")
+    assert settings["name"] == tmp_path.name
+    assert settings["config"]["model"]["d_model"] == 512
     if name == "wandb":
-        assert init[2]["mode"] == "offline"
-        assert init[2]["project"] == "cs336_basics"
-        assert init[2]["dir"] == str(tmp_path)
+        assert settings["mode"] == "offline"
+        assert settings["project"] == "cs336_basics"
+        assert settings["dir"] == str(tmp_path)
     assert logged == [
         ("log", ({"tokens": 64, "train_loss": 5.5, "seconds": 0.1},), {"step": 1}),
         ("log", ({"tokens": 128, "val_loss": 5.25, "seconds": 0.2},), {"step": 2}),
     ]
-    assert finish[0] == "finish"
 
 
-def test_a_resumed_run_continues_its_wandb_run_only_online(tmp_path, monkeypatch):
-    recorder = Recorder()
-    monkeypatch.setitem(sys.modules, "wandb", recorder.module("wandb", ["init"]))
+def test_a_resumed_run_continues_its_wandb_run_only_online(tmp_path, monkeypatch, fake):
+    calls = fake("wandb")
     for mode, name, step in (
         ("online", "one", 0),
         ("online", "one", 8),
@@ -89,7 +82,7 @@ def test_a_resumed_run_continues_its_wandb_run_only_online(tmp_path, monkeypatch
         path = tmp_path / name
         path.mkdir(exist_ok=True)
         open_loggers(["wandb"], RunDirectory(path), SETTINGS, step)
-    first, resumed, other, offline = (options for _, _, options in recorder.calls)
+    first, resumed, other, offline = (options for _, _, options in calls)
     assert first["id"] == resumed["id"] != other["id"]
     assert first["resume"] == resumed["resume"] == "allow"
     assert "mode" not in first  # WANDB_MODE sets it
@@ -98,57 +91,51 @@ def test_a_resumed_run_continues_its_wandb_run_only_online(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("mode", ["offline", "online"])
-def test_the_environment_decides_for_wandb(tmp_path, monkeypatch, mode):
-    recorder = Recorder()
-    monkeypatch.setitem(sys.modules, "wandb", recorder.module("wandb", ["init"]))
+def test_the_environment_decides_for_wandb(tmp_path, monkeypatch, fake, mode):
+    calls = fake("wandb")
     monkeypatch.setenv("WANDB_MODE", mode)
     for name, value in (("PROJECT", "theirs"), ("NAME", "run 7"), ("DIR", "/elsewhere"),
                         ("RUN_ID", "abc"), ("RESUME", "must")):  # fmt: skip
         monkeypatch.setenv(f"WANDB_{name}", value)
     open_loggers(["wandb"], RunDirectory(tmp_path), SETTINGS, 0)
     # An argument to init would override the variable.
-    assert recorder.calls[0][2] == {"config": SETTINGS}
+    assert calls[0][2] == {"config": SETTINGS}
     assert not (tmp_path / "wandb").exists()
 
 
 @pytest.mark.parametrize(("step", "resume"), [(0, "never"), (8, "allow")])
-def test_a_new_trackio_run_does_not_continue_an_old_one(tmp_path, monkeypatch, step, resume):
-    recorder = Recorder()
-    monkeypatch.setitem(sys.modules, "trackio", recorder.module("trackio", ["init"]))
+def test_a_new_trackio_run_does_not_continue_an_old_one(tmp_path, fake, step, resume):
+    calls = fake("trackio")
     open_loggers(["trackio"], RunDirectory(tmp_path), SETTINGS, step)
-    assert recorder.calls[0][2]["resume"] == resume
+    assert calls[0][2]["resume"] == resume
 
 
-def test_a_failing_logger_warns_once_and_keeps_earlier_rows(tmp_path, monkeypatch):
-    recorder = Recorder()
-    module = recorder.module("trackio", ["init", "log", "finish"])
-    monkeypatch.setitem(sys.modules, "trackio", module)
+def test_a_failing_logger_warns_once_and_keeps_earlier_rows(tmp_path, monkeypatch, fake):
+    calls = fake("trackio")
     (logger,) = open_loggers(["trackio"], RunDirectory(tmp_path), SETTINGS, 0)
     logger.log(ROWS[0])
 
     def log(*arguments, **options):
         raise OSError(28, "No space left on device")
 
-    module.log = log
+    monkeypatch.setattr(sys.modules["trackio"], "log", log)
     with pytest.warns(UserWarning, match=r"trackio .*No space left") as caught:
         log_and_close(logger, [ROWS[1], ROWS[1]])
-    assert [call[0] for call in recorder.calls] == ["init", "log", "finish"]
+    assert [call[0] for call in calls] == ["init", "log", "finish"]
     assert len(caught) == 1
 
 
-def test_a_logger_that_cannot_start_is_reported_and_the_others_are_closed(tmp_path, monkeypatch):
-    recorder, broken = Recorder(), types.ModuleType("wandb")
-
+def test_a_logger_that_cannot_start_is_reported_and_the_others_are_closed(
+    tmp_path, monkeypatch, fake
+):
     def init(**options):
         raise RuntimeError("no API key configured")
 
-    broken.init = init
-    monkeypatch.setitem(sys.modules, "wandb", broken)
-    trackio = recorder.module("trackio", ["init", "finish"])
-    monkeypatch.setitem(sys.modules, "trackio", trackio)
+    calls, _ = fake("trackio"), fake("wandb")
+    monkeypatch.setattr(sys.modules["wandb"], "init", init)
     with pytest.raises(ValueError, match=r"wandb.*RuntimeError: no API key"):
         open_loggers(["trackio", "wandb"], RunDirectory(tmp_path), SETTINGS, 0)
-    assert [call[0] for call in recorder.calls] == ["init", "finish"]
+    assert [call[0] for call in calls] == ["init", "finish"]
 
 
 USE_TRACKIO = """
@@ -204,10 +191,3 @@ def test_the_error_for_a_missing_package_has_the_install_command(monkeypatch, na
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(ValueError, match=rf"{name}.*pip install.*\[{name}\]"):
         check_loggers([name])
-
-
-def test_log_to_takes_several_loggers_or_none(tmp_path, monkeypatch):
-    for name in ("wandb", "trackio"):
-        monkeypatch.setitem(sys.modules, name, Recorder().module(name, ["init", "log", "finish"]))
-    assert len(open_loggers(["wandb", "trackio"], RunDirectory(tmp_path), SETTINGS, 0)) == 2
-    assert open_loggers([], RunDirectory(tmp_path), SETTINGS, 0) == []

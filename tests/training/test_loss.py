@@ -65,12 +65,6 @@ def test_no_digits_are_lost_if_all_logits_are_large(scale):
     assert_close_sums(cross_entropy(logits, targets), exact, terms=64, scale=10.4)
 
 
-def test_the_loss_of_large_logits_by_hand():
-    logits = torch.tensor([[1e4, 0.0], [1e4, 0.0], [-1e4, -1e4]])
-    targets = torch.tensor([0, 1, 0])
-    assert_close(cross_entropy(logits, targets), torch.tensor((0 + 1e4 + math.log(2)) / 3))
-
-
 def test_excluded_classes_may_be_minus_infinity():
     logits = torch.tensor([[0.0, -math.inf, 0.0]], requires_grad=True)
     loss = cross_entropy(logits, torch.tensor([0]))

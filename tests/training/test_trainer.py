@@ -122,7 +122,7 @@ def test_the_same_seed_gives_the_same_run(tmp_path, uninterrupted):
     assert outcome(tmp_path / "other")["metrics.jsonl"] != uninterrupted["metrics.jsonl"]
 
 
-def test_the_best_checkpoint_is_kept(tmp_path, monkeypatch):
+def test_the_best_checkpoint_is_kept(tmp_path):
     losses = iter([3.0, 4.0, 5.0])
     trainer = make(tmp_path, changed(keep_checkpoints=1))
     trainer.evaluate = lambda: (next(losses), None)

@@ -12,7 +12,7 @@ from cs336_basics.checkpoints.checkpoint import read_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.training.config import OptimizerConfig, ScheduleConfig, TrainConfig
-from cs336_basics.training.start import resume_run
+from cs336_basics.training.start import Resumption, resume_run
 from cs336_basics.training.trainer import Trainer
 from tests.tokenizer.examples import byte_tokenizer
 
@@ -100,7 +100,7 @@ def crash_in_step(trainer, step):
 def resumed(path, config=CONFIG, checkpoint=None):
     """Return a new trainer that has resumed a run."""
     trainer = make(path, config)
-    resume_run(trainer, checkpoint)
+    resume_run(trainer, Resumption(checkpoint))
     return trainer
 
 

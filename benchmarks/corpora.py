@@ -58,21 +58,17 @@ def data_directory():
     return Path(os.environ.get("CS336_DATA") or "data")
 
 
-def find_corpora(max_bytes, path=None):
+def find_corpora(max_bytes):
     """Return the corpora that exist, each cut to at most `max_bytes` bytes (0 means no limit).
 
-    If no corpus exists, return the embedded sample. With `path`, return only that file.
+    If no corpus exists, return the embedded sample.
     """
-    if path is not None:
-        return [Corpus(path.stem, head_of(path, max_bytes))]
     found = [Corpus(name, head_of(path, max_bytes)) for name, path in corpus_paths().items()]
     return found or [Corpus("sample", sample_file(max_bytes or SAMPLE_BYTES))]
 
 
-def common_corpora(path=None):
-    """Return texts that are small enough for every trainer, or the start of `path`."""
-    if path is not None:
-        return [Corpus(path.stem, head_of(path, COMMON_BYTES["owt"]))]
+def common_corpora():
+    """Return texts that are small enough for every trainer."""
     found = [
         Corpus(name, head_of(path, COMMON_BYTES[name])) for name, path in corpus_paths().items()
     ]

@@ -55,16 +55,23 @@ def rows_of(results):
     ]
 
 
+def sections(rows):
+    """Return the lines of all tables that have rows, each with a title and a link to its plot."""
+    lines = []
+    for name, title in SECTIONS.items():
+        if table := tables.TABLES[name](rows):
+            lines += [f"## {title}", "", *table]
+            if name in plots.PLOTS:
+                lines += [f"![{title}]({name}.svg)", ""]
+    return lines
+
+
 def write_all(root=ROOT):
     """Write tables and plots, and return the names of the files."""
     results = root / "benchmarks" / "results"
     rows = measurements.read(results / measurements.FILE.name)
     results.mkdir(parents=True, exist_ok=True)
-    lines = ["# Benchmark results", "", *tables.lines_of("machine", rows)]
-    for name, title in SECTIONS.items():
-        lines += [f"## {title}", "", *tables.lines_of(name, rows)]
-        if name in plots.PLOTS:
-            lines += [f"![{title}]({name}.svg)", ""]
+    lines = ["# Benchmark results", "", *tables.lines_of("machine", rows), *sections(rows)]
     (results / "tables.md").write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
     written = ["tables.md"]
     for document in PAGES:

@@ -157,19 +157,6 @@ def markdown(header, body):
     ]
 
 
-def plain(header, body):
-    """Return the lines of a table with aligned columns, for a terminal."""
-    lines = [header, *body]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if index else cell.ljust(width)
-            for index, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    ]
-
-
 # --- choosing rows -------------------------------------------------------------------------------
 
 

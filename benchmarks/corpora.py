@@ -63,16 +63,17 @@ def find_corpora(max_bytes):
 
     If no corpus exists, return the embedded sample.
     """
-    found = [Corpus(name, head_of(path, max_bytes)) for name, path in corpus_paths().items()]
-    return found or [Corpus("sample", sample_file(max_bytes or SAMPLE_BYTES))]
+    return cut_corpora(dict.fromkeys(COMMON_BYTES, max_bytes))
 
 
 def common_corpora():
     """Return texts that are small enough for every trainer."""
-    found = [
-        Corpus(name, head_of(path, COMMON_BYTES[name])) for name, path in corpus_paths().items()
-    ]
-    return found or [Corpus("sample", sample_file(COMMON_BYTES["sample"]))]
+    return cut_corpora(COMMON_BYTES)
+
+
+def cut_corpora(sizes):
+    found = [Corpus(name, head_of(path, sizes[name])) for name, path in corpus_paths().items()]
+    return found or [Corpus("sample", sample_file(sizes["sample"] or SAMPLE_BYTES))]
 
 
 def corpus_paths():

@@ -8,22 +8,19 @@ from benchmarks.report import pages
 from cs336_basics import TRAINERS
 from cs336_basics.bpe import is_built
 
-DEFAULT_BYTES = 12_000_000
-DEFAULT_SECONDS = 10.0
-
 
 def pytest_addoption(parser):
     group = parser.getgroup("cs336_basics benchmarks")
     group.addoption(
         "--corpus-bytes",
         type=int,
-        default=DEFAULT_BYTES,
+        default=12_000_000,
         help="use at most this many bytes of each corpus, 0 = all (default: %(default)s)",
     )
     group.addoption(
         "--max-seconds",
         type=float,
-        default=DEFAULT_SECONDS,
+        default=10.0,
         help="stop slower trainers after this many seconds and extrapolate (default: %(default)s)",
     )
 
@@ -31,15 +28,12 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     if not all(map(is_built, TRAINERS.values())):
         raise pytest.UsageError("extensions are not built; run python setup.py build_ext --inplace")
-    config.corpora = None
 
 
 def pytest_generate_tests(metafunc):
-    config = metafunc.config
     if "corpus" in metafunc.fixturenames:
-        if config.corpora is None:
-            config.corpora = find_corpora(config.getoption("--corpus-bytes"))
-        metafunc.parametrize("corpus", config.corpora, ids=str)
+        corpora = find_corpora(metafunc.config.getoption("--corpus-bytes"))
+        metafunc.parametrize("corpus", corpora, ids=str)
     if "common_corpus" in metafunc.fixturenames:
         metafunc.parametrize("common_corpus", common_corpora(), ids=str)
 

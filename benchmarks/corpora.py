@@ -9,7 +9,7 @@ import hashlib
 import os
 import tempfile
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from cs336_basics.data.datasets import write_sample
@@ -58,6 +58,7 @@ def data_directory():
     return Path(os.environ.get("CS336_DATA") or "data")
 
 
+@cache
 def find_corpora(max_bytes):
     """Return the corpora that exist, each cut to at most `max_bytes` bytes (0 means no limit).
 

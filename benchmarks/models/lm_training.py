@@ -55,12 +55,19 @@ from cs336_basics.training.products import use_onednn
 KINDS = ("readable", "fast", "transformers", "transformers-fused")
 
 
-class Ours:
+class Step:
+    def step(self, x, y):
+        self.optimizer.zero_grad()
+        self.loss(x, y).backward()
+        self.clip(self.model.parameters(), 1.0)
+        self.optimizer.step()
+
+
+class Ours(Step):
     """A training step of this library, on the readable path or the path `--fast auto` chooses."""
 
     def __init__(self, shape, batch_size, device, precision=None):
-        model = TrainConfig(model=SHAPES[shape]).model
-        config = TrainConfig(model=model, batch_size=batch_size, max_steps=10**6)
+        config = TrainConfig(model=SHAPES[shape], batch_size=batch_size, max_steps=10**6)
         if precision is not None:
             config = dataclasses.replace(config, precision=precision)
             config, self.choices = choose_fast_path(config, device, ["precision"])
@@ -69,29 +76,22 @@ class Ours:
         self.model = TransformerLM(config.model).to(device)
         if config.products == "onednn":
             use_onednn(self.model)
-        self.loss_of = LanguageModelLoss(
+        self.loss = LanguageModelLoss(
             self.model, config.loss_chunks, config.precision, config.products
         )
         if config.compile:
-            self.loss_of = torch.compile(self.loss_of, dynamic=False)
+            self.loss = torch.compile(self.loss, dynamic=False)
         self.clip = clip_gradients if device.type == "cpu" else clip_gradients_foreach
         if config.fused_optimizer:
             self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=True)
         else:
             self.optimizer = AdamW(self.model.parameters(), lr=1e-4)
 
-    def loss(self, x, y):
-        return self.loss_of(x, y)
 
-    def step(self, x, y):
-        self.optimizer.zero_grad()
-        self.loss(x, y).backward()
-        self.clip(self.model.parameters(), 1.0)
-        self.optimizer.step()
-
-
-class Peer:
+class Peer(Step):
     """A training step of transformers' LlamaForCausalLM with the same weights."""
+
+    clip = staticmethod(torch.nn.utils.clip_grad_norm_)
 
     def __init__(self, shape, device, bfloat16, fused=None):
         torch.manual_seed(0)
@@ -104,12 +104,6 @@ class Peer:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
             # Without shift_labels, the model would drop one position per row and copy the logits.
             return self.compiled(input_ids=x, labels=y, shift_labels=y, use_cache=False).loss
-
-    def step(self, x, y):
-        self.optimizer.zero_grad()
-        self.loss(x, y).backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimizer.step()
 
 
 def implementations(shape, batch_size, device, precision):
@@ -144,9 +138,7 @@ def measure(shape, batch_size, device, precision, rounds, kinds):
         return random_batch(shape, batch_size, device, step)
 
     x, y = batch(0)
-    losses = {}
-    for kind, run in runs.items():
-        losses[kind] = run.loss(x, y).item()
+    losses = {kind: run.loss(x, y).item() for kind, run in runs.items()}
     expected = next(iter(losses.values()))
     for kind, loss in losses.items():
         assert abs(loss - expected) < (0.02 if precision == "bfloat16" else 1e-3), (kind, losses)

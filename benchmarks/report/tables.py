@@ -410,8 +410,8 @@ def exponent_text(name, points):
 def checked_extrapolations(rows):
     """Predict the times of completed runs from their first merges.
 
-    Yield (row, share, checkpoint, seconds): the last checkpoint within this share of the merges,
-    and the time of the run, extrapolated from that checkpoint.
+    Yield (stage, share, error): the relative error of the time that is extrapolated from the last
+    checkpoint within this share of the merges.
     """
     longest = {}
     for row in of_comparison(rows, "merging"):
@@ -424,14 +424,14 @@ def checked_extrapolations(rows):
             part = [c for c in row.checkpoints if c[0] <= row.work * share]
             if part and part[-1][0] >= 16:
                 phases = extrapolation.extrapolated(row.stage, part, row.checkpoints[-1][2])
-                yield row, share, part[-1], sum(phases.values())
+                yield row.stage, share, sum(phases.values()) / row.median - 1
 
 
 def extrapolated(rows):
     """Return a table of extrapolation errors, by stage."""
     errors = {}
-    for row, share, _, predicted in checked_extrapolations(rows):
-        errors.setdefault((row.stage, share), []).append(predicted / row.median - 1)
+    for stage, share, error in checked_extrapolations(rows):
+        errors.setdefault((stage, share), []).append(error)
     body = [
         [stage, f"1 in {1 / share:.0f}", str(len(found)), f"{statistics.median(found):+.0%}",
          f"{min(found):+.0%} to {max(found):+.0%}"]

@@ -197,13 +197,9 @@ def main():
     parser.add_argument("--bytes", type=int, help="default: the size of the corpus")
     parser.add_argument("--words", type=int, help="distinct words (default: as in the corpus)")
     options = parser.parse_args()
-    profile = PROFILES[options.like]
-    profile = replace(
-        profile,
-        num_bytes=options.bytes or profile.num_bytes,
-        num_words=options.words or profile.num_words,
-    )
-    write_text(options.output, profile)
+    sizes = {"num_bytes": options.bytes, "num_words": options.words}
+    changed = {name: size for name, size in sizes.items() if size}
+    write_text(options.output, replace(PROFILES[options.like], **changed))
 
 
 if __name__ == "__main__":

@@ -79,7 +79,8 @@ class Job:
 
 
 class Finished(dict):
-    """Job name -> result, stored in a file so that an interrupted run can resume."""
+    """Job name -> result, stored in a file so that an interrupted run with the same settings can
+    resume."""
 
     def __init__(self, path, settings):
         self.path, self.settings = path, settings
@@ -96,7 +97,8 @@ class Finished(dict):
 def main():
     options = parse_arguments()
     corpora = find_corpora(options.corpus_bytes)
-    finished = Finished(RESULTS / "stages-unfinished.json", settings_of(options, corpora))
+    settings = [measurements.machine_name(), list(map(str, corpora)), options.max_seconds]
+    finished = Finished(RESULTS / "stages-unfinished.json", settings)
     slow, fast, counted = plan(corpora)
     full_sizes = sizes_of_full_texts(options, corpora)
     say_plan(slow, fast + counted, finished, options, corpora, sum(full_sizes.values()))
@@ -146,14 +148,6 @@ def say(text):
     print(f"[{time.strftime('%H:%M:%S')}] {text}", flush=True)
 
 
-def settings_of(options, corpora):
-    """Return the settings that must be the same when an interrupted run is resumed."""
-    return {
-        "machine": measurements.machine_name(), "corpora": [str(corpus) for corpus in corpora],
-        "max_seconds": options.max_seconds,
-    }  # fmt: skip
-
-
 # --- the plan ------------------------------------------------------------------------------------
 
 
@@ -164,12 +158,9 @@ def merges_to(*vocab_sizes):
 def growth_paths(corpus):
     """Return paths to the beginning of a corpus in several sizes, including its common size."""
     common = COMMON_BYTES[corpus.name]
-    sizes = {common * 2**step for step in range(GROWTH_STEPS)}
-    sizes |= {common // 2**step for step in range(GROWTH_STEPS)}
-    sizes = sorted(size for size in sizes if size < corpus.num_bytes)
-    nearest = min(range(len(sizes)), key=lambda i: abs(sizes[i] - common)) if sizes else 0
-    first = max(0, min(nearest, len(sizes) - GROWTH_STEPS))
-    return [head_of(corpus.path, size) for size in sizes[first:][:GROWTH_STEPS]]
+    sizes = [int(common * 2.0**step) for step in range(1 - GROWTH_STEPS, GROWTH_STEPS)]
+    smaller = [size for size in sizes if size < corpus.num_bytes]
+    return [head_of(corpus.path, size) for size in smaller[-GROWTH_STEPS:]]
 
 
 def plan(corpora):

@@ -39,12 +39,8 @@ def pytest_generate_tests(metafunc):
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    results = [
-        {"extra_info": benchmark.extra_info}
-        for benchmark in config._benchmarksession.benchmarks
-        if not benchmark.has_error
-    ]
-    for line in pages.sections(pages.rows_of({"benchmarks": results})):
+    done = [found for found in config._benchmarksession.benchmarks if not found.has_error]
+    for line in pages.sections(pages.rows_of(found.extra_info for found in done)):
         if not line.startswith("!["):  # a plot
             terminalreporter.write_line(line)
 
@@ -55,8 +51,3 @@ def pytest_benchmark_update_machine_info(config, machine_info):
 
 def pytest_report_header(config):
     return "benchmark machine: " + ", ".join(f"{k} {v}" for k, v in machine.machine_info().items())
-
-
-@pytest.fixture
-def max_seconds(request):
-    return request.config.getoption("--max-seconds")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
-from cs336_basics.data.datasets import write_sample
+from cs336_basics.data.datasets import data_directory, write_sample
 from cs336_basics.pretokenization import Splitter, count_words
 
 EOT = "<|endoftext|>"
@@ -28,7 +28,7 @@ COMMON_VOCAB_SIZE = 2_000
 COMMON_BYTES = {"tinystories": 10_000_000, "owt": 500_000, "sample": 5_000_000}
 SAMPLE_BYTES = 10_000_000
 CACHE = Path(tempfile.gettempdir()) / f"cs336_basics_benchmarks_{os.getuid()}"
-MOST_CHARACTERS = 12_000_000
+MOST_CHARACTERS = 3_000_000
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,6 @@ class Corpus:
     @cached_property
     def word_counts(self):
         return count_words(self.path, Splitter(special_tokens=[EOT]))
-
-
-def data_directory():
-    return Path(os.environ.get("CS336_DATA") or "data")
 
 
 @cache

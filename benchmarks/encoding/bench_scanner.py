@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.corpora import SAMPLE_BYTES, data_directory, sample_file
+from benchmarks.corpora import SAMPLE_BYTES, sample_file
+from cs336_basics.data.datasets import data_directory
 from cs336_basics.pretokenization import PATTERNS, _scanner, reference
 from cs336_basics.pretokenization.patterns.split_program import compile_program
 

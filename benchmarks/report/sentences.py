@@ -5,6 +5,7 @@
 This command prints the sentences that the measurements contradict.
 """
 
+import itertools
 import math
 import re
 from statistics import median
@@ -14,7 +15,6 @@ from benchmarks.report import measurements
 
 ROWS = measurements.read()
 CORPORA = ("tinystories", "owt")
-SIZES = (10_000, 32_000)
 TOLERANCE = 0.15
 """The largest relative difference between a rounded figure and its measurement."""
 
@@ -39,11 +39,10 @@ def gains(stage, than, corpora=CORPORA):
 def shares(stage, phase):
     """Return a phase's share of the merge loop, for each text and vocabulary."""
     found = []
-    for corpus in CORPORA:
-        for size in SIZES:
-            phases = row("merging", stage, corpus, size).phases
-            seconds = {name: median(values) for name, values in phases.items()}
-            found.append(seconds[phase] / sum(seconds.values()))
+    for corpus, size in itertools.product(CORPORA, (10_000, 32_000)):
+        phases = row("merging", stage, corpus, size).phases
+        seconds = {name: median(values) for name, values in phases.items()}
+        found.append(seconds[phase] / sum(seconds.values()))
     return found
 
 

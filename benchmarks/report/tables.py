@@ -99,8 +99,6 @@ def time_text(seconds):
 
 
 def three_digits(value):
-    if value == 0:
-        return "0"
     if abs(value) >= 99.95:
         return f"{value:,.0f}"
     digits = 2 if abs(value) < 9.995 else 1
@@ -109,17 +107,16 @@ def three_digits(value):
     return f"{value:.{digits}f}"
 
 
-def seconds_text(seconds, is_extrapolated=False):
-    """Return the median time of the rounds, with the minimum and the maximum."""
-    text = ("≈ " if is_extrapolated else "") + time_text(statistics.median(seconds))
-    if len(seconds) == 1:
-        return f"{text} (1 round)"
-    return f"{text} ({time_text(min(seconds))} - {time_text(max(seconds))})"
-
-
 def median_text(row):
     """Return the median time of a row."""
     return ("≈ " if row.is_extrapolated else "") + time_text(row.median)
+
+
+def seconds_text(row):
+    """Return the median time of the rounds, with the minimum and the maximum."""
+    if len(row.seconds) == 1:
+        return f"{median_text(row)} (1 round)"
+    return f"{median_text(row)} ({time_text(min(row.seconds))} - {time_text(max(row.seconds))})"
 
 
 def shares_texts(row, phases):
@@ -274,12 +271,10 @@ def phase_table(found, line):
               *(PHASES[p] for p in phases), "peak MB"]  # fmt: skip
     body = []
     for stage, row in found.items():
-        gains = ["", ""]
-        if not row.is_peer:
-            gains = [times_text(row, before(found, stage)), times_text(row, first)]
+        gains = [times_text(row, than) for than in (before(found, stage), first)]
         body.append([
             stage + (" (peer)" if row.is_peer else ""),
-            seconds_text(row.seconds, row.is_extrapolated), three_digits(row.rate), *gains,
+            seconds_text(row), three_digits(row.rate), *(["", ""] if row.is_peer else gains),
             *shares_texts(row, phases), megabytes(row),
         ])  # fmt: skip
     if line == "variant":
@@ -290,11 +285,10 @@ def phase_table(found, line):
 
 def printed_phases(rows):
     """Return the phases as `train-bpe --trainer heap` prints them, for the smallest web text."""
-    found = [r for r in of_comparison(rows, "shipped") if (r.corpus, r.stage) == ("owt", "heap")]
-    found = [row for row in found if row.vocab_size == COMMON_VOCAB_SIZE]
-    if not found:
+    task = next((t for t in common_tasks(of_comparison(rows, "shipped")) if t[0] == "owt"), None)
+    if task is None:
         return []
-    row = min(found, key=lambda row: abs(row.bytes - COMMON_BYTES["owt"]))
+    row = at(of_comparison(rows, "shipped"), task)["heap"]
     timings = {phase: statistics.median(seconds) for phase, seconds in row.phases.items()}
     timings["total"] = sum(timings.values())
     return ["```text", "trainer: heap", *phase_lines(timings), "```"]
@@ -451,7 +445,7 @@ def full_size(rows):
         corpus, num_bytes, vocab_size = task
         body = [[name, seconds, "", "", ""] for name, seconds in SERIES.get(corpus, ())]
         for stage, row in at(rows, task).items():
-            seconds = seconds_text(row.seconds, row.is_extrapolated)
+            seconds = seconds_text(row)
             if len(row.seconds) == 2:  # the bounds of a predicted time
                 seconds = f"≈ {time_text(min(row.seconds))} to {time_text(max(row.seconds))}"
             body.append([f"**{stage}**", "", seconds, megabytes(row), row.note])
@@ -471,7 +465,7 @@ def stage_table(stage, rows):
         row = stages[stage]
         body.append([
             text_name(task[0], task[1]), f"{task[2]:,}",
-            seconds_text(row.seconds, row.is_extrapolated), time_text(1 / row.rate),
+            seconds_text(row), time_text(1 / row.rate),
             *shares_texts(row, LOOP_PHASES), times_text(row, before(stages, stage)), megabytes(row),
         ])  # fmt: skip
     header = ["text", "tokens", "merge loop", "per merge", *(PHASES[p] for p in LOOP_PHASES),

@@ -71,5 +71,6 @@ def test_all_stages_to_their_end(benchmark, common_corpus, stage):
 
 @pytest.mark.parametrize("stage", TRAINERS)
 @pytest.mark.parametrize("vocab_size", VOCAB_SIZES)
-def test_whole_corpus(benchmark, corpus, stage, vocab_size, max_seconds):
+def test_whole_corpus(benchmark, corpus, stage, vocab_size, pytestconfig):
+    max_seconds = pytestconfig.getoption("--max-seconds")
     measure(benchmark, stage, corpus, vocab_size, VOCAB_SIZES, max_seconds)

@@ -197,19 +197,17 @@ def sizes_of_full_texts(options, corpora):
     """Return a dict from corpus name to generated text size, for texts that fit on the disk."""
     sizes = {}
     free = shutil.disk_usage(options.full_directory).free
-    for corpus in corpora:
-        if corpus.name not in PROFILES:
-            continue
-        size = PROFILES[corpus.name].num_bytes
+    for name in [corpus.name for corpus in corpora if corpus.name in PROFILES]:
+        size = PROFILES[name].num_bytes
         if options.full_bytes is not None:
             size = min(size, options.full_bytes)
         if free < 2 * size:
             say(
                 f"{options.full_directory} has only {free / 1e9:.0f} GB free; skipped the text "
-                f"that resembles {corpus.name} (pass --full-directory to use another disk)"
+                f"that resembles {name} (pass --full-directory to use another disk)"
             )
         elif size:
-            sizes[corpus.name] = size
+            sizes[name] = size
     return sizes
 
 
@@ -267,11 +265,11 @@ def run_job(job, options):
 
 
 def result_of(answers):
-    """Return a line about the fastest round."""
-    if not answers[0]["checkpoints"]:
-        return f"counted in {min(a['counting'] for a in answers):,.2f} s"
-    seconds = min(sum(a["checkpoints"][-1][1].values()) for a in answers)
-    return f"{seconds:,.2f} s for {answers[0]['learned']:,} merges"
+    """Return a line about the first round."""
+    first = answers[0]
+    if not first["checkpoints"]:
+        return f"counted in {first['counting']:,.2f} s"
+    return f"{sum(first['checkpoints'][-1][1].values()):,.2f} s for {first['learned']:,} merges"
 
 
 def rows_of_training(slow, fast, counted, finished):
@@ -312,7 +310,8 @@ def pytest_rows(options):
              f"--benchmark-json={output}"],
             check=True, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
-        return pages.rows_of(json.loads(output.read_text()))
+        results = json.loads(output.read_text())["benchmarks"]
+        return pages.rows_of(benchmark["extra_info"] for benchmark in results)
 
 
 def peer_rows(corpus, vocab_size):

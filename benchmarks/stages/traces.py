@@ -31,11 +31,10 @@ def main():
     corpus = find_corpora(CORPUS_BYTES)[-1]
     word_counts = dict(corpus.word_counts)
     traces = {}
+    warnings.simplefilter("ignore")
     for name, trainer in TRAINERS.items():
         traces[name] = trace = []
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            trainer(trace=trace.append).train_from_counts(word_counts, VOCAB_SIZE, [EOT])
+        trainer(trace=trace.append).train_from_counts(word_counts, VOCAB_SIZE, [EOT])
         print(f"{name}: {sum(merge.seconds for merge in trace):.3f} s", flush=True)
     pairs = {tuple((merge.left, merge.right) for merge in trace) for trace in traces.values()}
     if len(pairs) > 1:

@@ -111,8 +111,7 @@ def learn(stage, word_counts, targets, work, max_seconds=1e9, omit=()):
     vocab_size = 257 + targets[-1]
     if stage in UNSTOPPABLE:
         trainer = TRAINERS[stage]()
-        if omit:
-            trainer.omit = omit
+        trainer.omit = omit
         _, merges = trainer.train_from_counts(word_counts, vocab_size, [EOT])
         return [[len(merges), {phase: trainer.timings[phase] for phase in LOOP_PHASES}, {}]], merges
     watch = Watch(targets, work, max_seconds)

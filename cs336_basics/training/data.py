@@ -52,7 +52,8 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
         stride: Number of tokens from the start of one window to the start of the next. Defaults to
             `context_length`, so each token is a target once. A stride of 1 gives every possible
             window, as in `get_batch`.
-        vocab_size: Vocabulary size of the model. If given, all ids are checked against it.
+        vocab_size: Vocabulary size of the model. If given, it is compared with all ids of an array,
+            or with the vocabulary size that a token file stores.
         tokenizer_hash: Expected `Tokenizer.hash()` of the tokenizer that encoded the files.
             Defaults to accepting any tokenizer.
         name: Name of the tokens in error messages.

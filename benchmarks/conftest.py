@@ -1,12 +1,20 @@
 """Options and fixtures of the benchmarks: `pytest benchmarks --benchmark-only`."""
 
+from pathlib import Path
+
 import pytest
 
-from benchmarks import machine
+from benchmarks import BUILD_FIRST, IS_BUILT, machine
 from benchmarks.corpora import common_corpora, find_corpora
-from benchmarks.report import pages
-from cs336_basics import TRAINERS
-from cs336_basics.bpe import is_built
+from benchmarks.report import pages, terminal
+
+DEFAULT_BYTES = 12_000_000
+DEFAULT_SECONDS = 10.0
+LEGEND = """\
+Time: median from the file to the result, with words counted natively. Shares of the time: reading
+and counting words (read), setting up words (set up), counting pairs (count), finding the maximum
+(find), updating (update), building the vocabulary (build). ≈: extrapolated from the first
+--max-seconds of a run. --benchmark-verbose shows pytest-benchmark's own table."""
 
 
 def pytest_addoption(parser):
@@ -14,34 +22,61 @@ def pytest_addoption(parser):
     group.addoption(
         "--corpus-bytes",
         type=int,
-        default=12_000_000,
+        default=DEFAULT_BYTES,
         help="use at most this many bytes of each corpus, 0 = all (default: %(default)s)",
+    )
+    group.addoption(
+        "--corpus",
+        type=Path,
+        metavar="FILE",
+        help="measure this text instead of TinyStories and OpenWebText; its documents end with "
+        "<|endoftext|>",
     )
     group.addoption(
         "--max-seconds",
         type=float,
-        default=10.0,
+        default=DEFAULT_SECONDS,
         help="stop slower trainers after this many seconds and extrapolate (default: %(default)s)",
     )
 
 
 def pytest_configure(config):
-    if not all(map(is_built, TRAINERS.values())):
-        raise pytest.UsageError("extensions are not built; run python setup.py build_ext --inplace")
+    if not IS_BUILT:
+        raise pytest.UsageError(BUILD_FIRST)
+    path = config.getoption("--corpus")
+    if path is not None and not path.is_file():
+        raise pytest.UsageError(f"--corpus must be a file, got {str(path)!r}")
+    config.corpora = None
+    options = config.option
+    wants_table = (
+        options.benchmark_verbose or options.benchmark_compare or options.benchmark_histogram
+    )
+    if not wants_table:  # pytest_terminal_summary prints the tables of the stages
+        options.benchmark_quiet = True
 
 
 def pytest_generate_tests(metafunc):
+    config = metafunc.config
+    path = config.getoption("--corpus")
     if "corpus" in metafunc.fixturenames:
-        corpora = find_corpora(metafunc.config.getoption("--corpus-bytes"))
-        metafunc.parametrize("corpus", corpora, ids=str)
+        if config.corpora is None:
+            config.corpora = find_corpora(config.getoption("--corpus-bytes"), path)
+        metafunc.parametrize("corpus", config.corpora, ids=str)
     if "common_corpus" in metafunc.fixturenames:
-        metafunc.parametrize("common_corpus", common_corpora(), ids=str)
+        metafunc.parametrize("common_corpus", common_corpora(path), ids=str)
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    done = [found for found in config._benchmarksession.benchmarks if not found.has_error]
-    for line in pages.sections(pages.rows_of(found.extra_info for found in done)):
-        if not line.startswith("!["):  # a plot
+    results = [
+        {"extra_info": benchmark.extra_info}
+        for benchmark in config._benchmarksession.benchmarks
+        if not benchmark.has_error
+    ]
+    lines = terminal.lines_of(pages.rows_of({"benchmarks": results}))
+    if lines:
+        terminalreporter.write_line("")
+        terminalreporter.write_line("measured on " + machine.machine_line())
+        for line in [*lines, "", LEGEND]:
             terminalreporter.write_line(line)
 
 
@@ -51,3 +86,8 @@ def pytest_benchmark_update_machine_info(config, machine_info):
 
 def pytest_report_header(config):
     return "benchmark machine: " + ", ".join(f"{k} {v}" for k, v in machine.machine_info().items())
+
+
+@pytest.fixture
+def max_seconds(request):
+    return request.config.getoption("--max-seconds")

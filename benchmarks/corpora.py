@@ -9,10 +9,10 @@ import hashlib
 import os
 import tempfile
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 
-from cs336_basics.data.datasets import data_directory, write_sample
+from cs336_basics.data.datasets import write_sample
 from cs336_basics.pretokenization import Splitter, count_words
 
 EOT = "<|endoftext|>"
@@ -28,7 +28,7 @@ COMMON_VOCAB_SIZE = 2_000
 COMMON_BYTES = {"tinystories": 10_000_000, "owt": 500_000, "sample": 5_000_000}
 SAMPLE_BYTES = 10_000_000
 CACHE = Path(tempfile.gettempdir()) / f"cs336_basics_benchmarks_{os.getuid()}"
-MOST_CHARACTERS = 3_000_000
+MOST_CHARACTERS = 12_000_000
 
 
 @dataclass(frozen=True)
@@ -54,23 +54,29 @@ class Corpus:
         return count_words(self.path, Splitter(special_tokens=[EOT]))
 
 
-@cache
-def find_corpora(max_bytes):
+def data_directory():
+    return Path(os.environ.get("CS336_DATA") or "data")
+
+
+def find_corpora(max_bytes, path=None):
     """Return the corpora that exist, each cut to at most `max_bytes` bytes (0 means no limit).
 
-    If no corpus exists, return the embedded sample.
+    If no corpus exists, return the embedded sample. With `path`, return only that file.
     """
-    return cut_corpora(dict.fromkeys(COMMON_BYTES, max_bytes))
+    if path is not None:
+        return [Corpus(path.stem, head_of(path, max_bytes))]
+    found = [Corpus(name, head_of(path, max_bytes)) for name, path in corpus_paths().items()]
+    return found or [Corpus("sample", sample_file(max_bytes or SAMPLE_BYTES))]
 
 
-def common_corpora():
-    """Return texts that are small enough for every trainer."""
-    return cut_corpora(COMMON_BYTES)
-
-
-def cut_corpora(sizes):
-    found = [Corpus(name, head_of(path, sizes[name])) for name, path in corpus_paths().items()]
-    return found or [Corpus("sample", sample_file(sizes["sample"] or SAMPLE_BYTES))]
+def common_corpora(path=None):
+    """Return texts that are small enough for every trainer, or the start of `path`."""
+    if path is not None:
+        return [Corpus(path.stem, head_of(path, COMMON_BYTES["owt"]))]
+    found = [
+        Corpus(name, head_of(path, COMMON_BYTES[name])) for name, path in corpus_paths().items()
+    ]
+    return found or [Corpus("sample", sample_file(COMMON_BYTES["sample"]))]
 
 
 def corpus_paths():

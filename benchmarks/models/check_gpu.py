@@ -2,7 +2,7 @@
 
 1. Exact resumption: with `--deterministic`, a run that is stopped, killed and resumed writes the
    same bytes as an uninterrupted run, on both the readable and the compiled path.
-2. Memory: the peak that `estimate` measures, and the memory of the tensors that it computes.
+2. Memory: the prediction of `estimate` is within 10 % of a run's peak memory.
 3. Speed: tokens/s and model FLOP utilization of the readable and the fast path, for the TinyStories
    shape and for a model with 124 M parameters. The batch size is halved until the batch fits.
 
@@ -11,6 +11,7 @@ runs the same steps on a CPU.
 """
 
 import argparse
+import dataclasses
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from benchmarks.models.llama import SHAPES
 from benchmarks.models.lm_training import measure, report
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.config_files import config_to_yaml
 from cs336_basics.training.devices import choose_device
 from cs336_basics.training.fast_path import choose_fast_path
 from cs336_basics.training.measure import measure_steps
@@ -51,6 +53,25 @@ PATHS = {
     "Muon, accumulated": ["--optimizer.kind", "muon", "--accumulation", "2"],
     "fast": ["--loss-chunks", "4", "--fused-optimizer", "true", "--compile", "true"],
 }
+
+RUN = """
+import sys
+import numpy as np
+import torch
+from pathlib import Path
+from cs336_basics._support.memory import peak_memory
+from cs336_basics.training.config_files import load_config
+from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.training.trainer import Trainer
+
+config = load_config(Path(sys.argv[1]) / "config.yaml")
+number = 8 * (config.batch_size + 1) * config.model.context_length
+tokens = np.random.default_rng(1).integers(config.model.vocab_size, size=number, dtype=np.uint16)
+trainer = Trainer(config, tokens, tokens, RunDirectory(sys.argv[1]), report=lambda line: None)
+trainer.fit()
+on_gpu = trainer.device.type == "cuda"
+print(torch.cuda.max_memory_allocated(trainer.device) if on_gpu else peak_memory())
+"""
 
 
 def main():
@@ -86,7 +107,7 @@ def check_resumption(device):
     """Stop, kill and resume a run on each path, and compare it with an uninterrupted run."""
     precision, _ = choose_fast_path(TrainConfig(), device)
     for name, words in PATHS.items():
-        words = ["--device", str(device), *words]
+        words = ["--device", options_of(device), *words]
         if name == "fast":
             words += ["--precision", precision.precision]
         with tempfile.TemporaryDirectory() as directory:
@@ -104,6 +125,10 @@ def check_resumption(device):
         print(f"exact resumption, {name}: identical bytes")
 
 
+def options_of(device):
+    return device.type if device.index is None else f"{device.type}:{device.index}"
+
+
 def stop(command, run, step, number):
     """Start a command, and send it a signal once a checkpoint at `step` or later exists."""
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
@@ -119,17 +144,35 @@ def contents(path):
 
 
 def check_memory(shape, batch_size, device):
-    """Print the peak memory of a few steps and the memory of their tensors."""
+    """Compare the prediction of `estimate` with a run's peak memory."""
     config = TrainConfig(
-        model=SHAPES[shape], batch_size=batch_size, device=str(device), max_steps=10**6,
+        model=SHAPES[shape],
+        batch_size=batch_size,
+        device=options_of(device),
+        max_steps=4,
+        eval_every=2,
+        eval_batches=2,
         sample_tokens=0,
-    )  # fmt: skip
-    for name, path in (("readable", config), ("fast", choose_fast_path(config, device)[0])):
-        peak, tensors = measure_steps(path).peak, step_memory(path).total
+    )
+    fast, _ = choose_fast_path(dataclasses.replace(config, max_steps=10**6), device)
+    for name, path in (("readable", config), ("fast", dataclasses.replace(fast, max_steps=4))):
+        with tempfile.TemporaryDirectory() as directory:
+            (Path(directory) / "config.yaml").write_text(config_to_yaml(path))
+            done = subprocess.run(
+                [sys.executable, "-c", RUN, directory],
+                check=True,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        peak = int(done.stdout.splitlines()[-1])
+        estimate = measure_steps(path).peak
+        tensors = step_memory(path).total
         print(
-            f"memory, {shape}, batch {batch_size}, {name}: {peak / 1e6:,.0f} MB, of which tensors "
+            f"memory, {shape}, batch {batch_size}, {name}: {peak / 1e6:,.0f} MB; estimate "
+            f"{estimate / 1e6:,.0f} MB ({estimate / peak - 1:+.1%}), its tensors "
             f"{tensors / 1e6:,.0f} MB"
         )
+        assert abs(estimate / peak - 1) < 0.1
 
 
 if __name__ == "__main__":

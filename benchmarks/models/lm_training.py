@@ -22,17 +22,17 @@ import argparse
 import dataclasses
 import functools
 import itertools
-import multiprocessing
+import json
 import os
 import statistics
 import time
-from concurrent.futures import ProcessPoolExecutor
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as in `python -m cs336_basics.train`
 
 import numpy as np
 import torch
 
+from benchmarks.machine import in_new_process
 from benchmarks.models.llama import SHAPES, llama_of
 from cs336_basics._support import memory
 from cs336_basics.model import TransformerLM
@@ -55,19 +55,12 @@ from cs336_basics.training.products import use_onednn
 KINDS = ("readable", "fast", "transformers", "transformers-fused")
 
 
-class Step:
-    def step(self, x, y):
-        self.optimizer.zero_grad()
-        self.loss(x, y).backward()
-        self.clip(self.model.parameters(), 1.0)
-        self.optimizer.step()
-
-
-class Ours(Step):
+class Ours:
     """A training step of this library, on the readable path or the path `--fast auto` chooses."""
 
     def __init__(self, shape, batch_size, device, precision=None):
-        config = TrainConfig(model=SHAPES[shape], batch_size=batch_size, max_steps=10**6)
+        model = TrainConfig(model=SHAPES[shape]).model
+        config = TrainConfig(model=model, batch_size=batch_size, max_steps=10**6)
         if precision is not None:
             config = dataclasses.replace(config, precision=precision)
             config, self.choices = choose_fast_path(config, device, ["precision"])
@@ -76,22 +69,29 @@ class Ours(Step):
         self.model = TransformerLM(config.model).to(device)
         if config.products == "onednn":
             use_onednn(self.model)
-        self.loss = LanguageModelLoss(
+        self.loss_of = LanguageModelLoss(
             self.model, config.loss_chunks, config.precision, config.products
         )
         if config.compile:
-            self.loss = torch.compile(self.loss, dynamic=False)
+            self.loss_of = torch.compile(self.loss_of, dynamic=False)
         self.clip = clip_gradients if device.type == "cpu" else clip_gradients_foreach
         if config.fused_optimizer:
             self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=True)
         else:
             self.optimizer = AdamW(self.model.parameters(), lr=1e-4)
 
+    def loss(self, x, y):
+        return self.loss_of(x, y)
 
-class Peer(Step):
+    def step(self, x, y):
+        self.optimizer.zero_grad()
+        self.loss(x, y).backward()
+        self.clip(self.model.parameters(), 1.0)
+        self.optimizer.step()
+
+
+class Peer:
     """A training step of transformers' LlamaForCausalLM with the same weights."""
-
-    clip = staticmethod(torch.nn.utils.clip_grad_norm_)
 
     def __init__(self, shape, device, bfloat16, fused=None):
         torch.manual_seed(0)
@@ -104,6 +104,12 @@ class Peer(Step):
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
             # Without shift_labels, the model would drop one position per row and copy the logits.
             return self.compiled(input_ids=x, labels=y, shift_labels=y, use_cache=False).loss
+
+    def step(self, x, y):
+        self.optimizer.zero_grad()
+        self.loss(x, y).backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
 
 
 def implementations(shape, batch_size, device, precision):
@@ -132,12 +138,15 @@ def measure(shape, batch_size, device, precision, rounds, kinds):
     """Check the losses. Return a dict from kind to step times in seconds, and the fast `Ours`."""
     make = implementations(shape, batch_size, device, precision)
     runs = {kind: make[kind]() for kind in kinds}
+    fast = runs["fast"]
 
     def batch(step):
         return random_batch(shape, batch_size, device, step)
 
     x, y = batch(0)
-    losses = {kind: run.loss(x, y).item() for kind, run in runs.items()}
+    losses = {}
+    for kind, run in runs.items():
+        losses[kind] = run.loss(x, y).item()
     expected = next(iter(losses.values()))
     for kind, loss in losses.items():
         assert abs(loss - expected) < (0.02 if precision == "bfloat16" else 1e-3), (kind, losses)
@@ -153,13 +162,11 @@ def measure(shape, batch_size, device, precision, rounds, kinds):
             if device.type == "cuda":
                 torch.cuda.synchronize()
             seconds[kind].append(time.perf_counter() - start)
-    return seconds, runs["fast"]
+    return seconds, fast
 
 
 def peak_memory(kind, shape, batch_size, device, precision):
     """Take two steps with one implementation, and return this process's peak memory in bytes."""
-    if device.type == "cpu":
-        keep_freed_memory()
     run = implementations(shape, batch_size, device, precision)[kind]()
     for step in range(2):
         run.step(*random_batch(shape, batch_size, device, step))
@@ -182,24 +189,37 @@ def main():
         help="precision to measure (default: all that the device has instructions for)",
     )
     parser.add_argument("--rounds", type=int, default=20, help="steps to time per implementation")
+    parser.add_argument("--peak-memory", choices=KINDS, help=argparse.SUPPRESS)
+    parser.add_argument("--without", action="append", default=[], help="implementation to omit")
     options = parser.parse_args()
     device = choose_device(options.device)
     if device.type == "cpu":
         keep_freed_memory()
     shapes = options.shape or ["tinystories", "gpt2"]
+    if options.peak_memory:
+        (precision,), (shape,) = options.precision, shapes
+        peak = peak_memory(options.peak_memory, shape, options.batch_size, device, precision)
+        print(json.dumps(peak))
+        return
+    if "transformers" in options.without:
+        options.without.append("transformers-fused")
+    kinds = [k for k in KINDS if k not in options.without]
+    if any(SHAPES[shape].tied_embeddings for shape in shapes) and "transformers" in kinds:
+        parser.error("Llama does not scale tied embeddings; add --without transformers")
     precisions = options.precision
     if precisions is None:
         precisions = ["float32", "bfloat16"] if has_bfloat16(device) else ["float32"]
     for shape, precision in itertools.product(shapes, precisions):
         batch_size = options.batch_size or (1 if SHAPES[shape].context_length > 256 else 8)
-        kinds = KINDS[:2] if SHAPES[shape].tied_embeddings else KINDS  # Llama does not scale them
         torch.compiler.reset()
         seconds, fast = measure(shape, batch_size, device, precision, options.rounds, kinds)
-        peaks = {}
-        for kind in kinds:
-            with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-                peak = pool.submit(peak_memory, kind, shape, batch_size, device, precision)
-                peaks[kind] = peak.result()
+        peaks = {
+            kind: in_new_process(
+                __file__, "--peak-memory", kind, "--precision", precision, "--shape", shape,
+                "--batch-size", batch_size, "--device", options.device,
+            )
+            for kind in kinds
+        }  # fmt: skip
         report(shape, batch_size, device, seconds, peaks, fast)
 
 

@@ -3,6 +3,24 @@
 A measurement is a row of a table: one stage on one task. Its key is (comparison, corpus, bytes,
 vocab_size, stage). Recording a measurement replaces the measurement with the same key.
 
+| field | meaning |
+|---|---|
+| `comparison` | a name in COMPARISONS |
+| `corpus`, `bytes` | the text, such as `owt`, and its size |
+| `vocab_size` | size of the vocabulary; None for counting |
+| `stage` | `heap`, `native, 1 thread, avx2`, `tokenizers` ... |
+| `seconds` | list of the durations of the rounds in seconds, in order |
+| `work`, `unit` | work done in one round: a number of `MB` (10^6 bytes of text) or `merges` |
+| `phases` | phase of `BPE_Trainer.timings` -> list of its durations in seconds, one per round |
+| `peak_memory` | in bytes, of a process that does nothing else; None if not measured |
+| `words` | number of distinct words in the text |
+| `measured` | None for a completed run, otherwise the work done before the run was stopped; |
+| | `seconds` and `phases` are then extrapolated (`extrapolation.py`), marked with `≈` in tables |
+| `checkpoints` | `[merges, {phase: seconds so far}, {unit: work so far}]` of one run, in order |
+| `is_peer` | True for another library, whose bar is gray in plots |
+| `note` | a remark for the reader, such as how results were compared; may be empty |
+| `machine`, `date`, `command` | where, when and how it was measured; set by `record` |
+
 Compare rates (work / median seconds), not seconds. To record ablations:
 
     record([Measurement("ablations", "owt", path.stat().st_size, 32_000, "native, no prefetching",
@@ -37,28 +55,24 @@ UNITS = ("MB", "merges")
 
 @dataclass
 class Measurement:
-    """A row of a table."""
+    """A row of a table. The module docstring describes the fields."""
 
-    comparison: str  # a name in COMPARISONS
-    corpus: str  # the text, such as `owt`
-    bytes: int  # its size
-    vocab_size: int | None  # None for counting
-    stage: str  # `heap`, `native, 1 thread, avx2`, `tokenizers` ...
-    seconds: list[float]  # the durations of the rounds, in order
-    work: float  # the work done in one round
-    unit: str  # its unit: `MB` (10^6 bytes of text) or `merges`
-    # phase of `BPE_Trainer.timings` -> list of its durations in seconds, one per round
+    comparison: str
+    corpus: str
+    bytes: int
+    vocab_size: int | None
+    stage: str
+    seconds: list[float]
+    work: float
+    unit: str
     phases: dict[str, list[float]] = field(default_factory=dict)
-    peak_memory: int | None = None  # in bytes, of a process that does nothing else
-    words: int | None = None  # distinct words in the text
-    # None for a completed run, otherwise the work done before the run was stopped; `seconds` and
-    # `phases` are then extrapolated (`extrapolation.py`), marked with `≈` in tables
+    peak_memory: int | None = None
+    words: int | None = None
     measured: float | None = None
-    # `[merges, {phase: seconds so far}, {unit: work so far}]` of one run, in order
     checkpoints: list = field(default_factory=list)
-    is_peer: bool = False  # whether it is another library, whose bar is gray in plots
-    note: str = ""  # a remark for the reader, such as how results were compared
-    machine: str = ""  # where, when and how it was measured; set by `record`
+    is_peer: bool = False
+    note: str = ""
+    machine: str = ""
     date: str = ""
     command: str = ""
 
@@ -109,6 +123,7 @@ def record(measurements, command, path=FILE):
     """
     machine = machine_name()
     today = datetime.date.today().isoformat()
+    path.parent.mkdir(exist_ok=True)
     rows = {row.key: row for row in read(path)}
     for row in measurements:
         row.machine, row.date, row.command = machine, today, command

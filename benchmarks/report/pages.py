@@ -40,33 +40,31 @@ def main():
     options = parser.parse_args()
     if options.results:
         results = json.loads(options.results.read_text(encoding="utf-8"))
-        rows = rows_of(benchmark["extra_info"] for benchmark in results["benchmarks"])
+        rows = rows_of(results)
         measurements.record(rows, "pytest benchmarks --benchmark-only")
         print(f"{len(rows)} measurements recorded in {measurements.FILE.name}")
     print(f"written: {', '.join(write_all())}")
 
 
-def rows_of(infos):
-    """Return the rows that `measurements.attach` added to benchmarks, given their extra_info."""
-    return [Measurement(**row) for info in infos for row in info.get("measurements", [])]
-
-
-def sections(rows):
-    """Return the lines of all tables that have rows, each with a title and a link to its plot."""
-    lines = []
-    for name, title in SECTIONS.items():
-        if table := tables.TABLES[name](rows):
-            lines += [f"## {title}", "", *table]
-            if name in plots.PLOTS:
-                lines += [f"![{title}]({name}.svg)", ""]
-    return lines
+def rows_of(results):
+    """Return the rows in the results of pytest-benchmark."""
+    return [
+        Measurement(**row)
+        for benchmark in results["benchmarks"]
+        for row in benchmark["extra_info"].get("measurements", [])
+    ]
 
 
 def write_all(root=ROOT):
     """Write tables and plots, and return the names of the files."""
     results = root / "benchmarks" / "results"
     rows = measurements.read(results / measurements.FILE.name)
-    lines = ["# Benchmark results", "", *tables.lines_of("machine", rows), *sections(rows)]
+    results.mkdir(parents=True, exist_ok=True)
+    lines = ["# Benchmark results", "", *tables.lines_of("machine", rows)]
+    for name, title in SECTIONS.items():
+        lines += [f"## {title}", "", *tables.lines_of(name, rows)]
+        if name in plots.PLOTS:
+            lines += [f"![{title}]({name}.svg)", ""]
     (results / "tables.md").write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
     written = ["tables.md"]
     for document in PAGES:

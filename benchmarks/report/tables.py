@@ -6,13 +6,12 @@ A block looks like this:
     ...
     <!-- /table -->
 
-The block's name is a key of TABLES. Every ratio in a table is a
+The block's name is a key of TABLES, or `stage: NAME` for a trainer. Every ratio in a table is a
 ratio of rates for the same work (`measurements.faster`). `≈` marks extrapolated figures.
 """
 
 import re
 import statistics
-from functools import partial
 
 from benchmarks.corpora import COMMON_BYTES, COMMON_VOCAB_SIZE
 from benchmarks.report.measurements import faster
@@ -79,8 +78,11 @@ def fill(document, rows):
 
 def lines_of(name, rows):
     """Return the lines of the table with the given name."""
+    if name.startswith("stage: "):
+        return stage_table(rows, name.removeprefix("stage: ")) or NOTHING
     if name not in TABLES:
-        raise ValueError(f"table must be one of {', '.join(TABLES)}, got {name!r}")
+        known = ", ".join([*TABLES, *(f"stage: {stage}" for stage in STAGES)])
+        raise ValueError(f"table must be one of {known}, got {name!r}")
     return TABLES[name](rows) or NOTHING
 
 
@@ -99,6 +101,8 @@ def time_text(seconds):
 
 
 def three_digits(value):
+    if value == 0:
+        return "0"
     if abs(value) >= 99.95:
         return f"{value:,.0f}"
     digits = 2 if abs(value) < 9.995 else 1
@@ -107,16 +111,17 @@ def three_digits(value):
     return f"{value:.{digits}f}"
 
 
+def seconds_text(seconds, is_extrapolated=False):
+    """Return the median time of the rounds, with the minimum and the maximum."""
+    text = ("≈ " if is_extrapolated else "") + time_text(statistics.median(seconds))
+    if len(seconds) == 1:
+        return f"{text} (1 round)"
+    return f"{text} ({time_text(min(seconds))} - {time_text(max(seconds))})"
+
+
 def median_text(row):
     """Return the median time of a row."""
     return ("≈ " if row.is_extrapolated else "") + time_text(row.median)
-
-
-def seconds_text(row):
-    """Return the median time of the rounds, with the minimum and the maximum."""
-    if len(row.seconds) == 1:
-        return f"{median_text(row)} (1 round)"
-    return f"{median_text(row)} ({time_text(min(row.seconds))} - {time_text(max(row.seconds))})"
 
 
 def shares_texts(row, phases):
@@ -139,15 +144,6 @@ def text_name(corpus, num_bytes):
     return f"{TEXTS.get(corpus, corpus)}, {size}"
 
 
-def task_name(task):
-    corpus, num_bytes, vocab_size = task
-    return text_name(corpus, num_bytes) + (f", {vocab_size:,} tokens" if vocab_size else "")
-
-
-def rate_text(row):
-    return f"{three_digits(row.rate)} {row.unit}/s"
-
-
 def megabytes(row):
     return "" if row.peak_memory is None else f"{row.peak_memory / 1e6:,.0f}"
 
@@ -158,6 +154,19 @@ def markdown(header, body):
         "|" + "---|" * len(header),
         *("| " + " | ".join(cells) + " |" for cells in body),
         "",
+    ]
+
+
+def plain(header, body):
+    """Return the lines of a table with aligned columns, for a terminal."""
+    lines = [header, *body]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if index else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
     ]
 
 
@@ -224,7 +233,10 @@ def pivot(rows, wanted, value):
     stages = list(dict.fromkeys(stage for column in columns for stage in column))
     peers = {s for column in columns for s, row in column.items() if row.is_peer}
     stages.sort(key=lambda stage: stage in peers)
-    header = ["stage", *map(task_name, wanted)]
+    header = ["stage"]
+    for corpus, num_bytes, vocab_size in wanted:
+        tokens = f", {vocab_size:,} tokens" if vocab_size else ""
+        header.append(text_name(corpus, num_bytes) + tokens)
     body = []
     for stage in stages:
         cells = [stage + (" (peer)" if stage in peers else "")]
@@ -235,25 +247,23 @@ def pivot(rows, wanted, value):
     return markdown(header, body)
 
 
-def with_gain(text, row, previous):
-    gain = "" if row.is_peer else times_text(row, previous)
-    return text + (f" **{gain}**" if gain else "")
-
-
 def seconds_and_gain(row, previous):
+    gain = "" if row.is_peer else times_text(row, previous)
     rounds = " (1 round)" if len(row.seconds) == 1 else ""
-    return with_gain(median_text(row) + rounds, row, previous)
+    return median_text(row) + rounds + (f" **{gain}**" if gain else "")
 
 
 def rate_and_gain(row, previous):
-    return with_gain(rate_text(row), row, previous)
+    gain = "" if row.is_peer else times_text(row, previous)
+    return f"{three_digits(row.rate)} {row.unit}/s" + (f" **{gain}**" if gain else "")
 
 
 def phase_tables(rows, wanted, line="stage"):
     """Return a table per task: time, rate, gains, phases and peak memory of each stage."""
     lines = []
     for task in wanted:
-        lines += [f"**{task_name(task)}**", ""]
+        corpus, num_bytes, vocab_size = task
+        lines += [f"**{text_name(corpus, num_bytes)}, {vocab_size:,} tokens**", ""]
         lines += markdown(*phase_table(at(rows, task), line))
     return lines
 
@@ -271,10 +281,12 @@ def phase_table(found, line):
               *(PHASES[p] for p in phases), "peak MB"]  # fmt: skip
     body = []
     for stage, row in found.items():
-        gains = [times_text(row, than) for than in (before(found, stage), first)]
+        gains = ["", ""]
+        if not row.is_peer:
+            gains = [times_text(row, before(found, stage)), times_text(row, first)]
         body.append([
             stage + (" (peer)" if row.is_peer else ""),
-            seconds_text(row), three_digits(row.rate), *(["", ""] if row.is_peer else gains),
+            seconds_text(row.seconds, row.is_extrapolated), three_digits(row.rate), *gains,
             *shares_texts(row, phases), megabytes(row),
         ])  # fmt: skip
     if line == "variant":
@@ -285,10 +297,11 @@ def phase_table(found, line):
 
 def printed_phases(rows):
     """Return the phases as `train-bpe --trainer heap` prints them, for the smallest web text."""
-    task = next((t for t in common_tasks(of_comparison(rows, "shipped")) if t[0] == "owt"), None)
-    if task is None:
+    found = [r for r in of_comparison(rows, "shipped") if (r.corpus, r.stage) == ("owt", "heap")]
+    found = [row for row in found if row.vocab_size == COMMON_VOCAB_SIZE]
+    if not found:
         return []
-    row = at(of_comparison(rows, "shipped"), task)["heap"]
+    row = min(found, key=lambda row: abs(row.bytes - COMMON_BYTES["owt"]))
     timings = {phase: statistics.median(seconds) for phase, seconds in row.phases.items()}
     timings["total"] = sum(timings.values())
     return ["```text", "trainer: heap", *phase_lines(timings), "```"]
@@ -317,26 +330,34 @@ def end_to_end(rows):
 def summary(rows):
     """Return a table of training and encoding on the first and last tasks, with other libraries."""
     columns = []
-    for title, comparison, wanted, text_of in (
-        ("train", "shipped", whole_tasks, median_text),
-        ("encode", "encoding", largest_tasks, rate_text),
-    ):
+    for comparison, wanted in (("shipped", whole_tasks), ("encoding", largest_tasks)):
         found = of_comparison(rows, comparison)
         all_tasks = wanted(found)
-        for task in dict.fromkeys(all_tasks[:1] + all_tasks[-1:]):
-            texts = {stage: text_of(row) for stage, row in at(found, task).items()}
-            ours = [stage for stage, row in at(found, task).items() if not row.is_peer]
+        for corpus, num_bytes, vocab_size in dict.fromkeys(all_tasks[:1] + all_tasks[-1:]):
+            column = at(found, (corpus, num_bytes, vocab_size))
+            peers = {row.stage: row for row in column.values() if row.is_peer}
+            ours = {row.stage: row for row in column.values() if not row.is_peer}
             if comparison == "encoding" and ours:
-                texts |= {STAGES[0]: texts[ours[0]], STAGES[-1]: texts[ours[-1]]}
-                texts = {name: text for name, text in texts.items() if name not in ours}
-            columns.append((f"{title}: {task_name(task)}", texts))
+                ours = {STAGES[0]: next(iter(ours.values())), STAGES[-1]: [*ours.values()][-1]}
+            title = "train" if comparison == "shipped" else "encode"
+            name = f"{text_name(corpus, num_bytes)}, {vocab_size:,} tokens"
+            columns.append((f"{title}: {name}", ours | peers))
     found_names = dict.fromkeys(name for _, cells in columns for name in cells)
     names = [*(n for n in STAGES if n in found_names), *(n for n in found_names if n not in STAGES)]
     body = [
-        [STAGE_NAMES.get(name, name), *(cells.get(name, "") for _, cells in columns)]
+        [STAGE_NAMES.get(name, name), *(short_text(cells.get(name)) for _, cells in columns)]
         for name in names
     ]
     return markdown(["", *(title for title, _ in columns)], body) if columns else []
+
+
+def short_text(row):
+    """Return the training time, or the encoding rate."""
+    if row is None:
+        return ""
+    if row.unit == "MB" and row.comparison == "encoding":
+        return f"{three_digits(row.rate)} MB/s"
+    return median_text(row)
 
 
 def largest_tasks(rows):
@@ -404,8 +425,8 @@ def exponent_text(name, points):
 def checked_extrapolations(rows):
     """Predict the times of completed runs from their first merges.
 
-    Yield (stage, share, error): the relative error of the time that is extrapolated from the last
-    checkpoint within this share of the merges.
+    Yield (row, share, checkpoint, seconds): the last checkpoint within this share of the merges,
+    and the time of the run, extrapolated from that checkpoint.
     """
     longest = {}
     for row in of_comparison(rows, "merging"):
@@ -418,14 +439,14 @@ def checked_extrapolations(rows):
             part = [c for c in row.checkpoints if c[0] <= row.work * share]
             if part and part[-1][0] >= 16:
                 phases = extrapolation.extrapolated(row.stage, part, row.checkpoints[-1][2])
-                yield row.stage, share, sum(phases.values()) / row.median - 1
+                yield row, share, part[-1], sum(phases.values())
 
 
 def extrapolated(rows):
     """Return a table of extrapolation errors, by stage."""
     errors = {}
-    for stage, share, error in checked_extrapolations(rows):
-        errors.setdefault((stage, share), []).append(error)
+    for row, share, _, predicted in checked_extrapolations(rows):
+        errors.setdefault((row.stage, share), []).append(predicted / row.median - 1)
     body = [
         [stage, f"1 in {1 / share:.0f}", str(len(found)), f"{statistics.median(found):+.0%}",
          f"{min(found):+.0%} to {max(found):+.0%}"]
@@ -445,7 +466,7 @@ def full_size(rows):
         corpus, num_bytes, vocab_size = task
         body = [[name, seconds, "", "", ""] for name, seconds in SERIES.get(corpus, ())]
         for stage, row in at(rows, task).items():
-            seconds = seconds_text(row)
+            seconds = seconds_text(row.seconds, row.is_extrapolated)
             if len(row.seconds) == 2:  # the bounds of a predicted time
                 seconds = f"≈ {time_text(min(row.seconds))} to {time_text(max(row.seconds))}"
             body.append([f"**{stage}**", "", seconds, megabytes(row), row.note])
@@ -454,8 +475,10 @@ def full_size(rows):
     return lines
 
 
-def stage_table(stage, rows):
+def stage_table(rows, stage):
     """Return a stage's table: its cost per merge, its phases' shares of the time, and its gain."""
+    if stage not in STAGES:
+        raise ValueError(f"stage must be one of {', '.join(STAGES)}, got {stage!r}")
     found = of_comparison(rows, "merging")
     body = []
     for task in whole_tasks(found):
@@ -465,7 +488,7 @@ def stage_table(stage, rows):
         row = stages[stage]
         body.append([
             text_name(task[0], task[1]), f"{task[2]:,}",
-            seconds_text(row), time_text(1 / row.rate),
+            seconds_text(row.seconds, row.is_extrapolated), time_text(1 / row.rate),
             *shares_texts(row, LOOP_PHASES), times_text(row, before(stages, stage)), megabytes(row),
         ])  # fmt: skip
     header = ["text", "tokens", "merge loop", "per merge", *(PHASES[p] for p in LOOP_PHASES),
@@ -521,5 +544,4 @@ TABLES = {
     "extrapolated": extrapolated,
     "full-size": full_size,
     "ablations": by_phase("ablations", tasks, "variant"),
-    **{f"stage: {stage}": partial(stage_table, stage) for stage in STAGES},
 }

@@ -1,4 +1,4 @@
-"""Benchmark the trainers, from the file to the vocabulary.
+"""Benchmark the trainers and other libraries, from the file to the vocabulary.
 
 Every round is a new process, `trainer_run.py`, which measures its own time (excluding startup) and
 peak memory. A time is kept only if another trainer learns the same merges.
@@ -8,16 +8,21 @@ peak memory. A time is kept only if another trainer learns the same merges.
   time is extrapolated. Tables mark extrapolated times with `≈`. `make stages` measures longer.
 """
 
+import os
+import tempfile
 from functools import cache
 
 import pytest
 
 from benchmarks.corpora import COMMON_VOCAB_SIZE
-from benchmarks.report.measurements import attach
+from benchmarks.peers import training as peers
+from benchmarks.report.measurements import Measurement, attach
 from benchmarks.stages import trainer_run, training_rows
+from benchmarks.stages.counting import CORES
 from cs336_basics import TRAINERS
 
 VOCAB_SIZES = (10_000, 32_000)
+LIBRARIES = [name for name in peers.LIBRARIES if name != "ours"]
 ROUNDS = 3
 
 _now = 0.0
@@ -71,6 +76,28 @@ def test_all_stages_to_their_end(benchmark, common_corpus, stage):
 
 @pytest.mark.parametrize("stage", TRAINERS)
 @pytest.mark.parametrize("vocab_size", VOCAB_SIZES)
-def test_whole_corpus(benchmark, corpus, stage, vocab_size, pytestconfig):
-    max_seconds = pytestconfig.getoption("--max-seconds")
+def test_whole_corpus(benchmark, corpus, stage, vocab_size, max_seconds):
     measure(benchmark, stage, corpus, vocab_size, VOCAB_SIZES, max_seconds)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("vocab_size", VOCAB_SIZES)
+def test_other_library(benchmark, corpus, library, vocab_size):
+    with tempfile.TemporaryDirectory() as directory:
+        runs = [
+            peers.run(library, corpus.path, vocab_size, CORES, directory) for _ in range(ROUNDS)
+        ]
+    for run in runs:
+        if "error" in run:
+            pytest.skip(f"{library}: {run['error']}")
+    benchmark.group = f"{corpus}, {vocab_size:,} tokens"
+    seconds = [run["seconds"] for run in runs]
+    replay(benchmark, seconds)
+    num_bytes = os.path.getsize(corpus.path)
+    attach(
+        benchmark,
+        Measurement(
+            "shipped", corpus.name, num_bytes, vocab_size, library, seconds, num_bytes / 1e6,
+            "MB", peak_memory=int(max(run["peak"] for run in runs)), is_peer=True,
+        ),
+    )  # fmt: skip

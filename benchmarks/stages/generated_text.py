@@ -6,7 +6,7 @@
 Words are drawn letter by letter and resemble the words of English stories. For web text, some are
 joined, capitalized or replaced by numbers. The word counts are distributed as in the corpus. The
 words are in random order, with commas, full stops and line endings, and `<|endoftext|>` after every
-document. The same version of NumPy gives the same file.
+document. With the same version of NumPy, the same seed gives the same file.
 """
 
 import argparse
@@ -72,14 +72,14 @@ PROFILES = {
 }
 
 
-def drawn_words(profile):
+def drawn_words(profile, seed=0):
     """Return distinct words as rows of bytes padded with zeros, and their descending counts.
 
     Each letter depends on the two letters before it, as in the embedded sample, so that some pairs
     are frequent.
     """
     num_words = profile.num_words
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     hashes = np.zeros(0, np.uint64)
     rows = np.zeros((0, LONGEST), np.uint8)
     times = np.zeros(0, np.int64)
@@ -150,9 +150,9 @@ def hash_rows(rows):
     return mixed
 
 
-def word_table(profile):
+def word_table(profile, seed):
     """Return the words as written, with the document separator last, and cumulative counts."""
-    words, counts = drawn_words(profile)
+    words, counts = drawn_words(profile, seed)
     rows = np.zeros((len(words) + 1, LONGEST + 2), np.uint8)
     # Words without a leading space start a line, so that they do not join the previous word.
     begins_line = words[:, 0] != ord(" ")
@@ -174,10 +174,10 @@ def batch_of_text(rng, rows, sums, words_per_document):
     return words[words > 0]
 
 
-def write_text(path, profile):
+def write_text(path, profile, seed=0):
     """Write a file of `profile.num_bytes` bytes."""
-    rows, sums = word_table(profile)
-    rng = np.random.default_rng(0)
+    rows, sums = word_table(profile, seed)
+    rng = np.random.default_rng(seed)
     left = profile.num_bytes
     with (
         atomic_writer(path) as file,
@@ -196,10 +196,15 @@ def main():
     parser.add_argument("--like", choices=PROFILES, default="owt")
     parser.add_argument("--bytes", type=int, help="default: the size of the corpus")
     parser.add_argument("--words", type=int, help="distinct words (default: as in the corpus)")
+    parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    sizes = {"num_bytes": options.bytes, "num_words": options.words}
-    changed = {name: size for name, size in sizes.items() if size}
-    write_text(options.output, replace(PROFILES[options.like], **changed))
+    profile = PROFILES[options.like]
+    profile = replace(
+        profile,
+        num_bytes=options.bytes or profile.num_bytes,
+        num_words=options.words or profile.num_words,
+    )
+    write_text(options.output, profile, options.seed)
 
 
 if __name__ == "__main__":

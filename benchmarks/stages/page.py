@@ -65,10 +65,6 @@ def source(file, name):
 
 def end_of(lines, start):
     """Return the index of the line after a function or class."""
-
-    def indent_of(line):
-        return len(line) - len(line.lstrip())
-
     indent = indent_of(lines[start])
     end = start + 1
     while end < len(lines) and (not lines[end] or indent_of(lines[end]) > indent):
@@ -77,6 +73,10 @@ def end_of(lines, start):
     if closing.startswith(")"):  # the parameters are on separate lines
         return end_of(lines, end)
     return end + (closing == "}")
+
+
+def indent_of(line):
+    return len(line) - len(line.lstrip())
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ the run to 32,000 tokens includes the results for 2,000 and 10,000 tokens.
 """
 
 import argparse
-import itertools
 import json
 import shutil
 import subprocess
@@ -23,8 +22,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.corpora import (
@@ -79,8 +77,7 @@ class Job:
 
 
 class Finished(dict):
-    """Job name -> result, stored in a file so that an interrupted run with the same settings can
-    resume."""
+    """Job name -> result, stored in a file so that an interrupted run can resume."""
 
     def __init__(self, path, settings):
         self.path, self.settings = path, settings
@@ -97,25 +94,18 @@ class Finished(dict):
 def main():
     options = parse_arguments()
     corpora = find_corpora(options.corpus_bytes)
-    settings = [measurements.machine_name(), list(map(str, corpora)), options.max_seconds]
-    finished = Finished(RESULTS / "stages-unfinished.json", settings)
+    finished = Finished(RESULTS / "stages-unfinished.json", settings_of(options, corpora))
     slow, fast, counted = plan(corpora)
     full_sizes = sizes_of_full_texts(options, corpora)
     say_plan(slow, fast + counted, finished, options, corpora, sum(full_sizes.values()))
     run_all(slow, CORES, finished, options)
     run_all(fast + counted, 1, finished, options)
-    rows = rows_of_training(slow, fast, counted, finished)
-    merging = tables.of_comparison(rows, "merging")
-    rows += once("counting and encoding", finished, partial(pytest_rows, options))
-    for corpus, vocab_size in itertools.product(corpora, VOCAB_SIZES[1:]):
-        name = f"other libraries, {corpus}, {vocab_size:,} tokens"
-        rows += once(name, finished, partial(peer_rows, corpus, vocab_size))
-    for name in PROGRAMS:
-        once(name, finished, partial(run_program, name))
-    for corpus, size in full_sizes.items():
-        name = f"text like {corpus}, {size:,} bytes"
-        rows += once(name, finished, partial(full_size_rows, corpus, size, merging, options))
-    replace_rows(rows)
+    recorded = record_training(slow, fast, counted, finished)
+    recorded |= run_pytest(finished, options)
+    recorded |= run_peers(corpora, finished)
+    run_programs(finished)
+    recorded |= run_full_size(full_sizes, finished, options)
+    keep_only(recorded)
     say(f"written: {', '.join(pages.write_all())}")
     finished.path.unlink(missing_ok=True)
 
@@ -148,6 +138,14 @@ def say(text):
     print(f"[{time.strftime('%H:%M:%S')}] {text}", flush=True)
 
 
+def settings_of(options, corpora):
+    """Return the settings that must be the same when an interrupted run is resumed."""
+    return {
+        "machine": measurements.machine_name(), "corpora": [str(corpus) for corpus in corpora],
+        "max_seconds": options.max_seconds,
+    }  # fmt: skip
+
+
 # --- the plan ------------------------------------------------------------------------------------
 
 
@@ -158,9 +156,12 @@ def merges_to(*vocab_sizes):
 def growth_paths(corpus):
     """Return paths to the beginning of a corpus in several sizes, including its common size."""
     common = COMMON_BYTES[corpus.name]
-    sizes = [int(common * 2.0**step) for step in range(1 - GROWTH_STEPS, GROWTH_STEPS)]
-    smaller = [size for size in sizes if size < corpus.num_bytes]
-    return [head_of(corpus.path, size) for size in smaller[-GROWTH_STEPS:]]
+    sizes = {common * 2**step for step in range(GROWTH_STEPS)}
+    sizes |= {common // 2**step for step in range(GROWTH_STEPS)}
+    sizes = sorted(size for size in sizes if size < corpus.num_bytes)
+    nearest = min(range(len(sizes)), key=lambda i: abs(sizes[i] - common)) if sizes else 0
+    first = max(0, min(nearest, len(sizes) - GROWTH_STEPS))
+    return [head_of(corpus.path, size) for size in sizes[first:][:GROWTH_STEPS]]
 
 
 def plan(corpora):
@@ -197,17 +198,19 @@ def sizes_of_full_texts(options, corpora):
     """Return a dict from corpus name to generated text size, for texts that fit on the disk."""
     sizes = {}
     free = shutil.disk_usage(options.full_directory).free
-    for name in [corpus.name for corpus in corpora if corpus.name in PROFILES]:
-        size = PROFILES[name].num_bytes
+    for corpus in corpora:
+        if corpus.name not in PROFILES:
+            continue
+        size = PROFILES[corpus.name].num_bytes
         if options.full_bytes is not None:
             size = min(size, options.full_bytes)
         if free < 2 * size:
             say(
                 f"{options.full_directory} has only {free / 1e9:.0f} GB free; skipped the text "
-                f"that resembles {name} (pass --full-directory to use another disk)"
+                f"that resembles {corpus.name} (pass --full-directory to use another disk)"
             )
         elif size:
-            sizes[name] = size
+            sizes[corpus.name] = size
     return sizes
 
 
@@ -265,15 +268,15 @@ def run_job(job, options):
 
 
 def result_of(answers):
-    """Return a line about the first round."""
-    first = answers[0]
-    if not first["checkpoints"]:
-        return f"counted in {first['counting']:,.2f} s"
-    return f"{sum(first['checkpoints'][-1][1].values()):,.2f} s for {first['learned']:,} merges"
+    """Return a line about the fastest round."""
+    if not answers[0]["checkpoints"]:
+        return f"counted in {min(a['counting'] for a in answers):,.2f} s"
+    seconds = min(sum(a["checkpoints"][-1][1].values()) for a in answers)
+    return f"{seconds:,.2f} s for {answers[0]['learned']:,} merges"
 
 
-def rows_of_training(slow, fast, counted, finished):
-    """Return the rows of `merging`, `end-to-end` and `shipped`."""
+def record_training(slow, fast, counted, finished):
+    """Record the rows of `merging`, `end-to-end` and `shipped`, and return their keys."""
     rows = []
     for job in slow + fast:
         head = head_of(job.path, LARGE_BYTES)
@@ -288,72 +291,94 @@ def rows_of_training(slow, fast, counted, finished):
             rows += training_rows.rows(
                 job.stage, job.corpus, job.path, finished[job.name], target, counting,
             )  # fmt: skip
-    return rows
+    return record(rows)
 
 
-def once(name, finished, measure):
-    """Return the rows of `measure()`, or the stored rows if this step was finished before."""
-    if name not in finished:
-        say(f"{name} ...")
-        finished[name] = [asdict(row) for row in measure()]
-    return [Measurement(**row) for row in finished[name]]
-
-
-def pytest_rows(options):
-    """Measure counting and encoding."""
-    with tempfile.TemporaryDirectory() as directory:
-        output = Path(directory) / "results.json"
-        subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
-             "benchmarks/stages/bench_counting.py", "benchmarks/encoding/bench_encoder.py",
-             "--benchmark-only", "--corpus-bytes", str(options.corpus_bytes),
-             f"--benchmark-json={output}"],
-            check=True, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        results = json.loads(output.read_text())["benchmarks"]
-        return pages.rows_of(benchmark["extra_info"] for benchmark in results)
-
-
-def peer_rows(corpus, vocab_size):
-    """Measure other libraries from file to vocabulary."""
-    rows = []
-    for row in peers.compare(corpus.path, vocab_size, CORES, 3, list(peers.LIBRARIES)):
-        if "error" in row:
-            say(f"{row['trainer']} skipped: {row['error']}")
-        elif row["trainer"] != "ours":
-            rows.append(Measurement(
-                "shipped", corpus.name, corpus.num_bytes, vocab_size, row["trainer"],
-                row["seconds"], corpus.num_bytes / 1e6, "MB",
-                peak_memory=int(row["peak"]), is_peer=True,
-                note=f"merged tokens: {row['agreement']}",
-            ))  # fmt: skip
-    return rows
-
-
-def run_program(name):
-    """Run one of PROGRAMS, which produce the other figures and drawings on the pages."""
-    if subprocess.run(
-        [sys.executable, "-m", f"benchmarks.{name}"], check=False, cwd=ROOT
-    ).returncode:
-        say(f"{name} failed; its results are unchanged")
-    return []
-
-
-def full_size_rows(corpus, size, merging, options):
-    """Measure training on a text as large as a whole corpus."""
-    with tempfile.TemporaryDirectory(dir=options.full_directory) as directory:
-        path = Path(directory) / "text.txt"
-        write_text(path, replace(PROFILES[corpus], num_bytes=size))
-        say("the text is written; training ...")
-        return full_size.measure(path, corpus, merging, options.max_seconds)
-
-
-def replace_rows(rows):
-    """Record the rows, and drop all other rows of the comparisons that this run measured."""
+def record(rows):
     measurements.record(rows, "make stages")
-    keys, measured = {row.key for row in rows}, {row.comparison for row in rows}
+    return {row.key for row in rows}
+
+
+def run_pytest(finished, options):
+    """Measure counting and encoding, and return the keys of their rows."""
+    name = "counting and encoding"
+    if name not in finished:
+        with tempfile.TemporaryDirectory() as directory:
+            output = Path(directory) / "results.json"
+            say(f"{name} ...")
+            subprocess.run(
+                [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+                 "benchmarks/stages/bench_counting.py", "benchmarks/encoding/bench_encoder.py",
+                 "-k", "test_counting or test_encode or test_decode", "--benchmark-only",
+                 "--corpus-bytes", str(options.corpus_bytes), f"--benchmark-json={output}"],
+                check=True, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+            rows = pages.rows_of(json.loads(output.read_text()))
+        finished[name] = list(map(list, record(rows)))
+    return set(map(tuple, finished[name]))
+
+
+def run_peers(corpora, finished):
+    """Measure other libraries from file to vocabulary, and return the keys of their rows."""
+    keys = set()
+    for corpus in corpora:
+        for vocab_size in VOCAB_SIZES[1:]:
+            name = f"other libraries, {corpus}, {vocab_size:,} tokens"
+            if name not in finished:
+                say(f"{name} ...")
+                found = peers.compare(corpus.path, vocab_size, CORES, 3, list(peers.LIBRARIES))
+                for row in found:
+                    if "error" in row:
+                        say(f"{row['trainer']} skipped: {row['error']}")
+                finished[name] = list(map(list, record([
+                    Measurement(
+                        "shipped", corpus.name, corpus.num_bytes, vocab_size, row["trainer"],
+                        row["seconds"], corpus.num_bytes / 1e6, "MB",
+                        peak_memory=int(row["peak"]), is_peer=True,
+                        note=f"merged tokens: {row['agreement']}",
+                    )
+                    for row in found if "error" not in row and row["trainer"] != "ours"
+                ])))  # fmt: skip
+            keys |= set(map(tuple, finished[name]))
+    return keys
+
+
+def run_programs(finished):
+    """Run PROGRAMS, which produce the other figures and drawings on the pages."""
+    for name in PROGRAMS:
+        if name in finished:
+            continue
+        say(f"{name} ...")
+        command = [sys.executable, "-m", f"benchmarks.{name}"]
+        if subprocess.run(command, check=False, cwd=ROOT).returncode:
+            say(f"{name} failed; its results are unchanged")
+        else:
+            finished[name] = True
+
+
+def run_full_size(sizes, finished, options):
+    """Measure training on texts as large as whole corpora, and return the keys of the rows."""
+    keys = set()
+    for corpus, size in sizes.items():
+        name = f"text like {corpus}, {size:,} bytes"
+        if name not in finished:
+            say(f"{name}: writing ...")
+            with tempfile.TemporaryDirectory(dir=options.full_directory) as directory:
+                path = Path(directory) / "text.txt"
+                write_text(path, replace(PROFILES[corpus], num_bytes=size))
+                say(f"{name}: training ...")
+                finished[name] = full_size.measure(path, corpus, options.max_seconds)
+        merging = tables.of_comparison(measurements.read(), "merging")
+        keys |= record(full_size.rows(finished[name], corpus, size, merging))
+    return keys
+
+
+def keep_only(recorded):
+    """In the comparisons that this run measured, drop the rows recorded by earlier runs."""
+    measured = {key[0] for key in recorded}
     measurements.write([
-        row for row in measurements.read() if row.key in keys or row.comparison not in measured
+        row for row in measurements.read()
+        if row.key in recorded or row.comparison not in measured
     ])  # fmt: skip
 
 

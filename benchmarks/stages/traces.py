@@ -7,6 +7,7 @@ number of symbols that each merge reads, and the lower plot shows how long the m
 point is the median over a group of consecutive merges.
 """
 
+import argparse
 import itertools
 import warnings
 
@@ -17,24 +18,26 @@ from benchmarks.machine import ROOT
 from benchmarks.report import plots
 from benchmarks.report.tables import text_name
 from cs336_basics import TRAINERS
-from cs336_basics.reports.charts import chart
 
 PLOT = ROOT / "docs" / "work_per_merge.svg"
-CORPUS_BYTES = 250_000
-VOCAB_SIZE = 2_000
 POINTS = 24
-DASHED = "heap"
+STYLES = {"heap": (0, (4, 2))}
 """`heap` reads as many symbols as `incremental`; a dashed line keeps the line below it visible."""
 
 
 def main():
-    corpus = find_corpora(CORPUS_BYTES)[-1]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--vocab-size", type=int, default=2_000)
+    parser.add_argument("--corpus-bytes", type=int, default=250_000)
+    options = parser.parse_args()
+    corpus = find_corpora(options.corpus_bytes)[-1]
     word_counts = dict(corpus.word_counts)
     traces = {}
-    warnings.simplefilter("ignore")
     for name, trainer in TRAINERS.items():
         traces[name] = trace = []
-        trainer(trace=trace.append).train_from_counts(word_counts, VOCAB_SIZE, [EOT])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            trainer(trace=trace.append).train_from_counts(word_counts, options.vocab_size, [EOT])
         print(f"{name}: {sum(merge.seconds for merge in trace):.3f} s", flush=True)
     pairs = {tuple((merge.left, merge.right) for merge in trace) for trace in traces.values()}
     if len(pairs) > 1:
@@ -43,32 +46,48 @@ def main():
 
 
 def draw(traces, corpus):
-    reads, times = {}, {}
+    plt = plots.pyplot()
+    figure, (upper, lower) = plt.subplots(
+        2, 1, figsize=(6.4, 8.4), sharex=True, layout="constrained"
+    )
     for name, trace in traces.items():
         # The first and the last time also include the work before and after the merges.
-        reads[name] = binned([merge.work.positions for merge in trace], 1)
-        times[name] = binned([merge.seconds * 1e6 for merge in trace[1:-1]], 2)
-    panels = []
-    for what, lines in (("symbols read per merge", reads), ("microseconds per merge", times)):
-        title = f"{text_name(corpus.name, corpus.num_bytes)}: {what}"
-        svg = chart(lines, title=title, x="merge", y="", log="xy")
-        color = f'stroke="var(--c{list(traces).index(DASHED)})"'
-        panels.append((title, svg.replace(color, f'{color} stroke-dasharray="9 6"')))
-    plots.save(panels, PLOT)
+        for axes, values, first in (
+            (upper, [merge.work.positions for merge in trace], 1),
+            (lower, [merge.seconds * 1e6 for merge in trace[1:-1]], 2),
+        ):
+            style = STYLES.get(name, "solid")
+            axes.plot(
+                *binned(values, first),
+                color=plots.COLOURS[name],
+                linestyle=style,
+                label=name,
+                linewidth=2,
+            )
+    for axes, label in ((upper, "symbols read per merge"), (lower, "microseconds per merge")):
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_ylabel(label)
+        axes.grid(alpha=0.3)
+    upper.set_title(text_name(corpus.name, corpus.num_bytes))
+    upper.legend(ncols=3, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1.08))
+    lower.set_xlabel("merge")
+    plots.save(plt, figure, PLOT)
 
 
 def binned(values, first):
-    """Return a point for each bin, its middle and median. Bin sizes grow by a constant factor.
+    """Return the positions and the medians of the bins. Bin sizes grow by a constant factor.
 
     Args:
         values: One value for each merge.
         first: Number of the first merge.
     """
     edges = np.unique(np.geomspace(first, first + len(values), POINTS).astype(int))
-    return [
-        (float(np.sqrt(start * (end - 1))), float(np.median(values[start - first : end - first])))
-        for start, end in itertools.pairwise(edges)
-    ]
+    bins = list(itertools.pairwise(edges))
+    return (
+        [np.sqrt(start * (end - 1)) for start, end in bins],
+        [np.median(values[start - first : end - first]) for start, end in bins],
+    )
 
 
 if __name__ == "__main__":

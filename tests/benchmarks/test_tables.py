@@ -72,8 +72,8 @@ def test_the_error_of_an_extrapolation_is_shown():
         phases = dict.fromkeys(WORK["naive"], 15.0 * share / 3)
         checkpoints.append([merges, phases, dict.fromkeys(UNITS, merges)])
     row = merging("naive", [15.0], work=1_024, checkpoints=checkpoints)
-    for _, _, error in tables.checked_extrapolations([row]):
-        assert error == pytest.approx(10 / 15 - 1)  # 1,024 merges at the cost of the first 512
+    for _, _, _, predicted in tables.checked_extrapolations([row]):
+        assert predicted == pytest.approx(10.0)  # 1,024 merges at the cost of the first 512
     lines = tables.lines_of("extrapolated", [row])
     assert cell(lines, "naive")[1:4] == ["1 in 32", "1", "-33%"]
 
@@ -121,7 +121,7 @@ def test_a_partial_run_replaces_its_own_rows_and_plots(tmp_path):
     before = {path.name: path.read_bytes() for path in results.glob("*.svg")}
     assert set(before) == {"merging.svg", "encoding.svg"}
     attached = {"measurements": [vars(encoding("ranks", 1.0, 3.0))]}
-    measurements.record(pages.rows_of([attached]), "pytest", file)
+    measurements.record(pages.rows_of({"benchmarks": [{"extra_info": attached}]}), "pytest", file)
     pages.write_all(tmp_path)
     after = {path.name: path.read_bytes() for path in results.glob("*.svg")}
     assert after["merging.svg"] == before["merging.svg"]

@@ -73,6 +73,7 @@ def load_config(source: Path, changes: Mapping[str, Any] | None = None) -> Train
     Raises:
         ValueError: If a name is unknown, or a value has the wrong type or is out of range. The
             message is one line.
+        OSError: If the file cannot be read.
     """
     changes = changes or {}
     values = read_values(source)

@@ -17,6 +17,7 @@ from torch.testing import assert_close
 
 from cs336_basics.checkpoints.checkpoint import (
     read_checkpoint,
+    verify_checkpoint,
     write_checkpoint,
 )
 from cs336_basics.training import AdamW
@@ -139,6 +140,16 @@ def is_refused(path):
         return True
     assert_same(run, new_run(0, steps=3))
     return False
+
+
+def test_a_file_that_is_cut_off_fails_the_verification(saved):
+    _, path = saved
+    verify_checkpoint(path)
+    whole = path.read_bytes()
+    for length in [0, 1, 8, 9, 100, *random.Random(0).choices(range(len(whole)), k=20), -1]:
+        path.write_bytes(whole[:length])
+        with pytest.raises(ValueError, match="step_3"):
+            verify_checkpoint(path)
 
 
 def test_a_flipped_bit_is_refused(saved):

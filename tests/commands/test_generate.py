@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import cs336_basics.generation.streaming as streaming
+from cs336_basics.generation import generate
 from cs336_basics.model import ModelConfig
 from tests.commands.small_run import command, error_of
 from tests.commands.test_export import make_run
@@ -86,8 +87,16 @@ def test_a_stop_string_ends_the_text(run, monkeypatch, capsys):
     assert text_of(capsys, run, "--stop", "<>") == "ab\n"
 
 
-def test_the_cache_does_not_change_the_text(run, capsys):
+def test_the_cache_is_optional_and_does_not_change_the_text(run, monkeypatch, capsys):
+    used = []
+
+    def noted(*arguments, **options):
+        used.append(options["use_cache"])
+        return generate(*arguments, **options)
+
+    monkeypatch.setattr(streaming, "generate", noted)
     assert text_of(capsys, run) == text_of(capsys, run, "--no-cache")
+    assert used == [True, False]
 
 
 def answers(monkeypatch, *lines):

@@ -157,6 +157,11 @@ def test_each_token_is_yielded_before_the_next_is_computed():
     assert len(model.seen) == 1
 
 
+def test_the_seed_determines_the_text(model):
+    texts = [list(generate(model, [1], 30, generator=seeded(seed))) for seed in (1, 1, 2)]
+    assert texts[0] == texts[1] != texts[2]
+
+
 def test_gradients_are_off_only_in_the_model():
     model = FixedModel()
     for _ in generate(model, [0], 2, use_cache=False):

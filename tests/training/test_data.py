@@ -68,6 +68,20 @@ def test_any_integer_dtype_is_accepted(dtype):
     assert targets.tolist() == [[0, largest]] * 4
 
 
+def test_memory_maps_are_read(tmp_path):
+    tokens = np.random.default_rng(0).integers(0, 60_000, 5000).astype(np.uint16)
+    np.save(tmp_path / "tokens.npy", tokens)
+    mapped = np.load(tmp_path / "tokens.npy", mmap_mode="r")
+    batches = [
+        get_batch(dataset, 16, 32, "cpu", np.random.default_rng(7)) for dataset in (tokens, mapped)
+    ]
+    for from_array, from_map in zip(*batches, strict=True):
+        assert type(from_map) is torch.Tensor
+        assert torch.equal(from_array, from_map)
+    batches[1][0].add_(1)  # changes a copy, not the read-only file
+    assert np.array_equal(mapped, tokens)
+
+
 def test_the_generator_determines_the_batch():
     dataset = np.arange(10_000)
     one, same = (get_batch(dataset, 8, 4, "cpu", np.random.default_rng(3)) for _ in range(2))

@@ -191,3 +191,10 @@ def test_the_error_for_a_missing_package_has_the_install_command(monkeypatch, na
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(ValueError, match=rf"{name}.*pip install.*\[{name}\]"):
         check_loggers([name])
+
+
+def test_log_to_takes_several_loggers_or_none(tmp_path, fake):
+    for name in ("wandb", "trackio"):
+        fake(name)
+    assert len(open_loggers(["wandb", "trackio"], RunDirectory(tmp_path), SETTINGS, 0)) == 2
+    assert open_loggers([], RunDirectory(tmp_path), SETTINGS, 0) == []

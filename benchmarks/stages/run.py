@@ -15,6 +15,7 @@ the run to 32,000 tokens includes the results for 2,000 and 10,000 tokens.
 """
 
 import argparse
+import itertools
 import json
 import shutil
 import subprocess
@@ -22,7 +23,8 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from benchmarks.corpora import (
@@ -100,12 +102,18 @@ def main():
     say_plan(slow, fast + counted, finished, options, corpora, sum(full_sizes.values()))
     run_all(slow, CORES, finished, options)
     run_all(fast + counted, 1, finished, options)
-    recorded = record_training(slow, fast, counted, finished)
-    recorded |= run_pytest(finished, options)
-    recorded |= run_peers(corpora, finished)
-    run_programs(finished)
-    recorded |= run_full_size(full_sizes, finished, options)
-    keep_only(recorded)
+    rows = rows_of_training(slow, fast, counted, finished)
+    merging = tables.of_comparison(rows, "merging")
+    rows += once("counting and encoding", finished, partial(pytest_rows, options))
+    for corpus, vocab_size in itertools.product(corpora, VOCAB_SIZES[1:]):
+        name = f"other libraries, {corpus}, {vocab_size:,} tokens"
+        rows += once(name, finished, partial(peer_rows, corpus, vocab_size))
+    for name in PROGRAMS:
+        once(name, finished, partial(run_program, name))
+    for corpus, size in full_sizes.items():
+        name = f"text like {corpus}, {size:,} bytes"
+        rows += once(name, finished, partial(full_size_rows, corpus, size, merging, options))
+    replace_rows(rows)
     say(f"written: {', '.join(pages.write_all())}")
     finished.path.unlink(missing_ok=True)
 
@@ -275,8 +283,8 @@ def result_of(answers):
     return f"{seconds:,.2f} s for {answers[0]['learned']:,} merges"
 
 
-def record_training(slow, fast, counted, finished):
-    """Record the rows of `merging`, `end-to-end` and `shipped`, and return their keys."""
+def rows_of_training(slow, fast, counted, finished):
+    """Return the rows of `merging`, `end-to-end` and `shipped`."""
     rows = []
     for job in slow + fast:
         head = head_of(job.path, LARGE_BYTES)
@@ -291,94 +299,72 @@ def record_training(slow, fast, counted, finished):
             rows += training_rows.rows(
                 job.stage, job.corpus, job.path, finished[job.name], target, counting,
             )  # fmt: skip
-    return record(rows)
+    return rows
 
 
-def record(rows):
-    measurements.record(rows, "make stages")
-    return {row.key for row in rows}
-
-
-def run_pytest(finished, options):
-    """Measure counting and encoding, and return the keys of their rows."""
-    name = "counting and encoding"
+def once(name, finished, measure):
+    """Return the rows of `measure()`, or the stored rows if this step was finished before."""
     if name not in finished:
-        with tempfile.TemporaryDirectory() as directory:
-            output = Path(directory) / "results.json"
-            say(f"{name} ...")
-            subprocess.run(
-                [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
-                 "benchmarks/stages/bench_counting.py", "benchmarks/encoding/bench_encoder.py",
-                 "-k", "test_counting or test_encode or test_decode", "--benchmark-only",
-                 "--corpus-bytes", str(options.corpus_bytes), f"--benchmark-json={output}"],
-                check=True, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            )  # fmt: skip
-            rows = pages.rows_of(json.loads(output.read_text()))
-        finished[name] = list(map(list, record(rows)))
-    return set(map(tuple, finished[name]))
-
-
-def run_peers(corpora, finished):
-    """Measure other libraries from file to vocabulary, and return the keys of their rows."""
-    keys = set()
-    for corpus in corpora:
-        for vocab_size in VOCAB_SIZES[1:]:
-            name = f"other libraries, {corpus}, {vocab_size:,} tokens"
-            if name not in finished:
-                say(f"{name} ...")
-                found = peers.compare(corpus.path, vocab_size, CORES, 3, list(peers.LIBRARIES))
-                for row in found:
-                    if "error" in row:
-                        say(f"{row['trainer']} skipped: {row['error']}")
-                finished[name] = list(map(list, record([
-                    Measurement(
-                        "shipped", corpus.name, corpus.num_bytes, vocab_size, row["trainer"],
-                        row["seconds"], corpus.num_bytes / 1e6, "MB",
-                        peak_memory=int(row["peak"]), is_peer=True,
-                        note=f"merged tokens: {row['agreement']}",
-                    )
-                    for row in found if "error" not in row and row["trainer"] != "ours"
-                ])))  # fmt: skip
-            keys |= set(map(tuple, finished[name]))
-    return keys
-
-
-def run_programs(finished):
-    """Run PROGRAMS, which produce the other figures and drawings on the pages."""
-    for name in PROGRAMS:
-        if name in finished:
-            continue
         say(f"{name} ...")
-        command = [sys.executable, "-m", f"benchmarks.{name}"]
-        if subprocess.run(command, check=False, cwd=ROOT).returncode:
-            say(f"{name} failed; its results are unchanged")
-        else:
-            finished[name] = True
+        finished[name] = [asdict(row) for row in measure()]
+    return [Measurement(**row) for row in finished[name]]
 
 
-def run_full_size(sizes, finished, options):
-    """Measure training on texts as large as whole corpora, and return the keys of the rows."""
-    keys = set()
-    for corpus, size in sizes.items():
-        name = f"text like {corpus}, {size:,} bytes"
-        if name not in finished:
-            say(f"{name}: writing ...")
-            with tempfile.TemporaryDirectory(dir=options.full_directory) as directory:
-                path = Path(directory) / "text.txt"
-                write_text(path, replace(PROFILES[corpus], num_bytes=size))
-                say(f"{name}: training ...")
-                finished[name] = full_size.measure(path, corpus, options.max_seconds)
-        merging = tables.of_comparison(measurements.read(), "merging")
-        keys |= record(full_size.rows(finished[name], corpus, size, merging))
-    return keys
+def pytest_rows(options):
+    """Measure counting and encoding."""
+    with tempfile.TemporaryDirectory() as directory:
+        output = Path(directory) / "results.json"
+        subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+             "benchmarks/stages/bench_counting.py", "benchmarks/encoding/bench_encoder.py",
+             "--benchmark-only", "--corpus-bytes", str(options.corpus_bytes),
+             f"--benchmark-json={output}"],
+            check=True, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        return pages.rows_of(json.loads(output.read_text()))
 
 
-def keep_only(recorded):
-    """In the comparisons that this run measured, drop the rows recorded by earlier runs."""
-    measured = {key[0] for key in recorded}
+def peer_rows(corpus, vocab_size):
+    """Measure other libraries from file to vocabulary."""
+    rows = []
+    for row in peers.compare(corpus.path, vocab_size, CORES, 3, list(peers.LIBRARIES)):
+        if "error" in row:
+            say(f"{row['trainer']} skipped: {row['error']}")
+        elif row["trainer"] != "ours":
+            rows.append(Measurement(
+                "shipped", corpus.name, corpus.num_bytes, vocab_size, row["trainer"],
+                row["seconds"], corpus.num_bytes / 1e6, "MB",
+                peak_memory=int(row["peak"]), is_peer=True,
+                note=f"merged tokens: {row['agreement']}",
+            ))  # fmt: skip
+    return rows
+
+
+def run_program(name):
+    """Run one of PROGRAMS, which produce the other figures and drawings on the pages."""
+    if subprocess.run(
+        [sys.executable, "-m", f"benchmarks.{name}"], check=False, cwd=ROOT
+    ).returncode:
+        say(f"{name} failed; its results are unchanged")
+    return []
+
+
+def full_size_rows(corpus, size, merging, options):
+    """Measure training on a text as large as a whole corpus."""
+    with tempfile.TemporaryDirectory(dir=options.full_directory) as directory:
+        path = Path(directory) / "text.txt"
+        write_text(path, replace(PROFILES[corpus], num_bytes=size))
+        say("the text is written; training ...")
+        measured = full_size.measure(path, corpus, options.max_seconds)
+    return full_size.rows(measured, corpus, size, merging)
+
+
+def replace_rows(rows):
+    """Record the rows, and drop all other rows of the comparisons that this run measured."""
+    measurements.record(rows, "make stages")
+    keys, measured = {row.key for row in rows}, {row.comparison for row in rows}
     measurements.write([
-        row for row in measurements.read()
-        if row.key in recorded or row.comparison not in measured
+        row for row in measurements.read() if row.key in keys or row.comparison not in measured
     ])  # fmt: skip
 
 

@@ -16,8 +16,8 @@ from benchmarks.report.tables import (
     growth_series,
     largest_tasks,
     of_comparison,
+    task_name,
     tasks,
-    text_name,
     three_digits,
     time_text,
     whole_tasks,
@@ -83,8 +83,7 @@ def bars(comparison, tasks_of, in_seconds):
                 bar(axes, y, row, value_of(row, in_seconds), in_seconds)
             axes.set_yticks(range(len(column)), column)
             axes.set_xlim(min(values) / 3, max(values) * 8)
-            tokens = f", {task[2]:,} tokens" if task[2] else ""
-            axes.set_title(text_name(task[0], task[1]) + tokens, loc="left", fontsize=12)
+            axes.set_title(task_name(task), loc="left", fontsize=12)
             finish_bars(axes)
         unit = "seconds" if in_seconds else "MB/s"
         peers = "; grey: other libraries" if any(row.is_peer for row in rows) else ""

@@ -6,12 +6,13 @@ A block looks like this:
     ...
     <!-- /table -->
 
-The block's name is a key of TABLES, or `stage: NAME` for a trainer. Every ratio in a table is a
+The block's name is a key of TABLES. Every ratio in a table is a
 ratio of rates for the same work (`measurements.faster`). `≈` marks extrapolated figures.
 """
 
 import re
 import statistics
+from functools import partial
 
 from benchmarks.corpora import COMMON_BYTES, COMMON_VOCAB_SIZE
 from benchmarks.report.measurements import faster
@@ -78,11 +79,8 @@ def fill(document, rows):
 
 def lines_of(name, rows):
     """Return the lines of the table with the given name."""
-    if name.startswith("stage: "):
-        return stage_table(rows, name.removeprefix("stage: ")) or NOTHING
     if name not in TABLES:
-        known = ", ".join([*TABLES, *(f"stage: {stage}" for stage in STAGES)])
-        raise ValueError(f"table must be one of {known}, got {name!r}")
+        raise ValueError(f"table must be one of {', '.join(TABLES)}, got {name!r}")
     return TABLES[name](rows) or NOTHING
 
 
@@ -142,6 +140,15 @@ def times_text(row, than):
 def text_name(corpus, num_bytes):
     size = f"{num_bytes / 1e9:.1f} GB" if num_bytes >= 1e9 else f"{num_bytes / 1e6:.1f} MB"
     return f"{TEXTS.get(corpus, corpus)}, {size}"
+
+
+def task_name(task):
+    corpus, num_bytes, vocab_size = task
+    return text_name(corpus, num_bytes) + (f", {vocab_size:,} tokens" if vocab_size else "")
+
+
+def rate_text(row):
+    return f"{three_digits(row.rate)} {row.unit}/s"
 
 
 def megabytes(row):
@@ -233,10 +240,7 @@ def pivot(rows, wanted, value):
     stages = list(dict.fromkeys(stage for column in columns for stage in column))
     peers = {s for column in columns for s, row in column.items() if row.is_peer}
     stages.sort(key=lambda stage: stage in peers)
-    header = ["stage"]
-    for corpus, num_bytes, vocab_size in wanted:
-        tokens = f", {vocab_size:,} tokens" if vocab_size else ""
-        header.append(text_name(corpus, num_bytes) + tokens)
+    header = ["stage", *map(task_name, wanted)]
     body = []
     for stage in stages:
         cells = [stage + (" (peer)" if stage in peers else "")]
@@ -247,23 +251,25 @@ def pivot(rows, wanted, value):
     return markdown(header, body)
 
 
-def seconds_and_gain(row, previous):
+def with_gain(text, row, previous):
     gain = "" if row.is_peer else times_text(row, previous)
+    return text + (f" **{gain}**" if gain else "")
+
+
+def seconds_and_gain(row, previous):
     rounds = " (1 round)" if len(row.seconds) == 1 else ""
-    return median_text(row) + rounds + (f" **{gain}**" if gain else "")
+    return with_gain(median_text(row) + rounds, row, previous)
 
 
 def rate_and_gain(row, previous):
-    gain = "" if row.is_peer else times_text(row, previous)
-    return f"{three_digits(row.rate)} {row.unit}/s" + (f" **{gain}**" if gain else "")
+    return with_gain(rate_text(row), row, previous)
 
 
 def phase_tables(rows, wanted, line="stage"):
     """Return a table per task: time, rate, gains, phases and peak memory of each stage."""
     lines = []
     for task in wanted:
-        corpus, num_bytes, vocab_size = task
-        lines += [f"**{text_name(corpus, num_bytes)}, {vocab_size:,} tokens**", ""]
+        lines += [f"**{task_name(task)}**", ""]
         lines += markdown(*phase_table(at(rows, task), line))
     return lines
 
@@ -330,34 +336,26 @@ def end_to_end(rows):
 def summary(rows):
     """Return a table of training and encoding on the first and last tasks, with other libraries."""
     columns = []
-    for comparison, wanted in (("shipped", whole_tasks), ("encoding", largest_tasks)):
+    for title, comparison, wanted, text_of in (
+        ("train", "shipped", whole_tasks, median_text),
+        ("encode", "encoding", largest_tasks, rate_text),
+    ):
         found = of_comparison(rows, comparison)
         all_tasks = wanted(found)
-        for corpus, num_bytes, vocab_size in dict.fromkeys(all_tasks[:1] + all_tasks[-1:]):
-            column = at(found, (corpus, num_bytes, vocab_size))
-            peers = {row.stage: row for row in column.values() if row.is_peer}
-            ours = {row.stage: row for row in column.values() if not row.is_peer}
+        for task in dict.fromkeys(all_tasks[:1] + all_tasks[-1:]):
+            texts = {stage: text_of(row) for stage, row in at(found, task).items()}
+            ours = [stage for stage, row in at(found, task).items() if not row.is_peer]
             if comparison == "encoding" and ours:
-                ours = {STAGES[0]: next(iter(ours.values())), STAGES[-1]: [*ours.values()][-1]}
-            title = "train" if comparison == "shipped" else "encode"
-            name = f"{text_name(corpus, num_bytes)}, {vocab_size:,} tokens"
-            columns.append((f"{title}: {name}", ours | peers))
+                texts |= {STAGES[0]: texts[ours[0]], STAGES[-1]: texts[ours[-1]]}
+                texts = {name: text for name, text in texts.items() if name not in ours}
+            columns.append((f"{title}: {task_name(task)}", texts))
     found_names = dict.fromkeys(name for _, cells in columns for name in cells)
     names = [*(n for n in STAGES if n in found_names), *(n for n in found_names if n not in STAGES)]
     body = [
-        [STAGE_NAMES.get(name, name), *(short_text(cells.get(name)) for _, cells in columns)]
+        [STAGE_NAMES.get(name, name), *(cells.get(name, "") for _, cells in columns)]
         for name in names
     ]
     return markdown(["", *(title for title, _ in columns)], body) if columns else []
-
-
-def short_text(row):
-    """Return the training time, or the encoding rate."""
-    if row is None:
-        return ""
-    if row.unit == "MB" and row.comparison == "encoding":
-        return f"{three_digits(row.rate)} MB/s"
-    return median_text(row)
 
 
 def largest_tasks(rows):
@@ -475,10 +473,8 @@ def full_size(rows):
     return lines
 
 
-def stage_table(rows, stage):
+def stage_table(stage, rows):
     """Return a stage's table: its cost per merge, its phases' shares of the time, and its gain."""
-    if stage not in STAGES:
-        raise ValueError(f"stage must be one of {', '.join(STAGES)}, got {stage!r}")
     found = of_comparison(rows, "merging")
     body = []
     for task in whole_tasks(found):
@@ -544,4 +540,5 @@ TABLES = {
     "extrapolated": extrapolated,
     "full-size": full_size,
     "ablations": by_phase("ablations", tasks, "variant"),
+    **{f"stage: {stage}": partial(stage_table, stage) for stage in STAGES},
 }

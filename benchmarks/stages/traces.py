@@ -18,10 +18,11 @@ from benchmarks.machine import ROOT
 from benchmarks.report import plots
 from benchmarks.report.tables import text_name
 from cs336_basics import TRAINERS
+from cs336_basics.reports.charts import chart
 
 PLOT = ROOT / "docs" / "work_per_merge.svg"
 POINTS = 24
-STYLES = {"heap": (0, (4, 2))}
+DASHED = "heap"
 """`heap` reads as many symbols as `incremental`; a dashed line keeps the line below it visible."""
 
 
@@ -46,48 +47,32 @@ def main():
 
 
 def draw(traces, corpus):
-    plt = plots.pyplot()
-    figure, (upper, lower) = plt.subplots(
-        2, 1, figsize=(6.4, 8.4), sharex=True, layout="constrained"
-    )
+    reads, times = {}, {}
     for name, trace in traces.items():
         # The first and the last time also include the work before and after the merges.
-        for axes, values, first in (
-            (upper, [merge.work.positions for merge in trace], 1),
-            (lower, [merge.seconds * 1e6 for merge in trace[1:-1]], 2),
-        ):
-            style = STYLES.get(name, "solid")
-            axes.plot(
-                *binned(values, first),
-                color=plots.COLOURS[name],
-                linestyle=style,
-                label=name,
-                linewidth=2,
-            )
-    for axes, label in ((upper, "symbols read per merge"), (lower, "microseconds per merge")):
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_ylabel(label)
-        axes.grid(alpha=0.3)
-    upper.set_title(text_name(corpus.name, corpus.num_bytes))
-    upper.legend(ncols=3, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1.08))
-    lower.set_xlabel("merge")
-    plots.save(plt, figure, PLOT)
+        reads[name] = binned([merge.work.positions for merge in trace], 1)
+        times[name] = binned([merge.seconds * 1e6 for merge in trace[1:-1]], 2)
+    panels = []
+    for what, lines in (("symbols read per merge", reads), ("microseconds per merge", times)):
+        title = f"{text_name(corpus.name, corpus.num_bytes)}: {what}"
+        svg = chart(lines, title=title, x="merge", y="", log="xy")
+        color = f'stroke="var(--c{list(traces).index(DASHED)})"'
+        panels.append((title, svg.replace(color, f'{color} stroke-dasharray="9 6"')))
+    plots.save(panels, PLOT)
 
 
 def binned(values, first):
-    """Return the positions and the medians of the bins. Bin sizes grow by a constant factor.
+    """Return a point for each bin, its middle and median. Bin sizes grow by a constant factor.
 
     Args:
         values: One value for each merge.
         first: Number of the first merge.
     """
     edges = np.unique(np.geomspace(first, first + len(values), POINTS).astype(int))
-    bins = list(itertools.pairwise(edges))
-    return (
-        [np.sqrt(start * (end - 1)) for start, end in bins],
-        [np.median(values[start - first : end - first]) for start, end in bins],
-    )
+    return [
+        (float(np.sqrt(start * (end - 1))), float(np.median(values[start - first : end - first])))
+        for start, end in itertools.pairwise(edges)
+    ]
 
 
 if __name__ == "__main__":

@@ -22,17 +22,17 @@ import argparse
 import dataclasses
 import functools
 import itertools
-import json
+import multiprocessing
 import os
 import statistics
 import time
+from concurrent.futures import ProcessPoolExecutor
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as in `python -m cs336_basics.train`
 
 import numpy as np
 import torch
 
-from benchmarks.machine import in_new_process
 from benchmarks.models.llama import SHAPES, llama_of
 from cs336_basics._support import memory
 from cs336_basics.model import TransformerLM
@@ -167,6 +167,8 @@ def measure(shape, batch_size, device, precision, rounds, kinds):
 
 def peak_memory(kind, shape, batch_size, device, precision):
     """Take two steps with one implementation, and return this process's peak memory in bytes."""
+    if device.type == "cpu":
+        keep_freed_memory()
     run = implementations(shape, batch_size, device, precision)[kind]()
     for step in range(2):
         run.step(*random_batch(shape, batch_size, device, step))
@@ -189,18 +191,12 @@ def main():
         help="precision to measure (default: all that the device has instructions for)",
     )
     parser.add_argument("--rounds", type=int, default=20, help="steps to time per implementation")
-    parser.add_argument("--peak-memory", choices=KINDS, help=argparse.SUPPRESS)
     parser.add_argument("--without", action="append", default=[], help="implementation to omit")
     options = parser.parse_args()
     device = choose_device(options.device)
     if device.type == "cpu":
         keep_freed_memory()
     shapes = options.shape or ["tinystories", "gpt2"]
-    if options.peak_memory:
-        (precision,), (shape,) = options.precision, shapes
-        peak = peak_memory(options.peak_memory, shape, options.batch_size, device, precision)
-        print(json.dumps(peak))
-        return
     if "transformers" in options.without:
         options.without.append("transformers-fused")
     kinds = [k for k in KINDS if k not in options.without]
@@ -213,13 +209,11 @@ def main():
         batch_size = options.batch_size or (1 if SHAPES[shape].context_length > 256 else 8)
         torch.compiler.reset()
         seconds, fast = measure(shape, batch_size, device, precision, options.rounds, kinds)
-        peaks = {
-            kind: in_new_process(
-                __file__, "--peak-memory", kind, "--precision", precision, "--shape", shape,
-                "--batch-size", batch_size, "--device", options.device,
-            )
-            for kind in kinds
-        }  # fmt: skip
+        peaks = {}
+        for kind in kinds:
+            with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+                peak = pool.submit(peak_memory, kind, shape, batch_size, device, precision)
+                peaks[kind] = peak.result()
         report(shape, batch_size, device, seconds, peaks, fast)
 
 

@@ -30,13 +30,12 @@ SHORT_TEXT = "the cat sat on the mat and the hat of the cat\n" * 9
 
 
 def run(name, path, vocab_size, threads, scratch):
-    """Run a trainer once in a new process, and write the merged tokens to `scratch/name`.
+    """Run a trainer once in a new process, and return its answer (see `training_run.py`).
 
-    Return a dict with the keys "seconds", "whole" and "peak" (see `training_run.py`), or only
-    "error" if the run fails.
+    If the run fails, the answer has only the key "error".
     """
     script = Path(__file__).with_name("training_run.py")
-    words = (name, path, vocab_size, threads, PATTERNS["gpt2"], Path(scratch) / name)
+    words = (name, path, vocab_size, threads, PATTERNS["gpt2"])
     environment = {
         # Without bytecode files, every process would compile our modules.
         "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(Path(scratch) / "bytecode"),
@@ -58,8 +57,6 @@ def agreement(tokens, reference):
 def compare(path, vocab_size, threads, rounds, names):
     """Run the trainers in turn, and return a row for each."""
     runs = {name: [] for name in names}
-    tokens = {}
-    failed = {}
     with tempfile.TemporaryDirectory() as directory:
         # The first run compiles bytecode, so it is not counted.
         short_text = Path(directory) / "short.txt"
@@ -68,27 +65,21 @@ def compare(path, vocab_size, threads, rounds, names):
             run(name, short_text, 260, threads, directory)
         for _ in range(rounds):
             for name in names:
-                if name in failed:
-                    continue
-                result = run(name, path, vocab_size, threads, directory)
-                if "error" in result:
-                    failed[name] = result["error"]
-                    continue
-                runs[name].append(result)
-                tokens[name] = (Path(directory) / name).read_text().split("\n")
-    rows = []
-    for name in names:
-        if name in failed:
-            rows.append({"trainer": name, "error": failed[name]})
-            continue
-        rows.append({
-            "trainer": name,
-            "seconds": [run["seconds"] for run in runs[name]],
-            "whole": statistics.median(run["whole"] for run in runs[name]),
-            "peak": statistics.median(run["peak"] for run in runs[name]),
-            "agreement": agreement(tokens[name], tokens["ours"]),
-        })  # fmt: skip
-    return rows
+                if not any("error" in earlier for earlier in runs[name]):
+                    runs[name].append(run(name, path, vocab_size, threads, directory))
+    return [row_of(name, runs[name], runs["ours"][-1]) for name in names]
+
+
+def row_of(name, runs, ours):
+    if "error" in runs[-1]:
+        return {"trainer": name, "error": runs[-1]["error"]}
+    return {
+        "trainer": name,
+        "seconds": [run["seconds"] for run in runs],
+        "whole": statistics.median(run["whole"] for run in runs),
+        "peak": statistics.median(run["peak"] for run in runs),
+        "agreement": agreement(runs[-1]["tokens"], ours["tokens"]),
+    }
 
 
 def show(path, vocab_size, threads, rows):

@@ -1,12 +1,12 @@
 """Train with one library and print the time and the peak memory of this process.
 
-    python training_run.py START LIBRARY FILE VOCAB_SIZE THREADS PATTERN OUTPUT
+    python training_run.py START LIBRARY FILE VOCAB_SIZE THREADS PATTERN
 
 START is the value of `time.time()` just before the process was started. The output is JSON with
-three keys: `seconds`, the time from calling the library until it returns; `whole`, the time from
-START until it returns, including imports; and `peak`, the peak memory in bytes. The merged tokens
-are written to OUTPUT in hexadecimal, one per line; converting the result to tokens is not timed.
-Only the library is imported before the measurement.
+four keys: `seconds`, the time from calling the library until it returns; `whole`, the time from
+START until it returns, including imports; `peak`, the peak memory in bytes; and `tokens`, the
+merged tokens in hexadecimal; converting the result to tokens is not timed. Only the library is
+imported before the measurement.
 """
 
 import json
@@ -129,7 +129,7 @@ LIBRARIES = {f.__name__: f for f in (ours, gigabpe, gigatoken, ffbpe, rustbpe, t
 
 
 def main():
-    process_start, name, path, vocab_size, threads, pattern, output = sys.argv[1:]
+    process_start, name, path, vocab_size, threads, pattern = sys.argv[1:]
     train, tokens = LIBRARIES[name]()
     start = time.perf_counter()
     result = train(path, int(vocab_size), int(threads), pattern)
@@ -139,9 +139,8 @@ def main():
     from cs336_basics._support.memory import peak_memory
 
     peak = peak_memory()
-    with open(output, "w", encoding="ascii") as file:
-        file.write("\n".join(token.hex() for token in tokens(result)))
-    print(json.dumps({"seconds": seconds, "whole": whole, "peak": peak}))
+    merged = [token.hex() for token in tokens(result)]
+    print(json.dumps({"seconds": seconds, "whole": whole, "peak": peak, "tokens": merged}))
 
 
 if __name__ == "__main__":

@@ -4,9 +4,8 @@ The parent starts `python trainer_run.py` with a request and receives an answer,
 
     request: stage, path, targets (numbers of merges in ascending order; without any, the run only
              counts words), count (whether the counting is timed), work (the profile of the text),
-             max_seconds, omit (parts of the native loop to leave out), merges (the file to write
-             the merges to)
-    answer:  counting, shipped, checkpoints, learned, words, peak_memory
+             max_seconds, omit (parts of the native loop to leave out)
+    answer:  counting, shipped, checkpoints, learned, words, peak_memory, merges (in hexadecimal)
 
 The words are counted twice: `counting` is the time of the method that was used when the stage was
 new (`COUNTING`), and `shipped` is the time of native counting, the default for every trainer. The
@@ -165,8 +164,6 @@ def answer(request):
             stage, word_counts, request["targets"], request["work"], request["max_seconds"],
             request["omit"],
         )  # fmt: skip
-    lines = [f"{left.hex()} {right.hex()}\n" for left, right in merges]
-    Path(request["merges"]).write_text("".join(lines))
     return {
         "counting": counting,
         "shipped": shipped,
@@ -174,16 +171,14 @@ def answer(request):
         "learned": len(merges),
         "words": len(word_counts),
         "peak_memory": peak_memory(),
+        "merges": [(left.hex(), right.hex()) for left, right in merges],
     }
 
 
 def run(request):
     """Run a request in a new process, and return the answer with the merges."""
-    with tempfile.TemporaryDirectory() as directory:
-        file = Path(directory) / "merges.txt"
-        result = in_new_process(__file__, json.dumps({**request, "merges": str(file)}))
-        lines = file.read_text().splitlines()
-    result["merges"] = [tuple(map(bytes.fromhex, line.split(" "))) for line in lines]
+    result = in_new_process(__file__, json.dumps(request))
+    result["merges"] = [tuple(map(bytes.fromhex, pair)) for pair in result["merges"]]
     return result
 
 

@@ -15,11 +15,12 @@ load on the machine affects all of them.
 - `file`: from a file to a token file. The other libraries have no token files, so this program
   saves their ids as `encode_file` does: to a temporary file that is synchronized and renamed.
 
-Ids are compared by their hashes. Slow encoders encode only the first `--slow-bytes` bytes.
+Ids are compared by their hashes. Slow encoders encode only the first documents of the text.
 """
 
 import argparse
 import hashlib
+import itertools
 import json
 import os
 import statistics
@@ -105,6 +106,7 @@ def tokenizers(directory, threads):
 
 ENCODERS = {f.__name__: f for f in (ours, gigatoken, tiktoken, tokenizers)}
 SLOW = ("tiktoken", "tokenizers")
+SLOW_BYTES = 5_000_000
 
 
 def with_separator(documents, separator):
@@ -155,7 +157,7 @@ def worker(name, mode, directory, path, threads):
     if threads == 1 and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     data = Path(path).read_bytes()
-    with tempfile.TemporaryDirectory(dir=Path(path).parent) as scratch:
+    with tempfile.TemporaryDirectory() as scratch:
         destination = f"{scratch}/ids.npy"
         if mode == "file":
             encode = to_file(name, directory, path, threads, destination)
@@ -191,39 +193,31 @@ def run(name, mode, path, threads, options):
 
 def compare(path, mode, threads, options):
     """Run the encoders in turn and print a table."""
-    names = list(dict.fromkeys(["ours", *options.encoders]))
-    with tempfile.TemporaryDirectory() as scratch:
-        # Cut the text for slow encoders at the end of a document.
-        data = Path(path).read_bytes()[: options.bytes]
-        cut = data.rfind(EOT.encode(), 0, options.slow_bytes)
-        part = data if len(data) <= options.slow_bytes or cut < 0 else data[: cut + len(EOT)]
-        texts = {name: Path(scratch) / ("part.txt" if name in SLOW else "text.txt")
-                 for name in names}  # fmt: skip
-        (Path(scratch) / "text.txt").write_bytes(data)
-        (Path(scratch) / "part.txt").write_bytes(part)
-        expected = {
-            text: run("ours", mode, text, threads, options)["digest"] for text in texts.values()
-        }
-        runs = {name: [] for name in names}
-        for _ in range(options.rounds):
-            for name in names:
-                runs[name].append(run(name, mode, texts[name], threads, options))
-    print(f"\n**{Path(path).stem}, {mode}, {threads} thread{'s' * (threads > 1)}**\n")
+    from benchmarks.corpora import head_of  # imports the library, whose memory a worker measures
+
+    part = head_of(path, SLOW_BYTES)
+    texts = {name: part if name in SLOW else path for name in ENCODERS}
+    expected = {text: run("ours", mode, text, threads, options)["digest"] for text in (path, part)}
+    runs = {name: [] for name in ENCODERS}
+    for _ in range(options.rounds):
+        for name, text in texts.items():
+            runs[name].append(run(name, mode, text, threads, options))
+    print(f"\n**{path.stem}, {mode}, {threads} thread{'s' * (threads > 1)}**\n")
     print("| encoder | cold MB/s | ours is | warm MB/s | ours is | peak MB | ids |")
     print("|---|---|---|---|---|---|---|")
     base = {}
-    for name in names:
+    for name, text in texts.items():
         if errors := [r["error"] for r in runs[name] if "error" in r]:
             print(f"| {name} | failed: {errors[0]} | | | | | |")
             continue
-        size = len(part if name in SLOW else data) / 1e6
+        size = text.stat().st_size / 1e6
         cells = [name]
         for phase in ("cold", "warm"):
             speed = size / statistics.median(r[phase] for r in runs[name])
             base.setdefault(phase, speed)
             cells += [f"{speed:,.1f}", f"{base[phase] / speed:.2f} times"]
         cells.append(f"{statistics.median(r['peak'] for r in runs[name]) / 1e6:,.0f}")
-        same = all(r["digest"] == expected[texts[name]] for r in runs[name])
+        same = all(r["digest"] == expected[text] for r in runs[name])
         print("| " + " | ".join([*cells, "identical" if same else "DIFFERENT"]) + " |", flush=True)
 
 
@@ -234,19 +228,14 @@ def main():
         return
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tokenizer")
-    parser.add_argument("files", nargs="+")
+    parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--encoders", nargs="+", choices=ENCODERS, default=list(ENCODERS))
-    parser.add_argument("--bytes", type=int, help="bytes of each file to encode (default: all)")
-    parser.add_argument("--slow-bytes", type=int, default=5_000_000)
     options = parser.parse_args()
     print(machine_line())
-    for path in options.files:
-        for mode in options.modes:
-            for threads in options.threads:
-                compare(path, mode, threads, options)
+    for path, mode, threads in itertools.product(options.files, options.modes, options.threads):
+        compare(path, mode, threads, options)
 
 
 if __name__ == "__main__":

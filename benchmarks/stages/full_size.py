@@ -16,7 +16,7 @@ from benchmarks.corpora import head_of
 from benchmarks.report import tables
 from benchmarks.report.measurements import Measurement
 from benchmarks.stages import trainer_run, training_rows
-from benchmarks.stages.extrapolation import exponent, extrapolated, work_at
+from benchmarks.stages.extrapolation import exponent
 
 VOCAB_SIZES = {"tinystories": 10_000, "owt": 32_000}
 """Corpus -> vocabulary size in the course."""
@@ -31,99 +31,78 @@ COUNTED_BYTES = 100_000_000
 ROUNDS = 3  # for `native`, whose first run on a new file takes up to 1.5 times as long
 
 
-def measure(path, corpus, max_seconds):
-    """Return a dict from stage to its answers, for the stages in MEASURED.
+def measure(path, corpus, merging, max_seconds):
+    """Return the rows of all stages.
 
-    The dict also has the keys "rates" (stage -> bytes counted per second) and "profile".
+    Args:
+        merging: Rows of the `merging` comparison, to extrapolate from.
 
     Raises:
         AssertionError: If two stages learn different merges.
     """
     target = VOCAB_SIZES[corpus] - training_rows.FIRST_MERGE
-    found, rates = {}, {}
+    num_bytes = path.stat().st_size
+    answers = {}
     for stage in reversed(MEASURED[corpus]):
         is_native = stage == "native"
         request = training_rows.request(
             stage, path, [target], count=is_native, max_seconds=max_seconds
         )
-        found[stage] = [trainer_run.run(request) for _ in range(ROUNDS if is_native else 1)]
-        training_rows.check(stage, path, found[stage])
-        for answer in found[stage]:
-            del answer["merges"]
-    head = head_of(path, COUNTED_BYTES)
-    for stage in ("naive", "incremental", "heap", "memoryview"):
-        answer = trainer_run.run(training_rows.request(stage, head, []))
-        rates[stage] = head.stat().st_size / answer["counting"]
-    profile = training_rows.profile_of(path) if "naive" in found else []
-    return {**found, "rates": rates, "profile": profile}
-
-
-def rows(measured, corpus, num_bytes, merging):
-    """Return the rows of all stages.
-
-    Args:
-        measured: Result of `measure`.
-        num_bytes: Size of the text.
-        merging: Rows of the `merging` comparison, to extrapolate from.
-    """
-    found = []
-    num_words = measured["native"][0]["words"]
-    loops = {stage: loop_seconds(measured, stage, corpus) for stage in MEASURED[corpus]}
+        answers[stage] = [trainer_run.run(request) for _ in range(ROUNDS if is_native else 1)]
+        training_rows.check(stage, path, answers[stage])
+    num_words = answers["native"][0]["words"]
+    loops = {stage: loop_seconds(stage, path, found, target) for stage, found in answers.items()}
     fits = {stage: merge_loop_fit(merging, stage, corpus, num_words) for stage in tables.STAGES}
     # The error of the fit for stages with a known time. The fits of other stages may be as far off.
-    factors = [
-        loops[stage][0][0] / fits[stage]
+    factors = {
+        stage: statistics.median(loops[stage][0]) / fits[stage]
         for stage in loops
         if fits[stage] and stage not in tables.PYTHON_STAGES
-    ]
+    }
+    head = head_of(path, COUNTED_BYTES)
+    found = []
     for stage in tables.STAGES:
         seconds, stopped = loops.get(stage, (None, None))
-        notes = []
-        if seconds is None:
-            if fits[stage] is None or not factors:
-                continue
-            seconds = [fits[stage] * factor for factor in (1, max(factors))]
-            notes.append("merge loop by the growth fit, up to its largest error")
-        else:
-            notes.append(f"merge loop {tables.time_text(statistics.median(seconds))}")
+        if seconds:
+            note = f"merge loop {tables.time_text(statistics.median(seconds))}"
             if stopped:
-                notes[0] += f", extrapolated from {stopped:,} merges"
-            elif fits[stage] and stage not in tables.PYTHON_STAGES:
-                factor = statistics.median(seconds) / fits[stage]
-                notes.append(
-                    f"{tables.three_digits(factor)} times the prediction of the growth fit"
-                )
-        if stage in measured["rates"]:
-            counting = [num_bytes / measured["rates"][stage]] * len(seconds)
-            notes.append("counting at the rate of the first 100 MB")
+                note += f", extrapolated from {stopped:,} merges"
+            elif stage in factors:
+                times = tables.three_digits(factors[stage])
+                note += f"; {times} times the prediction of the growth fit"
+        elif fits[stage] and factors:
+            seconds = [fits[stage] * factor for factor in (1, max(factors.values()))]
+            note = "merge loop by the growth fit, up to its largest error"
         else:
-            counting = [answer["counting"] for answer in measured[stage]]
-        is_whole = stage not in measured["rates"]
+            continue
+        memory = measured = None
+        if stage == "native":
+            counting = [answer["counting"] for answer in answers[stage]]
+            memory = max(answer["peak_memory"] for answer in answers[stage])
+        else:
+            measured = COUNTED_BYTES / 1e6
+            answer = trainer_run.run(training_rows.request(stage, head, []))
+            counting = [answer["counting"] * num_bytes / head.stat().st_size] * len(seconds)
+            note += "; counting at the rate of the first 100 MB"
         found.append(Measurement(
             "full-size", corpus, num_bytes, VOCAB_SIZES[corpus], stage,
             [a + b for a, b in zip(counting, seconds, strict=True)],
             num_bytes / 1e6, "MB", phases={"reading and counting": counting},
-            peak_memory=max(a["peak_memory"] for a in measured[stage]) if is_whole else None,
-            note="; ".join(notes), measured=None if is_whole else COUNTED_BYTES / 1e6,
+            peak_memory=memory, note=note, measured=measured,
         ))  # fmt: skip
     return found
 
 
-def loop_seconds(measured, stage, corpus):
+def loop_seconds(stage, path, answers, target):
     """Return the times of a merge loop's rounds in seconds, and where it stopped, if it did.
 
     The second value is the number of merges after which the loop was stopped, or None.
     """
-    target = VOCAB_SIZES[corpus] - training_rows.FIRST_MERGE
-    seconds, stopped = [], None
-    for answer in measured[stage]:
-        number, phases, _ = answer["checkpoints"][-1]
-        if stage in tables.PYTHON_STAGES and number < target:
-            stopped = number
-            work = work_at(measured["profile"], target)
-            phases = extrapolated(stage, answer["checkpoints"], work)
-        seconds.append(sum(phases.values()))
-    return seconds, stopped
+    work = len(training_rows.expected_merges(path)[:target])
+    checkpoints = [answer["checkpoints"] for answer in answers]
+    phases = [training_rows.phases_at(stage, path, found, work) for found in checkpoints]
+    last = checkpoints[-1][-1][0]
+    return [sum(found.values()) for found in phases], last if last < work else None
 
 
 def merge_loop_fit(merging, stage, corpus, num_words):

@@ -355,8 +355,7 @@ def full_size_rows(corpus, size, merging, options):
         path = Path(directory) / "text.txt"
         write_text(path, replace(PROFILES[corpus], num_bytes=size))
         say("the text is written; training ...")
-        measured = full_size.measure(path, corpus, options.max_seconds)
-    return full_size.rows(measured, corpus, size, merging)
+        return full_size.measure(path, corpus, merging, options.max_seconds)
 
 
 def replace_rows(rows):

@@ -164,12 +164,9 @@ def merges_to(*vocab_sizes):
 def growth_paths(corpus):
     """Return paths to the beginning of a corpus in several sizes, including its common size."""
     common = COMMON_BYTES[corpus.name]
-    sizes = {common * 2**step for step in range(GROWTH_STEPS)}
-    sizes |= {common // 2**step for step in range(GROWTH_STEPS)}
-    sizes = sorted(size for size in sizes if size < corpus.num_bytes)
-    nearest = min(range(len(sizes)), key=lambda i: abs(sizes[i] - common)) if sizes else 0
-    first = max(0, min(nearest, len(sizes) - GROWTH_STEPS))
-    return [head_of(corpus.path, size) for size in sizes[first:][:GROWTH_STEPS]]
+    sizes = [int(common * 2.0**step) for step in range(1 - GROWTH_STEPS, GROWTH_STEPS)]
+    smaller = [size for size in sizes if size < corpus.num_bytes]
+    return [head_of(corpus.path, size) for size in smaller[-GROWTH_STEPS:]]
 
 
 def plan(corpora):

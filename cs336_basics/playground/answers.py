@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,18 +20,21 @@ EXPECTED = (ValueError, TypeError, OSError, ImportError, OverflowError, Recursio
 Asked = Mapping[str, Any]
 """Object in the body of a request."""
 
+Emit = Callable[[dict[str, Any]], object]
+"""Function that sends a row of a streamed answer, or raises if the page is closed."""
+
 
 class Answers(NamedTuple):
     """Functions that answer the requests of the page.
 
     Attributes:
         whole: Mapping of name -> function from the object in a request to an object, as JSON.
-        streamed: Mapping of name -> function from the object in a request to a generator of such
-            objects. The generator is closed when the page closes, so each step must be short.
+        streamed: Mapping of name -> function of the object in a request and an `Emit`, which it
+            calls with one row after the other. Each row must follow soon.
     """
 
     whole: Mapping[str, Callable[[Asked], Any]]
-    streamed: Mapping[str, Callable[[Asked], Generator[Any, None, None]]]
+    streamed: Mapping[str, Callable[[Asked, Emit], None]]
 
 
 def make_answers(tokenizers: Sequence[str] = (), runs: Sequence[str] = ()) -> Answers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import threading
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,8 +111,8 @@ class Runs:
             ],
         }
 
-    def generate(self, asked: Mapping[str, Any]) -> Generator[dict[str, Any], None, None]:
-        """Yield text that continues the given text."""
+    def generate(self, asked: Mapping[str, Any], emit: Callable[[dict[str, Any]], object]) -> None:
+        """Call `emit` with pieces of a text that continues the given text."""
         request = build(ModelRequest, asked)
         loaded = self._loaded(request)
         import torch
@@ -122,7 +122,7 @@ class Runs:
             request.text, request.max_new_tokens, _sampling(request), generator=generator
         )
         for text in new:
-            yield {"text": text}
+            emit({"text": text})
 
     def next_tokens(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Return the most likely tokens after a token of a text, and whether the filters keep them.

@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 from cs336_basics._support.messages import short_reason
 from cs336_basics.playground.answers import EXPECTED, Answers
-from cs336_basics.playground.learning import run_race
 
 
 def answer(answers: Answers, name: str, body: str, emit: Callable[[str], object]) -> str:
@@ -18,18 +17,18 @@ def answer(answers: Answers, name: str, body: str, emit: Callable[[str], object]
 
     Args:
         answers: Functions that answer the requests of the page.
-        name: Name in `answers.whole`, or "race".
+        name: Name in `answers`.
         body: JSON object of the request.
-        emit: Called with the JSON of each row of the race. Pyodide has no threads, so the race runs
-            here, and the page stops it by ending the worker.
+        emit: Called with the JSON of each row of a streamed answer. Pyodide has no threads, so the
+            page stops such an answer by ending the worker.
 
     Returns:
         JSON object of the answer, or an object with an `error`.
     """
     try:
         asked = json.loads(body)
-        if name == "race":
-            run_race(asked, lambda row: emit(json.dumps(row)))
+        if name in answers.streamed:
+            answers.streamed[name](asked, lambda row: emit(json.dumps(row)))
             return "{}"
         return json.dumps(answers.whole[name](asked))
     except EXPECTED as error:

@@ -171,8 +171,9 @@ def test_requests_at_the_same_time_are_answered():
 
 
 def streams_of(rows):
-    def work(asked):
-        yield from rows
+    def work(asked, emit):
+        for row in rows:
+            emit(row)
 
     return client_of(Answers({}, {"stream": work}))
 
@@ -196,10 +197,10 @@ def test_a_stream_is_lines_and_its_error_is_the_last_one():
 def test_streams_are_limited_and_end_with_the_page(tmp_path):
     closed = threading.Semaphore(0)
 
-    def work(asked):
+    def work(asked, emit):
         try:
             for number in itertools.count():
-                yield number
+                emit(number)
                 time.sleep(0.01)
         finally:
             closed.release()
@@ -248,9 +249,9 @@ def running(answers):
 SERVE = """
 import itertools, time
 from cs336_basics.playground.server import Answers, serve
-def work(asked):
+def work(asked, emit):
     for number in itertools.count():
-        yield number
+        emit(number)
         time.sleep(0.01)
 try:
     serve(Answers({}, {"stream": work}), 0, False, lambda line: print(line, flush=True))

@@ -3,7 +3,7 @@
 import { ask, stream } from "./backend.js";
 import {
   $, asker, bar, make, number, numBytes, partElements, plain, quoted, saveLink, several, showError,
-  tableRow,
+  startAndStop, tableRow,
 } from "./common.js";
 import { drawChart, swatch } from "./chart.js";
 
@@ -42,7 +42,7 @@ function showCurves({ losses, seconds, samples }) {
 
 const askModel = asker("model");
 const askNext = asker("next");
-let generating = null;
+let stopGenerating;
 let pointed = null;  // index of the token under the pointer
 let pointing = null;  // timer before its distribution is requested
 let shown = { text: "", tokens: [], last: -1 };  // the text whose losses are shown
@@ -180,30 +180,10 @@ function showAttention({ tokens, weights, index, num_layers: layers, num_heads: 
   }));
 }
 
-async function generate() {
-  stop();
-  const own = (generating = new AbortController());
-  setRunning(true);
-  showError("", "generate");
+async function generate(signal) {
   const output = $("#generated");
   output.replaceChildren(make("span", { class: "prompt" }, asked().text));
-  try {
-    for await (const row of stream("generate", asked(), own.signal)) output.append(row.text);
-  } catch (error) {
-    if (!own.signal.aborted) showError(error.message, "generate");
-  }
-  if (generating === own) setRunning(false);
-}
-
-function setRunning(running) {
-  $("#generate-start").disabled = running;
-  $("#generate-stop").disabled = !running;
-}
-
-function stop() {
-  generating?.abort();
-  generating = null;
-  setRunning(false);
+  await stream("generate", asked(), signal, (row) => output.append(row.text));
 }
 
 export const views = {
@@ -215,15 +195,14 @@ export const views = {
   },
   model: {
     start: () => {
-      $("#generate-start").addEventListener("click", generate);
-      $("#generate-stop").addEventListener("click", stop);
+      stopGenerating = startAndStop("generate", generate);
       followPointer($("#losses"));
       document.addEventListener("selectionchange", followCaret);
     },
     update: updateModel,
     leave: () => {
       clearTimeout(pointing);
-      stop();
+      stopGenerating();
     },
   },
 };

@@ -51,27 +51,21 @@ const value = (name) => $(`#model [name=${name}]`).value;
 const numberOrNull = (name) => (value(name) ? Number(value(name)) : null);
 const percent = (share, digits) => `${number(100 * share, digits)} %`;
 
-const prompt = () => ({ run: Number(value("run")), text: value("text") });
-
 function asked() {
-  return { ...prompt(), temperature: Number(value("temperature")), top_p: Number(value("top_p")),
-    top_k: numberOrNull("top_k"), max_new_tokens: Number(value("max_new_tokens")),
-    seed: Number(value("seed")) };
+  const names = ["run", "temperature", "top_p", "max_new_tokens", "seed", "layer", "head"];
+  return { ...Object.fromEntries(names.map((name) => [name, Number(value(name))])),
+    text: value("text"), top_k: numberOrNull("top_k"), token: numberOrNull("token") };
 }
 
 async function updateModel() {
   clearTimeout(pointing);
   askNext.drop();  // its answer is about earlier settings
   pointed = null;
-  const token = numberOrNull("token");
-  const request = prompt();
+  const request = asked();
   const isFirst = !$("#next").children.length;
   if (isFirst) $("#next-now").textContent = "The model is loading.";
-  const answers = await askModel((signal) => Promise.all([
-    ask("next_tokens", { ...asked(), token }, signal),
-    ask("losses", request, signal),
-    ask("attention", { ...request, layer: Number(value("layer")), head: Number(value("head")),
-      token }, signal)]));
+  const answers = await askModel((signal) => Promise.all(
+    ["next_tokens", "losses", "attention"].map((name) => ask(name, request, signal))));
   if (!answers) {
     if (isFirst && !$("#error").hidden) $("#next-now").textContent = "";
     return;

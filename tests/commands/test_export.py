@@ -94,7 +94,12 @@ def test_an_exported_tokenizer_is_compared(tmp_path, tokenizer, capsys, to, runt
 def test_an_exported_run_has_a_card_and_is_compared(tmp_path, run, capsys):
     pytest.importorskip("transformers")
     out = tmp_path / "my model"
-    *_, ids, logits = lines_of(capsys, "--run", run.path, "--to", "huggingface", "--output", out)
+    words = ["--run", run.path, "--to", "huggingface", "--output", out]
+    _, *files, ids, logits = lines_of(capsys, *words)
+    names = ["README.md", "config.json", "generation_config.json", "model.safetensors"]
+    names += ["tokenizer.json", "tokenizer_config.json"]
+    assert [line.split(",")[0].strip() for line in files] == names
+    assert "auto_map" not in (out / "config.json").read_text()  # no code
     assert ": ids equal on 25 texts, " in ids
     assert "LlamaForCausalLM: logits within " in logits
     assert logits.endswith("16 greedy tokens equal")

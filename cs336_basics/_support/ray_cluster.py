@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
+from cs336_basics._support.lazy import needed_for
+
 RETRIES = 3
 """Number of times that Ray restarts a task if its worker or machine dies."""
 
@@ -43,12 +45,8 @@ def ray_cluster(address: str | None) -> Iterator[Any]:
         ImportError: If Ray is not installed.
         ConnectionError: If there is no cluster at `address`.
     """
-    try:
+    with needed_for("a cluster", "'cs336-basics[ray]' on every machine"):
         import ray
-    except ImportError:
-        raise ImportError(
-            "Ray is not installed; run pip install 'cs336-basics[ray]' on every machine"
-        ) from None
     started = not ray.is_initialized()
     if started:
         ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)

@@ -159,4 +159,4 @@ def test_a_missing_library_is_named_in_one_line(directories, tmp_path, library, 
     run = run_python(code, check=False)
     assert run.returncode == 2
     assert run.stderr.count("\n") == 1
-    assert f"not installed; pip install {library}, or omit " in run.stderr
+    assert f"needs {library}; run pip install {library}, or omit " in run.stderr

@@ -19,6 +19,7 @@ import torch
 
 import cs336_basics
 from cs336_basics._support.files import atomic_path
+from cs336_basics._support.lazy import needed_for
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.formats.agreement import Agreement, compare_ids, compare_logits
@@ -112,13 +113,8 @@ def check(
 
 
 def _gguf() -> ModuleType:
-    try:
+    with needed_for("GGUF", "'cs336-basics[gguf]'"):
         import gguf
-    except ImportError:
-        raise ImportError(
-            "GGUF needs the package gguf; pip install 'cs336-basics[gguf]'",
-            name="gguf",
-        ) from None
     return gguf
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cs336_basics._support.files import json_text, printable_path
+from cs336_basics._support.files import json_text, printable_path, write_directory
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.reading import read_json_object
 from cs336_basics.formats.agreement import Agreement, compare_logits
@@ -34,7 +34,6 @@ from cs336_basics.formats.huggingface.llama import (
     state_from_llama,
 )
 from cs336_basics.formats.model_card import ModelCard, card_text
-from cs336_basics.formats.outputs import write_directory
 from cs336_basics.model import TransformerLM
 from cs336_basics.model.config import context_fits
 from cs336_basics.tokenizer import Tokenizer

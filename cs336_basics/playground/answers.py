@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cs336_basics._support.messages import short_reason
 from cs336_basics.bpe import DEFAULT_TRAINER, get_trainer
 from cs336_basics.data.datasets import sample_documents
 from cs336_basics.playground.learning import MOST_WATCHED, STAGES, race, watch
@@ -73,6 +75,31 @@ def make_answers(tokenizers: Sequence[str] = (), runs: Sequence[str] = ()) -> An
         "attention": about_runs.attention,
     }
     return Answers(whole, {"race": race, "generate": about_runs.generate})
+
+
+def answer(answers: Answers, name: str, body: str, emit: Callable[[str], object]) -> str:
+    """Return the answer to a request in the reader's browser, where Pyodide runs the library.
+
+    `tools/site/worker.js` calls this function in place of the server.
+
+    Args:
+        answers: Functions that answer the requests of the page.
+        name: Name in `answers`.
+        body: JSON object of the request.
+        emit: Called with the JSON of each row of a streamed answer. Pyodide has no threads, so the
+            page stops such an answer by ending the worker.
+
+    Returns:
+        JSON object of the answer, or an object with an `error`.
+    """
+    try:
+        asked = json.loads(body)
+        if name in answers.streamed:
+            answers.streamed[name](asked, lambda row: emit(json.dumps(row)))
+            return "{}"
+        return json.dumps(answers.whole[name](asked))
+    except EXPECTED as error:
+        return json.dumps({"error": short_reason(error)})
 
 
 def sample_tokenizer() -> Tokenizer:

@@ -6,9 +6,8 @@ import sys
 
 import pytest
 
-from cs336_basics.playground.answers import make_answers
+from cs336_basics.playground.answers import answer, make_answers
 from cs336_basics.playground.learning import STAGES, watch
-from cs336_basics.playground.worker import answer
 
 pytestmark = pytest.mark.filterwarnings("ignore:no pair was left:UserWarning")
 
@@ -57,8 +56,7 @@ class NotInstalled:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, NotInstalled())
-from cs336_basics.playground.answers import make_answers
-from cs336_basics.playground.worker import answer
+from cs336_basics.playground.answers import answer, make_answers
 answers = make_answers()
 for name, body in (
     ("start", "{}"), ("tokens", '{"text": "a naïve 猫 12"}'), ("merges", '{"text": " little"}'),

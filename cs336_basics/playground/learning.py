@@ -166,7 +166,9 @@ class _Runner:
     def trace(self, trace: MergeTrace) -> None:
         """Add a merge."""
         self.traces.append(trace)
-        self._totals["seconds"] += _seconds(trace)
+        # The last merge includes the time to build the vocabulary, which is the same for all
+        # trainers and longer than all merges of the fastest trainers together.
+        self._totals["seconds"] += trace.seconds - trace.seconds_building
         for name in ("positions", "pairs_searched", "heap_entries"):
             self._totals[name] += getattr(trace.work, name)
         self._points.append({"merges": len(self.traces), **self._totals})
@@ -180,12 +182,6 @@ class _Runner:
         """Return a row with the points since the previous row."""
         points, self._points = thinned(self._points, _POINTS), []
         return {"stage": self.stage, "points": points, "ended": is_last}
-
-
-def _seconds(trace: MergeTrace) -> float:
-    # The last merge includes the time to build the vocabulary, which is the same for all trainers
-    # and longer than all merges of the fastest trainers together.
-    return trace.seconds - trace.seconds_building
 
 
 @functools.cache

@@ -1,13 +1,13 @@
 """Answers without a server, compared with the results of the underlying functions."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from cs336_basics.playground.answers import answer, make_answers
 from cs336_basics.playground.learning import STAGES, watch
+from tests.processes import run_python
+from tests.test_package import EXTENSION_NAMES
 
 pytestmark = pytest.mark.filterwarnings("ignore:no pair was left:UserWarning")
 
@@ -43,19 +43,7 @@ def test_the_race_runs_in_this_thread_and_emits_its_rows(answers):
     assert {(stage, 20) for stage in STAGES} <= set(points)
 
 
-WITHOUT_PACKAGES = """
-import sys
-
-class NotInstalled:
-    def find_spec(self, name, path=None, target=None):
-        found = name.split(".")
-        packages = ("numpy", "regex", "tqdm", "yaml", "loky", "requests", "starlette", "torch")
-        compiled = ("_scanner", "_counting", "_encoder", "_decoder", "_vocabulary", "_byte_strings",
-                    "v4_memoryview", "v5_native")
-        if found[0] in packages or (found[0] == "cs336_basics" and found[-1] in compiled):
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, NotInstalled())
+ALL_ANSWERS = """
 from cs336_basics.playground.answers import answer, make_answers
 answers = make_answers()
 for name, body in (
@@ -67,8 +55,9 @@ for name, body in (
 
 
 def test_the_answers_need_no_other_package():
-    command = [sys.executable, "-W", "ignore", "-c", WITHOUT_PACKAGES]
-    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    packages = ("numpy", "regex", "tqdm", "yaml", "loky", "requests", "starlette", "torch")
+    missing = (*packages, *EXTENSION_NAMES)
+    run = run_python(ALL_ANSWERS, missing=missing, PYTHONWARNINGS="ignore")
     found = [json.loads(line) for line in run.stdout.splitlines()]
     assert found[0]["stages"] == ["naive", "incremental", "heap"]
     assert [answer for answer in found if "error" in answer] == []

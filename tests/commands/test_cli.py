@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import functools
 import os
 import re
 import shlex
@@ -18,7 +17,7 @@ from cs336_basics.__main__ import main
 from cs336_basics.commands import COMMANDS
 from cs336_basics.commands._cli import guarded
 from cs336_basics.pretokenization import MissingFieldError
-from tests.commands.small_run import TINY, environment, error_of
+from tests.commands.small_run import TINY, environment, error_of, start
 from tests.processes import run_python, wait
 
 
@@ -73,19 +72,6 @@ def test_a_very_long_error_is_cut_in_the_middle(capsys):
     assert error.startswith("cs336 train: error: first warning: ")
     assert error.endswith("unused variable last\n")
     assert (error.count("\n"), len(error) < 2100) == (1, True)
-
-
-def start(*words, **settings):
-    return subprocess.Popen(
-        [sys.executable, "-m", "cs336_basics", *map(str, words)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-        # The test runner may ignore SIGINT, as a shell does for background processes.
-        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
-        **settings,
-    )
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")

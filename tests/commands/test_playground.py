@@ -10,8 +10,7 @@ import urllib.request
 import pytest
 
 from cs336_basics.__main__ import main
-from tests.commands.small_run import error_of
-from tests.commands.test_cli import start
+from tests.commands.small_run import error_of, start
 from tests.tokenizer.examples import small_tokenizer
 
 

@@ -121,30 +121,23 @@ for command in {list(COMMANDS)}:
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
-    """A directory with a text, a tokenizer and a run."""
+    """A directory with a text and a run."""
     folder = tmp_path_factory.mktemp("work")
     (folder / "text.txt").write_text("the cat sat on the mat " * 50)
     (folder / "tiny.yaml").write_text(TINY)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        words = ["--input", "text.txt", "--vocab-size", "260", "--output", "tok"]
-        assert main(["train-bpe", *words]) == 0
         assert main(["train", "--config", "tiny.yaml", "--run-dir", "run"]) == 0
     return folder
 
 
 WORK = {
     "train-bpe": (["--input", "text.txt", "--vocab-size", "260", "--output", "{new}"], "{new}"),
-    "encode": (
-        ["--tokenizer", "tok", "--input", "text.txt", "--output", "{new}.npy"],
-        "{new}.npy",
-    ),
     "train": (
         ["--config", "tiny.yaml", "--max-steps", "2", "--run-dir", "{new}"],
         "{new}/metrics.jsonl",
     ),
     "generate": (["--run", "run", "--max-new-tokens", "3"], None),
-    "export": (["--tokenizer", "tok", "--to", "gpt2", "--output", "{new}"], "{new}"),
 }
 """Maps commands to their arguments and the file they write, if any."""
 
@@ -157,7 +150,7 @@ STREAMS = {
     ">/dev/full": (
         1,
         "cs336 {command}: error: cannot write to standard output: No space left on ",
-        ["train-bpe", "encode", "train", "export"],
+        ["train-bpe", "train"],
     ),
 }
 """All commands print with the same functions, so a few commands are enough."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from cs336_basics._support.messages import short_reason
 from cs336_basics.bpe import DEFAULT_TRAINER, get_trainer
 from cs336_basics.data.datasets import sample_documents
-from cs336_basics.playground.learning import MOST_WATCHED, STAGES, race, watch
+from cs336_basics.playground.learning import STAGES, race, watch
 from cs336_basics.playground.runs import Runs
 from cs336_basics.playground.texts import MOST_TEXT, MOST_WORD, Texts, load_tokenizer
 from cs336_basics.tokenizer import Tokenizer
@@ -60,7 +60,6 @@ def make_answers(tokenizers: Sequence[str] = (), runs: Sequence[str] = ()) -> An
         "stages": STAGES,
         "runs": about_runs.names,
         "most_text": MOST_TEXT,
-        "most_watched": MOST_WATCHED,
         "most_word": MOST_WORD,
     }
 

@@ -19,13 +19,7 @@ async function watch(step) {
   const section = $("#training");
   const text = $("[name=text]", section).value;
   const stage = $("[name=stage]", section).value;
-  const state = await askWatch((signal) => {
-    if (text.length > server.most_watched) {
-      throw new Error(`the text must have at most ${number(server.most_watched)} characters, ` +
-        `got ${number(text.length)}`);
-    }
-    return ask("watch", { text, stage, step }, signal);
-  });
+  const state = await askWatch((signal) => ask("watch", { text, stage, step }, signal));
   if (!state) return;
   if (steps.last !== state.last) {
     steps.range.max = state.last;

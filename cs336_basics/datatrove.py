@@ -27,6 +27,7 @@ import numpy as np
 
 from cs336_basics._support.arguments import checked_integer
 from cs336_basics._support.files import atomic_writer
+from cs336_basics._support.lazy import needed_for
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS, BPE_Trainer
@@ -37,15 +38,10 @@ from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.ids import token_dtype
 from cs336_basics.tokenizer.vocabulary import TOKENIZER_FILE
 
-try:
+with needed_for("cs336_basics.datatrove", "'cs336-basics[datatrove]'"):
     from datatrove.io import DataFolder, DataFolderLike, get_datafolder
     from datatrove.pipeline.base import PipelineStep
     from datatrove.pipeline.tokens.tokenizer import DocumentTokenizer, TokenizedFile
-except ImportError as error:
-    raise ImportError(
-        f"cs336_basics.datatrove needs datatrove and tokenizers ({error}); run "
-        "pip install 'cs336-basics[datatrove]'"
-    ) from error
 
 __all__ = ["CountWords", "MergeWordCounts", "TokenizeDocuments", "TrainTokenizer"]
 

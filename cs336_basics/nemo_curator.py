@@ -12,15 +12,12 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from cs336_basics._support.lazy import needed_for
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.tokenizer import Tokenizer
 
-try:
+with needed_for("cs336_basics.nemo_curator", "nemo-curator"):
     from nemo_curator.stages.text.io.writer import megatron_tokenizer
-except ImportError as error:
-    raise ImportError(
-        f"cs336_basics.nemo_curator needs NeMo Curator ({error}); run pip install nemo-curator"
-    ) from error
 
 __all__ = ["MegatronTokenizerWriter"]
 

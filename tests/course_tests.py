@@ -15,7 +15,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 
@@ -42,29 +41,19 @@ def fetch(directory: Path) -> Path:
 
 
 class MissingFiles:
-    """Skips tests whose files are missing from the checkout, and adds up each file's test times."""
-
-    def __init__(self) -> None:
-        self.seconds: Counter[str] = Counter()
+    """Skips tests whose files are missing from the checkout."""
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
-        self.seconds[item.path.name] += report.duration
         error = call.excinfo.value if call.excinfo else None
         if report.failed and isinstance(error, FileNotFoundError):
             report.outcome = "skipped"
             reason = f"not in the checkout: {Path(str(error.filename)).name}"
             report.longrepr = (str(item.path), item.reportinfo()[1] or 0, reason)
         return report
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        version = ".".join(map(str, sys.version_info[:3]))
-        terminalreporter.write_line(f"Python {version}, seconds by file:")
-        for name, seconds in self.seconds.items():
-            terminalreporter.write_line(f"{seconds:8.2f} {name}")
 
 
 def main() -> int:
@@ -81,7 +70,8 @@ def main() -> int:
         os.chdir(directory)
         sys.path[0] = str(ROOT)  # instead of the directory of this file
         os.environ["PYTHONPATH"] = str(ROOT)
-        status = pytest.main(["tests", "-rsf", *sys.argv[1:]], plugins=[MissingFiles()])
+        words = ["tests", "-rsf", "--durations=10", *sys.argv[1:]]
+        status = pytest.main(words, plugins=[MissingFiles()])
         os.chdir(ROOT)
     return int(status)
 

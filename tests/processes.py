@@ -7,12 +7,25 @@ import subprocess
 import sys
 import time
 
+# Hides modules, as if they were not installed or not built.
+HIDE = """
+import sys
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if any(f"{{name}}.".startswith(f"{{hidden}}.") for hidden in {missing!r}):
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Hidden())
+"""
 
-def run_python(code, *arguments, check=True, cwd=None, **variables):
+
+def run_python(code, *arguments, missing=(), check=True, cwd=None, **variables):
     """Run code in a new process with more environment variables, and return the process.
 
-    Unless `check` is False, assert that the process succeeds.
+    The modules in `missing` cannot be imported. Unless `check` is False, assert that the process
+    succeeds.
     """
+    if missing:
+        code = HIDE.format(missing=tuple(missing)) + code
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
         cwd=cwd, env={**os.environ, **variables}, capture_output=True, text=True, check=False,

@@ -190,6 +190,5 @@ def test_folders_may_be_on_another_file_system(tmp_path, texts):
 
 
 def test_the_error_without_datatrove_includes_the_install_command():
-    code = "import sys; sys.modules['datatrove'] = None\nimport cs336_basics.datatrove"
-    error = run_python(code, check=False).stderr
+    error = run_python("import cs336_basics.datatrove", missing=["datatrove"], check=False).stderr
     assert "pip install 'cs336-basics[datatrove]'" in error.splitlines()[-1]

@@ -15,6 +15,7 @@ from tests.processes import run_python
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "cs336_basics"
 EXTENSIONS = sorted(PACKAGE.rglob("*.pyx"))
+EXTENSION_NAMES = [".".join(s.relative_to(ROOT).with_suffix("").parts) for s in EXTENSIONS]
 
 # Maps each folder to the folders that it may import. For text: pretokenization <- bpe <- tokenizer.
 # For models: model <- generation <- training, which also imports data and checkpoints. Commands may
@@ -159,20 +160,9 @@ def compare_parameters(stub, function):
         assert [n for n in found if n != "self"] == [n for n in named if n != "self"], stub.name
 
 
-# Simulates a machine without a C++ compiler: the built extensions cannot be imported.
-UNBUILT = """
-import sys
-class NotBuilt:
-    def find_spec(self, name, path=None, target=None):
-        if name in {names!r}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-sys.meta_path.insert(0, NotBuilt())
-"""
-
-
 def unbuilt(code):
-    names = [".".join(s.relative_to(ROOT).with_suffix("").parts) for s in EXTENSIONS]
-    return run_python(UNBUILT.format(names=names) + code, check=False)
+    """Run code as on a machine without a C++ compiler."""
+    return run_python(code, missing=EXTENSION_NAMES, check=False)
 
 
 def test_without_extensions_the_python_versions_work(tmp_path):
@@ -201,7 +191,7 @@ def test_without_extensions_commands_work_or_print_the_build_command(tmp_path):
 import warnings; warnings.simplefilter("ignore")
 from cs336_basics.__main__ import main
 assert main({job!r}) == 0
-sys.exit(main({compiled!r}))
+raise SystemExit(main({compiled!r}))
 """)
     assert run.returncode == 2, run.stderr
     assert len(run.stderr.strip().splitlines()) == 1

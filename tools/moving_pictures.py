@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from cs336_basics.checkpoints.run_dir import thinned
 from cs336_basics.playground.answers import sample_tokenizer
@@ -144,7 +145,9 @@ def run_races(merges: int, times: int) -> dict[str, Points]:
     races = []
     for _ in range(times):
         points: dict[str, list[tuple[float, float]]] = {stage: [] for stage in STAGES}
-        for row in race({"merges": merges, "seconds": 60}):
+        rows: list[dict[str, Any]] = []
+        race({"merges": merges, "seconds": 60}, rows.append)
+        for row in rows:
             points[row["stage"]] += [(point["seconds"], point["merges"]) for point in row["points"]]
         races.append(points)
     return {

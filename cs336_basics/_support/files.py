@@ -17,7 +17,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -97,6 +97,23 @@ def new_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary.mkdir()
         yield temporary
         rename_directory(temporary, target)
+
+
+def write_directory(output: str | os.PathLike[str], contents: Mapping[str, str | bytes]) -> None:
+    """Write a new directory of files atomically.
+
+    Args:
+        output: Directory to write. It must be new or empty.
+        contents: Mapping of file name -> content.
+
+    Raises:
+        FileExistsError, OSError: See `new_directory`.
+    """
+    with new_directory(output) as directory:
+        for name, content in contents.items():
+            (directory / name).write_bytes(
+                content.encode() if isinstance(content, str) else content
+            )
 
 
 def new_directory_name(path: str | os.PathLike[str]) -> Path:
@@ -277,6 +294,21 @@ def sync(path: Path) -> None:
             raise
     finally:
         os.close(handle)
+
+
+def check_is_free(output: str | os.PathLike[str], overwrite: bool) -> None:
+    """Raise an error if an output exists. An empty directory is accepted.
+
+    Raises:
+        FileExistsError: If the output exists and `overwrite` is false.
+    """
+    path = Path(output)
+    if overwrite or not os.path.lexists(path) or (path.is_dir() and not any(path.iterdir())):
+        return
+    state = "is not empty" if path.is_dir() else "exists"
+    raise FileExistsError(
+        f"{path} {state}; choose another name, or pass overwrite=True (--overwrite) to replace it"
+    )
 
 
 def check_is_no_input(output: str | os.PathLike[str], inputs: Iterable[str]) -> None:

@@ -7,11 +7,12 @@ longer than training.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["LazyModule", "lazy_names", "np", "npt"]
+__all__ = ["LazyModule", "lazy_names", "needed_for", "np", "npt"]
 
 
 class LazyModule:
@@ -34,6 +35,21 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 else:
     np, npt = LazyModule("numpy"), LazyModule("numpy.typing")
+
+
+@contextlib.contextmanager
+def needed_for(what: str, install: str) -> Iterator[None]:
+    """Let an ImportError from the `with` block say what needs the package.
+
+    Args:
+        what: Start of the message, such as "GGUF".
+        install: Arguments of `pip install`.
+    """
+    try:
+        yield
+    except ImportError as error:
+        message = f"{what} needs {error.name or error}; run pip install {install}"
+        raise ImportError(message, name=error.name) from error
 
 
 def lazy_names(

@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
+from cs336_basics._support.lazy import needed_for
+
 RETRIES = 3
 """Number of times that Ray restarts a task if its worker or machine dies."""
 
@@ -43,12 +45,8 @@ def ray_cluster(address: str | None) -> Iterator[Any]:
         ImportError: If Ray is not installed.
         ConnectionError: If there is no cluster at `address`.
     """
-    try:
+    with needed_for("a cluster", "'cs336-basics[ray]' on every machine"):
         import ray
-    except ImportError:
-        raise ImportError(
-            "Ray is not installed; run pip install 'cs336-basics[ray]' on every machine"
-        ) from None
     started = not ray.is_initialized()
     if started:
         ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
@@ -126,9 +124,8 @@ class _Watch:
     def __init__(self, ray: Any) -> None:
         self._ray = ray
         self.num_cpus = self._ask()
-        self._had_cpus = self.num_cpus > 0
-        self._no_cpus_since: float | None = None
         self._last_check = time.monotonic()
+        self._last_cpus = self._last_check if self.num_cpus else None
 
     def check(self) -> None:
         """Raise RuntimeError if the head node does not answer or all CPUs are gone.
@@ -137,14 +134,11 @@ class _Watch:
         """
         if time.monotonic() - self._last_check < _POLL:
             return
-        self.num_cpus = self._ask()
-        self._had_cpus |= self.num_cpus > 0
+        has_cpus = self._ask() > 0
         now = self._last_check = time.monotonic()
-        if self.num_cpus > 0 or not self._had_cpus:
-            self._no_cpus_since = None
-        elif self._no_cpus_since is None:
-            self._no_cpus_since = now
-        elif now - self._no_cpus_since >= LONGEST_SILENCE:
+        if has_cpus:
+            self._last_cpus = now
+        elif self._last_cpus is not None and now - self._last_cpus >= LONGEST_SILENCE:
             raise RuntimeError(
                 "no machine in the Ray cluster has a CPU any more; start machines with "
                 "`ray start --address ...`, then run the command again"

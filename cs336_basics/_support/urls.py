@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from cs336_basics._support.lazy import needed_for
 from cs336_basics._support.messages import short_reason
 
 _LONGEST_REASON = 300
@@ -148,10 +149,8 @@ def _is_web(url: str) -> bool:
 
 def _find(url: str) -> tuple[Any, str]:
     """Return fsspec's file system for a URL, and the path of the file in that file system."""
-    try:
+    with needed_for(url, "'cs336-basics[ray]'"):
         import fsspec
-    except ImportError:
-        raise ImportError(f"{url}: URLs need fsspec; run pip install 'cs336-basics[ray]'") from None
     try:
         found: tuple[Any, str] = fsspec.core.url_to_fs(url)
     except (ImportError, ValueError) as error:  # no such package or protocol

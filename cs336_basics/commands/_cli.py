@@ -20,21 +20,14 @@ from typing import Any, TextIO
 
 from cs336_basics._support.messages import shown_names
 
-STATUSES: tuple[tuple[type[Exception], int], ...] = (
-    (FileNotFoundError, 2),
-    (FileExistsError, 2),
-    (IsADirectoryError, 2),
-    (NotADirectoryError, 2),
-    (PermissionError, 2),
-    (OSError, 1),
-    (ValueError, 2),
-    (TypeError, 2),
-    (OverflowError, 2),
-    (ImportError, 2),
-    (MemoryError, 1),
-    (RuntimeError, 1),
-)
-"""Exit statuses of expected exceptions. The first match applies.
+MISTAKES = (
+    FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError,
+    ValueError, TypeError, OverflowError, ImportError,
+)  # fmt: skip
+"""Exceptions caused by what the user asked for. The exit status is 2."""
+
+FAILURES = (OSError, MemoryError, RuntimeError)
+"""Exceptions that can end any command. Those that are not in MISTAKES set the exit status 1.
 
 Any other exception is a bug in the library, so its traceback is shown.
 """
@@ -80,11 +73,11 @@ def _status_of_work(name: str, work: Callable[[], int]) -> int:
         return 128 + signal.SIGINT
     except OutputEnded:
         return 0
-    except tuple(kind for kind, _ in STATUSES) as error:
+    except (*MISTAKES, *FAILURES) as error:
         if os.environ.get("CS336_TRACEBACK"):
             raise
         complain(f"{name}: error: {describe_error(error)}")
-        return next(status for kind, status in STATUSES if isinstance(error, kind))
+        return 2 if isinstance(error, MISTAKES) else 1
 
 
 def describe_error(error: Exception) -> str:

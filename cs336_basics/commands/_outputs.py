@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from cs336_basics._support.files import check_is_no_input, replaced_file
+from cs336_basics._support.files import check_is_free, check_is_no_input, replaced_file
 from cs336_basics._support.messages import short_repr
-from cs336_basics.formats.outputs import check_is_free
 
 
 def check_output(

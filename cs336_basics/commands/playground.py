@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 
+from cs336_basics._support.lazy import needed_for
 from cs336_basics._support.validation import Checked, option
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import TOKENIZERS_HELP, Command, Several
@@ -31,13 +32,10 @@ class Options(Checked):
 
 def playground(options: Options) -> None:
     """Serve the page until Ctrl-C."""
-    try:
-        from cs336_basics.playground.server import serve
-    except ModuleNotFoundError as error:
-        raise ImportError(
-            f"{error.name} is required but not installed: pip install 'cs336-basics[playground]'"
-        ) from None
     from cs336_basics.playground.answers import make_answers
+
+    with needed_for("the playground", "'cs336-basics[playground]'"):
+        from cs336_basics.playground.server import serve
 
     # A text of a few words yields fewer merges than the page asks for.
     warnings.filterwarnings("ignore", "no pair was left")

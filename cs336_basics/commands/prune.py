@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 
-from cs336_basics._support.files import atomic_writer
+from cs336_basics._support.files import atomic_writer, check_is_free
 from cs336_basics._support.validation import option
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import TOKENIZER, Command, TextOptions
@@ -33,7 +33,6 @@ def prune(options: Options) -> None:
     """Prune the tokenizer, save it, and print the new size."""
     import numpy as np
 
-    from cs336_basics.formats.outputs import check_is_free
     from cs336_basics.tokenizer import Tokenizer
     from cs336_basics.tokenizer import prune as pruned_tokenizer
     from cs336_basics.tokenizer.tokenizer import files_of_tokenizer

@@ -14,7 +14,7 @@ from cs336_basics.tokenizer import Tokenizer
 if TYPE_CHECKING:  # comparing tokenizers does not need torch
     from torch import Tensor
 
-    from cs336_basics.model import ModelConfig, TransformerLM
+    from cs336_basics.model import TransformerLM
 
     LogitsOf = Callable[[Tensor], Tensor]
     """Function from int64 ids, (1, sequence), to float32 logits, (1, sequence, vocab_size)."""
@@ -70,34 +70,39 @@ NUM_GREEDY = 64
 """Maximum number of tokens to compare in greedy decoding."""
 
 
-def random_ids(config: ModelConfig) -> Tensor:
-    """Return random int64 ids of shape (1, context_length), the same in every call."""
-    import torch
-
-    draw = torch.Generator().manual_seed(0)
-    return torch.randint(config.vocab_size, (1, config.context_length), generator=draw)
-
-
-def compare_logits(model: TransformerLM, logits_of: LogitsOf, limit: float) -> str:
+def compare_logits(
+    model: TransformerLM, logits_of: LogitsOf, limit: float, *, rounded: bool = False
+) -> str:
     """Compare logits and greedy text on random ids, and return the result as a line of text.
 
     Args:
         model: Our model, in float32 on the CPU.
         logits_of: Function that returns the other model's logits for ids.
         limit: Maximum absolute difference between corresponding logits.
+        rounded: Whether the other model's weights are rounded. If so, `limit` is relative to the
+            largest logit, and the most likely tokens are counted instead of the greedy text.
 
     Raises:
         RuntimeError: If logits differ by more than `limit`, or the greedy text differs.
     """
     import torch
 
-    config, ids = model.config, random_ids(model.config)
+    config, draw = model.config, torch.Generator().manual_seed(0)
+    ids = torch.randint(config.vocab_size, (1, config.context_length), generator=draw)
     with torch.inference_mode():
-        difference = float((logits_of(ids) - model(ids)).abs().max())
+        expected, found = model(ids), logits_of(ids)
+    difference, largest = float((found - expected).abs().max()), float(expected.abs().max())
+    limit *= largest if rounded else 1
     if not difference <= limit:  # also true for NaN
         raise RuntimeError(
-            f"the exported model's logits differ by {difference:.2g}, more than {limit:.0e}; do "
+            f"the exported model's logits differ by {difference:.2g}, more than {limit:.1g}; do "
             "not use it"
+        )
+    if rounded:
+        equal = int((found.argmax(-1) == expected.argmax(-1)).sum())
+        return (
+            f"logits within {difference:.1e} (the largest is {largest:.1f}), the same most likely "
+            f"token at {equal} of {ids.shape[1]} positions"
         )
     prompt = ids[0, : min(8, (config.context_length + 1) // 2)].tolist()
     number = min(NUM_GREEDY, config.context_length - len(prompt))

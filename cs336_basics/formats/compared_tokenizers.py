@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import cs336_basics
+from cs336_basics._support.lazy import needed_for
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.reading import read_json_object
 from cs336_basics.formats.byte_strings import character_to_byte, string_to_token
@@ -118,12 +119,8 @@ def _ours(path: Path) -> ComparedTokenizer:
 
 
 def _tiktoken(name: str, load: Callable[[Any], Any]) -> ComparedTokenizer:
-    try:
+    with needed_for(name, f"tiktoken, or omit {name}"):
         import tiktoken
-    except ImportError:
-        raise ImportError(
-            f"{name} needs tiktoken, which is not installed; pip install tiktoken, or omit {name}"
-        ) from None
     encoding = load(tiktoken)
     special = {token: encoding.encode_single_token(token) for token in encoding.special_tokens_set}
     vocab = {encoding.encode_single_token(token): token for token in encoding.token_byte_values()}
@@ -146,13 +143,8 @@ def _exported_encoding(tiktoken: Any, path: Path) -> Any:
 
 
 def _huggingface(name: str, path: Path) -> ComparedTokenizer:
-    try:
+    with needed_for(name, f"tokenizers, or omit {name}"):
         import tokenizers
-    except ImportError:
-        raise ImportError(
-            f"{name} needs Hugging Face's tokenizers, which is not installed; pip install "
-            f"tokenizers, or omit {name}"
-        ) from None
 
     def load() -> Any:
         tokenizer = tokenizers.Tokenizer.from_file(str(path))

@@ -26,10 +26,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cs336_basics._support.arguments import checked_bool
-from cs336_basics._support.files import new_directory_name, replaced_file
+from cs336_basics._support.files import (
+    check_is_free,
+    new_directory_name,
+    replaced_file,
+    write_directory,
+)
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics.formats.model_card import ModelCard
-from cs336_basics.formats.outputs import check_is_free, write_directory
 
 if TYPE_CHECKING:
     from cs336_basics.formats.agreement import Agreement

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Generator, Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cs336_basics._support.messages import short_reason
 from cs336_basics.bpe import DEFAULT_TRAINER, get_trainer
 from cs336_basics.data.datasets import sample_documents
-from cs336_basics.playground.learning import MOST_WATCHED, STAGES, race, watch
+from cs336_basics.playground.learning import STAGES, race, watch
 from cs336_basics.playground.runs import Runs
 from cs336_basics.playground.texts import MOST_TEXT, MOST_WORD, Texts, load_tokenizer
 from cs336_basics.tokenizer import Tokenizer
@@ -20,18 +22,21 @@ EXPECTED = (ValueError, TypeError, OSError, ImportError, OverflowError, Recursio
 Asked = Mapping[str, Any]
 """Object in the body of a request."""
 
+Emit = Callable[[dict[str, Any]], object]
+"""Function that sends a row of a streamed answer, or raises if the page is closed."""
+
 
 class Answers(NamedTuple):
     """Functions that answer the requests of the page.
 
     Attributes:
         whole: Mapping of name -> function from the object in a request to an object, as JSON.
-        streamed: Mapping of name -> function from the object in a request to a generator of such
-            objects. The generator is closed when the page closes, so each step must be short.
+        streamed: Mapping of name -> function of the object in a request and an `Emit`, which it
+            calls with one row after the other. Each row must follow soon.
     """
 
     whole: Mapping[str, Callable[[Asked], Any]]
-    streamed: Mapping[str, Callable[[Asked], Generator[Any, None, None]]]
+    streamed: Mapping[str, Callable[[Asked, Emit], None]]
 
 
 def make_answers(tokenizers: Sequence[str] = (), runs: Sequence[str] = ()) -> Answers:
@@ -55,7 +60,6 @@ def make_answers(tokenizers: Sequence[str] = (), runs: Sequence[str] = ()) -> An
         "stages": STAGES,
         "runs": about_runs.names,
         "most_text": MOST_TEXT,
-        "most_watched": MOST_WATCHED,
         "most_word": MOST_WORD,
     }
 
@@ -70,6 +74,31 @@ def make_answers(tokenizers: Sequence[str] = (), runs: Sequence[str] = ()) -> An
         "attention": about_runs.attention,
     }
     return Answers(whole, {"race": race, "generate": about_runs.generate})
+
+
+def answer(answers: Answers, name: str, body: str, emit: Callable[[str], object]) -> str:
+    """Return the answer to a request in the reader's browser, where Pyodide runs the library.
+
+    `tools/site/worker.js` calls this function in place of the server.
+
+    Args:
+        answers: Functions that answer the requests of the page.
+        name: Name in `answers`.
+        body: JSON object of the request.
+        emit: Called with the JSON of each row of a streamed answer. Pyodide has no threads, so the
+            page stops such an answer by ending the worker.
+
+    Returns:
+        JSON object of the answer, or an object with an `error`.
+    """
+    try:
+        asked = json.loads(body)
+        if name in answers.streamed:
+            answers.streamed[name](asked, lambda row: emit(json.dumps(row)))
+            return "{}"
+        return json.dumps(answers.whole[name](asked))
+    except EXPECTED as error:
+        return json.dumps({"error": short_reason(error)})
 
 
 def sample_tokenizer() -> Tokenizer:

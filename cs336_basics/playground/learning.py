@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import queue
-import threading
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -124,36 +122,7 @@ class RaceRequest(Checked):
     seconds: float = option("maximum seconds for each trainer", 5.0, gt=0, le=60)
 
 
-def race(asked: Mapping[str, Any]) -> Generator[dict[str, Any], None, None]:
-    """Yield the rows of `run_race`, run in its own thread. Closing the generator ends the race."""
-    rows: queue.SimpleQueue[dict[str, Any] | Exception | None] = queue.SimpleQueue()
-    closed = threading.Event()
-
-    def emit(row: dict[str, Any]) -> None:
-        if closed.is_set():
-            raise _Stopped
-        rows.put(row)
-
-    def run() -> None:
-        try:
-            run_race(asked, emit)
-        except _Stopped:
-            pass
-        except Exception as error:
-            rows.put(error)
-        rows.put(None)
-
-    threading.Thread(target=run).start()
-    try:
-        while (row := rows.get()) is not None:
-            if isinstance(row, Exception):
-                raise row
-            yield row
-    finally:
-        closed.set()
-
-
-def run_race(asked: Mapping[str, Any], emit: Callable[[dict[str, Any]], object]) -> None:
+def race(asked: Mapping[str, Any], emit: Callable[[dict[str, Any]], object]) -> None:
     """Call `emit` with rows of points while the trainers learn.
 
     The trainers run one after the other, so that they do not slow each other down. Each point gives
@@ -174,10 +143,6 @@ def run_race(asked: Mapping[str, Any], emit: Callable[[dict[str, Any]], object])
         first = first or runner.traces
         row["same"] = all(a[1:3] == b[1:3] for a, b in zip(first, runner.traces, strict=False))
         emit(row)
-
-
-class _Stopped(Exception):  # noqa: N818 -- not an error
-    """Raised to end a race that is no longer shown."""
 
 
 class _OutOfTime(Exception):  # noqa: N818 -- not an error
@@ -201,7 +166,9 @@ class _Runner:
     def trace(self, trace: MergeTrace) -> None:
         """Add a merge."""
         self.traces.append(trace)
-        self._totals["seconds"] += _seconds(trace)
+        # The last merge includes the time to build the vocabulary, which is the same for all
+        # trainers and longer than all merges of the fastest trainers together.
+        self._totals["seconds"] += trace.seconds - trace.seconds_building
         for name in ("positions", "pairs_searched", "heap_entries"):
             self._totals[name] += getattr(trace.work, name)
         self._points.append({"merges": len(self.traces), **self._totals})
@@ -215,12 +182,6 @@ class _Runner:
         """Return a row with the points since the previous row."""
         points, self._points = thinned(self._points, _POINTS), []
         return {"stage": self.stage, "points": points, "ended": is_last}
-
-
-def _seconds(trace: MergeTrace) -> float:
-    # The last merge includes the time to build the vocabulary, which is the same for all trainers
-    # and longer than all merges of the fastest trainers together.
-    return trace.seconds - trace.seconds_building
 
 
 @functools.cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import threading
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,43 +37,18 @@ MOST_NEXT = 20
 
 @dataclass(kw_only=True)
 class RunRequest(Checked):
-    """The number of a run."""
+    """A run, a text for its model, how to continue it, and the attention to show."""
 
     run: int = option("number of the run in the list", 0, ge=0)
-
-
-@dataclass(kw_only=True)
-class PromptRequest(RunRequest):
-    """A text for the model of a run."""
-
-    text: str = option("the text")
-
-
-@dataclass(kw_only=True)
-class ModelRequest(PromptRequest):
-    """A text, and how to continue it."""
-
+    text: str = option("the text", "")
+    token: Amount | None = option("index of a token of the text; unset: the last one", None)
     temperature: float = option("sampling temperature", 0.8, ge=0)
     top_k: Count | None = option("sample from the K most likely tokens", None)
     top_p: float = option("total probability for nucleus sampling", 0.95, gt=0, le=1)
     max_new_tokens: int = option("maximum number of new tokens", 200, ge=1, le=5000)
     seed: int = option("random seed", 0, ge=0, lt=2**63)
-
-
-@dataclass(kw_only=True)
-class NextRequest(ModelRequest):
-    """A text, how to continue it, and the token after which to continue."""
-
-    token: Amount | None = option("index of the token; unset: the last one", None)
-
-
-@dataclass(kw_only=True)
-class AttentionRequest(PromptRequest):
-    """A text, a head, and the token whose attention is shown."""
-
     layer: int = option("index of the layer", 0, ge=0)
     head: int = option("index of the head", 0, ge=0)
-    token: Amount | None = option("index of the token; unset: the last one", None)
 
 
 class Runs:
@@ -111,9 +86,9 @@ class Runs:
             ],
         }
 
-    def generate(self, asked: Mapping[str, Any]) -> Generator[dict[str, Any], None, None]:
-        """Yield text that continues the given text."""
-        request = build(ModelRequest, asked)
+    def generate(self, asked: Mapping[str, Any], emit: Callable[[dict[str, Any]], object]) -> None:
+        """Call `emit` with pieces of a text that continues the given text."""
+        request = build(RunRequest, asked)
         loaded = self._loaded(request)
         import torch
 
@@ -122,14 +97,14 @@ class Runs:
             request.text, request.max_new_tokens, _sampling(request), generator=generator
         )
         for text in new:
-            yield {"text": text}
+            emit({"text": text})
 
     def next_tokens(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Return the most likely tokens after a token of a text, and whether the filters keep them.
 
         The token that follows in the text is included, even if it is unlikely.
         """
-        request = build(NextRequest, asked)
+        request = build(RunRequest, asked)
         loaded = self._loaded(request)
         from cs336_basics.generation.sampling import at_temperature
 
@@ -159,7 +134,7 @@ class Runs:
 
     def losses(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Return the tokens at the start of a text, each with its cross-entropy loss in nats."""
-        request = build(PromptRequest, asked)
+        request = build(RunRequest, asked)
         loaded = self._loaded(request)
         import torch
 
@@ -178,7 +153,7 @@ class Runs:
 
     def attention(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Return how much a token at the start of a text attends to the tokens before it."""
-        request = build(AttentionRequest, asked)
+        request = build(RunRequest, asked)
         loaded = self._loaded(request)
         import torch
 
@@ -202,7 +177,7 @@ class Runs:
             "num_heads": config.num_heads,
         }
 
-    def _loaded(self, request: PromptRequest) -> LoadedRun:
+    def _loaded(self, request: RunRequest) -> LoadedRun:
         """Return the model and the tokenizer for a request."""
         check_length(request.text, MOST_PROMPT)
         with self._loading:
@@ -216,7 +191,7 @@ def _load(path: Path) -> LoadedRun:
     return load_run(path)
 
 
-def _sampling(request: ModelRequest) -> Sampling:
+def _sampling(request: RunRequest) -> Sampling:
     from cs336_basics.generation import Sampling
 
     return Sampling(temperature=request.temperature, top_k=request.top_k, top_p=request.top_p)

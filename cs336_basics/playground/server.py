@@ -13,11 +13,11 @@ import socket
 import sys
 import threading
 import webbrowser
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, from_thread, to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -27,7 +27,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cs336_basics._support.messages import short_reason
-from cs336_basics.playground.answers import EXPECTED, Answers, Asked
+from cs336_basics.playground.answers import EXPECTED, Answers, Asked, Emit
 
 ADDRESS = "127.0.0.1"
 MOST_BYTES = 1 << 20
@@ -167,40 +167,49 @@ def _whole(work: Callable[[Asked], Any], limiter: CapacityLimiter) -> Endpoint:
     return endpoint
 
 
-def _streamed(
-    work: Callable[[Asked], Generator[Any, None, None]], streams: threading.BoundedSemaphore
-) -> Endpoint:
+def _streamed(work: Callable[[Asked, Emit], None], streams: threading.BoundedSemaphore) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        rows = await to_thread.run_sync(work, await _body(request))
-        return StreamingResponse(_lines(rows, streams), media_type="application/x-ndjson")
+        asked = await _body(request)
+        return _Lines(lambda emit: work(asked, emit), streams)
 
     return endpoint
 
 
-async def _lines(
-    rows: Generator[Any, None, None], streams: threading.BoundedSemaphore
-) -> AsyncIterator[bytes]:
-    """Yield each object as a line. If there is an error, it is the last line."""
-    if not streams.acquire(blocking=False):
-        message = f"{MOST_STREAMS} other views are running; stop one of them first"
-        yield _json({"error": message}) + b"\n"
-        return
-    end = object()
-    in_step = threading.Lock()  # Ctrl-C cancels the `await` below, but not the thread
+class _Lines(StreamingResponse):
+    """Each row as a line of JSON. If there is an error, it is the last line."""
 
-    def step() -> Any:
-        with in_step:
-            return next(rows, end)
+    def __init__(self, work: Callable[[Emit], None], streams: threading.BoundedSemaphore) -> None:
+        super().__init__((), media_type="application/x-ndjson")
+        self._work = work
+        self._streams = streams
 
-    try:
-        while (row := await to_thread.run_sync(step)) is not end:
-            yield _json(row) + b"\n"
-    except EXPECTED as error:
-        yield _json({"error": short_reason(error)}) + b"\n"
-    finally:
-        with in_step:
-            rows.close()
-        streams.release()
+    async def stream_response(self, send: Send) -> None:
+        """Send the rows, computed in a thread."""
+
+        async def send_row(row: Any) -> None:
+            line = _json(row) + b"\n"
+            await send({"type": "http.response.body", "body": line, "more_body": True})
+
+        def emit(row: Any) -> None:
+            from_thread.check_cancelled()  # the page was closed, or the server ends
+            from_thread.run(send_row, row)
+
+        def work() -> None:
+            if not self._streams.acquire(blocking=False):
+                message = f"{MOST_STREAMS} other views are running; stop one of them first"
+                emit({"error": message})
+                return
+            try:
+                self._work(emit)
+            except EXPECTED as error:
+                emit({"error": short_reason(error)})
+            finally:
+                self._streams.release()
+
+        start = {"status": self.status_code, "headers": self.raw_headers}
+        await send({"type": "http.response.start", **start})
+        await to_thread.run_sync(work)
+        await send({"type": "http.response.body"})
 
 
 async def _body(request: Request) -> Asked:

@@ -14,7 +14,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cs336_basics._support.files import atomic_path, atomic_writer, new_directory, write_json
+from cs336_basics._support.files import (
+    atomic_path,
+    atomic_writer,
+    check_is_free,
+    new_directory,
+    write_directory,
+    write_json,
+)
 from tests.faults import file_size_limit
 
 posix_only = pytest.mark.skipif(os.name != "posix", reason="Windows keeps leftovers")
@@ -267,6 +274,25 @@ def test_a_directory_appears_when_it_is_complete(tmp_path, exists):
     with pytest.raises(FileExistsError, match=r"a exists"), new_directory(path / "a"):
         pass
     assert os.listdir(path.parent) == ["d"]
+
+
+def test_a_directory_of_files_is_written_whole_or_not_at_all(tmp_path):
+    write_directory(tmp_path / "new" / "folder", {"a.bin": b"\r\n", "b.txt": "é\n"})
+    assert (tmp_path / "new" / "folder" / "a.bin").read_bytes() == b"\r\n"
+    assert (tmp_path / "new" / "folder" / "b.txt").read_bytes() == "é\n".encode()
+    with pytest.raises(TypeError):
+        write_directory(tmp_path / "out", {"a": "text", "b": None})
+    assert os.listdir(tmp_path) == ["new"]
+
+
+def test_an_existing_output_is_refused_unless_it_may_be_replaced(tmp_path):
+    check_is_free(tmp_path, False)  # an empty directory
+    check_is_free(tmp_path / "file", False)
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path, tmp_path / "file"):
+        with pytest.raises(FileExistsError, match=str(path)):
+            check_is_free(path, False)
+        check_is_free(path, True)
 
 
 def test_the_current_directory_is_not_replaced(tmp_path, monkeypatch):

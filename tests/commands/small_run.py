@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import os
+import signal
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -27,7 +30,6 @@ sample_tokens: 10
 data: {sample_bytes: 60000, trainer: heap}
 model: {vocab_size: 300, context_length: 16, d_model: 16, num_layers: 1, num_heads: 2, d_ff: 32}
 """
-COMMAND = [sys.executable, "-m", "cs336_basics.train"]
 
 
 def command(name):
@@ -37,6 +39,21 @@ def command(name):
 
 def environment():
     return {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def start(*words, **settings):
+    """Start a command in a new process with the given words."""
+    # The test runner may ignore SIGINT, as a shell does for background processes.
+    default = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    return subprocess.Popen(
+        [sys.executable, "-m", "cs336_basics", *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        preexec_fn=default if os.name == "posix" else None,
+        **settings,
+    )
 
 
 def pipe(monkeypatch, data):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import functools
 import os
 import re
 import shlex
@@ -18,7 +17,7 @@ from cs336_basics.__main__ import main
 from cs336_basics.commands import COMMANDS
 from cs336_basics.commands._cli import guarded
 from cs336_basics.pretokenization import MissingFieldError
-from tests.commands.small_run import TINY, environment, error_of
+from tests.commands.small_run import TINY, environment, error_of, start
 from tests.processes import run_python, wait
 
 
@@ -75,19 +74,6 @@ def test_a_very_long_error_is_cut_in_the_middle(capsys):
     assert (error.count("\n"), len(error) < 2100) == (1, True)
 
 
-def start(*words, **settings):
-    return subprocess.Popen(
-        [sys.executable, "-m", "cs336_basics", *map(str, words)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-        # The test runner may ignore SIGINT, as a shell does for background processes.
-        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
-        **settings,
-    )
-
-
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
 @pytest.mark.parametrize("command", ["train-bpe", "train", "experiments"])
 def test_ctrl_c_sets_status_130_and_prints_one_line(tmp_path, command):
@@ -135,30 +121,23 @@ for command in {list(COMMANDS)}:
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
-    """A directory with a text, a tokenizer and a run."""
+    """A directory with a text and a run."""
     folder = tmp_path_factory.mktemp("work")
     (folder / "text.txt").write_text("the cat sat on the mat " * 50)
     (folder / "tiny.yaml").write_text(TINY)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        words = ["--input", "text.txt", "--vocab-size", "260", "--output", "tok"]
-        assert main(["train-bpe", *words]) == 0
         assert main(["train", "--config", "tiny.yaml", "--run-dir", "run"]) == 0
     return folder
 
 
 WORK = {
     "train-bpe": (["--input", "text.txt", "--vocab-size", "260", "--output", "{new}"], "{new}"),
-    "encode": (
-        ["--tokenizer", "tok", "--input", "text.txt", "--output", "{new}.npy"],
-        "{new}.npy",
-    ),
     "train": (
         ["--config", "tiny.yaml", "--max-steps", "2", "--run-dir", "{new}"],
         "{new}/metrics.jsonl",
     ),
     "generate": (["--run", "run", "--max-new-tokens", "3"], None),
-    "export": (["--tokenizer", "tok", "--to", "gpt2", "--output", "{new}"], "{new}"),
 }
 """Maps commands to their arguments and the file they write, if any."""
 
@@ -171,7 +150,7 @@ STREAMS = {
     ">/dev/full": (
         1,
         "cs336 {command}: error: cannot write to standard output: No space left on ",
-        ["train-bpe", "encode", "train", "export"],
+        ["train-bpe", "train"],
     ),
 }
 """All commands print with the same functions, so a few commands are enough."""

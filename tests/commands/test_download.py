@@ -1,9 +1,6 @@
 """`python -m cs336_basics download`: the files it fetches and the lines it prints."""
 
-import os
 import socket
-import subprocess
-import sys
 
 from tests.commands.small_run import command
 from tests.data.datasets.web_server import PACKED, TEXT, names_in
@@ -24,20 +21,14 @@ def test_the_command_fetches_both_splits(server, tmp_path, capsys):
     assert len(server.requests) == 2
 
 
-def test_without_a_network_it_sets_status_1_and_prints_one_line(tmp_path):
+def test_without_a_network_it_sets_status_1_and_prints_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with socket.socket() as free:  # bound, but not listening
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
-        environment = {**os.environ, "NO_PROXY": "127.0.0.1", "CS336_DATA": str(tmp_path)}
-        result = subprocess.run(
-            [sys.executable, "-m", "cs336_basics", "download", "tinystories", "--from", url],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=environment,
-        )
-    assert result.returncode == 1
-    assert result.stderr.count("\n") == 1
+        assert download(["tinystories", "--from", url, "--data-dir", str(tmp_path)]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
     address = f"{url}/TinyStoriesV2-GPT4-train.txt"
-    assert result.stderr.startswith(f"cs336 download: error: cannot fetch {address}: ")
+    assert error.startswith(f"cs336 download: error: cannot fetch {address}: ")
     assert names_in(tmp_path) == []

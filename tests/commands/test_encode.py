@@ -8,7 +8,7 @@ import re
 import pytest
 
 from cs336_basics.tokenizer import load_document_starts, load_token_file
-from tests.commands.small_run import command, error_of
+from tests.commands.small_run import command
 from tests.tokenizer.examples import END, TRAINING_TEXT, small_tokenizer
 
 main = command("encode")
@@ -61,19 +61,6 @@ def test_files_of_several_formats_are_encoded_together(files, capsys):
     second = len(encode(TRAINING_TEXT)) + 1
     assert starts.tolist() == [0, second, second + len(encode("the cat")) + 1]
     assert "documents        3\n" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"output": "a.bin"}, r"\.npy, got a\.bin"),
-        ({"input": "no*.txt"}, r"no\*\.txt"),
-        ({"end-of-document": "<s>"}, "'<s>'"),
-    ],
-)
-def test_an_invalid_option_is_a_one_line_error(files, capsys, changes, message):
-    assert main(arguments(files, **changes)) == 2
-    assert re.search(message, error_of(capsys, "encode"))
 
 
 def test_strict_rejects_invalid_utf_8(files, capsys):

@@ -94,7 +94,12 @@ def test_an_exported_tokenizer_is_compared(tmp_path, tokenizer, capsys, to, runt
 def test_an_exported_run_has_a_card_and_is_compared(tmp_path, run, capsys):
     pytest.importorskip("transformers")
     out = tmp_path / "my model"
-    *_, ids, logits = lines_of(capsys, "--run", run.path, "--to", "huggingface", "--output", out)
+    words = ["--run", run.path, "--to", "huggingface", "--output", out]
+    _, *files, ids, logits = lines_of(capsys, *words)
+    names = ["README.md", "config.json", "generation_config.json", "model.safetensors"]
+    names += ["tokenizer.json", "tokenizer_config.json"]
+    assert [line.split(",")[0].strip() for line in files] == names
+    assert "auto_map" not in (out / "config.json").read_text()  # no code
     assert ": ids equal on 25 texts, " in ids
     assert "LlamaForCausalLM: logits within " in logits
     assert logits.endswith("16 greedy tokens equal")
@@ -133,14 +138,12 @@ def test_the_checkpoint_can_be_chosen(tmp_path, run, capsys):
 def test_without_the_runtime_the_tokenizer_is_exported_but_not_compared(tmp_path, tokenizer):
     code = """
 import sys
-for name in ("tokenizers", "transformers", "tiktoken", "torch"):
-    sys.modules[name] = None
 from cs336_basics.__main__ import main
 sys.exit(main(["export", *sys.argv[1:]]))
 """
     for to in ("huggingface", "tiktoken", "gpt2"):
         words = ["--tokenizer", tokenizer, "--to", to, "--output", tmp_path / to]
-        done = run_python(code, *words)
+        done = run_python(code, *words, missing=("tokenizers", "transformers", "tiktoken", "torch"))
         assert done.stderr == ""
         name = "tiktoken" if to == "tiktoken" else "tokenizers"
         assert done.stdout.splitlines()[-1] == f"checked     no: {name} is not installed"

@@ -22,23 +22,10 @@ import torch
 import yaml
 
 from cs336_basics.checkpoints.run_dir import RunDirectory
-from tests.commands.small_run import COMMAND, TINY, assert_equal_runs, command, environment
+from tests.commands.small_run import TINY, assert_equal_runs, command, start
 from tests.processes import wait
 
 main = command("train")
-
-
-def start(run, *words):
-    return subprocess.Popen(
-        [*COMMAND, *words, "--run-dir", str(run)]
-        if "--resume" not in words
-        else [*COMMAND, *words],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-        start_new_session=True,
-    )
 
 
 def wait_for_rows(process, run, count):
@@ -97,9 +84,9 @@ def run_with_kills(path, seed, kills):
     run = path / "run"
     # Number of rows in a run's metrics: the first step, logged steps and evaluations.
     rows = 1 + KILL_STEPS // 2 + KILL_STEPS // 30
-    words = ["--config", str(path / "config.yaml")]
+    words = ["--config", path / "config.yaml", "--run-dir", run]
     for number, at in enumerate([0, *sorted(moments.randrange(1, rows) for _ in range(kills - 1))]):
-        process = start(run, *words)
+        process = start("train", *words, start_new_session=True)
         wait_for_rows(process, run, at)
         if number % 2 == 1 and wait_for_a_save(process, run):
             time.sleep(moments.random() * 0.01)  # writing a checkpoint takes about 0.01 s
@@ -137,9 +124,9 @@ def test_a_signal_saves_a_checkpoint_and_prints_the_command_to_resume(
 ):
     (tmp_path / "config.yaml").write_text(KILL_CONFIG)
     run = tmp_path / "run"
-    words = ["--config", str(tmp_path / "config.yaml")]
+    words = ["--config", tmp_path / "config.yaml", "--run-dir", run]
     for number, status, rows in signals:
-        process = start(run, *words)
+        process = start("train", *words)
         wait_for_rows(process, run, rows)
         process.send_signal(number)
         _, error = process.communicate(timeout=120)

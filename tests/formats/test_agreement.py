@@ -43,10 +43,18 @@ def test_a_model_agrees_with_itself_at_any_context_length(context_length):
 
 def test_different_logits_are_an_error():
     model = random_model(context_length=20, **TINY)
-    with pytest.raises(RuntimeError, match=r"logits differ by 0\.01, more than 1e-04"):
+    with pytest.raises(RuntimeError, match=r"logits differ by 0\.01, more than 0\.0001"):
         compare_logits(model, lambda ids: model(ids) + 0.01, 1e-4)
     with pytest.raises(RuntimeError, match="logits differ by nan"):
         compare_logits(model, lambda ids: model(ids) * torch.nan, 1e-4)
+
+
+def test_rounded_logits_may_differ_by_a_share_of_the_largest():
+    model = random_model(context_length=20, **TINY)
+    line = compare_logits(model, lambda ids: 1.01 * model(ids), 0.02, rounded=True)
+    assert line.endswith("the same most likely token at 20 of 20 positions")
+    with pytest.raises(RuntimeError, match="logits differ by"):
+        compare_logits(model, lambda ids: 1.01 * model(ids), 0.005, rounded=True)
 
 
 def test_a_different_greedy_text_is_an_error():

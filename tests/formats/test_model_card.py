@@ -34,20 +34,6 @@ def test_unknown_facts_are_omitted():
     assert "exported as a Llama" in text
 
 
-def test_steps_tokens_losses_and_data_are_shown():
-    card = ModelCard(
-        data={"training: a.txt": "1" * 64, "validation: b.txt": "2" * 64},
-        steps=20_000,
-        tokens=327_680_000,
-        losses={"validation loss": 1.23456},
-    )
-    lines = card_text(card, CONFIG, "x", "<s>").splitlines()
-    assert "| optimizer steps | 20,000 |" in lines
-    assert "| tokens trained on | 327,680,000 |" in lines
-    assert "| validation loss | 1.2346 |" in lines
-    assert "| training: a.txt | `" + "1" * 64 + "` |" in lines
-
-
 def test_qk_norm_and_tied_embeddings_are_explained():
     config = dataclasses.replace(CONFIG, qk_norm=True, tied_embeddings=True)
     text = card_text(ModelCard(), config, "x", "<s>")

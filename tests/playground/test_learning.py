@@ -1,7 +1,6 @@
 """A watched training run and the race, compared with the trainers."""
 
 import itertools
-import threading
 import time
 
 import pytest
@@ -10,7 +9,6 @@ from cs336_basics.bpe import NaiveTrainer
 from cs336_basics.bpe.recorder import Recorder
 from cs336_basics.playground.learning import MOST_STEPS, MOST_WATCHED, STAGES, race, watch
 from cs336_basics.tokenizer import visible
-from tests.processes import wait
 
 # Texts of a few words yield fewer merges than requested.
 pytestmark = pytest.mark.filterwarnings("ignore:no pair was left:UserWarning")
@@ -60,11 +58,17 @@ def test_empty_long_and_wrong_requests():
         watch({"text": "a", "stage": "x"})
     for wrong in ({"merges": 0}, {"seconds": 1e9}, {"text": "a" * 100_001}):
         with pytest.raises(ValueError, match="must"):
-            next(race(wrong))
+            race(wrong, print)
+
+
+def rows_of(asked):
+    rows = []
+    race(asked, rows.append)
+    return rows
 
 
 def test_all_stages_race_and_learn_the_same_merges():
-    rows = list(race({"merges": 30, "seconds": 30}))
+    rows = rows_of({"merges": 30, "seconds": 30})
     last = {row["stage"]: row for row in rows if row["ended"]}
     assert list(last) == STAGES
     points = {
@@ -88,20 +92,20 @@ def test_the_race_does_not_include_building_the_vocabulary(monkeypatch):
         finish(recorder)
 
     monkeypatch.setattr(Recorder, "finish", slow_finish)
-    rows = race({"text": TEXT, "merges": 3})
-    points = [point for row in rows for point in row["points"]]
+    points = [point for row in rows_of({"text": TEXT, "merges": 3}) for point in row["points"]]
     assert sum(point["merges"] == 3 for point in points) == len(STAGES)
     assert all(point["seconds"] < 0.2 for point in points)
 
 
 def test_a_slow_stage_is_cut_and_a_closed_race_ends():
-    rows = race({"merges": 5000, "seconds": 0.2})
-    naive = list(itertools.takewhile(lambda row: row["stage"] == "naive", rows))
+    naive = []
+
+    def take(row):
+        if row["stage"] != "naive":
+            raise InterruptedError
+        naive.append(row)
+
+    with pytest.raises(InterruptedError):
+        race({"merges": 5000, "seconds": 0.2}, take)
     assert naive[-1]["ended"]
     assert naive[-1]["points"] or naive[-2]["points"]
-    rows.close()
-    before = threading.active_count()
-    rows = race({"merges": 5000, "seconds": 60})
-    next(rows)
-    rows.close()
-    wait(lambda: threading.active_count() <= before)

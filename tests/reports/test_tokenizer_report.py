@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import re
 from collections import Counter
@@ -10,7 +9,6 @@ from collections import Counter
 import pytest
 
 from cs336_basics import Tokenizer
-from cs336_basics.formats import export_tokenizer
 from cs336_basics.formats.compared_tokenizers import open_tokenizer
 from cs336_basics.formats.comparison import measure
 from cs336_basics.pretokenization import Corpus
@@ -104,17 +102,3 @@ def test_a_corpus_without_letters_and_a_vocabulary_without_common_tokens(tmp_pat
     assert (
         len(re.findall(r"^\|( - \|)+$", render_markdown("x", sections), re.MULTILINE)) == num_tables
     )
-
-
-def test_a_tokenizer_has_the_same_report_in_every_library(tmp_path, corpora):
-    pytest.importorskip("tiktoken")
-    pytest.importorskip("tokenizers")
-    tokenizer = small_tokenizer()
-    tokenizer.save(tmp_path / "ours")
-    export_tokenizer(tokenizer, "tiktoken", tmp_path / "tiktoken")
-    pages = set()
-    for name in ("ours", "ours/tokenizer.json", "tiktoken"):
-        opened = dataclasses.replace(open_tokenizer(tmp_path / name), name="x", library="y")
-        page = render_markdown("x", tokenizer_sections([opened], corpora))
-        pages.add(re.sub(r"[\d.,]+ \| 0 \|$", "", page, flags=re.MULTILINE))  # MB/s
-    assert len(pages) == 1

@@ -41,7 +41,8 @@ function stop() {
   worker = running = null;
 }
 
-function send(name, body, signal, take) {
+/** Return the answer to a request. Call `take` with the objects of a streamed answer. */
+export function ask(name, body, signal, take) {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();
     const request = { name, body: JSON.stringify(body), take, resolve, reject };
@@ -59,27 +60,5 @@ function send(name, body, signal, take) {
   });
 }
 
-/** Return the answer to a request. */
-export function ask(name, body, signal) {
-  return send(name, body, signal);
-}
+export const stream = ask;
 
-/** Yield the objects of a streamed answer as they arrive. */
-export async function* stream(name, body, signal) {
-  const rows = [];
-  let wake;
-  let ended = false;
-  const end = send(name, body, signal, (row) => {
-    rows.push(row);
-    wake?.();
-  }).finally(() => {
-    ended = true;
-    wake?.();
-  });
-  end.catch(() => {}); // reported below
-  while (!ended || rows.length) {
-    if (rows.length) yield rows.shift();
-    else await new Promise((resolve) => { wake = resolve; });
-  }
-  await end;
-}

@@ -16,8 +16,7 @@ async function load() {
     loadPyodide({ indexURL: url("pyodide/") }), bytes("library.whl"),
   ]);
   python.unpackArchive(wheel, "wheel");
-  const { make_answers } = python.pyimport("cs336_basics.playground.answers");
-  const { answer } = python.pyimport("cs336_basics.playground.worker");
+  const { answer, make_answers } = python.pyimport("cs336_basics.playground.answers");
   const answers = make_answers();
   return (name, body) => answer(answers, name, body, (text) => postMessage(["row", text]));
 }

@@ -12,16 +12,17 @@ from __future__ import annotations
 import importlib.metadata
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
 import cs336_basics
 from cs336_basics._support.files import atomic_path
+from cs336_basics._support.lazy import needed_for
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.text import END_OF_TEXT
-from cs336_basics.formats.agreement import Agreement, compare_ids, compare_logits, random_ids
+from cs336_basics.formats.agreement import Agreement, compare_ids, compare_logits
 from cs336_basics.formats.exports import WEIGHT_TYPES
 from cs336_basics.formats.gguf.gguf_vocab import gguf_vocab
 from cs336_basics.formats.huggingface.llama import llama_state
@@ -29,9 +30,6 @@ from cs336_basics.formats.model_card import ModelCard
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.unmerged_tokens import check_merges_suffice
-
-if TYPE_CHECKING:
-    from cs336_basics.formats.agreement import LogitsOf
 
 LOGITS_LIMIT = 1e-3
 """Maximum difference between float32 logits."""
@@ -44,24 +42,6 @@ _MAX_LAYERS = 512
 """LLAMA_MAX_LAYERS in `llama-hparams.h`."""
 
 _ARCHITECTURE = "general.architecture"
-
-_NAMES = {
-    "model.embed_tokens": "token_embd",
-    "model.norm": "output_norm",
-    "lm_head": "output",
-    "input_layernorm": "attn_norm",
-    "post_attention_layernorm": "ffn_norm",
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "self_attn.q_norm": "attn_q_norm",
-    "self_attn.k_norm": "attn_k_norm",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-}
-"""Mapping from Hugging Face's name of a weight within its layer to llama.cpp's name."""
 
 Fields = dict[str, Any]
 """Mapping of key -> bool, int (stored as uint32), float (stored as float32), str, or list of int or
@@ -91,7 +71,10 @@ def write(
         writer = gguf.GGUFWriter(path, fields.pop(_ARCHITECTURE))
         try:
             for key, value in fields.items():
-                _add_field(writer, key, value)
+                kind = gguf.GGUFValueType.get_type(value)
+                if kind == gguf.GGUFValueType.INT32:
+                    kind = gguf.GGUFValueType.UINT32  # llama.cpp reads sizes and ids as unsigned
+                writer.add_key_value(key, value, kind)
             for name, (data, kind) in tensors.items():
                 writer.add_tensor(name, data, raw_dtype=kind)
             writer.write_header_to_file()
@@ -124,41 +107,14 @@ def check(
         if type == "f32":
             lines.append(compare_logits(model, theirs.logits, LOGITS_LIMIT))
         else:
-            lines.append(_compare_rounded(model, theirs.logits, RELATIVE_LIMITS[type]))
+            limit = RELATIVE_LIMITS[type]
+            lines.append(compare_logits(model, theirs.logits, limit, rounded=True))
     return Agreement(f"{runtime}, llama-cpp-python {theirs.version}", tuple(lines))
 
 
-def _compare_rounded(model: TransformerLM, logits_of: LogitsOf, limit: float) -> str:
-    """Compare logits computed with rounded weights, and return the result as a line of text.
-
-    Raises:
-        RuntimeError: If two logits differ by more than `limit` times the largest logit.
-    """
-    ids = random_ids(model.config)
-    with torch.inference_mode():
-        expected = model(ids)
-    found = logits_of(ids)
-    difference, largest = float((found - expected).abs().max()), float(expected.abs().max())
-    if not difference <= limit * largest:  # also true for NaN
-        raise RuntimeError(
-            f"the exported model's logits differ by {difference:.2g}, more than {limit:g} times "
-            f"the largest logit, {largest:.2g}; do not use it"
-        )
-    equal = int((found.argmax(-1) == expected.argmax(-1)).sum())
-    return (
-        f"logits within {difference:.1e} (the largest is {largest:.1f}), the same most likely "
-        f"token at {equal} of {ids.shape[1]} positions"
-    )
-
-
 def _gguf() -> ModuleType:
-    try:
+    with needed_for("GGUF", "'cs336-basics[gguf]'"):
         import gguf
-    except ImportError:
-        raise ImportError(
-            "GGUF needs the package gguf; pip install 'cs336-basics[gguf]'",
-            name="gguf",
-        ) from None
     return gguf
 
 
@@ -237,20 +193,6 @@ def _tokenizer_fields(tokenizer: Tokenizer, size: int) -> Fields:
     }
 
 
-def _add_field(writer: Any, key: str, value: Any) -> None:
-    """Add a field. See `Fields` for the types."""
-    if isinstance(value, bool):
-        writer.add_bool(key, value)
-    elif isinstance(value, int):
-        writer.add_uint32(key, value)
-    elif isinstance(value, float):
-        writer.add_float32(key, value)
-    elif isinstance(value, str):
-        writer.add_string(key, value)
-    else:
-        writer.add_array(key, value)
-
-
 # --------------------------------------------------------------------- weights
 
 
@@ -261,9 +203,12 @@ def _tensors(gguf: ModuleType, model: TransformerLM, type: str) -> dict[str, tup
         ValueError: If a value is not finite, or would overflow the target type.
     """
     state = llama_state(model.config, model.state_dict(), halves=model.config.qk_norm)
+    arch = gguf.MODEL_ARCH.QWEN3 if model.config.qk_norm else gguf.MODEL_ARCH.LLAMA
+    names = gguf.get_tensor_name_map(arch, model.config.num_layers)
     found = {}
     for theirs, weight in state.items():
-        name, value = _tensor_name(theirs), weight.to("cpu", torch.float32).numpy()
+        name = names.get_name(theirs, try_suffixes=(".weight",))
+        value = weight.to("cpu", torch.float32).numpy()
         if not np.isfinite(value).all():
             raise ValueError(f"weight {name} must be finite to be exported, got inf or NaN")
         is_gain, rows_fit = value.ndim == 1, value.shape[-1] % 32 == 0
@@ -278,15 +223,6 @@ def _tensors(gguf: ModuleType, model: TransformerLM, type: str) -> dict[str, tup
                 )
         found[name] = data, kind
     return found
-
-
-def _tensor_name(name: str) -> str:
-    """Translate Hugging Face's name, such as `model.layers.0.mlp.up_proj.weight`, to GGUF's."""
-    part = name.removesuffix(".weight")
-    if part in _NAMES:
-        return f"{_NAMES[part]}.weight"
-    _, _, number, rest = part.split(".", 3)
-    return f"blk.{number}.{_NAMES[rest]}.weight"
 
 
 # --------------------------------------------------------------------- reading back

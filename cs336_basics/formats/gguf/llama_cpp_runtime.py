@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -62,12 +61,7 @@ class LlamaCpp:
     def __enter__(self) -> LlamaCpp:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.llama.close()
 
 

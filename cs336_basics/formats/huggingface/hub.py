@@ -6,6 +6,7 @@ import os
 import re
 from pathlib import Path
 
+from cs336_basics._support.lazy import needed_for
 from cs336_basics._support.messages import short_reason, short_repr
 
 # The oldest models may have a name without an owner: gpt2 for openai-community/gpt2.
@@ -40,13 +41,8 @@ def find_or_download(
             f"{source} does not exist; pass a file, a directory, or a repository on the Hugging "
             "Face hub, such as openai-community/gpt2"
         )
-    try:
+    with needed_for(f"{name} does not exist; its download", "huggingface_hub"):
         import huggingface_hub
-    except ImportError:
-        raise ImportError(
-            f"{name} does not exist; to download it from the Hugging Face hub, pip install "
-            "huggingface_hub"
-        ) from None
     try:
         return Path(huggingface_hub.hf_hub_download(name, file_name, revision=revision))
     except MemoryError:

@@ -11,17 +11,17 @@ code. The configuration is compared with the tensors in the files before any mem
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from cs336_basics._support.files import json_text, printable_path
+from cs336_basics._support.files import json_text, printable_path, write_directory
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.reading import read_json_object
 from cs336_basics.formats.agreement import Agreement, compare_logits
@@ -34,7 +34,6 @@ from cs336_basics.formats.huggingface.llama import (
     state_from_llama,
 )
 from cs336_basics.formats.model_card import ModelCard, card_text
-from cs336_basics.formats.outputs import write_directory
 from cs336_basics.model import TransformerLM
 from cs336_basics.model.config import context_fits
 from cs336_basics.tokenizer import Tokenizer
@@ -77,7 +76,7 @@ def check(model: TransformerLM, tokenizer: Tokenizer, output: Path) -> Agreement
     import transformers
 
     found = check_tokenizer(tokenizer, "huggingface", output)
-    with _no_progress_bar(transformers.utils.logging):
+    with contextlib.redirect_stderr(io.StringIO()):  # a progress bar, even without a terminal
         theirs: Any = transformers.AutoModelForCausalLM.from_pretrained(
             str(output), local_files_only=True
         )
@@ -90,18 +89,6 @@ def check(model: TransformerLM, tokenizer: Tokenizer, output: Path) -> Agreement
 
     line = compare_logits(model, logits_of, LOGITS_LIMIT)
     return Agreement(found.runtime, (*found.lines, f"{type(theirs).__name__}: {line}"))
-
-
-@contextlib.contextmanager
-def _no_progress_bar(logging: Any) -> Iterator[None]:
-    """Disable transformers' progress bar, which is printed even without a terminal."""
-    enabled = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if enabled:
-            logging.enable_progress_bar()
 
 
 # --------------------------------------------------------------------- loading

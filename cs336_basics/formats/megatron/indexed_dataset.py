@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
@@ -55,26 +54,20 @@ def write(paths: TokenPaths, output: str | os.PathLike[str]) -> None:
         ValueError: If a document has 2**31 or more tokens. Also see `export_tokens`.
     """
     files = open_token_files(paths)
-    starts = [file.document_starts() for file in files]
     dtype = np.dtype(files[0].tokens.dtype)
     code = next(code for code, name in _TYPES.items() if np.dtype(name).itemsize == dtype.itemsize)
-    num_documents = sum(map(len, starts))
+    lengths = np.concatenate(list(map(_lengths, files)))  # of all documents
+    count = len(lengths)
     with new_directory(output) as directory:
         with open(directory / f"{PREFIX}.bin", "wb") as file:
             for found in files:
                 _copy_ids(found, file)
         with open(directory / f"{PREFIX}.idx", "wb") as file:
-            file.write(_HEADER.pack(_MAGIC, _VERSION, code, num_documents, num_documents + 1))
-            for found, own in zip(files, starts, strict=True):
-                _write_lengths(found, own, file)
-            before = 0
-            for found, own in zip(files, starts, strict=True):
-                for some in _pieces(own):
-                    file.write(((some + before) * dtype.itemsize).astype("<i8").tobytes())
-                before += len(found.tokens)
-            for first in range(0, num_documents + 1, _IDS_AT_A_TIME):
-                end = min(first + _IDS_AT_A_TIME, num_documents + 1)
-                file.write(np.arange(first, end, dtype="<i8").tobytes())
+            file.write(_HEADER.pack(_MAGIC, _VERSION, code, count, count + 1))
+            lengths.astype("<i4").tofile(file)
+            offsets = (np.cumsum(lengths) - lengths) * dtype.itemsize
+            offsets.astype("<i8").tofile(file)
+            np.arange(count + 1, dtype="<i8").tofile(file)
 
 
 def load_indexed_dataset(prefix: str | os.PathLike[str]) -> tuple[IdArray, Positions]:
@@ -115,29 +108,21 @@ def load_indexed_dataset(prefix: str | os.PathLike[str]) -> tuple[IdArray, Posit
 
 def _copy_ids(found: TokenFile, file: IO[bytes]) -> None:
     limit = min(found.metadata["vocab_size"], _LONGEST + 1)
-    for some in _pieces(found.tokens):
+    for first in range(0, len(found.tokens), _IDS_AT_A_TIME):
+        some = found.tokens[first : first + _IDS_AT_A_TIME]
         if int(some.max()) >= limit:
             raise ValueError(f"{found.path}: damaged file: id {some.max()} is not below {limit}")
         file.write(some.data)
 
 
-def _write_lengths(found: TokenFile, starts: Positions, file: IO[bytes]) -> None:
-    for first in range(0, len(starts), _IDS_AT_A_TIME):
-        bounds = starts[first : first + _IDS_AT_A_TIME + 1]
-        if first + _IDS_AT_A_TIME >= len(starts):
-            bounds = np.append(bounds, len(found.tokens))
-        lengths = np.diff(bounds)
-        if int(lengths.max()) > _LONGEST:
-            raise ValueError(
-                f"{found.path}: documents must have fewer than 2**31 tokens for Megatron, got "
-                f"{lengths.max():,}"
-            )
-        file.write(lengths.astype("<i4").tobytes())
-
-
-def _pieces(array: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
-    for first in range(0, len(array), _IDS_AT_A_TIME):
-        yield array[first : first + _IDS_AT_A_TIME]
+def _lengths(found: TokenFile) -> Positions:
+    lengths = np.diff(found.document_starts(), append=len(found.tokens))
+    if len(lengths) and int(lengths.max()) > _LONGEST:
+        raise ValueError(
+            f"{found.path}: documents must have fewer than 2**31 tokens for Megatron, got "
+            f"{lengths.max():,}"
+        )
+    return lengths
 
 
 def _map_index(file: IO[bytes], path: Path) -> tuple[Any, Positions, Positions, Positions]:

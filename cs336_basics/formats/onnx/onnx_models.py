@@ -31,13 +31,14 @@ from torch import Tensor
 from torch.nn import Module
 
 import cs336_basics
+from cs336_basics._support.files import write_directory
+from cs336_basics._support.lazy import needed_for
 from cs336_basics._support.messages import short_reason
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.formats.agreement import Agreement, compare_logits
 from cs336_basics.formats.exports import check_tokenizer
 from cs336_basics.formats.huggingface import tokenizer_json
 from cs336_basics.formats.model_card import ModelCard
-from cs336_basics.formats.outputs import write_directory
 from cs336_basics.model import TransformerLM
 from cs336_basics.model.kv_cache import LayerCache
 from cs336_basics.tokenizer import Tokenizer
@@ -110,14 +111,9 @@ def write(
         ValueError: If the weights take more than 2 GiB, the limit for one file.
         RuntimeError: If torch's exporter fails.
     """
-    try:
+    with needed_for("ONNX", "'cs336-basics[onnx]'"):
         import onnx
         import onnxscript  # noqa: F401 -- torch's exporter needs onnx and onnxscript
-    except ImportError as error:
-        raise ImportError(
-            f"ONNX needs the package {error.name}; pip install 'cs336-basics[onnx]'",
-            name=error.name,
-        ) from None
     size = 4 * model.config.num_parameters()
     if size > _MAX_BYTES:
         raise ValueError(

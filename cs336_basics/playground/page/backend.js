@@ -23,8 +23,8 @@ export async function ask(name, body, signal) {
   return (await post(name, body, signal)).json();
 }
 
-/** Yield the objects of a streamed answer as they arrive. */
-export async function* stream(name, body, signal) {
+/** Call `take` with the objects of a streamed answer as they arrive. */
+export async function stream(name, body, signal, take) {
   const reader = (await post(name, body, signal)).body.getReader();
   const decoder = new TextDecoder();
   let rest = "";
@@ -37,7 +37,7 @@ export async function* stream(name, body, signal) {
       for (const line of lines) {
         const row = JSON.parse(line);
         if (row.error) throw new Error(row.error);
-        yield row;
+        take(row);
       }
     }
   } finally {

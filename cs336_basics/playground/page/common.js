@@ -50,6 +50,34 @@ export function asker(source) {
   return asking;
 }
 
+/** Let the buttons `NAME-start` and `NAME-stop` run and stop `work(signal)`.
+ * Return a function that stops it. */
+export function startAndStop(name, work) {
+  let running = null;
+  const set = (controller) => {
+    running = controller;
+    $(`#${name}-start`).disabled = Boolean(running);
+    $(`#${name}-stop`).disabled = !running;
+  };
+  const stop = () => {
+    running?.abort();
+    set(null);
+  };
+  $(`#${name}-start`).addEventListener("click", async () => {
+    const own = new AbortController();
+    set(own);
+    showError("", name);
+    try {
+      await work(own.signal);
+    } catch (error) {
+      if (!own.signal.aborted) showError(error.message, name);
+    }
+    if (running === own) set(null);
+  });
+  $(`#${name}-stop`).addEventListener("click", stop);
+  return stop;
+}
+
 /** Return the parts of a token as elements. If `breaks` is true, a line feed breaks the line. */
 export function partElements(parts, breaks = false) {
   return parts.flatMap(([text, kind]) => {

@@ -2,7 +2,7 @@
 
 import { ask, stream } from "./backend.js";
 import {
-  $, Steps, asker, bar, make, number, partElements, plain, several, showError, tableRow,
+  $, Steps, asker, bar, make, number, partElements, plain, several, startAndStop, tableRow,
 } from "./common.js";
 import { drawChart, swatch } from "./chart.js";
 
@@ -19,13 +19,7 @@ async function watch(step) {
   const section = $("#training");
   const text = $("[name=text]", section).value;
   const stage = $("[name=stage]", section).value;
-  const state = await askWatch((signal) => {
-    if (text.length > server.most_watched) {
-      throw new Error(`the text must have at most ${number(server.most_watched)} characters, ` +
-        `got ${number(text.length)}`);
-    }
-    return ask("watch", { text, stage, step }, signal);
-  });
+  const state = await askWatch((signal) => ask("watch", { text, stage, step }, signal));
   if (!state) return;
   if (steps.last !== state.last) {
     steps.range.max = state.last;
@@ -86,48 +80,29 @@ function workText(work, stage) {
 
 // --- the race -------------------------------------------------------------------------------
 
-let racing = null;
+let stopRace;
 
-async function race() {
+async function race(signal) {
   const section = $("#race");
   const value = (name) => $(`[name=${name}]`, section).value;
-  stop();
-  const own = (racing = new AbortController());
-  setRunning(true);
-  showError("", "race");
   const results = newResults();
   showRace(results);
   const asked = { text: value("text"), merges: Number(value("merges")),
     seconds: Number(value("seconds")) };
   try {
     $("#race-now").textContent = `${server.stages[0]} is learning`;
-    for await (const row of stream("race", asked, own.signal)) {
+    await stream("race", asked, signal, (row) => {
       results.get(row.stage).push(...row.points);
       showRace(results);
       const next = server.stages[server.stages.indexOf(row.stage) + 1];
       if (row.ended && !row.same) throw new Error(`${row.stage} learned different merges`);
       $("#race-now").textContent = !row.ended ? `${row.stage} is learning`
         : next ? `${next} is learning` : "Finished. All stages learned the same merges.";
-    }
+    });
   } catch (error) {
-    if (own.signal.aborted) $("#race-now").textContent = "Stopped.";
-    else {
-      $("#race-now").textContent = "";
-      showError(error.message, "race");
-    }
+    $("#race-now").textContent = signal.aborted ? "Stopped." : "";
+    throw error;
   }
-  if (racing === own) setRunning(false);
-}
-
-function setRunning(running) {
-  $("#race-start").disabled = running;
-  $("#race-stop").disabled = !running;
-}
-
-function stop() {
-  racing?.abort();
-  racing = null;
-  setRunning(false);
 }
 
 const newResults = () => new Map(server.stages.map((stage) => [stage, []]));
@@ -161,12 +136,11 @@ export const views = {
   },
   race: {
     start: () => {
-      $("#race-start").addEventListener("click", race);
-      $("#race-stop").addEventListener("click", stop);
+      stopRace = startAndStop("race", race);
       if (!server.stages.includes("native")) $("#occurrences-note").remove();
       showRace(newResults());
     },
     update: () => {},
-    leave: stop,
+    leave: () => stopRace(),
   },
 };

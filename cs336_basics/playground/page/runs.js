@@ -3,7 +3,7 @@
 import { ask, stream } from "./backend.js";
 import {
   $, asker, bar, make, number, numBytes, partElements, plain, quoted, saveLink, several, showError,
-  tableRow,
+  startAndStop, tableRow,
 } from "./common.js";
 import { drawChart, swatch } from "./chart.js";
 
@@ -42,7 +42,7 @@ function showCurves({ losses, seconds, samples }) {
 
 const askModel = asker("model");
 const askNext = asker("next");
-let generating = null;
+let stopGenerating;
 let pointed = null;  // index of the token under the pointer
 let pointing = null;  // timer before its distribution is requested
 let shown = { text: "", tokens: [], last: -1 };  // the text whose losses are shown
@@ -51,27 +51,21 @@ const value = (name) => $(`#model [name=${name}]`).value;
 const numberOrNull = (name) => (value(name) ? Number(value(name)) : null);
 const percent = (share, digits) => `${number(100 * share, digits)} %`;
 
-const prompt = () => ({ run: Number(value("run")), text: value("text") });
-
 function asked() {
-  return { ...prompt(), temperature: Number(value("temperature")), top_p: Number(value("top_p")),
-    top_k: numberOrNull("top_k"), max_new_tokens: Number(value("max_new_tokens")),
-    seed: Number(value("seed")) };
+  const names = ["run", "temperature", "top_p", "max_new_tokens", "seed", "layer", "head"];
+  return { ...Object.fromEntries(names.map((name) => [name, Number(value(name))])),
+    text: value("text"), top_k: numberOrNull("top_k"), token: numberOrNull("token") };
 }
 
 async function updateModel() {
   clearTimeout(pointing);
   askNext.drop();  // its answer is about earlier settings
   pointed = null;
-  const token = numberOrNull("token");
-  const request = prompt();
+  const request = asked();
   const isFirst = !$("#next").children.length;
   if (isFirst) $("#next-now").textContent = "The model is loading.";
-  const answers = await askModel((signal) => Promise.all([
-    ask("next_tokens", { ...asked(), token }, signal),
-    ask("losses", request, signal),
-    ask("attention", { ...request, layer: Number(value("layer")), head: Number(value("head")),
-      token }, signal)]));
+  const answers = await askModel((signal) => Promise.all(
+    ["next_tokens", "losses", "attention"].map((name) => ask(name, request, signal))));
   if (!answers) {
     if (isFirst && !$("#error").hidden) $("#next-now").textContent = "";
     return;
@@ -180,30 +174,10 @@ function showAttention({ tokens, weights, index, num_layers: layers, num_heads: 
   }));
 }
 
-async function generate() {
-  stop();
-  const own = (generating = new AbortController());
-  setRunning(true);
-  showError("", "generate");
+async function generate(signal) {
   const output = $("#generated");
   output.replaceChildren(make("span", { class: "prompt" }, asked().text));
-  try {
-    for await (const row of stream("generate", asked(), own.signal)) output.append(row.text);
-  } catch (error) {
-    if (!own.signal.aborted) showError(error.message, "generate");
-  }
-  if (generating === own) setRunning(false);
-}
-
-function setRunning(running) {
-  $("#generate-start").disabled = running;
-  $("#generate-stop").disabled = !running;
-}
-
-function stop() {
-  generating?.abort();
-  generating = null;
-  setRunning(false);
+  await stream("generate", asked(), signal, (row) => output.append(row.text));
 }
 
 export const views = {
@@ -215,15 +189,14 @@ export const views = {
   },
   model: {
     start: () => {
-      $("#generate-start").addEventListener("click", generate);
-      $("#generate-stop").addEventListener("click", stop);
+      stopGenerating = startAndStop("generate", generate);
       followPointer($("#losses"));
       document.addEventListener("selectionchange", followCaret);
     },
     update: updateModel,
     leave: () => {
       clearTimeout(pointing);
-      stop();
+      stopGenerating();
     },
   },
 };

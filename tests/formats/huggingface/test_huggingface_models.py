@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from cs336_basics.formats import ModelCard, check_model, export_model, export_tokenizer
+from cs336_basics.formats import check_model, export_model, export_tokenizer
 from cs336_basics.formats.agreement import greedy
 from cs336_basics.formats.huggingface import load_model
 from cs336_basics.formats.huggingface.llama import llama_config, llama_state
@@ -89,19 +89,6 @@ def test_weights_of_another_dtype_are_written_in_float32(tmp_path):
     found = load_model(tmp_path)
     for name, value in model.state_dict().items():
         assert torch.equal(found.state_dict()[name], value.to(torch.float32))
-
-
-def test_the_check_reports_ids_logits_and_text(tmp_path):
-    pytest.importorskip("transformers")
-    tokenizer = trained("gpt2")
-    model = random_model(vocab_size=1500, **TINY)
-    export_model(model, tokenizer, "huggingface", tmp_path)
-    agreement = check_model(model, tokenizer, "huggingface", tmp_path)
-    ids, logits = agreement.lines
-    assert agreement.runtime.startswith("transformers ")
-    assert ids.startswith("ids equal on 25 texts")
-    assert logits.startswith("LlamaForCausalLM: logits within ")
-    assert logits.endswith("24 greedy tokens equal")
 
 
 def test_the_check_finds_different_weights(tmp_path):
@@ -191,25 +178,6 @@ def test_a_role_for_a_token_that_is_not_special_is_refused(tmp_path):
     with pytest.raises(TypeError, match="pad_token"):
         export_tokenizer(byte_tokenizer(END), "tiktoken", tmp_path, pad_token=END)
     assert not list(tmp_path.iterdir())
-
-
-def test_the_directory_has_a_model_card_and_no_code(tmp_path):
-    card = ModelCard(
-        data={"training: x.txt": "0" * 64}, steps=1200, losses={"validation loss": 1.5}
-    )
-    directory = tmp_path / "my-model"
-    export_model(
-        random_model(vocab_size=257, **TINY), byte_tokenizer(END), "huggingface", directory,
-        card=card,
-    )  # fmt: skip
-    assert sorted(file.name for file in directory.iterdir()) == [
-        "README.md", "config.json", "generation_config.json", "model.safetensors",
-        "tokenizer.json", "tokenizer_config.json",
-    ]  # fmt: skip
-    assert "auto_map" not in json.loads((directory / "config.json").read_text())
-    text = (directory / "README.md").read_text("utf-8")
-    assert "# my-model" in text
-    assert "| training: x.txt | `" + "0" * 64 in text
 
 
 # loading

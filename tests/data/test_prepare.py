@@ -103,8 +103,9 @@ class TestOwnText:
         ],
     )
     def test_a_tokenizer_with_a_gap_or_no_end_of_text_is_rejected(
-        self, tiny, text, capsys, tokenizer, named
+        self, tiny, text, monkeypatch, capsys, tokenizer, named
     ):
+        monkeypatch.setattr("cs336_basics.training.start.prepare_data", pytest.fail)
         tokenizer.save("bad")
         words = ["--data.train-path", text, "--data.tokenizer", "bad", "--run-dir", "run"]
         assert main(["--config", tiny, *words]) == 2
@@ -139,3 +140,14 @@ def test_a_downloaded_dataset_is_used_in_place(tmp_path):
         (tmp_path / f"TinyStoriesV2-GPT4-{split}.txt").write_text(f"{split} " * 50 + END)
     prepared = prepare(tmp_path / "run", 260, dataset="tinystories", data_dir=str(tmp_path))
     assert decoded(prepared) == [f"{split} " * 50 + END for split in ("train", "valid")]
+
+
+@pytest.mark.parametrize(
+    ("vocab_size", "data", "named"),
+    [(256, {}, "256"), (300, {"trainer": "fast"}, "'fast'"), (300, {"pattern": "("}, "pattern")],
+)
+def test_a_tokenizer_that_cannot_be_trained_is_refused_before_the_preparation(
+    vocab_size, data, named
+):
+    with pytest.raises(ValueError, match=named):
+        check_sources(Preparation(DataConfig(**data), vocab_size))

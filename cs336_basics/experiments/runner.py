@@ -111,8 +111,7 @@ def run_one(directory: Path, config: TrainConfig) -> None:
     A run that diverges counts as finished, and a diverged.json is written to its directory.
 
     Raises:
-        ValueError, RuntimeError, MemoryError: If the run cannot be started or resumed. The message
-            starts with the run's directory.
+        ValueError, RuntimeError, MemoryError: If the run cannot be started or resumed.
         TrainingInterrupted: After Ctrl-C or SIGTERM. The run has been saved.
     """
     run = RunDirectory(directory)
@@ -137,10 +136,6 @@ def run_one(directory: Path, config: TrainConfig) -> None:
                 trainer.fit()
     except NonFiniteLossError as error:
         write_json(diverged_file(directory), {"message": str(error)})
-    except (ValueError, RuntimeError, MemoryError) as error:
-        kinds = (ValueError, RuntimeError, MemoryError)
-        kind = next(kind for kind in kinds if isinstance(error, kind))
-        raise kind(f"{directory}: {error}") from error
 
 
 def _is_finished(run: RunDirectory) -> bool:

@@ -166,11 +166,6 @@ class TokenDocuments(Dataset[Tensor]):
         inside = index - int(self._first[file])
         begin = int(starts[inside])
         end = int(starts[inside + 1]) if inside + 1 < len(starts) else len(part)
-        if not begin < end <= len(part):
-            raise ValueError(
-                f"{self.files[file].path}: document {inside:,} cannot have tokens {begin:,} to "
-                f"{end:,}; the document starts are damaged, so encode the text again"
-            )
         if self.max_length is not None:
             end = min(end, begin + self.max_length)
         document = torch.from_numpy(part[begin:end].astype(np.int64))

@@ -163,100 +163,74 @@ def test_a_file_that_is_cut_off_is_refused(tmp_path, save, load):
 
 
 def saved_with(change, kind="AdamW"):
-    """Return a checkpoint with a changed optimizer state, as a file object."""
+    """Return a changed checkpoint as a file object."""
     model, optimizer = linear_run(kind)
     content = {"model": model.state_dict(), "optimizer": copy.deepcopy(optimizer.state_dict())}
-    change(content["optimizer"])
+    change(content)
     file = io.BytesIO()
     torch.save({**content, "iteration": 3}, file)
     return file
 
 
-@pytest.mark.parametrize("indices", [7, [0, 1], [[0]]])
-def test_invalid_parameter_groups_are_refused(indices):
-    file = saved_with(lambda state: state["param_groups"][0].update(params=indices))
-    run = linear_run("AdamW", steps=1)
-    before = state_of(run)
-    with pytest.raises(ValueError, match="file object"):
-        load_checkpoint(file, *run)
-    assert repr(state_of(run)) == repr(before)
+def group(name, value):
+    return lambda content: content["optimizer"]["param_groups"][0].update({name: value})
+
+
+def value_of(key, value):
+    return lambda content: content["optimizer"]["state"][0].update({key: value})
+
+
+def whole(state):
+    return lambda content: content.update({"optimizer": state})
+
+
+def converted(key, convert):
+    """Convert a weight or a value of the state to a tensor without a value for each element."""
+
+    def change(content):
+        values = content["model"] if key == "weight" else content["optimizer"]["state"][0]
+        values[key] = convert(torch.as_tensor(values[key]))
+
+    return change
+
+
+def use_other_state(content):
+    state = content["optimizer"]["state"]
+    moment = state[0]["momentum_buffer"]
+    state[0] = {"step": 3, "exp_avg": moment, "exp_avg_sq": moment}
+
+
+NUMBERS = ("3", -1, float("nan"), torch.ones(2), 2**63)
+MOMENTS = (0.5, torch.ones(2), torch.ones(2, 3, dtype=torch.int64))
+RATES = ("x", None, -1, float("nan"), 10**400, torch.ones((), device="meta"))
+GROUPS = {"param_groups": [{"params": [0]}]}
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
+    ("kind", "change", "message"),
     [
-        ("step", "3"), ("step", -1), ("step", float("nan")), ("step", torch.ones(2)),
-        ("step", 2**63), ("exp_avg", 0.5), ("exp_avg", torch.ones(2)),
-        ("exp_avg", torch.ones(2, 3, dtype=torch.int64)),
+        *(("AdamW", value_of("step", each), "the optimizer's step must be") for each in NUMBERS),
+        *(("AdamW", value_of("exp_avg", each), "optimizer's exp_avg must be") for each in MOMENTS),
+        *(
+            ("AdamW", converted(key, convert), "must be")
+            for key in ("weight", "exp_avg", "step")
+            for convert in (torch.Tensor.to_sparse, lambda value: value.to("meta"))
+        ),
+        *(("AdamW", group("lr", each), "saved by a different optimizer") for each in RATES),
+        *(("AdamW", group("betas", each), "different optimizer") for each in ((1, 2), None)),
+        *(("AdamW", group("params", each), "file object") for each in (7, [0, 1], [1, 0], [[0]])),
+        ("Muon", group("muon", False), "saved by a different optimizer"),
+        ("Muon", use_other_state, "saved by a different optimizer"),
+        ("AdamW", whole({}), "the file object is not"),
+        ("AdamW", whole({"param_groups": 7, "state": {}}), "the file object is not"),
+        ("AdamW", whole({"param_groups": [7], "state": {}}), "saved by a different optimizer"),
+        ("AdamW", whole({**GROUPS, "state": 7}), "the file object is not"),
+        ("AdamW", whole({**GROUPS, "state": {0: 7}}), "saved by a different optimizer"),
     ],
-)  # fmt: skip
-def test_an_invalid_value_in_the_state_of_a_parameter_is_refused(key, value):
-    file = saved_with(lambda state: state["state"][0].update({key: value}))
-    with pytest.raises(ValueError, match=f"the optimizer's {key} must be"):
-        load_checkpoint(file, *linear_run("AdamW"))
-
-
-@pytest.mark.parametrize("change", [torch.Tensor.to_sparse, lambda value: value.to("meta")])
-@pytest.mark.parametrize("part", ["weights", "moment", "step"])
-def test_a_tensor_without_a_value_for_each_element_is_refused(change, part):
-    model, optimizer = linear_run("AdamW", steps=1)
-    weights, saved = dict(model.state_dict()), copy.deepcopy(optimizer.state_dict())
-    if part == "weights":
-        weights["weight"] = change(weights["weight"])
-    else:
-        key = "step" if part == "step" else "exp_avg"
-        saved["state"][0][key] = change(torch.as_tensor(saved["state"][0][key]))
-    file = io.BytesIO()
-    torch.save({"model": weights, "optimizer": saved, "iteration": 3}, file)
-    run = linear_run("AdamW")
+)
+def test_a_state_that_no_optimizer_saves_is_refused(kind, change, message):
+    run = linear_run(kind, steps=1)
     before = repr(state_of(run))
-    with pytest.raises(ValueError, match="must be"):
-        load_checkpoint(file, *run)
+    with pytest.raises(ValueError, match=message):
+        load_checkpoint(saved_with(change, kind), *run)
     assert repr(state_of(run)) == before
-
-
-@pytest.mark.parametrize(
-    "setting",
-    [{"lr": "x"}, {"lr": None}, {"lr": -1}, {"lr": float("nan")}, {"lr": 10**400},
-     {"betas": (1, 2)}, {"betas": None}, {"params": [1, 0]}, {"lr": torch.ones((), device="meta")}],
-)  # fmt: skip
-def test_an_invalid_setting_of_a_group_is_refused(setting):
-    file = saved_with(lambda state: state["param_groups"][0].update(setting))
-    run = linear_run("AdamW", steps=1)
-    before = repr(state_of(run))
-    with pytest.raises(ValueError, match="was saved by a different optimizer"):
-        load_checkpoint(file, *run)
-    assert repr(state_of(run)) == before
-
-
-def change_flag(saved):
-    saved["param_groups"][0]["muon"] = False
-
-
-def use_other_state(saved):
-    momentum = saved["state"][0]["momentum_buffer"]
-    saved["state"][0] = {"step": 3, "exp_avg": momentum, "exp_avg_sq": momentum}
-
-
-@pytest.mark.parametrize("change", [change_flag, use_other_state])
-def test_a_muon_group_is_restored_as_a_muon_group_only(change):
-    run = linear_run("Muon")
-    before = repr(state_of(run))
-    with pytest.raises(ValueError, match="was saved by a different optimizer"):
-        load_checkpoint(saved_with(change, "Muon"), *run)
-    assert repr(state_of(run)) == before
-
-
-@pytest.mark.parametrize(
-    "state",
-    [{}, {"param_groups": 7, "state": {}}, {"param_groups": [7], "state": {}},
-     {"param_groups": [{"params": [0]}], "state": 7},
-     {"param_groups": [{"params": [0]}], "state": {0: 7}}],
-)  # fmt: skip
-def test_an_invalid_state_is_refused(state):
-    def replace(saved):
-        saved.clear()
-        saved.update(state)
-
-    with pytest.raises(ValueError, match=r"the file object (is not|was saved by)"):
-        load_checkpoint(saved_with(replace), *linear_run("AdamW"))

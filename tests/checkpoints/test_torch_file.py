@@ -86,21 +86,6 @@ def test_settings_of_parameter_groups_are_restored(tmp_path):
 # Damaged and hostile files
 
 
-def test_a_crash_while_writing_leaves_the_old_checkpoint(saved, monkeypatch):
-    run, path = saved
-    before = path.read_bytes()
-
-    def dies_half_way(content, file):
-        file.write(b"half")
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(torch, "save", dies_half_way)
-    with pytest.raises(KeyboardInterrupt):
-        save_checkpoint(*run, 99, path)
-    assert path.read_bytes() == before
-    assert os.listdir(path.parent) == [path.name]
-
-
 def some_flips(whole):
     """Yield offsets and bits at random and in the attributes of the archive's directory.
 

@@ -22,10 +22,10 @@ from tests.tokenizer.examples import BYTES, END
 main = command("train")
 
 
-def save_tokenizer(path, text, vocab_size=290, special_tokens=(END,)):
+def save_tokenizer(path, text, vocab_size=290):
     """Train a tokenizer on a text and save it."""
-    vocab, merges = TRAINERS["heap"](num_workers=1).train(text, vocab_size, special_tokens)
-    tokenizer = Tokenizer(vocab, merges, special_tokens)
+    vocab, merges = TRAINERS["heap"](num_workers=1).train(text, vocab_size, [END])
+    tokenizer = Tokenizer(vocab, merges, [END])
     tokenizer.save(path)
     return tokenizer
 
@@ -52,11 +52,6 @@ class TestOwnText:
         encode_file(tokenizer, text, "tokens.npy", num_workers=1)
         return ["--data.train-path", "tokens.npy", "--data.valid-path", "tokens.npy"]
 
-    def test_token_files_are_used_without_copying(self, tiny, token_files):
-        words = [*token_files, "--data.tokenizer", "tok", "--run-dir", "run"]
-        assert main(["--config", tiny, *words]) == 0
-        assert not list(Path("run/data").glob("*.npy"))
-
     def test_token_files_of_another_tokenizer_are_rejected(self, tiny, token_files, capsys):
         save_tokenizer("other", "my.txt", 280)
         words = [*token_files, "--data.tokenizer", "other", "--run-dir", "run"]
@@ -72,6 +67,7 @@ class TestOwnText:
         words = [*token_files, "--data.tokenizer", "tok", "--model.vocab-size", "5000"]
         assert main(["--config", tiny, *words, "--run-dir", "run"]) == 0
         assert yaml.safe_load(Path("run/config.yaml").read_text())["model"]["vocab_size"] == 290
+        assert not list(Path("run/data").glob("*.npy"))  # the files are used in place
 
     def test_a_text_with_few_merges_gives_a_small_vocabulary(self, tiny, capsys):
         Path("few.txt").write_text("low lower lowest " * 300)
@@ -99,17 +95,21 @@ class TestOwnText:
         vocab_size = yaml.safe_load(Path("run/config.yaml").read_text())["model"]["vocab_size"]
         assert vocab_size == Tokenizer.from_directory("run/tokenizer").vocab_size < 300
 
-    def test_a_tokenizer_with_a_gap_in_its_ids_is_rejected(self, tiny, text, capsys):
-        Tokenizer({**BYTES, 257: END.encode()}, [], [END]).save("gap")
-        words = ["--data.train-path", text, "--data.tokenizer", "gap", "--run-dir", "run"]
+    @pytest.mark.parametrize(
+        ("tokenizer", "named"),
+        [
+            (Tokenizer({**BYTES, 257: END.encode()}, [], [END]), "id 256"),
+            (Tokenizer(BYTES, []), END),
+        ],
+    )
+    def test_a_tokenizer_with_a_gap_or_no_end_of_text_is_rejected(
+        self, tiny, text, monkeypatch, capsys, tokenizer, named
+    ):
+        monkeypatch.setattr("cs336_basics.training.start.prepare_data", pytest.fail)
+        tokenizer.save("bad")
+        words = ["--data.train-path", text, "--data.tokenizer", "bad", "--run-dir", "run"]
         assert main(["--config", tiny, *words]) == 2
-        assert "id 256" in capsys.readouterr().err
-
-    def test_a_tokenizer_without_the_end_of_text_token_is_rejected(self, tiny, text, capsys):
-        save_tokenizer("plain", text, special_tokens=())
-        words = ["--data.train-path", text, "--data.tokenizer", "plain", "--run-dir", "run"]
-        assert main(["--config", tiny, *words]) == 2
-        assert "<|endoftext|>" in capsys.readouterr().err
+        assert named in capsys.readouterr().err
 
 
 def prepare(run, vocab_size=300, **data):
@@ -143,16 +143,11 @@ def test_a_downloaded_dataset_is_used_in_place(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("data", "named"),
-    [
-        ({"trainer": "fast"}, "data.trainer .*'fast'"),
-        ({"pattern": "("}, "pattern"),
-        ({"vocab_size": 256}, "model.vocab_size .*256"),
-    ],
+    ("vocab_size", "data", "named"),
+    [(256, {}, "256"), (300, {"trainer": "fast"}, "'fast'"), (300, {"pattern": "("}, "pattern")],
 )
-def test_invalid_options_of_a_new_tokenizer_are_rejected(tmp_path, data, named):
-    (tmp_path / "text.txt").write_text("text" * 100)
-    text, vocab_size = str(tmp_path / "text.txt"), data.get("vocab_size", 300)
-    data = {key: value for key, value in data.items() if key != "vocab_size"}
+def test_a_tokenizer_that_cannot_be_trained_is_refused_before_the_preparation(
+    vocab_size, data, named
+):
     with pytest.raises(ValueError, match=named):
-        check_sources(Preparation(DataConfig(train_path=text, **data), vocab_size))
+        check_sources(Preparation(DataConfig(**data), vocab_size))

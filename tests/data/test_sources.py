@@ -239,8 +239,3 @@ def test_a_run_interrupted_while_it_encodes_goes_on(tiny, rows, monkeypatch, cap
     assert "train tokens: done" in out
     assert train(tiny, *words, run="whole") == 0
     assert_equal_runs("run", "whole")
-
-
-def test_options_of_text_need_a_text(tiny, capsys):
-    assert train(tiny, "--data.field", "text") == 2
-    assert "data.field requires data.train_path" in capsys.readouterr().err

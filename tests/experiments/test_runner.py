@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import signal
 import subprocess
@@ -14,7 +13,6 @@ import pytest
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.experiments.plan import SCALES, plan
 from cs336_basics.experiments.runner import run_experiments, run_one
-from cs336_basics.pretokenization import MissingFieldError
 from cs336_basics.training.config_files import find_config, load_config
 from cs336_basics.training.session import TrainingInterrupted
 from cs336_basics.training.trainer import Trainer
@@ -164,27 +162,6 @@ def test_json_lines_are_read_once_for_all_runs(tmp_path, monkeypatch):
     words = ["--train-path", str(tmp_path / "a.jsonl"), "--field", "body"]
     assert again(tmp_path / "out", *words) == 130
     assert started == [None]
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        ValueError("why"),
-        MissingFieldError("why.jsonl", "field"),
-        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "why"),
-        MemoryError("why"),
-    ],
-)
-def test_the_error_of_a_run_names_its_directory(tmp_path, monkeypatch, error):
-    def refuse(*_, **__):
-        raise error
-
-    monkeypatch.setattr("cs336_basics.experiments.runner.open_trainer", refuse)
-    config = load_config(find_config(SCALES["test"].config), SCALES["test"].values)
-    kind = MemoryError if isinstance(error, MemoryError) else ValueError
-    with pytest.raises(kind, match=f"{re.escape(str(tmp_path / 'run'))}: .*why") as raised:
-        run_one(tmp_path / "run", config)
-    assert raised.value.__cause__ is error
 
 
 def test_a_run_can_diverge_in_an_evaluation(tmp_path):

@@ -137,13 +137,6 @@ def test_a_batch_rejects_bad_arguments(model):
         generate_batch(model, [], -3)
 
 
-def test_a_full_context_continues_from_its_last_half():
-    model = FixedModel(context_length=4)
-    new_ids = generate(model, [0, 0, 0, 0, 0, 2], 4, GREEDY, use_cache=False)
-    assert list(new_ids) == [3, 4, 0, 1]
-    assert model.seen == [[0, 0, 0, 2], [2, 3], [2, 3, 4], [2, 3, 4, 0]]
-
-
 def test_eos_ends_the_text_and_is_not_yielded():
     new_ids = generate(FixedModel(), [0], 100, GREEDY, eos_id=3, use_cache=False)
     assert list(new_ids) == [1, 2]

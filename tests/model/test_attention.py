@@ -89,15 +89,6 @@ def test_attention_equals_torch(batch, masked):
     )
 
 
-@pytest.mark.usefixtures("float64")
-def test_attention_broadcasts_one_mask_over_batches():
-    Q, K, V = torch.randn(3, 2, 4, 5, 8)
-    mask = torch.ones(5, 5, dtype=torch.bool).tril()
-    assert_close(
-        scaled_dot_product_attention(Q, K, V, mask), torch_attention(Q, K, V, is_causal=True)
-    )
-
-
 # RoPE
 
 
@@ -135,14 +126,6 @@ def test_rope_equals_complex_multiplication(shape, theta):
     assert torch.equal(rope(x, torch.arange(7, dtype=torch.int32)), rope(x))
 
 
-def test_rope_of_one_pair_by_hand():
-    rope = RotaryPositionalEmbedding(10_000.0, 2, 4)
-    x = torch.tensor([[1.0, 0.0]] * 4)
-    expected = torch.tensor([[math.cos(m), math.sin(m)] for m in range(4)], dtype=torch.float64)
-    # Roundings of the angle (at most 3), of its cosine or sine, and of the product.
-    assert_close_sums(rope(x), expected, terms=4, scale=1.0)
-
-
 def test_rope_broadcasts_positions_with_batch_dimensions():
     x = torch.randn(3, 2, 5, 8)  # (batch, heads, sequence, d_k)
     rope = RotaryPositionalEmbedding(10_000.0, 8, 100)
@@ -150,17 +133,6 @@ def test_rope_broadcasts_positions_with_batch_dimensions():
     assert_rotated(rope(x, positions[:, None]), x, positions[:, None, :], 10_000.0)
     assert_rotated(rope(x, positions[:1]), x, positions[0], 10_000.0)
     assert_rotated(rope(x[:, 0], positions), x[:, 0], positions, 10_000.0)
-
-
-@pytest.mark.usefixtures("float64")
-def test_rope_keeps_norms_and_scores_depend_only_on_distance():
-    rope = make_tables_exact(RotaryPositionalEmbedding(10_000.0, 16, 64), 10_000.0)
-    q, k = torch.randn(2, 1, 16)
-    assert_close(rope(q, torch.tensor([41])).norm(), q.norm())
-    near = rope(q, torch.tensor([9])) @ rope(k, torch.tensor([4])).T
-    far = rope(q, torch.tensor([55])) @ rope(k, torch.tensor([50])).T
-    assert_close(near, far)
-    assert not torch.allclose(near, rope(q, torch.tensor([9])) @ rope(k, torch.tensor([5])).T)
 
 
 def test_rope_has_float32_tables_that_are_not_saved():
@@ -209,27 +181,7 @@ def test_multihead_equals_torch(attention, num_heads):
     assert_close(layer(x), torch_multihead(layer, x))
 
 
-@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
-@pytest.mark.parametrize("with_rope", [False, True])
-@pytest.mark.parametrize("attention", ["sdpa", "blocked"])
-@pytest.mark.parametrize("sequence", [1, 2, 11, 12])
-@pytest.mark.usefixtures("float64")
-def test_fast_attention_equals_the_reference(batch, with_rope, attention, sequence):
-    rope = RotaryPositionalEmbedding(10_000.0, 8, 12) if with_rope else None
-    reference = MultiHeadSelfAttention(32, 4, rope, "reference")
-    fast = MultiHeadSelfAttention(32, 4, rope, attention)
-    fast.load_state_dict(reference.state_dict())
-    x = torch.randn(*batch, sequence, 32, requires_grad=True)
-    outputs, gradients = [], []
-    for layer in (reference, fast):
-        out = layer(x)
-        gradients.append(torch.autograd.grad(out.square().sum(), (x, *layer.parameters())))
-        outputs.append(out)
-    assert_close(outputs[0], outputs[1])
-    assert_close(gradients[0], gradients[1])
-
-
-@pytest.mark.parametrize("num_blocks", [1, 2, 3, 5, 20])
+@pytest.mark.parametrize("num_blocks", [1, 2, 3, 4, 5, 20])
 @pytest.mark.parametrize("sequence", [1, 2, 7, 13])
 @pytest.mark.usefixtures("float64")
 def test_any_number_of_blocks_equals_the_reference(num_blocks, sequence):

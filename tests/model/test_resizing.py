@@ -41,13 +41,6 @@ def test_old_logits_stay_and_new_rows_are_means(tied):
 
 
 @both
-def test_the_state_of_a_resized_model_fits_a_new_model(tied):
-    model = small_model(tied)
-    resize_embeddings(model, 12)
-    TransformerLM(model.config).load_state_dict(model.state_dict())
-
-
-@both
 def test_selected_rows_keep_their_logits(tied):
     model = small_model(tied)
     before = model(IDS).detach()

@@ -194,22 +194,6 @@ def test_the_reference_does_not_call_the_fused_kernel(monkeypatch):
         TransformerLM(dataclasses.replace(SMALL, attention="sdpa"))(ids)
 
 
-@pytest.mark.numerical(seeds=False)
-@pytest.mark.usefixtures("float64")
-@every_variant
-@pytest.mark.parametrize("attention", CAUSAL_ATTENTION)
-def test_a_token_changes_only_the_logits_at_and_after_it(config, attention):
-    model = randomize(TransformerLM(dataclasses.replace(config, attention=attention)))
-    ids = torch.randint(0, 50, (12,))
-    before = model(ids)
-    for t in range(12):
-        changed = ids.clone()
-        changed[t] = (ids[t] + 1) % 50
-        after = model(changed)
-        assert_close(after[:t], before[:t], atol=1e-12, rtol=1e-12)
-        assert all(not torch.allclose(after[i], before[i], atol=1e-9, rtol=0) for i in range(t, 12))
-
-
 def test_zero_init_makes_every_block_the_identity():
     model = TransformerLM(dataclasses.replace(SMALL, zero_init=True))
     x = torch.randn(2, 5, 16)
@@ -258,23 +242,6 @@ def test_tied_embeddings_start_with_the_scale_of_separate_tables():
     embedded = model.token_embeddings(ids) * model.embedding_scale
     assert 0.9 < float(embedded.detach().std()) < 1.1
     assert 0.5 < float(model(ids).detach().std()) < 2
-
-
-@pytest.mark.numerical
-@pytest.mark.usefixtures("float64")
-def test_the_soft_cap_bounds_the_logits_and_keeps_their_order():
-    capped = TransformerLM(dataclasses.replace(SMALL, logit_soft_cap=0.5))
-    plain = TransformerLM(SMALL)
-    plain.load_state_dict(capped.state_dict())
-    ids = torch.randint(0, 50, (2, 12))
-    low, high = capped(ids), plain(ids)
-    assert float(high.detach().abs().max()) > 1
-    assert float(low.abs().max()) <= 0.5
-    assert torch.equal(low.argmax(-1), high.argmax(-1))
-    # Small logits barely change, because x - cap tanh(x / cap) is below x^3 / (3 cap^2).
-    small = high.abs() < 0.05
-    assert small.any()
-    assert (low[small] - high[small]).abs().max() <= 0.05**3 / (3 * 0.5**2)
 
 
 @pytest.mark.parametrize("attention", CAUSAL_ATTENTION)

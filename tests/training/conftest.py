@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from cs336_basics.training import trainer
+from tests.commands.conftest import no_plots  # noqa: F401 -- a fixture
 from tests.numerics import default_dtype
 from tests.training.tiny_runs import make, outcome
 
 
-@pytest.fixture(scope="package", autouse=True)
-def no_plots():
-    """Skip plots, which take most of a tiny run's time."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trainer, "plot_run", lambda run: None)
-        yield
-
-
 @pytest.fixture(scope="package")
-def uninterrupted(tmp_path_factory, no_plots):
+def uninterrupted(tmp_path_factory):
     """All files from an uninterrupted run of CONFIG."""
     return outcome_of_a_whole_run(tmp_path_factory.mktemp("whole"))
 
 
 @pytest.fixture(scope="package")
-def uninterrupted_in_float64(tmp_path_factory, no_plots):
+def uninterrupted_in_float64(tmp_path_factory):
     """All files from an uninterrupted run of CONFIG in float64."""
     with default_dtype("float64"):
         return outcome_of_a_whole_run(tmp_path_factory.mktemp("whole"))

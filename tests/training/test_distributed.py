@@ -220,7 +220,7 @@ def wait_for_step(process, run, step):
     )
 
 
-def kill_one(run, size, victim, step, *words, delay=0.0):
+def kill_one(run, size, victim, step, *words, delay):
     """Start or resume a run, and kill one of its processes `delay` seconds after a step.
 
     Assert that the others stop in time, with a message that names an intact checkpoint.
@@ -274,39 +274,28 @@ def assert_same_losses(run, expected):
 
 
 @pytest.mark.usefixtures("float64")
-def test_killed_jobs_of_two_and_four_processes_continue_in_one(tmp_path, uninterrupted):
-    file, expected = uninterrupted
-    run = RunDirectory(tmp_path / "run")
-    kill_one(run, 2, 0, 25, "--config", str(file), "--run-dir", str(run.path))
-    kill_one(run, 4, 2, 50, "--resume", str(run.path), "--parallel", "fsdp")
-    assert main(["train", "--resume", str(run.path)]) == 0
-    assert_same_losses(run.path, expected)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("parallel", LAYOUTS)
-@pytest.mark.parametrize("seed", range(5))
-def test_a_process_killed_at_any_time_leaves_a_run_that_continues(
-    tmp_path, uninterrupted, parallel, seed
+@pytest.mark.parametrize(
+    ("seed", "layouts"),
+    [
+        (0, LAYOUTS),
+        *(
+            pytest.param(seed, [layout] * 3, marks=pytest.mark.slow)
+            for layout in LAYOUTS
+            for seed in range(5)
+        ),
+    ],
+)
+def test_processes_killed_at_any_time_leave_a_run_that_continues_in_one(
+    tmp_path, uninterrupted, seed, layouts
 ):
     file, expected = uninterrupted
-    generator = random.Random(f"{parallel} {seed}")
+    generator = random.Random(f"{layouts[-1]} {seed}")
     run = RunDirectory(tmp_path / "run")
-    start = ["--config", str(file), "--run-dir", str(run.path)]
-    step = 0
-    for size in (2, 4, 4):
+    start, step = ["--config", str(file), "--run-dir", str(run.path)], 0
+    for size, layout in zip((2, 4, 4), layouts, strict=False):
         step += generator.randint(11, 60)
-        kill_one(
-            run,
-            size,
-            generator.randrange(size),
-            step,
-            *start,
-            "--parallel",
-            parallel,
-            delay=generator.uniform(0, 0.1),
-        )
+        victim, delay = generator.randrange(size), generator.uniform(0, 0.1)
+        kill_one(run, size, victim, step, *start, "--parallel", layout, delay=delay)
         start = ["--resume", str(run.path)]
         step = run.steps_saved()[-1]
     assert main(["train", "--resume", str(run.path)]) == 0

@@ -15,7 +15,6 @@ from cs336_basics.training.evaluation import sample_text
 from cs336_basics.training.loss import LanguageModelLoss, checkpoint_activations
 from tests.training.tiny_runs import (
     TOKENIZER,
-    assert_a_crashed_run_resumes_exactly,
     changed,
     losses_of,
     make,
@@ -91,18 +90,6 @@ def test_checkpointed_activations_drop_the_same_features_again():
         LanguageModelLoss(model)(ids[:, :-1], ids[:, 1:]).backward()
         gradients.append([parameter.grad for parameter in model.parameters()])
     assert all(map(torch.equal, *gradients))
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        {},
-        {"accumulation": 2, "checkpoint_activations": True},
-        pytest.param({"compile": True}, marks=pytest.mark.slow),
-    ],
-)
-def test_a_run_with_dropout_resumes_exactly(tmp_path, values):
-    assert_a_crashed_run_resumes_exactly(tmp_path, changed(dropout=0.2, **values))
 
 
 def test_evaluations_and_samples_of_a_run_use_the_whole_model(tmp_path):

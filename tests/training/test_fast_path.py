@@ -64,6 +64,12 @@ def test_a_long_run_uses_every_fast_implementation(machine):
         ({"bfloat16": 1}, ["products"], {"products": "torch"}, "torch: as requested"),
         ({"bfloat16": 1, "max_steps": 2}, [], {"products": "torch"}, "too short to time"),
         ({"bfloat16": 1, "onednn": 0.49}, [], {"products": "torch"}, "torch 500 ms, onednn 490"),
+        (
+            {"loss_chunks": 3},
+            ["precision", "loss_chunks", "model.attention", "compile", "batch_size"],
+            {"precision": "float32", "loss_chunks": 3, "compile": False, "attention": "sdpa"},
+            "precision float32: as requested",
+        ),
         ({"bfloat16": 1, "error": 3e3}, [], {"products": "torch"}, "products is 3e+03 times"),
     ],
 )
@@ -92,15 +98,6 @@ def test_the_memory_limit_counts_the_scores_of_all_processes(machine, monkeypatc
         chosen, _ = choose_fast_path(LONG, CPU, num_processes=4)
         assert chosen.model.attention == attention
         assert (chosen.batch_size, chosen.loss_chunks) == (64, 4)  # each process has its share
-
-
-def test_given_values_are_kept(machine):
-    given = ["precision", "loss_chunks", "model.attention", "compile", "batch_size"]
-    config = dataclasses.replace(LONG, loss_chunks=3)
-    chosen, lines = choose_fast_path(config, CPU, given)
-    assert (chosen.precision, chosen.loss_chunks, chosen.compile) == ("float32", 3, False)
-    assert chosen.model.attention == "sdpa"
-    assert "precision float32: as requested" in lines
 
 
 def test_rules_choose_only_features_of_the_machine(monkeypatch):

@@ -7,8 +7,6 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from cs336_basics.model import TransformerLM
@@ -56,50 +54,32 @@ def train(model, optimizer, steps):
             torch.optim.SGD,
             {"lr": 0.02, "momentum": 0.95, "weight_decay": 0.1, "nesterov": True},
         ),
+        (
+            AdamW,
+            torch.optim.AdamW,
+            {
+                "lr": 1e-2,
+                "matrices": {"weight_decay": 0.5, "betas": (0.8, 0.9)},
+                "biases": {"weight_decay": 0.0, "eps": 1e-4},
+            },
+        ),
     ],
 )
 def test_many_steps_equal_torch(ours, theirs, settings):
-    models = noisy_network(), noisy_network()
-    result = train(models[0], ours(models[0].parameters(), **settings), 250)
-    expected = train(models[1], theirs(models[1].parameters(), **settings), 250)
-    assert_close(result, expected)
-    assert not torch.equal(result[0], next(noisy_network().parameters()))
-
-
-@pytest.mark.numerical(seeds=False)
-@pytest.mark.usefixtures("float64")
-def test_adamw_decay_by_group_equals_torch():
+    shared = {name: value for name, value in settings.items() if name not in ("matrices", "biases")}
     results = []
-    for optimizer_class in (AdamW, torch.optim.AdamW):
+    for optimizer_class in (ours, theirs):
         model = noisy_network()
         groups = [
-            {
-                "params": [p for p in model.parameters() if p.ndim > 1],
-                "weight_decay": 0.5,
-                "betas": (0.8, 0.9),
-            },
-            {
-                "params": [p for p in model.parameters() if p.ndim == 1],
-                "weight_decay": 0.0,
-                "eps": 1e-4,
-            },
+            {"params": [p for p in model.parameters() if p.ndim == ndim], **settings.get(name, {})}
+            for name, ndim in (("matrices", 2), ("biases", 1))
         ]
-        results.append(train(model, optimizer_class(groups, lr=1e-2), 20))
+        results.append(train(model, optimizer_class(groups, **shared), 250))
     assert_close(results[0], results[1])
+    assert not torch.equal(results[0][0], next(noisy_network().parameters()))
 
 
 # Formulas
-
-
-def test_first_adamw_step_by_hand():
-    parameter = torch.tensor([1.0, 1.0], dtype=torch.float64, requires_grad=True)
-    optimizer = AdamW([parameter], lr=0.1, weight_decay=0.5, eps=1e-8)
-    parameter.grad = torch.tensor([1e-3, -7.0], dtype=torch.float64)
-    optimizer.step()
-    # With bias correction, the first step is lr * sign(g), however large g is.
-    decayed = 1.0 * (1 - 0.1 * 0.5)
-    expected = torch.tensor([decayed - 0.1, decayed + 0.1], dtype=torch.float64)
-    assert_close(parameter.detach(), expected, atol=2e-6, rtol=0)
 
 
 def test_sgd_follows_its_formula():
@@ -235,23 +215,8 @@ def test_orthogonalize_changes_only_singular_values(rows, columns):
     assert_close(orthogonalize(matrix), left * scaled @ right, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.numerical(seeds=False)
-@settings(deadline=None, max_examples=50)
-@given(rows=st.integers(1, 12), columns=st.integers(1, 12), seed=st.integers(0, 1000))
-def test_orthogonalize_is_near_the_exact_result_of_the_svd(rows, columns, seed):
-    generator = torch.Generator().manual_seed(seed)
-    matrix = torch.randn(rows, columns, generator=generator, dtype=torch.float64)
-    left, values, right = torch.linalg.svd(matrix, full_matrices=False)
-    inside = values > matrix.norm() / 500  # five steps do not raise smaller values to about 1
-    result = left.T @ orthogonalize(matrix) @ right.T  # diagonal if the vectors are unchanged
-    lifted = torch.diagonal(result)
-    assert_close(result - torch.diag(lifted), torch.zeros_like(result), atol=1e-5, rtol=0)
-    # Five steps of the polynomial map the interval [1 / 500, 1] to [0.682, 1.202].
-    assert ((lifted[inside] > 0.68) & (lifted[inside] < 1.21)).all()
-    # The scale of the matrix does not matter, except for the 1e-7 added to the norm, whose effect
-    # is multiplied by at most s p'(s) < 10.
-    tolerance = 10 * 1e-7 / float(matrix.norm()) + 1e-9
-    assert_close(orthogonalize(1000 * matrix), orthogonalize(matrix), atol=tolerance, rtol=0)
+def test_five_steps_move_all_but_tiny_singular_values_close_to_one():
+    assert all(0.68 < polynomial(thousandths / 1000) < 1.21 for thousandths in range(2, 1001))
 
 
 @pytest.mark.numerical(seeds=False)
@@ -356,18 +321,6 @@ def test_build_optimizer_sets_every_option_of_one_group(config, kind, expected):
     assert type(optimizer) is kind
     assert len(group["params"]) == len(list(model.parameters()))
     assert expected | {"lr": 0.02} == {name: group[name] for name in ("lr", *expected)}
-
-
-@pytest.mark.numerical(seeds=False)
-@pytest.mark.usefixtures("float64")
-def test_build_optimizer_fused_computes_the_same():
-    results = []
-    for fused in (False, True):
-        model = tiny_model()
-        optimizer = build_optimizer(model, OptimizerConfig(), lr=0.02, fused=fused)
-        train_model(model, optimizer, 10)
-        results.append([parameter.detach() for parameter in model.parameters()])
-    assert_close(results[0], results[1])
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])

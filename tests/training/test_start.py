@@ -15,7 +15,6 @@ import torch
 from safetensors import safe_open
 from torch.testing import assert_close
 
-import cs336_basics.training.devices as devices
 import cs336_basics.training.start as start_module
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.data.data_config import DataConfig
@@ -312,12 +311,22 @@ def test_a_final_checkpoint_without_metrics_is_evaluated(tmp_path):
     assert math.isnan(result.train_loss)
 
 
+FAST = {"loss_chunks": 3, "fused_optimizer": True, "accumulation": 2}
+
+
 @pytest.mark.parametrize(
     "values",
     [
-        {"loss_chunks": 3, "fused_optimizer": True, "accumulation": 2},
+        FAST,
         {"optimizer": OptimizerConfig(kind="sgd", momentum=0.9, nesterov=True)},
         {"optimizer": OptimizerConfig(kind="muon")},
+        {"dropout": 0.2},
+        {"dropout": 0.2, "accumulation": 2, "checkpoint_activations": True},
+        pytest.param({"dropout": 0.2, "compile": True}, marks=pytest.mark.slow),
+        *(
+            pytest.param({**FAST, "compile": True, "precision": name}, marks=pytest.mark.slow)
+            for name in ("float32", "bfloat16")
+        ),
         pytest.param(
             {"products": "onednn", "loss_chunks": 3},
             marks=pytest.mark.skipif(not has_onednn(), reason="needs oneDNN in torch"),
@@ -341,13 +350,3 @@ def test_a_compiled_model_is_saved_under_plain_names_and_resumes(
     assert {f"model.{name}" for name in again.model.state_dict()} < set(names)
     expected = uninterrupted_losses(uninterrupted_in_float64, "val_loss")
     assert losses_of(tmp_path, "val_loss") == pytest.approx(expected)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_a_compiled_run_resumes_exactly(tmp_path, precision, monkeypatch):
-    monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: True)
-    config = changed(
-        compile=True, loss_chunks=2, fused_optimizer=True, precision=precision, accumulation=2
-    )
-    assert_a_crashed_run_resumes_exactly(tmp_path, config)

@@ -235,8 +235,7 @@ def test_the_speed_is_tokens_per_second(tmp_path, monkeypatch):
     assert set(losses_of(tmp_path / "run", "tokens_per_second")) == {2 * tokens}
 
 
-def test_bfloat16_rounds_products_and_keeps_the_weights(tmp_path, monkeypatch, uninterrupted):
-    monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: True)
+def test_bfloat16_rounds_products_and_keeps_the_weights(tmp_path, uninterrupted):
     trainer = make(tmp_path, changed(precision="bfloat16"))
     trainer.fit()
     assert {weight.dtype for weight in trainer.model.parameters()} == {torch.float32}

@@ -68,7 +68,7 @@ class TokenFile:
             raise _damaged(self.path, "document starts are outside the ids")
         for first in range(0, len(starts), _STARTS_AT_A_TIME):
             some = starts[first : first + _STARTS_AT_A_TIME + 1]
-            if (some[1:] < some[:-1]).any():
+            if (some[1:] <= some[:-1]).any():
                 raise _damaged(self.path, "document starts do not ascend")
         return starts
 

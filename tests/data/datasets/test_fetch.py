@@ -233,18 +233,6 @@ def test_the_sample_is_generated(tmp_path, monkeypatch):
         fetch_split("sample", "train", tmp_path, source=tmp_path)
 
 
-def test_a_later_call_continues_where_the_first_stopped(server, tmp_path):
-    server.offer("owt_valid.txt.gz", PACKED)
-    server.breaks = [40_000, 0]
-    with pytest.raises(DownloadError, match="owt_valid"):
-        fetch_split("owt", "valid", tmp_path, source=server.url)
-    part = tmp_path / "owt_valid.txt.gz.part"
-    assert part.read_bytes() == PACKED[:40_000]
-    assert fetch_split("owt", "valid", tmp_path, source=server.url)[0].read_bytes() == TEXT
-    assert server.ranges[2:] == ["bytes=40000-"]
-    assert names_in(tmp_path) == ["owt_valid.txt"]
-
-
 def test_a_complete_download_is_not_fetched_again(server, tmp_path):
     (tmp_path / "owt_valid.txt.gz.part").write_bytes(PACKED)
     server.offer("owt_valid.txt.gz", PACKED)

@@ -89,10 +89,7 @@ class Server:
     def offer_as_hub(self, name, body):
         """Serve a dataset file at its path on the Hugging Face hub."""
         repository = {"Tiny": "roneneldan/TinyStories", "owt_": "stanford-cs336/owt-sample"}
-        etag = hashlib.sha256(body).hexdigest()
-        headers = {"ETag": f'"{etag}"', "X-Repo-Commit": "0" * 39 + "1"}
-        path = f"/datasets/{repository[name[:4]]}/resolve/main/{name}"
-        self.answers[path] = (200, headers, body)
+        self.answers[f"/datasets/{repository[name[:4]]}/resolve/main/{name}"] = (200, {}, body)
 
 
 def names_in(directory):

@@ -164,6 +164,7 @@ def test_damaged_document_starts_are_rejected(source, out):
         np.append(whole[:-1], 10**9),
         np.append([0, 10**9], whole[2:]),
         np.append([0, -1], whole[2:]),
+        np.append([0, 0], whole[2:]),
         np.append([0, 0], whole),
     ):
         encode_file(

@@ -143,20 +143,10 @@ def render(categories: np.ndarray) -> str:
 
 
 def _lead_is_letter(classes: np.ndarray) -> list[int]:
-    result = []
-    for lead in range(0xC0, 0x100):
-        if 0xC2 <= lead < 0xE0:
-            first, bits = lead & 0x1F, 6
-        elif 0xE0 <= lead < 0xF0:
-            first, bits = lead & 0x0F, 12
-        elif 0xF0 <= lead < 0xF5:
-            first, bits = lead & 0x07, 18
-        else:
-            result.append(0)
-            continue
-        span = classes[first << bits : (first + 1) << bits]
-        result.append(int(bool((span == LETTER).all())))
-    return result
+    others = {
+        chr(code).encode("utf-8", "surrogatepass")[0] for code in np.flatnonzero(classes != LETTER)
+    }
+    return [int(0xC2 <= lead < 0xF5 and lead not in others) for lead in range(0xC0, 0x100)]
 
 
 def _array(c_type: str, name: str, values: np.ndarray) -> str:

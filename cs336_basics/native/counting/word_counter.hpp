@@ -282,12 +282,11 @@ class MemoryCounter {
     explicit MemoryCounter(SplitOptions options)
         : options_(std::move(options)), counter_(options_, never_) {}
 
-    // Count a complete text. Returns `size` or, if the text is rejected, the offset of the first
-    // invalid byte.
-    size_t count(const uint8_t* text, size_t size) {
+    // Count a complete text.
+    void count(const uint8_t* text, size_t size) {
         buffer_.reserve(size, 0);
         if (size) std::memcpy(buffer_.data(), text, size);
-        return counter_.count(buffer_.data(), size, table_);
+        counter_.count(buffer_.data(), size, table_);
     }
 
     // Add words with their counts; word i is data[offsets[i], offsets[i + 1]). Throws

@@ -13,7 +13,7 @@ from cs336_basics.pretokenization.scanners cimport (
 
 from cs336_basics._support.lazy import LazyModule
 from cs336_basics.pretokenization.patterns.named_patterns import pattern_name
-from cs336_basics.pretokenization.reading.utf8_errors import invalid_utf8_error
+from cs336_basics.pretokenization.reading.storage import invalid_utf8_error
 
 split_program = LazyModule("cs336_basics.pretokenization.patterns.split_program")
 

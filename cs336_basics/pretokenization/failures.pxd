@@ -35,8 +35,9 @@ cdef inline int raise_failure(const Failure& failure, paths, data) except -1:
         return 0
     import os
 
-    from cs336_basics.pretokenization.reading.storage import became_shorter, piece_too_long
-    from cs336_basics.pretokenization.reading.utf8_errors import invalid_utf8_error
+    from cs336_basics.pretokenization.reading.storage import (
+        became_shorter, invalid_utf8_error, piece_too_long,
+    )
 
     path = paths[failure.file] if failure.file < <size_t>len(paths) else None
     if failure.kind == MEMORY:

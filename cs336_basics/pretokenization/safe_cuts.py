@@ -111,12 +111,11 @@ class SafeCuts:
         """Return whether a candidate found by `_inside` is a safe cut for the pattern."""
         if self._program is None:
             return not data.endswith(_WIDE_WHITE_SPACE, max(0, cut - 3), cut)
-        character = _last_character(data[max(0, cut - 4) : cut])
-        return character is not None and bool(
-            self._program.safe_cuts[
-                self._program.column_of(character), self._program.column_of(chr(data[cut]))
-            ]
-        )
+        before = data[max(0, cut - 4) : cut].decode("utf-8", "surrogateescape")[-1]
+        if "\udc80" <= before <= "\udcff":  # not the end of a character
+            return False
+        column_of = self._program.column_of
+        return bool(self._program.safe_cuts[column_of(before), column_of(chr(data[cut]))])
 
     def last(self, data: bytes, start: int) -> int | None:
         """Return the last cut at or after `start` that is safe no matter what follows, or None.
@@ -202,15 +201,3 @@ def _candidates(program: split_program.SplitProgram) -> re.Pattern[bytes] | None
             follow = b"".join(rb"\x%02x" % after for after in following)
             options.append(b"[" + found + b"](?=[" + follow + b"])")
     return re.compile(b"|".join(options)) if options else None
-
-
-def _last_character(data: bytes) -> str | None:
-    """Return the last character of UTF-8 bytes, or None if the bytes do not end with one."""
-    for length in range(1, len(data) + 1):
-        if data[-length] & 0xC0 != 0x80:  # the first byte of a character
-            try:
-                character = data[-length:].decode()
-            except UnicodeDecodeError:
-                return None
-            return character if len(character) == 1 else None
-    return None

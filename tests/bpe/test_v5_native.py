@@ -6,8 +6,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cs336_basics import TRAINERS
 from cs336_basics.bpe import is_built
@@ -39,31 +37,12 @@ def zipf_counts(seed, num_words, letters, longest, exponent=1.2, scale=1.0):
 
 @pytest.mark.parametrize("exponent", [0.0, 0.7, 1.2, 3.0])
 @pytest.mark.parametrize("scale", [1.0, 1e9])
-def test_falling_thresholds_equal_memoryview(exponent, scale):
-    # The threshold falls to 1, because training continues until no pair is left.
-    counts = zipf_counts(7, 1500, "etaoinsh", 12, exponent, scale)
-    assert merges_of("native", counts, 10**9) == merges_of("memoryview", counts, 10**9)
-
-
-def test_few_merges_of_many_words_equal_memoryview():
-    # With few merges, the threshold stays high, so most pairs are never stored.
-    counts = zipf_counts(8, 20_000, "etaoinshrdlu", 10)
-    assert merges_of("native", counts, 30) == merges_of("memoryview", counts, 30)
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.lists(st.sampled_from("aab"), min_size=2, max_size=20).map("".join),
-            st.sampled_from([1, 2, 3, 100, 10_000, 2**33, 2**50]),
-        ),
-        max_size=40,
-    ),
-    st.integers(1, 200),
-)
-def test_mixed_magnitudes_equal_naive(pairs, num_merges):
-    counts = {word.encode(): count for word, count in pairs}
-    assert merges_of("native", counts, num_merges) == merges_of("naive", counts, num_merges)
+# Training until no pair is left lowers the threshold to 1. With few merges, it stays high, so most
+# pairs are never stored.
+@pytest.mark.parametrize(("num_words", "num_merges"), [(1500, 10**9), (20_000, 30)])
+def test_falling_thresholds_equal_memoryview(exponent, scale, num_words, num_merges):
+    counts = zipf_counts(7, num_words, "etaoinsh", 12, exponent, scale)
+    assert merges_of("native", counts, num_merges) == merges_of("memoryview", counts, num_merges)
 
 
 def test_counts_up_to_two_to_the_62nd_are_exact():

@@ -119,25 +119,6 @@ void blocks_join_to_the_files(const std::string& folder) {
     }
 }
 
-void missing_and_shorter_files_are_failures(const std::string& folder) {
-    const SpecialTokens tokens;
-    const std::atomic<bool> cancelled{false};
-    const std::string path = folder + "/short";
-    std::ofstream(path, std::ios::binary) << "0123456789";
-    BlockReader::ReadState state;
-    BlockReader::Text text;
-    const BlockReader longer(tokens, Scanner(false, SimdLevel::SCALAR), {path}, {20}, 100,
-                             SIZE_MAX);
-    const Failure shorter = longer.read(0, state, cancelled, text);
-    check(shorter.kind == Failure::SHORTER && shorter.offset == 10 && shorter.expected == 20,
-          "a file that has become shorter is a failure");
-    const BlockReader missing(tokens, Scanner(false, SimdLevel::SCALAR), {folder + "/missing"},
-                              {20}, 100, SIZE_MAX);
-    BlockReader::ReadState other;
-    const Failure system = missing.read(0, other, cancelled, text);
-    check(system.kind == Failure::SYSTEM && system.code == ENOENT, "a missing file is a failure");
-}
-
 // --- word_table.hpp ------------------------------------------------------------------------------
 
 std::map<std::string, int64_t> words_of(std::vector<WordTable*> tables) {
@@ -214,17 +195,6 @@ void cleared_table_counts_its_size() {
         table.add_batch(first, ends, 4);
         check(table.size() == 3, "a cleared table counts the same words again");
         table.clear();
-    }
-}
-
-void counts_do_not_overflow() {
-    WordTable table;
-    const Padded word("w");
-    table.add(word.key(table), INT64_MAX);
-    try {
-        table.add(word.key(table), 1);
-        check(false, "a count above 2^63 - 1 throws");
-    } catch (const std::overflow_error&) {
     }
 }
 
@@ -333,11 +303,9 @@ int main(int, char** arguments) {
     failure_of_the_first_task_is_reported();
     cancelled_pool_starts_no_task();
     blocks_join_to_the_files(arguments[1]);
-    missing_and_shorter_files_are_failures(arguments[1]);
     for (uint64_t seed = 0; seed < 4; ++seed) tables_count_like_a_map(hash_seed_of(seed));
     tables_count_like_a_map(process_hash_seed());
     cleared_table_counts_its_size();
-    counts_do_not_overflow();
     short_keys_are_the_same_as_vectors();
     words_of_one_hash_are_counted_in_a_table_of_their_size();
     pairs_of_one_hash_are_found();

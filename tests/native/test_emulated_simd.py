@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 import subprocess
+import sys
+import sysconfig
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from cs336_basics.pretokenization.patterns.named_patterns import PATTERNS
-from cs336_basics.pretokenization.patterns.split_program import compile_program
 from tests.native.compiler import NATIVE, compiler
-from tests.pretokenization.test_scanner import random_text
+from tests.processes import run_python
 
 HERE = Path(__file__).parent
-NUM_LEVELS = 5
+SOURCE = NATIVE.parent / "pretokenization" / "_scanner.pyx"
 
-
-def write_tables(name, path):
-    program = compile_program(PATTERNS[name])
-    arrays = [program.transitions, program.block_of, program.blocks, program.safe_cuts]
-    sizes = [*program.transitions.shape, len(program.blocks), program.threes is not None]
-    if program.threes is not None:
-        arrays.append(program.threes)
-    content = [np.array(sizes, np.uint64), *map(np.ascontiguousarray, arrays)]
-    path.write_bytes(b"".join(array.tobytes() for array in content))
-
-
-def write_texts(texts, path):
-    with open(path, "wb") as file:
-        for text in texts:
-            data = text.encode()
-            file.write(len(data).to_bytes(8, "little") + data + b"\0" * (-len(data) % 8))
+CHECK = """
+import importlib.util, random, sys
+name = "cs336_basics.pretokenization._scanner"
+spec = importlib.util.spec_from_file_location(name, sys.argv[1])
+sys.modules[name] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(sys.modules[name])
+from tests.pretokenization.test_scanner import SIMD_LEVELS, check, random_text
+rng = random.Random(3)
+for _ in range(int(sys.argv[2])):
+    check(random_text(rng))
+print(*SIMD_LEVELS)
+"""
 
 
 @pytest.fixture(scope="module")
-def levels_program(tmp_path_factory):
-    """Compile simd_levels.cpp with all SIMD levels, and return the program's path."""
+def scanner(tmp_path_factory):
+    """Compile the scanner with all SIMD levels, and return the extension's path."""
+    pytest.importorskip("Cython")
     folder = tmp_path_factory.mktemp("simde")
     source = shutil.copytree(NATIVE, folder / "native")
     shutil.copyfile(HERE / "emulated_target.hpp", source / "scanning" / "simd" / "target.hpp")
@@ -50,20 +45,16 @@ def levels_program(tmp_path_factory):
     )
     if has_simde.returncode:
         pytest.skip("SIMDe is not installed (Debian and Ubuntu: apt-get install libsimde-dev)")
-    program = folder / "simd_levels"
+    cython = [sys.executable, "-m", "cython", "--cplus", SOURCE, "-o", folder / "scanner.cpp"]
+    subprocess.run(cython, cwd=NATIVE.parents[1], check=True)
     # Warnings are disabled (-w), because SIMDe's headers cause some.
-    command += ["-O1", "-w", f"-I{source}", str(HERE / "simd_levels.cpp"), "-o", str(program)]
-    subprocess.run(command, check=True)
-    return program
+    command += ["-O1", "-w", "-fPIC", "-shared", f"-I{source}"]
+    command += [f"-I{sysconfig.get_path('include')}", folder / "scanner.cpp"]
+    subprocess.run([*command, "-o", folder / "scanner.so"], check=True)
+    return folder / "scanner.so"
 
 
-@pytest.mark.parametrize(
-    "num_texts", [5_000, pytest.param(200_000, marks=pytest.mark.slow)], ids="{:,}".format
-)
-def test_all_levels_split_random_texts_in_the_same_way(levels_program, tmp_path, num_texts):
-    rng = random.Random(num_texts)
-    write_texts([random_text(rng) for _ in range(num_texts)], tmp_path / "texts")
-    for name in PATTERNS:
-        write_tables(name, tmp_path / name)
-    run = subprocess.run([levels_program, tmp_path], capture_output=True, text=True, check=False)
-    assert (run.returncode, run.stdout) == (0, f"{len(PATTERNS) * NUM_LEVELS * num_texts}\n")
+@pytest.mark.parametrize("num_texts", [3000, pytest.param(200_000, marks=pytest.mark.slow)])
+def test_all_levels_split_random_texts_as_regex_does(scanner, num_texts):
+    run = run_python(CHECK, scanner, num_texts, cwd=HERE.parents[1])
+    assert run.stdout.split() == ["scalar", "portable", "neon", "avx2", "avx512"]

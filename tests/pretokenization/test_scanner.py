@@ -76,17 +76,12 @@ def test_tables_equal_those_of_the_pinned_regex():
     assert "from regex {} (Unicode {}).\n".format(*versions) in text
     if OTHER_UNICODE:
         pytest.skip(f"regex {regex.__version__} is installed; see the next test")
-    assert make_unicode_tables.render(make_unicode_tables.character_classes()) == text
-    cases_text = make_unicode_tables.CASES_OUTPUT.read_text(encoding="utf-8")
-    assert make_unicode_tables.render_cases(make_unicode_tables.character_cases()) == cases_text
-    symbols_text = make_unicode_tables.SYMBOLS_OUTPUT.read_text(encoding="utf-8")
-    symbols = make_unicode_tables.character_symbols()
-    assert make_unicode_tables.render_symbols(symbols) == symbols_text
+    assert make_unicode_tables.render(make_unicode_tables.character_categories()) == text
 
 
 def test_the_scanner_classifies_every_scalar_value_as_regex_does():
     found = np.frombuffer(_scanner.character_classes("".join(map(chr, SCALAR_VALUES))), np.uint8)
-    expected_classes = make_unicode_tables.character_classes()[SCALAR_VALUES]
+    expected_classes = make_unicode_tables.character_categories()[SCALAR_VALUES] & 3
     different = [SCALAR_VALUES[i] for i in np.flatnonzero(found != expected_classes)]
     if different and OTHER_UNICODE:
         pytest.skip(
@@ -100,22 +95,18 @@ def test_the_scanner_classifies_every_scalar_value_as_regex_does():
 CONTEXTS = ("{}", "a{}a", " {} ", "1{}1", "!{}!", "'{}", "\n{}\n ", "  {}{}ab")
 
 
-@pytest.mark.skipif(OTHER_UNICODE, reason="the installed regex has a different Unicode version")
-@pytest.mark.parametrize("context", CONTEXTS)
-def test_scalar_values_are_split_in_every_context_as_regex_does(context):
-    # Characters in common scripts, and every 41st other character. The slow test checks all.
-    codes = [*range(0x600), *range(0x2000, 0x2070), *range(0x3000, 0x3100)]
-    codes += SCALAR_VALUES[0x600::41]
-    check("".join(context.replace("{}", chr(code)) for code in codes))
+# Characters in common scripts, and every 41st other character.
+COMMON = [*range(0x600), *range(0x2000, 0x2070), *range(0x3000, 0x3100), *SCALAR_VALUES[0x600::41]]
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(OTHER_UNICODE, reason="the installed regex has a different Unicode version")
 @pytest.mark.parametrize("context", CONTEXTS)
-def test_every_scalar_value_is_split_in_every_context_as_regex_does(context):
-    for start in range(0, len(SCALAR_VALUES), 100_000):
-        codes = SCALAR_VALUES[start : start + 100_000]
-        check("".join(context.replace("{}", chr(code)) for code in codes))
+@pytest.mark.parametrize(
+    "codes", [COMMON, pytest.param(SCALAR_VALUES, marks=pytest.mark.slow)], ids=["common", "all"]
+)
+def test_scalar_values_are_split_in_every_context_as_regex_does(codes, context):
+    for start in range(0, len(codes), 100_000):
+        check("".join(context.replace("{}", chr(code)) for code in codes[start : start + 100_000]))
 
 
 @pytest.mark.parametrize(
@@ -155,16 +146,10 @@ def test_any_text_is_split_as_regex_does(text):
         check(text)
 
 
-def test_random_texts_are_split_as_regex_does():
-    rng = random.Random(1)
-    for _ in range(4000):
-        check(random_text(rng))
-
-
-@pytest.mark.slow
-def test_a_million_random_texts_are_split_as_regex_does():
-    rng = random.Random(2)
-    for _ in range(1_000_000):
+@pytest.mark.parametrize("count", [4000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+def test_random_texts_are_split_as_regex_does(count):
+    rng = random.Random(count)
+    for _ in range(count):
         check(random_text(rng))
 
 
@@ -178,17 +163,11 @@ CORPORA = sorted(Path(os.environ.get("CS336_DATA", "/nonexistent")).glob("*.txt"
 
 
 @pytest.mark.skipif(not CORPORA, reason="CS336_DATA does not name a directory with *.txt files")
-def test_the_starts_of_corpora_are_split_as_regex_does():
-    for path in CORPORA:
-        with open(path, "rb") as file:
-            check(file.read(60_000).decode("utf-8", "replace"))
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not CORPORA, reason="CS336_DATA does not name a directory with *.txt files")
+@pytest.mark.parametrize("size", [60_000, pytest.param(None, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("path", CORPORA, ids=lambda path: path.stem)
-def test_whole_corpora_are_split_as_regex_does(path):
-    check(path.read_bytes().decode("utf-8", "replace"))
+def test_corpora_are_split_as_regex_does(path, size):
+    with open(path, "rb") as file:
+        check(file.read(size).decode("utf-8", "replace"))
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)

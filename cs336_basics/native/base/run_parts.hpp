@@ -19,7 +19,6 @@ namespace cs336 {
 // becomes a std::runtime_error with the same message.
 template <class RunPart>
 void run_parts(size_t num_parts, InterruptCheck::KeepGoing keep_going, const RunPart& run_part) {
-    constexpr int STEP_MILLISECONDS = 50;
     ThreadPool pool;
     const auto run = [&](int, size_t part) {
         run_part(part, InterruptCheck(pool.cancelled));
@@ -29,14 +28,7 @@ void run_parts(size_t num_parts, InterruptCheck::KeepGoing keep_going, const Run
         for (size_t part = 0; part < num_parts; ++part) run_part(part, InterruptCheck(keep_going));
         return;
     }
-    while (!pool.wait(STEP_MILLISECONDS)) {
-        if (keep_going && !keep_going()) {
-            pool.cancelled = true;
-            pool.join();
-            throw Interrupted();
-        }
-    }
-    pool.join();
+    if (!pool.finish([&] { return !keep_going || keep_going(); })) throw Interrupted();
     if (pool.failure().kind == Failure::MEMORY) throw std::bad_alloc();
     if (pool.failure().kind != Failure::NONE) throw std::runtime_error(pool.failure().message);
 }

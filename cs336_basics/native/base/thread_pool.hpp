@@ -58,6 +58,19 @@ class ThreadPool {
                               [this] { return running_ == 0; });
     }
 
+    // Wait for the threads. Call `keep_going()` every 50 milliseconds and at the end; if it returns
+    // false, cancel the threads. Returns false in this case.
+    template <class KeepGoing>
+    bool finish(const KeepGoing& keep_going) {
+        bool done = false;
+        while (!done && !cancelled) {
+            done = wait(50);
+            if (!keep_going()) cancelled = true;
+        }
+        join();
+        return !cancelled;
+    }
+
     void join() {
         for (std::thread& thread : threads_) thread.join();
         threads_.clear();

@@ -176,8 +176,6 @@ class FileCounter {
     }
 
   private:
-    static constexpr int STEP_MILLISECONDS = 50;
-
     struct Worker {
         Worker(const SplitOptions& options, const std::atomic<bool>& cancelled)
             : counter(options, cancelled) {}
@@ -191,16 +189,8 @@ class FileCounter {
     template <class RunTask>
     Failure run(size_t num_tasks, const RunTask& run_task) {
         pool_.start(num_threads_, num_tasks, run_task);
-        bool done = false;
-        while (!done) {
-            done = pool_.wait(STEP_MILLISECONDS);
-            if (watch_(watcher_, bytes_done_.load(std::memory_order_relaxed))) {
-                pool_.cancelled = true;
-                pool_.join();
-                throw Cancelled();
-            }
-        }
-        pool_.join();
+        const auto keep_going = [&] { return watch_(watcher_, bytes_done_) == 0; };
+        if (!pool_.finish(keep_going)) throw Cancelled();
         return pool_.failure();
     }
 
@@ -292,12 +282,11 @@ class MemoryCounter {
     explicit MemoryCounter(SplitOptions options)
         : options_(std::move(options)), counter_(options_, never_) {}
 
-    // Count a complete text. Returns `size` or, if the text is rejected, the offset of the first
-    // invalid byte.
-    size_t count(const uint8_t* text, size_t size) {
+    // Count a complete text.
+    void count(const uint8_t* text, size_t size) {
         buffer_.reserve(size, 0);
         if (size) std::memcpy(buffer_.data(), text, size);
-        return counter_.count(buffer_.data(), size, table_);
+        counter_.count(buffer_.data(), size, table_);
     }
 
     // Add words with their counts; word i is data[offsets[i], offsets[i + 1]). Throws

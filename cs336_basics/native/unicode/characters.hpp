@@ -6,10 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 #include "base/compiler.hpp"
-#include "unicode/unicode_cases.hpp"
-#include "unicode/unicode_symbols.hpp"
 #include "unicode/unicode_tables.hpp"
 
 namespace cs336 {
@@ -19,28 +18,38 @@ struct Character {
     uint32_t length;  // in bytes
 };
 
-// The class of a code point: `index` is its lowest six bits, and `block` is all higher bits.
-CS336_INLINE uint32_t class_in_block(uint32_t block, uint32_t index) {
-    if (block >= NUM_BLOCKS_OF) return OTHER;
-    return CLASS_BLOCKS[BLOCK_OF[block]][index >> 5] >> (2 * (index & 31)) & 3;
-}
+// CATEGORY_RUNS as a table. Code points are divided into blocks of 64, whose UTF-8 encodings differ
+// only in the last byte. Adjacent equal blocks are stored once.
+struct CategoryTable {
+    uint16_t block_of[0x110000 / 64];
+    uint8_t blocks[NUM_BLOCKS][64];
 
-// The case of a code point with this `block` and `index`.
-CS336_INLINE uint32_t case_in_block(uint32_t block, uint32_t index) {
-    if (block >= NUM_CASE_BLOCKS_OF) {
-        const uint32_t code = block << 6 | index;
-        return code >= LATE_MARKS_BEGIN && code < LATE_MARKS_END ? MARK : UNCASED;
+    CategoryTable() {
+        std::vector<uint8_t> categories;
+        categories.reserve(0x110000);
+        for (const uint32_t run : CATEGORY_RUNS) {
+            categories.insert(categories.end(), run >> 4, uint8_t(run & 15));
+        }
+        size_t last = 0;
+        std::memcpy(blocks[0], &categories[0], 64);
+        for (size_t i = 0; i < 0x110000 / 64; ++i) {
+            const uint8_t* const block = &categories[64 * i];
+            if (std::memcmp(blocks[last], block, 64)) std::memcpy(blocks[++last], block, 64);
+            block_of[i] = uint16_t(last);
+        }
     }
-    return CASE_BLOCKS[CASE_BLOCK_OF[block]][index >> 5] >> (2 * (index & 31)) & 3;
+};
+
+inline const CategoryTable CATEGORIES;
+
+// The category of a code point: `index` is its lowest six bits, and `block` is all higher bits.
+CS336_INLINE uint32_t category_in_block(uint32_t block, uint32_t index) {
+    return CATEGORIES.blocks[CATEGORIES.block_of[block]][index];
 }
 
-// Whether the code point with this `block` and `index` is punctuation or a symbol.
-CS336_INLINE bool is_symbol_in_block(uint32_t block, uint32_t index) {
-    if (block >= NUM_SYMBOL_BLOCKS_OF) return false;
-    return SYMBOL_BLOCKS[SYMBOL_BLOCK_OF[block]] >> index & 1;
-}
+CS336_INLINE uint32_t class_of(uint32_t category) { return category & 3; }
 
-// The code point of a multi-byte character, in two parts; see `class_in_block`.
+// The code point of a multi-byte character, in two parts; see `category_in_block`.
 struct WideCode {
     uint32_t block, index;
     uint32_t length;  // in bytes
@@ -57,7 +66,7 @@ CS336_INLINE WideCode wide_code(const uint8_t* p) {
 
 CS336_INLINE Character wide_character(const uint8_t* p) {
     const WideCode code = wide_code(p);
-    return {class_in_block(code.block, code.index), code.length};
+    return {class_of(category_in_block(code.block, code.index)), code.length};
 }
 
 CS336_INLINE Character character(const uint8_t* p) {

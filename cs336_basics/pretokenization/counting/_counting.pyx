@@ -46,7 +46,7 @@ cdef extern from "counting/word_counter.hpp" namespace "cs336" nogil:
 
     cdef cppclass MemoryCounter:
         MemoryCounter(SplitOptions) except +
-        size_t count(const uint8_t*, size_t) except +
+        void count(const uint8_t*, size_t) except +
         void add_words(const uint8_t*, size_t, const int64_t*, const int64_t*, size_t) except +
         void finish() except +
         size_t num_words()

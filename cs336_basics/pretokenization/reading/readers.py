@@ -18,12 +18,12 @@ from cs336_basics.pretokenization.reading.encodings import BEGINNING, check_file
 from cs336_basics.pretokenization.reading.storage import (
     became_shorter,
     decompressed_blocks,
+    invalid_utf8_error,
     lines_of,
     open_path,
     piece_too_long,
     size_of,
 )
-from cs336_basics.pretokenization.reading.utf8_errors import invalid_utf8_error
 from cs336_basics.pretokenization.safe_cuts import SafeCuts
 from cs336_basics.pretokenization.splitter import Splitter
 

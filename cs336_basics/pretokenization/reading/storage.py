@@ -149,3 +149,15 @@ def became_shorter(path: str | os.PathLike[str], size: int, expected: int) -> Va
         f"{os.fspath(path)}: the file ended at byte {size:,}, but must have at least {expected:,} "
         "bytes; it was truncated while it was being read"
     )
+
+
+def invalid_utf8_error(where: str | os.PathLike[str] | None, byte: int, offset: int) -> ValueError:
+    """Return the `errors="strict"` error for the first invalid byte in a file or text.
+
+    `where` is None for text in memory.
+    """
+    prefix = "" if where is None else f"{os.fspath(where)}: "
+    return ValueError(
+        f"{prefix}byte {byte:#04x} at offset {offset:,} is not valid UTF-8; "
+        'pass errors="replace" to read such bytes as U+FFFD'
+    )

@@ -14,12 +14,12 @@ from typing import Any
 from cs336_basics._support.messages import counted, short_reason, short_repr
 from cs336_basics._support.warnings import warn
 from cs336_basics.pretokenization.reading.encodings import check_beginning
+from cs336_basics.pretokenization.reading.storage import invalid_utf8_error
 from cs336_basics.pretokenization.reading.utf8 import (
     count_invalid,
     is_valid_utf8,
     replace_invalid,
 )
-from cs336_basics.pretokenization.reading.utf8_errors import invalid_utf8_error
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 

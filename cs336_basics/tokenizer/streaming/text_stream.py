@@ -5,8 +5,8 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterable, Iterator
 
+from cs336_basics.pretokenization.reading.storage import invalid_utf8_error
 from cs336_basics.pretokenization.reading.text_changes import TextChanges
-from cs336_basics.pretokenization.reading.utf8_errors import invalid_utf8_error
 from cs336_basics.pretokenization.safe_cuts import SafeCutBuffer
 from cs336_basics.pretokenization.splitter import Splitter, check_is_str
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder

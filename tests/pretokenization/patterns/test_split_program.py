@@ -62,19 +62,9 @@ def random_text(rng, longest=30):
 def test_matches_equal_those_of_regex(expression, count):
     program = compile_program(expression)
     rng = random.Random(1)
-    for _ in range(count):
-        text = random_text(rng)
-        spans = expected(expression, text)
-        words = [text[start:end].encode() for start, end in spans]
-        assert list(_scanner.pretokenize_bytes(text.encode(), program)) == words, repr(text)
-
-
-@pytest.mark.parametrize("name", PATTERNS)
-def test_programs_of_named_patterns_split_as_regex_does(name):
-    program = compile_program(PATTERNS[name])
-    for text in TEXTS.values():
-        words = [match.group() for match in regex.finditer(PATTERNS[name], text)]
-        assert list(_scanner.pretokenize_text(text, program)) == words
+    for text in (*TEXTS.values(), *(random_text(rng) for _ in range(count))):
+        words = [text[start:end] for start, end in expected(expression, text)]
+        assert list(_scanner.pretokenize_text(text, program)) == words, repr(text)
         assert _scanner.num_pretokens(text.encode(), program) == len(words)
 
 

@@ -7,10 +7,9 @@ from collections import Counter
 from cs336_basics.pretokenization import (
     Corpus,
     Splitter,
-    pretokenize,
 )
 from cs336_basics.pretokenization.counting.count_texts import count_chunk
-from tests.pretokenization.counting.hostile import EOT
+from tests.pretokenization.counting.hostile import EOT, expected_counts
 
 RNG = random.Random(336)
 
@@ -20,11 +19,8 @@ DOCUMENTS = ["".join(RNG.choices(SNIPPETS, k=RNG.randint(0, 30))) for _ in range
 
 
 def expected(documents, pattern="gpt2"):
-    counts = Counter()
-    for document in documents:
-        for text in document.split(EOT):
-            counts.update(word.encode() for word in pretokenize(text, pattern))
-    return counts
+    counted = (expected_counts(document.encode(), [EOT], pattern) for document in documents)
+    return sum(counted, Counter())
 
 
 def count(paths, *, pattern="gpt2", chunk_size=1 << 20, **options):

@@ -61,13 +61,11 @@ CS336_INLINE void classify_wide(Masks& m, const uint8_t* window) {
     while (m.wide) {
         const int i = lowest_bit(m.wide);
         const WideCode code = wide_code(window + i);
-        uint32_t char_class = class_in_block(code.block, code.index);
+        const uint32_t category = category_in_block(code.block, code.index);
+        uint32_t char_class = class_of(category);
         if (WIDE == Wide::DEEPSEEK) {
-            if (may_be_kana(code.block)) return;
-            if (char_class == OTHER && !is_symbol_in_block(code.block, code.index)) {
-                if (case_in_block(code.block, code.index) != MARK) return;
-                char_class = LETTER;
-            }
+            if (may_be_kana(code.block) || category == OTHER) return;
+            if (category == MARK) char_class = LETTER;
         }
         m.wide &= m.wide - 1;
         const uint64_t bytes = ((uint64_t{1} << code.length) - 1) << i;
@@ -75,10 +73,9 @@ CS336_INLINE void classify_wide(Masks& m, const uint8_t* window) {
         m.number |= char_class == NUMBER ? bytes : 0;
         m.space |= char_class == SPACE ? bytes : 0;
         if (WIDE == Wide::CASES) {
-            const uint32_t char_case = case_in_block(code.block, code.index);
-            m.upper |= char_case == UPPER ? bytes : 0;
-            m.lower |= char_case == LOWER ? bytes : 0;
-            m.mark |= char_case == MARK ? bytes : 0;
+            m.upper |= category == UPPER ? bytes : 0;
+            m.lower |= category == LOWER ? bytes : 0;
+            m.mark |= category == MARK ? bytes : 0;
         }
     }
 }

@@ -72,13 +72,11 @@ def count_tokens(
     title = f"counting tokens in {title_of(corpus.files)}"
     with (
         byte_bar(progress, corpus.num_bytes, title) as bar,
-        contextlib.closing(encoded_blocks(tokenizer, corpus, task, num_workers, changes)) as blocks,
+        contextlib.closing(encoded_blocks(tokenizer, corpus, task, num_workers)) as blocks,
     ):
         for block in blocks:
             _add_ids(counts, block.ids)
-            changes.num_bytes += block.num_bytes
-            if block.changes is not None:
-                changes.add(block.changes)
+            changes.add(block.changes)
             bar.update(block.bytes_read - bar.n)
     changes.warn(tokenizer.pattern, "encoded")
     return counts

@@ -12,6 +12,7 @@ from typing import Any
 
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
+from cs336_basics.pretokenization.reading.text_changes import TextChanges
 from cs336_basics.tokenizer.editing.token_counts import checked_ids
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
 from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
@@ -130,7 +131,7 @@ class Translation:
             self._flat[index],
             starts_document=len(begins) > 0 and begins[0] == 0,
             document_ends=firsts[begins[begins > 0]],
-            num_bytes=0,
+            changes=TextChanges(),
             bytes_read=0,
         )
 

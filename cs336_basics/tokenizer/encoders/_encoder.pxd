@@ -2,7 +2,6 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool
-from libcpp.map cimport map as cpp_map
 from libcpp.memory cimport unique_ptr
 from libcpp.string cimport string
 from libcpp.utility cimport pair
@@ -83,6 +82,8 @@ cdef extern from "encoding/file_encoder.hpp" namespace "cs336" nogil:
         size_t num_ids
         vector[int64_t] ends
         uint64_t num_bytes
+        size_t file
+        Replaced replaced
 
     cdef cppclass FileEncoder:
         FileEncoder(const BlockReader&, const vector[EncodingWorker*]&, size_t, const SpecialIds&,
@@ -93,7 +94,6 @@ cdef extern from "encoding/file_encoder.hpp" namespace "cs336" nogil:
         void next()
         void close()
         const Failure& failure()
-        cpp_map[size_t, Replaced] replaced()
 
 
 cdef extern from "encoding/text_cutter.hpp" namespace "cs336" nogil:

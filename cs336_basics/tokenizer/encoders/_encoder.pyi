@@ -10,13 +10,11 @@ import numpy.typing as npt
 _Ids = npt.NDArray[np.unsignedinteger[Any]]
 
 class SpecialSet:
-    tokens: list[str]
     def __init__(self, tokens_and_ids: Iterable[tuple[str, int]]) -> None: ...
 
 class Worker: ...
 
 class Encoder:
-    scanned: bool
     dtype: np.dtype[Any]
     def __init__(
         self,
@@ -42,7 +40,6 @@ class Encoder:
     ) -> tuple[_Ids, npt.NDArray[np.int64]]: ...
 
 class FileEncoding:
-    replaced: list[tuple[int, int, int, int]]
     def __init__(
         self,
         encoder: Encoder,
@@ -56,5 +53,7 @@ class FileEncoding:
         max_piece_bytes: int,
     ) -> None: ...
     def __iter__(self) -> FileEncoding: ...
-    def __next__(self) -> tuple[_Ids, npt.NDArray[np.int64], int]: ...
+    def __next__(
+        self,
+    ) -> tuple[int, _Ids, npt.NDArray[np.int64], int, tuple[int, int, int]]: ...
     def close(self) -> None: ...

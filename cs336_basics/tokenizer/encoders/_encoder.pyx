@@ -12,7 +12,6 @@ import numpy as np
 
 cimport cython
 from cpython.buffer cimport PyBuffer_FillInfo
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.list cimport PyList_GET_ITEM, PyList_New, PyList_SET_ITEM
 from cpython.ref cimport Py_INCREF, PyObject
@@ -82,7 +81,6 @@ cdef class SpecialSet:
     """Special tokens to cut out of texts, and their ids: `SpecialSet([(token, id), ...])`."""
 
     cdef SpecialIds special
-    cdef readonly list tokens
 
     def __init__(self, tokens_and_ids):
         cdef vector[string] tokens
@@ -91,7 +89,6 @@ cdef class SpecialSet:
             ((token.encode(), token_id) for token, token_id in tokens_and_ids),
             key=lambda pair: len(pair[0]), reverse=True,
         )
-        self.tokens = [token.decode() for token, _ in pairs]
         for token, token_id in pairs:
             tokens.push_back(<string>token)
             self.special.ids.push_back(token_id)
@@ -118,14 +115,12 @@ cdef class Encoder:
         whole_words: Mapping of bytes -> id for pre-tokens that become one token without merging.
 
     Attributes:
-        scanned: Whether the pattern has a scanner.
         dtype: Dtype of id arrays: uint16, or uint32 if there are ids of 65,536 or more.
     """
 
     cdef unique_ptr[CppEncoder] encoder
     cdef list idle         # idle workers
     cdef list id_objects   # int object of each id; None until needed
-    cdef readonly bint scanned
     cdef Scanner scanner
     cdef bint narrow
     cdef size_t id_size, vocab_size
@@ -139,8 +134,7 @@ cdef class Encoder:
         cdef SimdLevel c_simd_level = simd_level_of(simd_level)
         for i in range(256):
             c_byte_ids[i] = ABSENT_ID if byte_ids[i] is None else byte_ids[i]
-        self.scanned = has_scanner(pattern)
-        if self.scanned:
+        if has_scanner(pattern):
             self.scanner = make_scanner(pattern, c_simd_level)
         self.vocab_size = vocab_size
         self.narrow = vocab_size <= 1 << 16
@@ -425,9 +419,11 @@ cdef class Encoder:
 cdef class FileEncoding:
     """Encodes files in its own threads and iterates over their blocks in order.
 
-    A block is a tuple `(ids, ends, num_bytes)`: an array of ids, valid until the next block is
-    requested; an int64 array with the position after each separator; and the size of the block's
-    text. `close` stops the threads.
+    A block is a tuple `(file, ids, ends, num_bytes, replaced)`: the index of the file; an array of
+    ids, valid until the next block is requested; an int64 array with the position after each
+    separator; the size of the block's text; and `(sequences, bytes, offset)`, the number of invalid
+    UTF-8 sequences that were replaced, the number of bytes in them, and the offset of the first one
+    in the file. `close` stops the threads.
 
     Args:
         encoder: Encoder for the text.
@@ -506,7 +502,8 @@ cdef class FileEncoding:
         if block.ends.size():
             c_ends = ends
             memcpy(&c_ends[0], block.ends.data(), block.ends.size() * sizeof(int64_t))
-        return ids, ends, block.num_bytes
+        replaced = block.replaced.sequences, block.replaced.bytes, block.replaced.first
+        return block.file, ids, ends, block.num_bytes, replaced
 
     def __getbuffer__(self, Py_buffer* buffer, int flags):
         # The buffer contains the ids of the block. The array of ids keeps this object alive, so
@@ -516,19 +513,6 @@ cdef class FileEncoding:
             raise BufferError("there is no block")
         PyBuffer_FillInfo(
             buffer, self, block.ids.data(), block.num_ids * self.encoder.id_size, True, flags)
-
-    @property
-    def replaced(self):
-        """`(file, sequences, bytes, offset)` for every file with invalid UTF-8.
-
-        The tuple contains the index of the file, the number of invalid sequences and the number of
-        bytes in them (in the blocks encoded so far), and the offset of the first invalid sequence.
-        """
-        found = []
-        for entry in self.job.get().replaced():
-            found.append(
-                (entry.first, entry.second.sequences, entry.second.bytes, entry.second.first))
-        return found
 
     def close(self):
         """Stop the threads and end the iteration."""

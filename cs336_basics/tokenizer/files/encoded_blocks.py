@@ -23,7 +23,7 @@ from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.pretokenization.counting.parallel import map_ordered
 from cs336_basics.pretokenization.reading.corpus import Corpus
 from cs336_basics.pretokenization.reading.readers import TextBlock, read_texts
-from cs336_basics.pretokenization.reading.text_changes import TextChanges
+from cs336_basics.pretokenization.reading.text_changes import Replaced, TextChanges
 from cs336_basics.pretokenization.reading.utf8 import is_valid_utf8
 from cs336_basics.pretokenization.splitter import Splitter
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
@@ -100,13 +100,8 @@ def encoded_blocks(
     corpus: Corpus,
     task: EncodingTask,
     num_workers: int,
-    changes: TextChanges,
 ) -> Generator[EncodedBlock, None, None]:
-    """Yield the ids of a corpus in order. Closing the generator stops the work.
-
-    Replacements in plain-text files that the encoder reads itself are added to `changes`. Blocks
-    record all other changes.
-    """
+    """Yield the ids of a corpus in order. Closing the generator stops the work."""
     encoder = tokenizer.encoder
     if not encoder.encodes_files:
         # Any workers beyond the number of chunks would be idle.
@@ -118,7 +113,7 @@ def encoded_blocks(
     for is_plain, group in itertools.groupby(files_and_plainness, key=lambda item: item[1]):
         files = corpus.only(file for file, _ in group)
         if is_plain:
-            yield from _encode_plain_text(encoder, files, task, bytes_read, num_workers, changes)
+            yield from _encode_plain_text(encoder, files, task, bytes_read, num_workers)
         else:
             batches = read_batches(files, task, bytes_read)
             yield from encode_batches(tokenizer, batches, task, num_workers)
@@ -131,14 +126,11 @@ def _encode_plain_text(
     task: EncodingTask,
     bytes_read: int,
     num_workers: int,
-    changes: TextChanges,
 ) -> Iterator[EncodedBlock]:
     """Yield the ids of plain-text files, which the encoding threads read."""
     sizes = corpus.sizes
     # A huge chunk size would not fit a C++ integer.
     block_size = min(task.chunk_size, max(1, *sizes))
-    blocks_per_file = (-(-size // block_size) for size in sizes)
-    first_blocks = set(itertools.accumulate(blocks_per_file, initial=0))
     encoding = cast("NativeEncoder", encoder).encode_files(
         corpus.files,
         sizes,
@@ -149,17 +141,20 @@ def _encode_plain_text(
         max_piece_bytes=corpus.max_piece_bytes,
     )
     with contextlib.closing(encoding):
+        before = None
         try:
-            for index, (ids, document_ends, num_bytes) in enumerate(encoding):
+            for file, ids, document_ends, num_bytes, replaced in encoding:
                 bytes_read += num_bytes
-                yield EncodedBlock(ids, index in first_blocks, document_ends, num_bytes, bytes_read)
-            changes.add_files((corpus.files[file], found) for file, *found in encoding.replaced)
+                changes = TextChanges(num_bytes)
+                changes.add_replaced(corpus.files[file], Replaced(*replaced))
+                yield EncodedBlock(ids, file != before, document_ends, changes, bytes_read)
+                before = file
         except AbsentByteError as error:
-            file = corpus.files[error.item]
-            with open(file, "rb") as opened:
+            name = corpus.files[error.item]
+            with open(name, "rb") as opened:
                 opened.seek(error.offset)
                 is_exact = opened.read(1) == bytes([error.byte])
-            raise _absent_byte(file, error, is_exact) from None
+            raise _absent_byte(name, error, is_exact) from None
 
 
 def encode_batches(
@@ -259,12 +254,12 @@ def encode_text_batch(encoder: Encoder, batch: TextBatch, task: EncodingTask) ->
     if task.separator_id is not None:
         ends = np.union1d(ends, np.flatnonzero(ids == task.separator_id) + 1)
     # The size counts the original bytes, not their replacements.
-    num_bytes = sum(
+    changes.num_bytes = sum(
         len(block.text if isinstance(block.text, bytes) else text)
         for block, text in zip(batch.blocks, texts, strict=True)
     )
     starts_document = batch.blocks[0].starts_document
-    return EncodedBlock(ids, starts_document, ends, num_bytes, batch.bytes_read, changes)
+    return EncodedBlock(ids, starts_document, ends, changes, batch.bytes_read)
 
 
 def _encode_exactly(

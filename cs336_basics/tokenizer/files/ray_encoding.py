@@ -253,7 +253,7 @@ def _encode_shard(job: Job, shard: _Shard) -> tuple[dict[str, Any] | None, TextC
         with uploaded(shard.destination) as file:
             metadata = write_token_file(
                 tokenizer,
-                encoded_blocks(tokenizer, shard.corpus, task, 1, changes),
+                encoded_blocks(tokenizer, shard.corpus, task, 1),
                 file,
                 task,
                 source=shard.source,

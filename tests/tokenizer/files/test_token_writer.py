@@ -63,19 +63,15 @@ def huge_word():
 def test_ctrl_c_cancels_a_huge_word_of_plain_text(tmp_path, out, monkeypatch):
     native = pytest.importorskip("cs336_basics.tokenizer.encoders._encoder")
     (tmp_path / "a.txt").write_bytes(huge_word() + b"\xff")
-    encodings = []
     file_encoding = native.FileEncoding
 
     def watch(*arguments):
-        encodings.append(file_encoding(*arguments))
         signal.setitimer(signal.ITIMER_REAL, 0.3)
-        return encodings[-1]
+        return file_encoding(*arguments)
 
     monkeypatch.setattr(native, "FileEncoding", watch)
     with alarm(signal.default_int_handler), pytest.raises(KeyboardInterrupt):
         encode_file(small_tokenizer(), tmp_path / "a.txt", out / "a.npy", num_workers=1)
-    # The only block was cancelled before it was complete, and so was its list of replaced bytes.
-    assert encodings[0].replaced == []
     assert os.listdir(out) == []
 
 

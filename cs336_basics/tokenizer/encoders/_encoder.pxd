@@ -35,7 +35,6 @@ cdef extern from "encoding/file_encoder.hpp" namespace "cs336" nogil:
         vector[uint32_t] ids
 
     cdef cppclass EncodingWorker:
-        cbool cancelled
         Buffer output, text
         void trim()
 
@@ -61,7 +60,6 @@ cdef extern from "encoding/file_encoder.hpp" namespace "cs336" nogil:
         void start() except +
         cbool wait(int milliseconds)
         void join()
-        void cancel()
         const Failure& failure()
         size_t num_groups()
         size_t group_start(size_t group)

@@ -170,7 +170,6 @@ cdef class Encoder:
 
     cdef object release(self, Worker worker):
         worker.worker.get().trim()
-        worker.worker.get().cancelled = False
         self.idle.append(worker)
 
     def streaming_worker(self, size_t cache_size):
@@ -277,9 +276,6 @@ cdef class Encoder:
             return tracked(lists)
         finally:
             # After an error, threads may still run. End them before other calls use the workers.
-            if job:
-                with nogil:
-                    job.get().cancel()
             with nogil:
                 job.reset()
             for worker in workers:
@@ -405,9 +401,6 @@ cdef class Encoder:
         finally:
             # After an error, threads may still run. End them before other calls use the workers and
             # before the array is freed.
-            if job:
-                with nogil:
-                    job.get().cancel()
             with nogil:
                 job.reset()
             for worker in workers:

@@ -40,11 +40,16 @@ cdef extern from "encoding/file_encoder.hpp" namespace "cs336" nogil:
 
     ctypedef vector[pair[string, uint32_t]] WholeWords
 
+    cdef cppclass Join:
+        pass
+
+    Join join_of(TextSpan left, TextSpan right)
+
     cdef cppclass CppEncoder "cs336::Encoder":
         unique_ptr[EncodingWorker] make_worker(size_t cache_bytes) except +
 
     unique_ptr[CppEncoder] make_encoder(
-        cbool narrow, const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
+        cbool narrow, const uint32_t* byte_ids, const uint32_t* merges, const vector[Join]& joins,
         size_t cache_bytes, Scanner scanner, SimdLevel simd_level,
         const WholeWords& whole_words) except +
 

@@ -20,6 +20,7 @@ class Encoder:
         self,
         byte_ids: Sequence[int | None],
         merges: npt.NDArray[np.uint32],
+        tokens: list[tuple[bytes, bytes]],
         vocab_size: int,
         pattern: str,
         cache_size: int,

@@ -12,6 +12,7 @@ import numpy as np
 
 cimport cython
 from cpython.buffer cimport PyBuffer_FillInfo
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.list cimport PyList_GET_ITEM, PyList_New, PyList_SET_ITEM
 from cpython.ref cimport Py_INCREF, PyObject
@@ -108,6 +109,7 @@ cdef class Encoder:
     Args:
         byte_ids: Id of each byte, or None for a byte without a token.
         merges: Array of shape (num_merges, 3), uint32: left id, right id, merged id, by rank.
+        tokens: Left and right token of each merge, as pairs of bytes.
         vocab_size: Highest id plus one.
         pattern: Split pattern. If it has no scanner, only `encode_words` can be called.
         cache_size: Bytes of memory for cached words, shared by all threads.
@@ -126,14 +128,20 @@ cdef class Encoder:
     cdef size_t id_size, vocab_size
     cdef readonly object dtype
 
-    def __init__(self, byte_ids, const uint32_t[:, ::1] merges, size_t vocab_size, pattern,
-                 size_t cache_size, simd_level=None, whole_words=None):
+    def __init__(self, byte_ids, const uint32_t[:, ::1] merges, list tokens, size_t vocab_size,
+                 pattern, size_t cache_size, simd_level=None, whole_words=None):
         cdef vector[pair[string, uint32_t]] c_whole_words
+        cdef vector[Join] joins
         cdef uint32_t c_byte_ids[256]
         cdef int i
         cdef SimdLevel c_simd_level = simd_level_of(simd_level)
         for i in range(256):
             c_byte_ids[i] = ABSENT_ID if byte_ids[i] is None else byte_ids[i]
+        if merges.shape[0] != len(tokens):
+            raise ValueError(f"{merges.shape[0]} merges must not have {len(tokens)} pairs of tokens")
+        joins.reserve(len(tokens))
+        for left, right in tokens:
+            joins.push_back(join_of(span_of(left), span_of(right)))
         if has_scanner(pattern):
             self.scanner = make_scanner(pattern, c_simd_level)
         self.vocab_size = vocab_size
@@ -143,7 +151,7 @@ cdef class Encoder:
         if whole_words:
             c_whole_words = whole_words.items()
         self.encoder = make_encoder(
-            self.narrow, c_byte_ids, &merges[0, 0] if merges.shape[0] else NULL, merges.shape[0],
+            self.narrow, c_byte_ids, &merges[0, 0] if merges.shape[0] else NULL, joins,
             cache_size, self.scanner, c_simd_level, c_whole_words,
         )
         self.idle = []
@@ -536,6 +544,12 @@ cdef int wait_group(BatchEncoder* job, size_t group, texts) except -1:
             check(job.failure(), texts)
             return 0
     return 0
+
+
+cdef TextSpan span_of(token) except *:
+    if not isinstance(token, bytes):
+        raise TypeError(f"tokens must be bytes, not {type(token).__name__}")
+    return TextSpan(<const uint8_t*>PyBytes_AS_STRING(token), PyBytes_GET_SIZE(token))
 
 
 cdef size_t num_threads(int num_workers, size_t num_items) noexcept:

@@ -91,8 +91,7 @@ class Translation:
     def __init__(self, old: Tokenizer, new: Tokenizer, source: Path) -> None:
         check_gaps(old.vocab)
         self._source = source
-        self._vocab_size = old.vocab_size
-        self._absent: dict[int, bytes] = {}
+        self._old = old
         encoder = PythonEncoder(new.encoder.vocabulary, new.pattern, 0)
         new_ids = encoder.vocabulary.token_ids
         special = {token.encode() for token in old.special_tokens}
@@ -105,8 +104,6 @@ class Translation:
             elif token not in special:
                 with contextlib.suppress(AbsentByteError):
                     ids = encoder.encode_bytes(token)
-            if not ids:
-                self._absent[token_id] = token
             flat.extend(ids)
             lengths[token_id] = len(ids)
         self._lengths = lengths
@@ -120,7 +117,7 @@ class Translation:
             ids: Old ids, shape (n,), n > 0.
             begins: Positions in `ids` where documents start, in ascending order.
         """
-        ids = checked_ids(ids, self._vocab_size, self._source)
+        ids = checked_ids(ids, self._old.vocab_size, self._source)
         lengths = self._lengths[ids]
         if not lengths.all():
             self._refuse(int(ids[np.argmin(lengths)]))
@@ -136,13 +133,13 @@ class Translation:
         )
 
     def _refuse(self, token_id: int) -> None:
-        if token_id not in self._absent:
+        if token_id not in self._old.vocab:
             raise ValueError(
                 f"{self._source}: damaged file; its tokenizer has no token for id {token_id}; "
                 "encode the text again"
             )
         raise ValueError(
-            f"{self._source}: token {short_repr(self._absent[token_id])} cannot be translated, "
+            f"{self._source}: token {short_repr(self._old.vocab[token_id])} cannot be translated, "
             "because it is a special token or has a byte that is not in the new vocabulary; add "
             "the token or byte to the new vocabulary"
         )

@@ -65,7 +65,7 @@ def count_tokens(
     corpus = Corpus.of(source)
     corpus.by_plainness()[1].chunks()  # reports errors in Parquet files before the work starts
     chunk_size = checked_integer("chunk_size", chunk_size, 1, note=" byte")
-    task = EncodingTask.of(tokenizer, corpus.errors, chunk_size)
+    task = EncodingTask(tokenizer, corpus.errors, chunk_size)
     num_workers = resolve_num_workers(num_workers)
     counts = np.zeros(tokenizer.vocab_size, np.int64)
     changes = TextChanges()

@@ -97,7 +97,7 @@ def encode_file(
     chunk_size = checked_integer("chunk_size", chunk_size, 1, note=" byte")
     corpus.by_plainness()[1].chunks()  # reports errors in Parquet files before the work starts
     num_workers = resolve_num_workers(num_workers)
-    task = EncodingTask.of(
+    task = EncodingTask(
         tokenizer, corpus.errors, chunk_size, document_starts=document_starts,
         end_of_document=end_of_document,
     )  # fmt: skip

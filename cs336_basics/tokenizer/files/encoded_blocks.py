@@ -14,7 +14,6 @@ import itertools
 import pickle
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from cs336_basics._support.arguments import checked_bool
@@ -25,7 +24,6 @@ from cs336_basics.pretokenization.reading.corpus import Corpus
 from cs336_basics.pretokenization.reading.readers import TextBlock, read_texts
 from cs336_basics.pretokenization.reading.text_changes import Replaced, TextChanges
 from cs336_basics.pretokenization.reading.utf8 import is_valid_utf8
-from cs336_basics.pretokenization.splitter import Splitter
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
 from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, absent_byte_error, encode_exactly
 from cs336_basics.tokenizer.files.token_writer import EncodedBlock
@@ -43,49 +41,43 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
 class EncodingTask:
-    """Settings for encoding text to a token file. The id of an unused special token is None."""
+    """Settings for encoding text to a token file; see `encode_file`.
 
-    errors: str
-    splitter: Splitter
-    chunk_size: int
-    document_starts: bool
-    end_of_document: str | None
-    end_id: int | None
-    separator: str | None
-    separator_id: int | None
+    Attributes:
+        errors, chunk_size, document_starts, end_of_document: The arguments.
+        splitter: Splitter of the tokenizer.
+        end_id: Id to append to documents, or None.
+        separator: Special token that separates documents within a text, or None.
+        separator_id: Its id if document starts are written, else None.
 
-    @classmethod
-    def of(
-        cls,
+    Raises:
+        TypeError: If `document_starts` is not a bool.
+        ValueError: If `end_of_document` is not a special token.
+    """
+
+    def __init__(
+        self,
         tokenizer: Tokenizer,
         errors: str,
         chunk_size: int = DEFAULT_CHUNK_SIZE,
         *,
         document_starts: bool = False,
         end_of_document: str | None = None,
-    ) -> EncodingTask:
-        """Return the task for these arguments; see `encode_file`.
+    ) -> None:
+        def id_of(token: str | None) -> int | None:
+            return None if token is None else tokenizer.special_token_id(token)
 
-        Raises:
-            TypeError: If `document_starts` is not a bool.
-            ValueError: If `end_of_document` is not a special token.
-        """
-        end_id = None if end_of_document is None else tokenizer.special_token_id(end_of_document)
-        separator, separator_id = end_of_document, end_id
-        if separator is None and END_OF_TEXT in tokenizer.special_tokens:
-            separator, separator_id = END_OF_TEXT, tokenizer.special_token_id(END_OF_TEXT)
-        return cls(
-            errors,
-            tokenizer.splitter,
-            chunk_size,
-            checked_bool("document_starts", document_starts),
-            end_of_document,
-            end_id,
-            separator,
-            separator_id if document_starts else None,
-        )
+        self.errors = errors
+        self.splitter = tokenizer.splitter
+        self.chunk_size = chunk_size
+        self.document_starts = checked_bool("document_starts", document_starts)
+        self.end_of_document = end_of_document
+        self.end_id = id_of(end_of_document)
+        self.separator = end_of_document
+        if self.separator is None and END_OF_TEXT in tokenizer.special_tokens:
+            self.separator = END_OF_TEXT
+        self.separator_id = id_of(self.separator) if document_starts else None
 
 
 class TextBatch(NamedTuple):

@@ -76,14 +76,6 @@ def test_edited_vocabularies_merge_as_in_the_reference(make, seed, text):
     assert tokenizer.encode(text) == reference_ids(tokenizer, text)
 
 
-@pytest.mark.parametrize("unit", ["a", "ab", "aab", " ", "\n", "é", "🎉", "ha", "the"])
-@pytest.mark.parametrize("length", [99, 100, 101, 1000])
-def test_long_words_merge_as_in_the_reference(make_small, unit, length):
-    tokenizer = make_small()
-    text = (unit * length)[:length]
-    assert tokenizer.encode(text) == reference_ids(tokenizer, text)
-
-
 @pytest.mark.parametrize("fast_backend", ["python", "native"])  # the reference is quadratic
 def test_a_word_of_a_megabyte_is_encoded(fast_backend):
     tokenizer = small_tokenizer(backend=skip_unless_available(fast_backend))

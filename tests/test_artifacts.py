@@ -78,17 +78,24 @@ def read_tokenizer(path):
 
 
 def write_tokens(path, version):
-    from cs336_basics.tokenizer import encode_rows
+    from cs336_basics.tokenizer import encode_file
 
-    rows = ["abc"] * version
-    path = path.with_suffix(".npy")
-    encode_rows(tokenizer(1), rows, path, document_starts=True, overwrite=True)
+    text = path.with_suffix(".txt")
+    text.write_text("abc<|endoftext|>" * version)
+    encode_file(
+        tokenizer(1), text, path.with_suffix(".npy"), num_workers=1, chunk_size=1, overwrite=True,
+        document_starts=True,
+    )  # fmt: skip
 
 
 def read_tokens(path):
-    from cs336_basics.tokenizer import load_document_starts
+    from cs336_basics.tokenizer import load_document_starts, load_token_file
 
-    return len(load_document_starts(path.with_suffix(".npy")))
+    path = path.with_suffix(".npy")
+    starts = load_document_starts(path)
+    tokens = load_token_file(path, tokenizer_hash=tokenizer(1).hash())
+    assert tokens.tolist() == tokenizer(1).encode("abc<|endoftext|>") * len(starts)
+    return len(starts)
 
 
 def write_counts(path, version):

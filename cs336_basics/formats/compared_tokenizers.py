@@ -24,17 +24,13 @@ from typing import Any
 import cs336_basics
 from cs336_basics._support.lazy import needed_for
 from cs336_basics._support.messages import short_reason, short_repr
-from cs336_basics._support.reading import read_json_object
 from cs336_basics.formats.byte_strings import character_to_byte, string_to_token
 from cs336_basics.formats.tiktoken.ranks import (
-    ENCODING_FILE,
     RANKS_FILE,
-    load_ranks,
+    exported_encoding,
     registered_encoding,
 )
 from cs336_basics.tokenizer import Tokenizer
-
-_MAX_SETTINGS = 1 << 24  # bytes
 
 
 @dataclass(frozen=True)
@@ -88,7 +84,9 @@ def open_tokenizer(name: str | os.PathLike[str]) -> ComparedTokenizer:
     path = Path(name)
     if path.is_dir():
         if (path / RANKS_FILE).exists():
-            return _tiktoken(os.fspath(name), lambda library: _exported_encoding(library, path))
+            return _tiktoken(
+                os.fspath(name), lambda: _guarded(path, lambda: exported_encoding(path))
+            )
         return _ours(path)
     if path.is_file():
         return _huggingface(os.fspath(name), path)
@@ -96,7 +94,7 @@ def open_tokenizer(name: str | os.PathLike[str]) -> ComparedTokenizer:
         raise FileNotFoundError(
             f"{path} does not exist; pass a directory, a tokenizer.json file or a tiktoken encoding"
         )
-    return _tiktoken(os.fspath(name), lambda _: registered_encoding(os.fspath(name)))
+    return _tiktoken(os.fspath(name), lambda: registered_encoding(os.fspath(name)))
 
 
 def _ours(path: Path) -> ComparedTokenizer:
@@ -118,10 +116,10 @@ def _ours(path: Path) -> ComparedTokenizer:
 # --------------------------------------------------------------------- tiktoken
 
 
-def _tiktoken(name: str, load: Callable[[Any], Any]) -> ComparedTokenizer:
+def _tiktoken(name: str, load: Callable[[], Any]) -> ComparedTokenizer:
     with needed_for(name, f"tiktoken, or omit {name}"):
         import tiktoken
-    encoding = load(tiktoken)
+    encoding = load()
     special = {token: encoding.encode_single_token(token) for token in encoding.special_tokens_set}
     vocab = {encoding.encode_single_token(token): token for token in encoding.token_byte_values()}
     return ComparedTokenizer(
@@ -131,12 +129,6 @@ def _tiktoken(name: str, load: Callable[[Any], Any]) -> ComparedTokenizer:
         special=frozenset(special.values()),
         make=lambda: Coder(encoding.encode_ordinary, encoding.decode),  # no caches to reset
     )
-
-
-def _exported_encoding(tiktoken: Any, path: Path) -> Any:
-    ranks = load_ranks(path / RANKS_FILE)
-    settings = read_json_object(path / ENCODING_FILE, _MAX_SETTINGS)
-    return _guarded(path, lambda: tiktoken.Encoding(**{**settings, "mergeable_ranks": ranks}))
 
 
 # --------------------------------------------------------------------- Hugging Face

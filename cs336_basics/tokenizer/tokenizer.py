@@ -29,8 +29,7 @@ from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, absent_byte_error
 from cs336_basics.tokenizer.ids import EncodedBatch, TokenArray
 from cs336_basics.tokenizer.offsets import encode_with_offsets
 from cs336_basics.tokenizer.padding import PaddedBatch, model_inputs
-from cs336_basics.tokenizer.special_tokens import choose_special, special_sets
-from cs336_basics.tokenizer.streaming.text_stream import encode_chunks
+from cs336_basics.tokenizer.special_tokens import choose_special
 from cs336_basics.tokenizer.text_input import (
     check_is_iterable,
     explained,
@@ -656,10 +655,11 @@ class Tokenizer:
             TypeError: If a chunk is not a str.
             ValueError: See `encode`; positions are counted from the start of the first chunk.
         """
+        from cs336_basics.tokenizer.streaming.incremental_encoder import encode_chunks
+
         if not isinstance(iterable, Iterable):
             raise TypeError(f"iterable must be an iterable of str, got {short_repr(iterable)}")
-        special = special_sets(self.encoder.all_special, allowed_special, disallowed_special)
-        yield from encode_chunks(self.encoder, self.splitter, iterable, special, self.cache_size)
+        yield from encode_chunks(self, iterable, allowed_special, disallowed_special)
 
     # ----------------------------------------------------------------- ids to text
 

@@ -44,10 +44,12 @@ const uint8_t* bytes_of(const std::string& text) {
     return reinterpret_cast<const uint8_t*>(text.data());
 }
 
+TextSpan span_of(const std::string& text) { return {bytes_of(text), text.size()}; }
+
 std::unique_ptr<Encoder> encoder_of_bytes(size_t cache_bytes) {
     uint32_t byte_ids[256];
     for (uint32_t byte = 0; byte < 256; ++byte) byte_ids[byte] = byte;
-    return make_encoder(true, byte_ids, nullptr, 0, cache_bytes, Scanner(false, SimdLevel::SCALAR), SimdLevel::SCALAR);
+    return make_encoder(true, byte_ids, nullptr, std::vector<Join>(), cache_bytes, Scanner(false, SimdLevel::SCALAR), SimdLevel::SCALAR);
 }
 
 void workers_may_outlive_their_encoder() {
@@ -67,7 +69,7 @@ void single_bytes_have_the_ids_of_their_tokens() {
     uint32_t byte_ids[256];
     for (uint32_t byte = 0; byte < 256; ++byte) byte_ids[byte] = 999 - byte;
     byte_ids[0xFE] = ABSENT_ID;
-    const auto encoder = make_encoder(true, byte_ids, nullptr, 0, 0,
+    const auto encoder = make_encoder(true, byte_ids, nullptr, std::vector<Join>(), 0,
                                       Scanner(false, SimdLevel::SCALAR), SimdLevel::SCALAR);
     const auto worker = encoder->make_worker(0);
     const uint8_t bytes[] = {0xFF, 'a', 0, 0xFE};
@@ -184,18 +186,12 @@ std::vector<std::string> segments_of(const JoinFilter& joins, const std::string&
     return segments;
 }
 
-void merges_wait_for_the_tokens_that_they_join() {
-    // Id i < 3000 is the token of i + 1 letters a. Longer tokens were learned first.
-    constexpr uint32_t LENGTH = 3000;
-    uint32_t byte_ids[256];
-    std::fill(byte_ids, byte_ids + 256, ABSENT_ID);
-    byte_ids['a'] = 0;
-    byte_ids['b'] = LENGTH;
-    std::vector<uint32_t> merges = {LENGTH - 1, LENGTH, LENGTH + 1};
-    for (uint32_t id = LENGTH - 1; id > 0; --id) merges.insert(merges.end(), {id - 1, 0, id});
-    const MergeTable<uint16_t> table(byte_ids, merges.data(), merges.size() / 3);
-    check(segments_of(table.joins(), "aaaaab").size() == 1, "applicable merges join bytes");
-    check(segments_of(table.joins(), "baab").size() == 3, "other bytes are not joined");
+void only_bytes_that_merges_join_stay_together() {
+    const std::string a = "a", aaaaa = "aaaaa", b = "b";
+    const JoinFilter joins({join_of(span_of(a), span_of(a)), join_of(span_of(aaaaa), span_of(b))},
+                           hash_seed_of(7).multiplier);
+    check(segments_of(joins, "aaaaab").size() == 1, "applicable merges join bytes");
+    check(segments_of(joins, "baab").size() == 3, "other bytes are not joined");
 }
 
 void segments_merge_as_their_word() {
@@ -239,9 +235,14 @@ void segments_merge_as_their_word() {
         }
         if (round % 2) std::shuffle(learned.begin(), learned.end(), random);
         std::vector<uint32_t> merges;
-        for (const auto& merge : learned) merges.insert(merges.end(), merge.begin(), merge.end());
-        const auto encoder = make_encoder(true, byte_ids, merges.data(), learned.size(), 1 << 20,
+        std::vector<Join> joins;
+        for (const auto& merge : learned) {
+            merges.insert(merges.end(), merge.begin(), merge.end());
+            joins.push_back(join_of(span_of(tokens[merge[0]]), span_of(tokens[merge[1]])));
+        }
+        const auto encoder = make_encoder(true, byte_ids, merges.data(), joins, 1 << 20,
                                           Scanner(false, SimdLevel::SCALAR), SimdLevel::SCALAR);
+        const JoinFilter filter(joins, hash_seed_of(7).multiplier);
         const auto worker = encoder->make_worker(0);
         const MergeTable<uint16_t> table(byte_ids, merges.data(), learned.size());
         const std::atomic<bool> cancelled{false};
@@ -256,7 +257,7 @@ void segments_merge_as_their_word() {
             whole.resize(merger.merge(bytes, word.size(), whole.data()) - whole.data());
             cut.resize(worker->encode_word(bytes, word.size(), cut.data()));
             check(cut == whole, "segments merge like their word");
-            num_segments += segments_of(table.joins(), word).size();
+            num_segments += segments_of(filter, word).size();
             ++num_words;
         }
     }
@@ -406,7 +407,7 @@ int main() {
     a_batch_is_complete_with_fewer_threads_or_none();
     ids_are_written_as_far_as_there_is_room();
     hostile_words_are_cached_as_others();
-    merges_wait_for_the_tokens_that_they_join();
+    only_bytes_that_merges_join_stay_together();
     segments_merge_as_their_word();
     ids_may_change_while_they_are_decoded<uint16_t>();
     ids_may_change_while_they_are_decoded<uint32_t>();

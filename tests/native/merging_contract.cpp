@@ -63,9 +63,16 @@ void pairs_have_their_first_ranks() {
     }
 }
 
+const uint8_t* bytes_of(const std::string& text) {
+    return reinterpret_cast<const uint8_t*>(text.data());
+}
+
+TextSpan span_of(const std::string& text) { return {bytes_of(text), text.size()}; }
+
 struct Vocabulary {
     uint32_t byte_ids[256];
     std::vector<uint32_t> merges;
+    std::vector<Join> joins;  // of the merges, in any order
 };
 
 // Random merges of the letters a to d. In half of the vocabularies, ids are not in the order of
@@ -87,6 +94,7 @@ Vocabulary random_vocabulary(std::mt19937& random, size_t num_merges) {
         if (!all.insert(token).second) continue;
         const uint32_t id = ids[256 + made.merges.size() / 3];
         made.merges.insert(made.merges.end(), {known[left], known[right], id});
+        made.joins.push_back(join_of(span_of(tokens[left]), span_of(tokens[right])));
         tokens.push_back(token);
         known.push_back(id);
     }
@@ -129,10 +137,6 @@ std::string random_word(std::mt19937& random, size_t length) {
     return word;
 }
 
-const uint8_t* bytes_of(const std::string& text) {
-    return reinterpret_cast<const uint8_t*>(text.data());
-}
-
 template <class Id>
 void words_of_a_group_merge_as_alone(SimdLevel level) {
     using Group = WordGroupMerger<Id>;
@@ -169,7 +173,7 @@ void a_text_has_the_ids_of_its_words(bool narrow, size_t cache_bytes) {
     for (int round = 0; round < 6; ++round) {
         const Vocabulary vocabulary = random_vocabulary(random, 60);
         const auto encoder = make_encoder(narrow, vocabulary.byte_ids, vocabulary.merges.data(),
-                                          vocabulary.merges.size() / 3, cache_bytes,
+                                          vocabulary.joins, cache_bytes,
                                           Scanner(false, SimdLevel::SCALAR), SimdLevel::SCALAR);
         const auto worker = encoder->make_worker(0);
         const auto alone = encoder->make_worker(0);
@@ -209,7 +213,7 @@ void a_cancelled_text_leaves_nothing_behind() {
     std::mt19937 random(9);
     const Vocabulary vocabulary = random_vocabulary(random, 60);
     const auto encoder = make_encoder(true, vocabulary.byte_ids, vocabulary.merges.data(),
-                                      vocabulary.merges.size() / 3, 1 << 20,
+                                      vocabulary.joins, 1 << 20,
                                       Scanner(false, SimdLevel::SCALAR), SimdLevel::SCALAR);
     const auto worker = encoder->make_worker(0);
     const SpecialIds special;

@@ -41,6 +41,7 @@ from tests.tokenizer.examples import (
     reference_ids,
     skip_unless_available,
     small_tokenizer,
+    trained,
     tricky_texts,
 )
 
@@ -72,14 +73,6 @@ def test_ids_equal_the_reference(make_small, pattern, text):
 @settings(max_examples=200, deadline=None)
 def test_edited_vocabularies_merge_as_in_the_reference(make, seed, text):
     tokenizer = make(*edited_merges(seed), pattern=r"[abc]+")
-    assert tokenizer.encode(text) == reference_ids(tokenizer, text)
-
-
-@pytest.mark.parametrize("unit", ["a", "ab", "aab", " ", "\n", "é", "🎉", "ha", "the"])
-@pytest.mark.parametrize("length", [99, 100, 101, 1000])
-def test_long_words_merge_as_in_the_reference(make_small, unit, length):
-    tokenizer = make_small()
-    text = (unit * length)[:length]
     assert tokenizer.encode(text) == reference_ids(tokenizer, text)
 
 
@@ -309,9 +302,10 @@ def test_the_hash_depends_only_on_what_determines_the_ids(make):
         make(appended, merges[:1], ["<a>", "<b>"]),
         make({**appended, 256: b"bc", 257: b"ab"}, merges, ["<a>", "<b>"]),
         make(vocab, merges, ["<a>", "<b>"], pattern="cl100k"),
+        make(vocab, merges, ["<a>", "<b>"], ignore_merges=True),
     ]
     assert {other.hash() for other in same} == {tokenizer.hash()}
-    assert len({other.hash() for other in [tokenizer, *different]}) == 6
+    assert len({other.hash() for other in [tokenizer, *different]}) == 7
     assert len(tokenizer.hash()) == 64
 
 
@@ -442,8 +436,10 @@ def test_an_empty_name_is_not_the_current_directory(tmp_path, monkeypatch):
     assert sorted(os.listdir()) == ["tokenizer.json", "training.json"]
 
 
-def test_added_tokens_are_saved_pickled_and_copied(tmp_path):
-    tokenizer = small_tokenizer()
+def test_added_tokens_and_ignore_merges_are_saved_pickled_and_copied(tmp_path):
+    vocab, merges = trained()
+    word = b" strange"
+    tokenizer = Tokenizer({**vocab, len(vocab): word}, merges, [END], ignore_merges=True)
     old_hash = tokenizer.hash()
     earlier = copy.copy(tokenizer)
     tokenizer.add_special_tokens(CHAT)
@@ -451,10 +447,12 @@ def test_added_tokens_are_saved_pickled_and_copied(tmp_path):
     assert earlier.hash() == old_hash
     assert earlier.special_tokens == [t for t in tokenizer.special_tokens if t not in CHAT]
     tokenizer.save(tmp_path)
-    text = f"<|user|>the cat{END}<|assistant|>"
+    text = f"<|user|>the strange cat{END}<|assistant|>"
+    assert tokenizer.token_to_id(word) in tokenizer.encode(text)
     others = [
         Tokenizer.from_directory(tmp_path),
         pickle.loads(pickle.dumps(tokenizer)),
+        copy.copy(tokenizer),
         copy.deepcopy(tokenizer),
     ]
     for other in others:

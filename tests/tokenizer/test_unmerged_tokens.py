@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 import random
 
 import pytest
@@ -112,24 +110,6 @@ def test_special_tokens_are_not_whole_words():
         )
         assert tokenizer.encode("ab") == [256]
         assert tokenizer.encode("ab", allowed_special=[]) == [97, 98]
-
-
-def test_copies_and_files_keep_ignore_merges(tmp_path):
-    tokenizer = whole_word_tokenizer()
-    tokenizer.save(tmp_path)
-    text = " strange strangely"
-    merged = Tokenizer(*tokenizer.parts()[:3], pattern=tokenizer.pattern)
-    for other in (
-        Tokenizer.from_directory(tmp_path),
-        pickle.loads(pickle.dumps(tokenizer)),
-        copy.copy(tokenizer),
-        copy.deepcopy(tokenizer),
-    ):
-        assert other.ignore_merges
-        assert other.hash() == tokenizer.hash() != merged.hash()
-        assert other.encode(text) == tokenizer.encode(text) != merged.encode(text)
-    other.add_special_tokens(["<|new|>"])
-    assert other.encode(text) == tokenizer.encode(text)
 
 
 def test_unmerged_tokens_are_the_tokens_that_merges_do_not_make():

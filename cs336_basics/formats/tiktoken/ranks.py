@@ -21,7 +21,7 @@ from typing import Any
 
 from cs336_basics._support.files import json_text
 from cs336_basics._support.messages import short_reason, short_repr
-from cs336_basics._support.reading import open_regular, parse_json, unique_keys
+from cs336_basics._support.reading import open_regular, read_json_object
 from cs336_basics._support.vocabularies import MAX_ID
 from cs336_basics.formats.byte_strings import add_token, check_has_all_bytes
 from cs336_basics.formats.foreign_patterns import (
@@ -36,6 +36,8 @@ from cs336_basics.tokenizer.vocabulary import Pair, TokenizerParts
 RANKS_FILE = "ranks.tiktoken"
 ENCODING_FILE = "encoding.json"
 SNIPPET_FILE = "encoding.py"
+
+_MAX_SETTINGS = 1 << 24  # bytes
 
 
 # --------------------------------------------------------------------- out
@@ -91,12 +93,19 @@ def runtime(directory: Path, special_tokens: list[str]) -> tuple[str, Callable[[
     """Load the directory as its encoding.py does. Return tiktoken's name and encode function."""
     import tiktoken
 
-    ranks, settings = _read_export(directory)  # encoding.py is not run: it may be anyone's
-    encoding = tiktoken.Encoding(mergeable_ranks=ranks, **settings)
+    encoding = exported_encoding(directory)
     return (
         f"tiktoken {tiktoken.__version__}",
         lambda text: encoding.encode(text, allowed_special="all"),
     )
+
+
+def exported_encoding(directory: Path) -> Any:
+    """Return the tiktoken `Encoding` in an exported directory."""
+    import tiktoken
+
+    ranks, settings = _read_export(directory)  # encoding.py is not run: it may be anyone's
+    return tiktoken.Encoding(**{**settings, "mergeable_ranks": ranks})
 
 
 def tiktoken_ranks(parts: TokenizerParts) -> dict[bytes, int]:
@@ -258,9 +267,8 @@ def _read_export(directory: Path) -> tuple[dict[bytes, int], dict[str, Any]]:
             f"{path} does not exist; pass a rank file, or a directory written by "
             "`export --to tiktoken`"
         )
-    with open_regular(path) as file:
-        found = parse_json(file.read(), path, unique_keys)
-    special = found.get("special_tokens") if isinstance(found, dict) else None
+    found = read_json_object(path, _MAX_SETTINGS)
+    special = found.get("special_tokens")
     if not isinstance(special, dict) or not isinstance(found.get("pat_str"), str):
         raise ValueError(f"{path} must contain a string 'pat_str' and an object 'special_tokens'")
     return load_ranks(directory / RANKS_FILE), found

@@ -61,7 +61,8 @@ inline Failure encode_text(EncodingWorker& worker, const TextView& text, const S
 // has room for all ids.
 class BatchEncoder {
   public:
-    // All arguments must outlive this object. Each worker has its own thread.
+    // All arguments must outlive this object, which stops the threads when it is destroyed. Each
+    // worker has its own thread.
     BatchEncoder(const std::vector<EncodingWorker*>& workers, size_t id_size,
                  const std::vector<TextView>& texts, const SpecialIds& special)
         : workers_(workers),
@@ -79,6 +80,13 @@ class BatchEncoder {
         }
         groups_.reset(new Group[starts_.size()]);
         starts_.push_back(texts.size());
+    }
+
+    ~BatchEncoder() {
+        pool_.cancelled = true;
+        for (EncodingWorker* worker : workers_) worker->cancelled = true;
+        pool_.join();
+        for (EncodingWorker* worker : workers_) worker->cancelled = false;
     }
 
     size_t num_groups() const { return starts_.size() - 1; }
@@ -100,12 +108,6 @@ class BatchEncoder {
                                     [&] { return groups_[group].done; });
     }
     void join() { pool_.join(); }
-    void cancel() {
-        pool_.cancelled = true;
-        for (EncodingWorker* worker : workers_) worker->cancelled = true;
-        pool_.join();
-        for (EncodingWorker* worker : workers_) worker->cancelled = false;
-    }
     // In the failure, `file` is the index of the text.
     const Failure& failure() const { return pool_.failure(); }
     size_t num_ids(size_t text) const { return num_ids_[text]; }

@@ -26,6 +26,7 @@
 #include "base/hashing.hpp"
 #include "base/memory.hpp"
 #include "counting/word_table.hpp"
+#include "encoding/join_filter.hpp"
 #include "encoding/merge_table.hpp"
 #include "encoding/segment_cutter.hpp"
 #include "encoding/word_cache.hpp"
@@ -90,12 +91,13 @@ class Encoder {
 template <class Id>
 class TypedEncoder final : public Encoder {
   public:
-    // `byte_ids` and `merges` are the same as for MergeTable. `cache_bytes` is the budget that the
-    // workers' caches share.
-    TypedEncoder(const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
+    // `byte_ids` and `merges` are the same as for MergeTable, and `joins` contains the join of
+    // each merge. `cache_bytes` is the budget that the workers' caches share.
+    TypedEncoder(const uint32_t* byte_ids, const uint32_t* merges, const std::vector<Join>& joins,
                  size_t cache_bytes, Scanner scanner, SimdLevel simd_level,
                  const WholeWords& whole_words = {})
-        : merges_(byte_ids, merges, num_merges),
+        : merges_(byte_ids, merges, joins.size()),
+          joins_(joins, process_hash_seed().multiplier),
           budget_(std::make_shared<CacheBudget>(cache_bytes)),
           scanner_(std::move(scanner)),
           simd_level_(simd_level) {
@@ -129,6 +131,7 @@ class TypedEncoder final : public Encoder {
       public:
         Worker(const TypedEncoder& encoder, size_t cache_bytes)
             : merges_(encoder.merges_),
+              joins_(encoder.joins_),
               unmerged_(encoder.unmerged_),
               scanner_(encoder.scanner_),
               merger_(encoder.merges_, encoder.simd_level_, cancelled),
@@ -322,7 +325,7 @@ class TypedEncoder final : public Encoder {
 
         // Encode a new word by its segments, which are mostly in the cache.
         Id* encode_new_word(const WordKey& key, const uint8_t* word, size_t length, Id* out) {
-            SegmentCutter cutter(merges_.joins(), word, length);
+            SegmentCutter cutter(joins_, word, length);
             const uint8_t* start;
             uint32_t ends[SegmentCutter::CAPACITY];
             Id* end = out;
@@ -349,6 +352,7 @@ class TypedEncoder final : public Encoder {
         }
 
         const MergeTable<Id>& merges_;
+        const JoinFilter& joins_;
         const UnmergedWords& unmerged_;
         const Scanner scanner_;
         WordMerger<Id> merger_;
@@ -360,6 +364,7 @@ class TypedEncoder final : public Encoder {
     };
 
     const MergeTable<Id> merges_;
+    const JoinFilter joins_;
     UnmergedWords unmerged_;
     const std::shared_ptr<CacheBudget> budget_;
     const Scanner scanner_;

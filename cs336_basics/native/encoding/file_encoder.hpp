@@ -6,7 +6,6 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <mutex>
 #include <vector>
 
@@ -98,12 +97,6 @@ class FileEncoder {
     }
     const Failure& failure() const { return pool_.failure(); }
 
-    // The invalid sequences replaced in the blocks encoded so far, by file index.
-    std::map<size_t, Replaced> replaced() {
-        std::lock_guard<std::mutex> lock(mutex_);
-        return replaced_;
-    }
-
   private:
     // The maximum number of invalid bytes to encode between checks for cancellation.
     static constexpr ptrdiff_t MAX_INVALID_RUN = ptrdiff_t{1} << 16;
@@ -139,9 +132,6 @@ class FileEncoder {
     void finish(size_t block, Slot::State state) {
         std::lock_guard<std::mutex> lock(mutex_);
         slot(block).state = state;
-        if (state == Slot::DONE && slot(block).block.replaced.sequences) {
-            replaced_[slot(block).block.file].add(slot(block).block.replaced);
-        }
         if (block == taken_) ready_.notify_one();
     }
 
@@ -229,7 +219,6 @@ class FileEncoder {
     std::condition_variable ready_, room_;
     std::vector<Slot> slots_;
     size_t taken_ = 0;
-    std::map<size_t, Replaced> replaced_;  // by file index
     ThreadPool pool_;  // last, so its threads end before the members they use are destroyed
 };
 

@@ -5,13 +5,32 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <unordered_map>
 #include <vector>
 
 #include "base/compiler.hpp"
-#include "base/id_map.hpp"
+#include "unicode/text_view.hpp"
 
 namespace cs336 {
+
+// The bytes before and after the boundary between the two tokens of a merge, as in
+// JoinFilter::Window, and a bit for each byte that is part of the tokens.
+struct Join {
+    uint64_t window = 0;
+    uint8_t mask = 0;
+};
+
+inline Join join_of(TextSpan left, TextSpan right) {
+    Join join;
+    const auto add = [&join](size_t position, uint8_t byte) {
+        join.window |= uint64_t(byte) << 8 * position;
+        join.mask |= uint8_t(1 << position);
+    };
+    for (size_t i = 0; i < std::min<size_t>(3, left.size); ++i) {
+        add(2 - i, left.data[left.size - 1 - i]);
+    }
+    for (size_t i = 0; i < std::min<size_t>(3, right.size); ++i) add(3 + i, right.data[i]);
+    return join;
+}
 
 // Expands a mask with one bit for each of six bytes into a mask of all bits in these bytes.
 struct WindowMasks {
@@ -41,16 +60,22 @@ class JoinFilter {
     // The highest two bytes, and bytes outside the word, may have any value.
     using Window = uint64_t;
 
-    // `byte_ids` and `merges` are the same as for MergeTable. Merges may be in any order. A merge
-    // is ignored if one of its tokens is neither a byte nor the result of a merge.
-    JoinFilter(const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
-               uint32_t absent_id, uint64_t multiplier)
+    // `joins` contains the join of each merge, in any order.
+    JoinFilter(const std::vector<Join>& joins, uint64_t multiplier)
         : multiplier_(multiplier), masks_(size_t{1} << 16) {
         int bits = MIN_BITS;
-        while ((size_t{1} << bits) < BITS_PER_MERGE * num_merges) ++bits;
+        while ((size_t{1} << bits) < BITS_PER_MERGE * joins.size()) ++bits;
         shift_ = 64 - bits;
         known_.resize(size_t{1} << (bits - 6));
-        insert_all(byte_ids, merges, num_merges, absent_id);
+        for (const Join& join : joins) {
+            Mask& mask = masks_[join.window >> 16 & 0xFFFF];
+            mask = mask ? mask & join.mask : join.mask;
+        }
+        for (const Join& join : joins) {
+            const Mask mask = masks_[join.window >> 16 & 0xFFFF];
+            const uint64_t bit = bit_of(join.window & widened(mask));
+            known_[bit >> 6] |= uint64_t{1} << (bit & 63);
+        }
     }
 
     // Whether a merge may join the bytes before and after a boundary. Even if none does, the result
@@ -71,91 +96,6 @@ class JoinFilter {
     static uint64_t widened(Mask mask) { return WINDOW_MASKS.widened[mask]; }
 
     uint64_t bit_of(uint64_t bytes) const { return bytes * multiplier_ >> shift_; }
-
-    // The first three bytes of a token, and its last three bytes in reverse order.
-    struct Ends {
-        uint8_t length;
-        uint8_t first[3], last[3];
-    };
-
-    static Ends joined(const Ends& left, const Ends& right) {
-        Ends ends{uint8_t(std::min(3, left.length + right.length)), {}, {}};
-        for (int i = 0; i < ends.length; ++i) {
-            ends.first[i] = i < left.length ? left.first[i] : right.first[i - left.length];
-            ends.last[i] = i < right.length ? right.last[i] : left.last[i - right.length];
-        }
-        return ends;
-    }
-
-    struct Join {
-        Window window;
-        Mask mask;
-    };
-
-    static Join join_of(const Ends& left, const Ends& right) {
-        Join join{0, 0};
-        const auto add = [&join](int position, uint8_t byte) {
-            join.window |= Window(byte) << 8 * position;
-            join.mask |= Mask(1 << position);
-        };
-        for (int i = 0; i < left.length; ++i) add(2 - i, left.last[i]);
-        for (int i = 0; i < right.length; ++i) add(3 + i, right.first[i]);
-        return join;
-    }
-
-    void insert(const std::vector<Join>& joins) {
-        for (const Join& join : joins) {
-            Mask& mask = masks_[join.window >> 16 & 0xFFFF];
-            mask = mask ? mask & join.mask : join.mask;
-        }
-        for (const Join& join : joins) {
-            const Mask mask = masks_[join.window >> 16 & 0xFFFF];
-            const uint64_t bit = bit_of(join.window & widened(mask));
-            known_[bit >> 6] |= uint64_t{1} << (bit & 63);
-        }
-    }
-
-    void insert_all(const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
-                    uint32_t absent_id) {
-        uint32_t max_id = 0;
-        const size_t num_ids = 256 + 3 * num_merges;
-        for (int byte = 0; byte < 256; ++byte) {
-            if (byte_ids[byte] != absent_id) max_id = std::max(max_id, byte_ids[byte]);
-        }
-        for (size_t i = 0; i < 3 * num_merges; ++i) max_id = std::max(max_id, merges[i]);
-        IdMap<Ends> ends(num_ids, max_id, multiplier_);
-        for (int byte = 0; byte < 256; ++byte) {
-            if (byte_ids[byte] != absent_id) {
-                ends.insert(byte_ids[byte], {1, {uint8_t(byte)}, {uint8_t(byte)}});
-            }
-        }
-        // A merge waits until both of its tokens are known.
-        std::unordered_map<uint32_t, std::vector<uint32_t>, SeededIdHash> waiting(
-            16, SeededIdHash{multiplier_});
-        std::vector<uint32_t> ready;
-        std::vector<Join> joins;
-        joins.reserve(num_merges);
-        for (size_t next = 0; next < num_merges; ++next) {
-            ready.assign(1, uint32_t(next));
-            while (!ready.empty()) {
-                const uint32_t* const merge = merges + 3 * size_t(ready.back());
-                const Ends *const left = ends.find(merge[0]), *const right = ends.find(merge[1]);
-                if (!left || !right) {
-                    waiting[merge[left ? 1 : 0]].push_back(ready.back());
-                    ready.pop_back();
-                    continue;
-                }
-                ready.pop_back();
-                joins.push_back(join_of(*left, *right));
-                if (!ends.insert(merge[2], joined(*left, *right))) continue;
-                const auto freed = waiting.find(merge[2]);
-                if (freed == waiting.end()) continue;
-                ready.insert(ready.end(), freed->second.begin(), freed->second.end());
-                waiting.erase(freed);
-            }
-        }
-        insert(joins);
-    }
 
     const uint64_t multiplier_;
     int shift_;

@@ -11,7 +11,6 @@
 
 #include "base/compiler.hpp"
 #include "base/hashing.hpp"
-#include "encoding/join_filter.hpp"
 #include "encoding/pair_ranks.hpp"
 
 namespace cs336 {
@@ -33,8 +32,7 @@ class MergeTable {
     // three ids for every rank: left, right, merged. Throws std::length_error.
     MergeTable(const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
                const HashSeed& seed = process_hash_seed())
-        : joins_(byte_ids, merges, num_merges, ABSENT_ID, seed.multiplier),
-          ranks_(pairs_of(merges, num_merges), seed) {
+        : ranks_(pairs_of(merges, num_merges), seed) {
         std::copy(byte_ids, byte_ids + 256, byte_ids_);
         has_all_bytes_ = std::find(byte_ids, byte_ids + 256, ABSENT_ID) == byte_ids + 256;
         merged_.resize(num_merges);
@@ -74,7 +72,6 @@ class MergeTable {
     uint32_t byte_rank(uint8_t left, uint8_t right) const {
         return byte_ranks_[size_t(left) << 8 | right];
     }
-    const JoinFilter& joins() const { return joins_; }
     bool has_all_bytes() const { return has_all_bytes_; }
     size_t size() const { return merged_.size(); }
 
@@ -90,7 +87,6 @@ class MergeTable {
         return pairs;
     }
 
-    const JoinFilter joins_;
     const PairRanks<Pair> ranks_;
     uint32_t byte_ids_[256];
     bool has_all_bytes_;

@@ -65,20 +65,18 @@ def count_tokens(
     corpus = Corpus.of(source)
     corpus.by_plainness()[1].chunks()  # reports errors in Parquet files before the work starts
     chunk_size = checked_integer("chunk_size", chunk_size, 1, note=" byte")
-    task = EncodingTask.of(tokenizer, corpus.errors, chunk_size)
+    task = EncodingTask(tokenizer, corpus.errors, chunk_size)
     num_workers = resolve_num_workers(num_workers)
     counts = np.zeros(tokenizer.vocab_size, np.int64)
     changes = TextChanges()
     title = f"counting tokens in {title_of(corpus.files)}"
     with (
         byte_bar(progress, corpus.num_bytes, title) as bar,
-        contextlib.closing(encoded_blocks(tokenizer, corpus, task, num_workers, changes)) as blocks,
+        contextlib.closing(encoded_blocks(tokenizer, corpus, task, num_workers)) as blocks,
     ):
         for block in blocks:
             _add_ids(counts, block.ids)
-            changes.num_bytes += block.num_bytes
-            if block.changes is not None:
-                changes.add(block.changes)
+            changes.add(block.changes)
             bar.update(block.bytes_read - bar.n)
     changes.warn(tokenizer.pattern, "encoded")
     return counts

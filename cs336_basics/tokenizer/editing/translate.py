@@ -12,6 +12,7 @@ from typing import Any
 
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
+from cs336_basics.pretokenization.reading.text_changes import TextChanges
 from cs336_basics.tokenizer.editing.token_counts import checked_ids
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
 from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
@@ -90,8 +91,7 @@ class Translation:
     def __init__(self, old: Tokenizer, new: Tokenizer, source: Path) -> None:
         check_gaps(old.vocab)
         self._source = source
-        self._vocab_size = old.vocab_size
-        self._absent: dict[int, bytes] = {}
+        self._old = old
         encoder = PythonEncoder(new.encoder.vocabulary, new.pattern, 0)
         new_ids = encoder.vocabulary.token_ids
         special = {token.encode() for token in old.special_tokens}
@@ -104,8 +104,6 @@ class Translation:
             elif token not in special:
                 with contextlib.suppress(AbsentByteError):
                     ids = encoder.encode_bytes(token)
-            if not ids:
-                self._absent[token_id] = token
             flat.extend(ids)
             lengths[token_id] = len(ids)
         self._lengths = lengths
@@ -119,7 +117,7 @@ class Translation:
             ids: Old ids, shape (n,), n > 0.
             begins: Positions in `ids` where documents start, in ascending order.
         """
-        ids = checked_ids(ids, self._vocab_size, self._source)
+        ids = checked_ids(ids, self._old.vocab_size, self._source)
         lengths = self._lengths[ids]
         if not lengths.all():
             self._refuse(int(ids[np.argmin(lengths)]))
@@ -130,18 +128,18 @@ class Translation:
             self._flat[index],
             starts_document=len(begins) > 0 and begins[0] == 0,
             document_ends=firsts[begins[begins > 0]],
-            num_bytes=0,
+            changes=TextChanges(),
             bytes_read=0,
         )
 
     def _refuse(self, token_id: int) -> None:
-        if token_id not in self._absent:
+        if token_id not in self._old.vocab:
             raise ValueError(
                 f"{self._source}: damaged file; its tokenizer has no token for id {token_id}; "
                 "encode the text again"
             )
         raise ValueError(
-            f"{self._source}: token {short_repr(self._absent[token_id])} cannot be translated, "
+            f"{self._source}: token {short_repr(self._old.vocab[token_id])} cannot be translated, "
             "because it is a special token or has a byte that is not in the new vocabulary; add "
             "the token or byte to the new vocabulary"
         )

@@ -2,7 +2,6 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool
-from libcpp.map cimport map as cpp_map
 from libcpp.memory cimport unique_ptr
 from libcpp.string cimport string
 from libcpp.utility cimport pair
@@ -36,17 +35,21 @@ cdef extern from "encoding/file_encoder.hpp" namespace "cs336" nogil:
         vector[uint32_t] ids
 
     cdef cppclass EncodingWorker:
-        cbool cancelled
         Buffer output, text
         void trim()
 
     ctypedef vector[pair[string, uint32_t]] WholeWords
 
+    cdef cppclass Join:
+        pass
+
+    Join join_of(TextSpan left, TextSpan right)
+
     cdef cppclass CppEncoder "cs336::Encoder":
         unique_ptr[EncodingWorker] make_worker(size_t cache_bytes) except +
 
     unique_ptr[CppEncoder] make_encoder(
-        cbool narrow, const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
+        cbool narrow, const uint32_t* byte_ids, const uint32_t* merges, const vector[Join]& joins,
         size_t cache_bytes, Scanner scanner, SimdLevel simd_level,
         const WholeWords& whole_words) except +
 
@@ -62,7 +65,6 @@ cdef extern from "encoding/file_encoder.hpp" namespace "cs336" nogil:
         void start() except +
         cbool wait(int milliseconds)
         void join()
-        void cancel()
         const Failure& failure()
         size_t num_groups()
         size_t group_start(size_t group)
@@ -83,6 +85,8 @@ cdef extern from "encoding/file_encoder.hpp" namespace "cs336" nogil:
         size_t num_ids
         vector[int64_t] ends
         uint64_t num_bytes
+        size_t file
+        Replaced replaced
 
     cdef cppclass FileEncoder:
         FileEncoder(const BlockReader&, const vector[EncodingWorker*]&, size_t, const SpecialIds&,
@@ -93,7 +97,6 @@ cdef extern from "encoding/file_encoder.hpp" namespace "cs336" nogil:
         void next()
         void close()
         const Failure& failure()
-        cpp_map[size_t, Replaced] replaced()
 
 
 cdef extern from "encoding/text_cutter.hpp" namespace "cs336" nogil:

@@ -10,18 +10,17 @@ import numpy.typing as npt
 _Ids = npt.NDArray[np.unsignedinteger[Any]]
 
 class SpecialSet:
-    tokens: list[str]
     def __init__(self, tokens_and_ids: Iterable[tuple[str, int]]) -> None: ...
 
 class Worker: ...
 
 class Encoder:
-    scanned: bool
     dtype: np.dtype[Any]
     def __init__(
         self,
         byte_ids: Sequence[int | None],
         merges: npt.NDArray[np.uint32],
+        tokens: list[tuple[bytes, bytes]],
         vocab_size: int,
         pattern: str,
         cache_size: int,
@@ -42,7 +41,6 @@ class Encoder:
     ) -> tuple[_Ids, npt.NDArray[np.int64]]: ...
 
 class FileEncoding:
-    replaced: list[tuple[int, int, int, int]]
     def __init__(
         self,
         encoder: Encoder,
@@ -56,5 +54,7 @@ class FileEncoding:
         max_piece_bytes: int,
     ) -> None: ...
     def __iter__(self) -> FileEncoding: ...
-    def __next__(self) -> tuple[_Ids, npt.NDArray[np.int64], int]: ...
+    def __next__(
+        self,
+    ) -> tuple[int, _Ids, npt.NDArray[np.int64], int, tuple[int, int, int]]: ...
     def close(self) -> None: ...

@@ -82,7 +82,6 @@ cdef class SpecialSet:
     """Special tokens to cut out of texts, and their ids: `SpecialSet([(token, id), ...])`."""
 
     cdef SpecialIds special
-    cdef readonly list tokens
 
     def __init__(self, tokens_and_ids):
         cdef vector[string] tokens
@@ -91,7 +90,6 @@ cdef class SpecialSet:
             ((token.encode(), token_id) for token, token_id in tokens_and_ids),
             key=lambda pair: len(pair[0]), reverse=True,
         )
-        self.tokens = [token.decode() for token, _ in pairs]
         for token, token_id in pairs:
             tokens.push_back(<string>token)
             self.special.ids.push_back(token_id)
@@ -111,6 +109,7 @@ cdef class Encoder:
     Args:
         byte_ids: Id of each byte, or None for a byte without a token.
         merges: Array of shape (num_merges, 3), uint32: left id, right id, merged id, by rank.
+        tokens: Left and right token of each merge, as pairs of bytes.
         vocab_size: Highest id plus one.
         pattern: Split pattern. If it has no scanner, only `encode_words` can be called.
         cache_size: Bytes of memory for cached words, shared by all threads.
@@ -118,29 +117,32 @@ cdef class Encoder:
         whole_words: Mapping of bytes -> id for pre-tokens that become one token without merging.
 
     Attributes:
-        scanned: Whether the pattern has a scanner.
         dtype: Dtype of id arrays: uint16, or uint32 if there are ids of 65,536 or more.
     """
 
     cdef unique_ptr[CppEncoder] encoder
     cdef list idle         # idle workers
     cdef list id_objects   # int object of each id; None until needed
-    cdef readonly bint scanned
     cdef Scanner scanner
     cdef bint narrow
     cdef size_t id_size, vocab_size
     cdef readonly object dtype
 
-    def __init__(self, byte_ids, const uint32_t[:, ::1] merges, size_t vocab_size, pattern,
-                 size_t cache_size, simd_level=None, whole_words=None):
+    def __init__(self, byte_ids, const uint32_t[:, ::1] merges, list tokens, size_t vocab_size,
+                 pattern, size_t cache_size, simd_level=None, whole_words=None):
         cdef vector[pair[string, uint32_t]] c_whole_words
+        cdef vector[Join] joins
         cdef uint32_t c_byte_ids[256]
         cdef int i
         cdef SimdLevel c_simd_level = simd_level_of(simd_level)
         for i in range(256):
             c_byte_ids[i] = ABSENT_ID if byte_ids[i] is None else byte_ids[i]
-        self.scanned = has_scanner(pattern)
-        if self.scanned:
+        if merges.shape[0] != len(tokens):
+            raise ValueError(f"{merges.shape[0]} merges must not have {len(tokens)} pairs of tokens")
+        joins.reserve(len(tokens))
+        for left, right in tokens:
+            joins.push_back(join_of(span_of(left), span_of(right)))
+        if has_scanner(pattern):
             self.scanner = make_scanner(pattern, c_simd_level)
         self.vocab_size = vocab_size
         self.narrow = vocab_size <= 1 << 16
@@ -149,7 +151,7 @@ cdef class Encoder:
         if whole_words:
             c_whole_words = whole_words.items()
         self.encoder = make_encoder(
-            self.narrow, c_byte_ids, &merges[0, 0] if merges.shape[0] else NULL, merges.shape[0],
+            self.narrow, c_byte_ids, &merges[0, 0] if merges.shape[0] else NULL, joins,
             cache_size, self.scanner, c_simd_level, c_whole_words,
         )
         self.idle = []
@@ -176,7 +178,6 @@ cdef class Encoder:
 
     cdef object release(self, Worker worker):
         worker.worker.get().trim()
-        worker.worker.get().cancelled = False
         self.idle.append(worker)
 
     def streaming_worker(self, size_t cache_size):
@@ -283,9 +284,6 @@ cdef class Encoder:
             return tracked(lists)
         finally:
             # After an error, threads may still run. End them before other calls use the workers.
-            if job:
-                with nogil:
-                    job.get().cancel()
             with nogil:
                 job.reset()
             for worker in workers:
@@ -411,9 +409,6 @@ cdef class Encoder:
         finally:
             # After an error, threads may still run. End them before other calls use the workers and
             # before the array is freed.
-            if job:
-                with nogil:
-                    job.get().cancel()
             with nogil:
                 job.reset()
             for worker in workers:
@@ -425,9 +420,11 @@ cdef class Encoder:
 cdef class FileEncoding:
     """Encodes files in its own threads and iterates over their blocks in order.
 
-    A block is a tuple `(ids, ends, num_bytes)`: an array of ids, valid until the next block is
-    requested; an int64 array with the position after each separator; and the size of the block's
-    text. `close` stops the threads.
+    A block is a tuple `(file, ids, ends, num_bytes, replaced)`: the index of the file; an array of
+    ids, valid until the next block is requested; an int64 array with the position after each
+    separator; the size of the block's text; and `(sequences, bytes, offset)`, the number of invalid
+    UTF-8 sequences that were replaced, the number of bytes in them, and the offset of the first one
+    in the file. `close` stops the threads.
 
     Args:
         encoder: Encoder for the text.
@@ -506,7 +503,8 @@ cdef class FileEncoding:
         if block.ends.size():
             c_ends = ends
             memcpy(&c_ends[0], block.ends.data(), block.ends.size() * sizeof(int64_t))
-        return ids, ends, block.num_bytes
+        replaced = block.replaced.sequences, block.replaced.bytes, block.replaced.first
+        return block.file, ids, ends, block.num_bytes, replaced
 
     def __getbuffer__(self, Py_buffer* buffer, int flags):
         # The buffer contains the ids of the block. The array of ids keeps this object alive, so
@@ -516,19 +514,6 @@ cdef class FileEncoding:
             raise BufferError("there is no block")
         PyBuffer_FillInfo(
             buffer, self, block.ids.data(), block.num_ids * self.encoder.id_size, True, flags)
-
-    @property
-    def replaced(self):
-        """`(file, sequences, bytes, offset)` for every file with invalid UTF-8.
-
-        The tuple contains the index of the file, the number of invalid sequences and the number of
-        bytes in them (in the blocks encoded so far), and the offset of the first invalid sequence.
-        """
-        found = []
-        for entry in self.job.get().replaced():
-            found.append(
-                (entry.first, entry.second.sequences, entry.second.bytes, entry.second.first))
-        return found
 
     def close(self):
         """Stop the threads and end the iteration."""
@@ -559,6 +544,12 @@ cdef int wait_group(BatchEncoder* job, size_t group, texts) except -1:
             check(job.failure(), texts)
             return 0
     return 0
+
+
+cdef TextSpan span_of(token) except *:
+    if not isinstance(token, bytes):
+        raise TypeError(f"tokens must be bytes, not {type(token).__name__}")
+    return TextSpan(<const uint8_t*>PyBytes_AS_STRING(token), PyBytes_GET_SIZE(token))
 
 
 cdef size_t num_threads(int num_workers, size_t num_items) noexcept:

@@ -156,6 +156,7 @@ def compile_vocabulary(
     return _encoder.Encoder(
         [None if byte_id == ABSENT else byte_id for byte_id in vocabulary.byte_ids],
         vocabulary.merge_ids,
+        vocabulary.merges,
         vocabulary.size,
         pattern,
         cache_size,

@@ -97,7 +97,7 @@ def encode_file(
     chunk_size = checked_integer("chunk_size", chunk_size, 1, note=" byte")
     corpus.by_plainness()[1].chunks()  # reports errors in Parquet files before the work starts
     num_workers = resolve_num_workers(num_workers)
-    task = EncodingTask.of(
+    task = EncodingTask(
         tokenizer, corpus.errors, chunk_size, document_starts=document_starts,
         end_of_document=end_of_document,
     )  # fmt: skip
@@ -106,7 +106,7 @@ def encode_file(
     with byte_bar(progress, corpus.num_bytes, f"encoding {title_of(corpus.files)}") as bar:
         metadata = write_token_file(
             tokenizer,
-            encoded_blocks(tokenizer, corpus, task, num_workers, changes),
+            encoded_blocks(tokenizer, corpus, task, num_workers),
             destination,
             task,
             source=names[0] if len(names) == 1 else names,
@@ -136,7 +136,7 @@ def write_token_file(
         destination: FILE.npy.
         task: Settings that the ids were encoded with.
         source: Source of the text, for the metadata.
-        changes: Changes made to the text while reading it. The changes in each block are added.
+        changes: Object to which the changes in each block are added.
         advance: Callback invoked with the `bytes_read` of each block.
         record: Callback that returns further metadata, invoked after the last block.
 
@@ -144,22 +144,18 @@ def write_token_file(
         NoTokensError: If there are no ids.
         OSError: If the destination cannot be written.
     """
-    num_bytes = 0
     with open_token_writer(
         destination, tokenizer, document_starts=task.document_starts, end_id=task.end_id
     ) as writer:
         with contextlib.closing(blocks):
             for block in blocks:
                 writer.write(block)
-                num_bytes += block.num_bytes
-                if block.changes is not None:
-                    changes.add(block.changes)
+                changes.add(block.changes)
                 advance(block.bytes_read)
         writer.end_document()
-        changes.num_bytes = num_bytes
         if writer.num_tokens == 0:
-            raise no_tokens(source, num_bytes)
-        metadata = {"num_bytes": num_bytes, "source": source, **record()}
+            raise no_tokens(source, changes.num_bytes)
+        metadata = {"num_bytes": changes.num_bytes, "source": source, **record()}
         if task.document_starts:
             metadata["document_separator"] = task.separator
         if task.end_of_document is not None:

@@ -64,7 +64,7 @@ def encode_rows(
     check_destination(destination, (), overwrite)
     texts = texts_of_rows(rows, field)
     num_workers = resolve_num_workers(num_workers)
-    task = EncodingTask.of(
+    task = EncodingTask(
         tokenizer, errors, document_starts=document_starts, end_of_document=end_of_document
     )
     batches = text_batches(((block, 0) for block in _blocks(texts)), task.chunk_size, 0)

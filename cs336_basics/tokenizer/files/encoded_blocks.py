@@ -14,7 +14,6 @@ import itertools
 import pickle
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from cs336_basics._support.arguments import checked_bool
@@ -23,9 +22,8 @@ from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.pretokenization.counting.parallel import map_ordered
 from cs336_basics.pretokenization.reading.corpus import Corpus
 from cs336_basics.pretokenization.reading.readers import TextBlock, read_texts
-from cs336_basics.pretokenization.reading.text_changes import TextChanges
+from cs336_basics.pretokenization.reading.text_changes import Replaced, TextChanges
 from cs336_basics.pretokenization.reading.utf8 import is_valid_utf8
-from cs336_basics.pretokenization.splitter import Splitter
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
 from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, absent_byte_error, encode_exactly
 from cs336_basics.tokenizer.files.token_writer import EncodedBlock
@@ -43,49 +41,43 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
 class EncodingTask:
-    """Settings for encoding text to a token file. The id of an unused special token is None."""
+    """Settings for encoding text to a token file; see `encode_file`.
 
-    errors: str
-    splitter: Splitter
-    chunk_size: int
-    document_starts: bool
-    end_of_document: str | None
-    end_id: int | None
-    separator: str | None
-    separator_id: int | None
+    Attributes:
+        errors, chunk_size, document_starts, end_of_document: The arguments.
+        splitter: Splitter of the tokenizer.
+        end_id: Id to append to documents, or None.
+        separator: Special token that separates documents within a text, or None.
+        separator_id: Its id if document starts are written, else None.
 
-    @classmethod
-    def of(
-        cls,
+    Raises:
+        TypeError: If `document_starts` is not a bool.
+        ValueError: If `end_of_document` is not a special token.
+    """
+
+    def __init__(
+        self,
         tokenizer: Tokenizer,
         errors: str,
         chunk_size: int = DEFAULT_CHUNK_SIZE,
         *,
         document_starts: bool = False,
         end_of_document: str | None = None,
-    ) -> EncodingTask:
-        """Return the task for these arguments; see `encode_file`.
+    ) -> None:
+        def id_of(token: str | None) -> int | None:
+            return None if token is None else tokenizer.special_token_id(token)
 
-        Raises:
-            TypeError: If `document_starts` is not a bool.
-            ValueError: If `end_of_document` is not a special token.
-        """
-        end_id = None if end_of_document is None else tokenizer.special_token_id(end_of_document)
-        separator, separator_id = end_of_document, end_id
-        if separator is None and END_OF_TEXT in tokenizer.special_tokens:
-            separator, separator_id = END_OF_TEXT, tokenizer.special_token_id(END_OF_TEXT)
-        return cls(
-            errors,
-            tokenizer.splitter,
-            chunk_size,
-            checked_bool("document_starts", document_starts),
-            end_of_document,
-            end_id,
-            separator,
-            separator_id if document_starts else None,
-        )
+        self.errors = errors
+        self.splitter = tokenizer.splitter
+        self.chunk_size = chunk_size
+        self.document_starts = checked_bool("document_starts", document_starts)
+        self.end_of_document = end_of_document
+        self.end_id = id_of(end_of_document)
+        self.separator = end_of_document
+        if self.separator is None and END_OF_TEXT in tokenizer.special_tokens:
+            self.separator = END_OF_TEXT
+        self.separator_id = id_of(self.separator) if document_starts else None
 
 
 class TextBatch(NamedTuple):
@@ -100,13 +92,8 @@ def encoded_blocks(
     corpus: Corpus,
     task: EncodingTask,
     num_workers: int,
-    changes: TextChanges,
 ) -> Generator[EncodedBlock, None, None]:
-    """Yield the ids of a corpus in order. Closing the generator stops the work.
-
-    Replacements in plain-text files that the encoder reads itself are added to `changes`. Blocks
-    record all other changes.
-    """
+    """Yield the ids of a corpus in order. Closing the generator stops the work."""
     encoder = tokenizer.encoder
     if not encoder.encodes_files:
         # Any workers beyond the number of chunks would be idle.
@@ -118,7 +105,7 @@ def encoded_blocks(
     for is_plain, group in itertools.groupby(files_and_plainness, key=lambda item: item[1]):
         files = corpus.only(file for file, _ in group)
         if is_plain:
-            yield from _encode_plain_text(encoder, files, task, bytes_read, num_workers, changes)
+            yield from _encode_plain_text(encoder, files, task, bytes_read, num_workers)
         else:
             batches = read_batches(files, task, bytes_read)
             yield from encode_batches(tokenizer, batches, task, num_workers)
@@ -131,14 +118,11 @@ def _encode_plain_text(
     task: EncodingTask,
     bytes_read: int,
     num_workers: int,
-    changes: TextChanges,
 ) -> Iterator[EncodedBlock]:
     """Yield the ids of plain-text files, which the encoding threads read."""
     sizes = corpus.sizes
     # A huge chunk size would not fit a C++ integer.
     block_size = min(task.chunk_size, max(1, *sizes))
-    blocks_per_file = (-(-size // block_size) for size in sizes)
-    first_blocks = set(itertools.accumulate(blocks_per_file, initial=0))
     encoding = cast("NativeEncoder", encoder).encode_files(
         corpus.files,
         sizes,
@@ -149,17 +133,20 @@ def _encode_plain_text(
         max_piece_bytes=corpus.max_piece_bytes,
     )
     with contextlib.closing(encoding):
+        before = None
         try:
-            for index, (ids, document_ends, num_bytes) in enumerate(encoding):
+            for file, ids, document_ends, num_bytes, replaced in encoding:
                 bytes_read += num_bytes
-                yield EncodedBlock(ids, index in first_blocks, document_ends, num_bytes, bytes_read)
-            changes.add_files((corpus.files[file], found) for file, *found in encoding.replaced)
+                changes = TextChanges(num_bytes)
+                changes.add_replaced(corpus.files[file], Replaced(*replaced))
+                yield EncodedBlock(ids, file != before, document_ends, changes, bytes_read)
+                before = file
         except AbsentByteError as error:
-            file = corpus.files[error.item]
-            with open(file, "rb") as opened:
+            name = corpus.files[error.item]
+            with open(name, "rb") as opened:
                 opened.seek(error.offset)
                 is_exact = opened.read(1) == bytes([error.byte])
-            raise _absent_byte(file, error, is_exact) from None
+            raise _absent_byte(name, error, is_exact) from None
 
 
 def encode_batches(
@@ -259,12 +246,12 @@ def encode_text_batch(encoder: Encoder, batch: TextBatch, task: EncodingTask) ->
     if task.separator_id is not None:
         ends = np.union1d(ends, np.flatnonzero(ids == task.separator_id) + 1)
     # The size counts the original bytes, not their replacements.
-    num_bytes = sum(
+    changes.num_bytes = sum(
         len(block.text if isinstance(block.text, bytes) else text)
         for block, text in zip(batch.blocks, texts, strict=True)
     )
     starts_document = batch.blocks[0].starts_document
-    return EncodedBlock(ids, starts_document, ends, num_bytes, batch.bytes_read, changes)
+    return EncodedBlock(ids, starts_document, ends, changes, batch.bytes_read)
 
 
 def _encode_exactly(

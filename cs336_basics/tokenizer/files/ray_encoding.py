@@ -111,7 +111,7 @@ def encode_files_ray(
     folder = token_folder(directory)
     if num_workers is not None:
         resolve_num_workers(num_workers)  # checks the argument
-    task = EncodingTask.of(
+    task = EncodingTask(
         tokenizer, corpus.errors, document_starts=document_starts, end_of_document=end_of_document
     )
     corpus.by_plainness()[1].chunks()  # reports errors in tables before the work starts
@@ -253,7 +253,7 @@ def _encode_shard(job: Job, shard: _Shard) -> tuple[dict[str, Any] | None, TextC
         with uploaded(shard.destination) as file:
             metadata = write_token_file(
                 tokenizer,
-                encoded_blocks(tokenizer, shard.corpus, task, 1, changes),
+                encoded_blocks(tokenizer, shard.corpus, task, 1),
                 file,
                 task,
                 source=shard.source,

@@ -44,17 +44,15 @@ class EncodedBlock:
         ids: Ids, shape (n,), valid until the next block is requested.
         starts_document: Whether the first id starts a file or row.
         document_ends: Positions from 1 to n where documents end, in ascending order.
-        num_bytes: Size of the text.
+        changes: Size of the text, and changes made while reading and splitting it.
         bytes_read: Number of bytes read from storage so far, for the progress bar.
-        changes: Changes made while reading and splitting; None if they are reported elsewhere.
     """
 
     ids: TokenArray
     starts_document: bool
     document_ends: Positions
-    num_bytes: int
+    changes: TextChanges
     bytes_read: int
-    changes: TextChanges | None = None
 
 
 @contextlib.contextmanager

@@ -298,7 +298,7 @@ def test_the_ids_of_a_block_stay_valid_after_the_next_one(tmp_path):
     with pytest.raises(BufferError, match="no block"):
         memoryview(encoding)
     for _ in range(3):
-        ids, _, _ = next(encoding)
+        _, ids, *_ = next(encoding)
     expected = ids.tolist()
     encoding.close()
     del encoding

@@ -62,6 +62,8 @@ def test_a_token_file_contains_the_ids_of_the_text(source, out, backend):
         "library_version": cs336_basics.__version__,
     }
     assert sorted(os.listdir(out)) == ["text.npy"]
+    with pytest.raises(ValueError, match=r"text\.npy: encoded without document starts"):
+        load_document_starts(out / "text.npy")
 
 
 @pytest.mark.parametrize("special_tokens", [(), (END,), (END, "a b", "\n\n")])
@@ -220,21 +222,6 @@ def test_a_lone_surrogate_in_a_row_is_replaced_or_rejected(tmp_path, out, backen
 
 
 # ------------------------------------------------------------------ document starts
-
-
-def test_document_starts_are_written_only_on_request(source, out):
-    tokenizer = small_tokenizer()
-    metadata = encode_file(tokenizer, source, out / "a.npy", num_workers=1)
-    assert "num_documents" not in metadata
-    with pytest.raises(ValueError, match=r"a\.npy: encoded without document starts"):
-        load_document_starts(out / "a.npy")
-    encode_file(
-        tokenizer, source, out / "a.npy", num_workers=1, overwrite=True, document_starts=True
-    )
-    starts = load_document_starts(out / "a.npy")
-    tokens = load_token_file(out / "a.npy")
-    end = tokenizer.special_token_id(END)
-    assert starts.tolist() == [0, *(np.flatnonzero(tokens == end) + 1).tolist()]
 
 
 def test_without_a_separator_every_file_is_a_document(source, out):

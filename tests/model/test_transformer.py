@@ -225,6 +225,11 @@ def test_previous_token_heads_start_by_attending_to_the_tokens_before(options):
         if config.norm == "none" or config.qk_norm:  # otherwise, the sizes of the keys differ
             nearest = weights[head].argmax(-1)[distance:]
             assert torch.equal(nearest, torch.arange(12 - distance))
+        if config.norm == "none":  # every token then has the same key, so the formula is exact
+            angles = config.rope_theta ** (-torch.arange(8) / 16)  # the faster half of 16 pairs
+            turned = torch.arange(11, -1, -1) - distance  # at the last position
+            scores = 4 * torch.cos(turned[:, None] * angles).sum(-1)
+            assert_close(weights[head, -1], scores.softmax(-1), atol=1e-5, rtol=1e-4)
     for name, value in model.state_dict().items():
         if name == "token_embeddings.weight":
             kept = value[:, 1:], plain.state_dict()[name][:, 1:]

@@ -130,3 +130,19 @@ def test_every_run_with_a_step_has_a_curve(tmp_path, legends):
     curves = {"whole": [training, validation], "diverged": [training], "missing": []}
     plot_group(tmp_path / "curves.png", "Curves", curves)
     assert legends == [["whole", "diverged"]]
+
+
+def test_the_losses_of_a_group_are_shown_around_the_best_final_loss(tmp_path, monkeypatch):
+    from matplotlib.figure import Figure
+
+    limits = []
+    monkeypatch.setattr(
+        Figure, "savefig", lambda figure, *_, **__: limits.append(figure.axes[0].get_ylim())
+    )
+    losses = {"a": [9.0, 2.5], "b": [1.0, 3.0]}
+    curves = {
+        name: [{"step": i, "tokens": 64 * i, "val_loss": loss} for i, loss in enumerate(values)]
+        for name, values in losses.items()
+    }
+    plot_group(tmp_path / "curves.png", "Curves", curves)
+    assert limits == [pytest.approx((2.3, 5.5))]

@@ -135,6 +135,13 @@ def test_both_libraries_are_timed_for_every_layer(monkeypatch):
     }
 
 
+def test_the_time_of_a_step_counts_every_linear_layer(monkeypatch):
+    monkeypatch.setattr(products.timeit, "timeit", lambda run, number: 1.0)
+    monkeypatch.setattr(products, "_SECONDS", 0.1)
+    number = sum(isinstance(module, Linear) for module in TransformerLM(CONFIG).modules())
+    assert compare_products(CONFIG, 32)[0] == {"torch": number, "onednn": number}
+
+
 def test_rounded_factors_have_a_large_error(monkeypatch):
     monkeypatch.setattr(products, "_SECONDS", 0.0)
 

@@ -71,11 +71,16 @@ class RunDirectory:
 
         Raises:
             FileExistsError: If the path is a file or a non-empty directory.
-            OSError: If the directory cannot be created.
             ValueError: If another process holds the lock.
         """
         self._check_is_free()
-        self.lock()
+        try:
+            self.lock()
+        except OSError as error:
+            raise type(error)(
+                f"{self.path}: cannot create the directory: {error.strerror}; pass another "
+                "--run-dir"
+            ) from error
         try:
             self._check_is_free()  # another process may have held the lock in the meantime
         except BaseException:

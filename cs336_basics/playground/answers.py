@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from cs336_basics._support.messages import short_reason
 from cs336_basics.bpe import DEFAULT_TRAINER, get_trainer
 from cs336_basics.data.datasets import sample_documents
-from cs336_basics.playground.learning import STAGES, race, watch
+from cs336_basics.playground.learning import STAGES, Emit, race, watch
 from cs336_basics.playground.runs import Runs
 from cs336_basics.playground.texts import MOST_TEXT, MOST_WORD, Texts, load_tokenizer
 from cs336_basics.tokenizer import Tokenizer
@@ -21,9 +21,6 @@ EXPECTED = (ValueError, TypeError, OSError, ImportError, OverflowError, Recursio
 
 Asked = Mapping[str, Any]
 """Object in the body of a request."""
-
-Emit = Callable[[dict[str, Any]], object]
-"""Function that sends a row of a streamed answer, or raises if the page is closed."""
 
 
 class Answers(NamedTuple):

@@ -34,6 +34,9 @@ MOST_PAIRS = 20
 _PAUSE = 0.05  # minimum seconds between two rows of a race
 _POINTS = 40  # maximum number of points in a row of a race
 
+Emit = Callable[[dict[str, Any]], object]
+"""Function that sends a row of a streamed answer, or raises if the page is closed."""
+
 STAGES = [name for name, trainer in TRAINERS.items() if is_built(trainer)]
 """Names of the trainers that can be used."""
 
@@ -122,7 +125,7 @@ class RaceRequest(Checked):
     seconds: float = option("maximum seconds for each trainer", 5.0, gt=0, le=60)
 
 
-def race(asked: Mapping[str, Any], emit: Callable[[dict[str, Any]], object]) -> None:
+def race(asked: Mapping[str, Any], emit: Emit) -> None:
     """Call `emit` with rows of points while the trainers learn.
 
     The trainers run one after the other, so that they do not slow each other down. Each point gives
@@ -152,9 +155,7 @@ class _OutOfTime(Exception):  # noqa: N818 -- not an error
 class _Runner:
     """Collects the trace of a training run, emits rows, and ends the run when its time is up."""
 
-    def __init__(
-        self, stage: str, seconds: float, emit: Callable[[dict[str, Any]], object]
-    ) -> None:
+    def __init__(self, stage: str, seconds: float, emit: Emit) -> None:
         self.stage = stage
         self.traces: list[MergeTrace] = []
         self._limit = seconds

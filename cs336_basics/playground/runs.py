@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import torch
 
     from cs336_basics.generation import Sampling
+    from cs336_basics.playground.learning import Emit
     from cs336_basics.training.load_run import LoadedRun
 
 MOST_POINTS = 2_000
@@ -86,7 +87,7 @@ class Runs:
             ],
         }
 
-    def generate(self, asked: Mapping[str, Any], emit: Callable[[dict[str, Any]], object]) -> None:
+    def generate(self, asked: Mapping[str, Any], emit: Emit) -> None:
         """Call `emit` with pieces of a text that continues the given text."""
         request = build(RunRequest, asked)
         loaded = self._loaded(request)

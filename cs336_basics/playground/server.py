@@ -27,7 +27,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cs336_basics._support.messages import short_reason
-from cs336_basics.playground.answers import EXPECTED, Answers, Asked, Emit
+from cs336_basics.playground.answers import EXPECTED, Answers, Asked
+from cs336_basics.playground.learning import Emit
 
 ADDRESS = "127.0.0.1"
 MOST_BYTES = 1 << 20

@@ -1,4 +1,4 @@
-"""Make a system call fail, kill the process or interrupt it, to test what it leaves behind."""
+"""Make system calls fail, record what a kill would leave behind, and limit time and file sizes."""
 
 from __future__ import annotations
 
@@ -7,40 +7,36 @@ import errno
 import itertools
 import os
 import signal
-import traceback
 
 import pytest
 
 from cs336_basics._support import files
-from tests.processes import run_python
 
 CALLS = ("open", "fsync", "replace", "unlink", "chmod", "close", "mkdir", "rmdir", "listdir")
 
 
-class FaultyCalls:
-    """Counts the system calls that change files and makes one of them fail.
+@contextlib.contextmanager
+def watched_calls(notice):
+    """Call `notice(name, done)` before and after every system call that changes files.
 
     Args:
-        patch: A pytest `MonkeyPatch`.
-        step: Number of the call that fails, starting at 1.
-        fail: Function to call at this step.
-        after: Whether to make the system call before `fail`.
+        notice: Function of the call's name and of whether the call has been made.
     """
 
-    def __init__(self, patch, step, fail, *, after=False):
-        self.step, self.fail, self.after = step, fail, after
-        self.names = []
-        for name in CALLS:
-            patch.setattr(os, name, self._watched(name, getattr(os, name)))
-        patch.setattr(files, "open", self._open, raising=False)
+    def watched(name, function):
+        def call(*arguments, **options):
+            notice(name, False)
+            result = function(*arguments, **options)
+            notice(name, True)
+            return result
 
-    def _open(self, *arguments, **options):
+        return call
+
+    def open_watched(*arguments, **options):
         file = open(*arguments, **options)  # noqa: SIM115 -- the caller closes it
-        faulty, write = self, file.write
 
         class WatchedFile:
-            def write(self, data):
-                return faulty._watched("write", write)(data)
+            write = staticmethod(watched("write", file.write))
 
             def __getattr__(self, name):
                 return getattr(file, name)
@@ -53,21 +49,11 @@ class FaultyCalls:
 
         return WatchedFile()
 
-    def _try(self, name):
-        self.names.append(name)
-        if len(self.names) == self.step:
-            self.fail()
-
-    def _watched(self, name, function):
-        def call(*arguments, **options):
-            if not self.after and name != "close":  # even a failing close closes the file
-                self._try(name)
-                return function(*arguments, **options)
-            result = function(*arguments, **options)
-            self._try(name)
-            return result
-
-        return call
+    with pytest.MonkeyPatch.context() as patch:
+        for name in CALLS:
+            patch.setattr(os, name, watched(name, getattr(os, name)))
+        patch.setattr(files, "open", open_watched, raising=False)
+        yield
 
 
 @contextlib.contextmanager
@@ -102,55 +88,51 @@ def disk_is_full():
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def kill_this_process():
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def killed_at(step, work, *, after=False):
-    """Run `work` in a child process that is killed at call `step`.
-
-    Return whether the child was killed, that is, whether `work` makes that many calls.
-    """
-    child = os.fork()
-    if child == 0:
-        try:
-            FaultyCalls(pytest.MonkeyPatch(), step, kill_this_process, after=after)
-            work()
-        except BaseException:
-            traceback.print_exc()
-            os._exit(1)
-        os._exit(0)
-    status = os.waitpid(child, 0)[1]
-    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
-    return os.WIFSIGNALED(status)
-
-
-def kill_at_every_call(work, *, after=False):
-    """Run `work` in child processes killed at call 1, 2, ..., and yield after each child."""
-    return itertools.takewhile(lambda step: killed_at(step, work, after=after), itertools.count(1))
-
-
 def fail_at_every_call(work):
     """Run `work` with a full disk at call 1, 2, ..., and yield after each run."""
     for step in itertools.count(1):
-        with pytest.MonkeyPatch.context() as patch:
-            calls = FaultyCalls(patch, step, disk_is_full)
+        names = []
+
+        def fail(name, done):
+            if done == (name == "close"):  # even a failing close closes the file
+                names.append(name)  # noqa: B023 -- used only in this iteration
+                if len(names) == step:  # noqa: B023
+                    disk_is_full()
+
+        with watched_calls(fail):
             try:
                 work()
             except (OSError, RuntimeError):  # torch raises RuntimeError for a full disk
-                assert len(calls.names) >= step
-
-        if len(calls.names) < step:
+                assert len(names) >= step
+        if len(names) < step:
             return
         yield step
 
 
-def run_alone(function, *arguments):
-    """Call a function from a test module in a new process and check that it succeeds.
+def states_at_every_call(work, folder):
+    """Run `work`, and return the different states of a folder before and after its calls.
 
-    Use this for tests with hundreds of forks, because each fork takes 40 ms instead of 1 ms if
-    torch is loaded.
+    A process that is killed at a call leaves the state at this call. A state maps relative paths to
+    the bytes of files, or to None for directories.
     """
-    name = function.__name__
-    code = f"from {function.__module__} import {name}; {name}(*{[*map(str, arguments)]!r})"
-    run_python(code)
+    states = []
+
+    def record(name, done):
+        paths = sorted(folder.rglob("*"))
+        state = {p.relative_to(folder): p.read_bytes() if p.is_file() else None for p in paths}
+        if state not in states:
+            states.append(state)
+
+    with watched_calls(record):
+        work()
+    return states
+
+
+def restore(state, folder):
+    """Create a folder with a state from `states_at_every_call`."""
+    folder.mkdir()
+    for path, content in state.items():
+        if content is None:
+            (folder / path).mkdir()
+        else:
+            (folder / path).write_bytes(content)

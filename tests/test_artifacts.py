@@ -4,16 +4,32 @@ from __future__ import annotations
 
 import functools
 import itertools
-import os
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from tests.faults import fail_at_every_call, kill_at_every_call, run_alone
+torch = pytest.importorskip("torch")
 
-# Imports are inside functions, because most artifacts do not need torch, which slows forks down.
+from cs336_basics._support import files  # noqa: E402
+from cs336_basics.checkpoints import checkpoint, torch_file  # noqa: E402
+from cs336_basics.checkpoints.run_dir import RunDirectory  # noqa: E402
+from cs336_basics.formats import export_model, export_tokenizer, export_tokens  # noqa: E402
+from cs336_basics.formats.huggingface import load_model  # noqa: E402
+from cs336_basics.formats.megatron import load_indexed_dataset  # noqa: E402
+from cs336_basics.formats.onnx import onnx_models  # noqa: E402
+from cs336_basics.pretokenization import WordCounts  # noqa: E402
+from cs336_basics.tokenizer import (  # noqa: E402
+    Tokenizer,
+    encode_file,
+    load_document_starts,
+    load_token_file,
+)
+from tests.faults import fail_at_every_call, restore, states_at_every_call  # noqa: E402
+from tests.formats.models import random_model  # noqa: E402
+from tests.tokenizer.examples import END, byte_tokenizer  # noqa: E402
 
 
 class Artifact(NamedTuple):
@@ -40,22 +56,8 @@ def new(write, read, *needs):
     return Artifact(write_version, read_version, needs)
 
 
-def write_json(path, version):
-    from cs336_basics._support.files import write_json
-
-    write_json(path, ["x" * 100] * version)
-
-
-def read_json(path):
-    import json
-
-    return len(json.loads(path.read_text()))
-
-
 def write_directory(path):
-    from cs336_basics._support.files import new_directory
-
-    with new_directory(path) as directory:
+    with files.new_directory(path) as directory:
         (directory / "a").write_text("a")
         (directory / "folder").mkdir()
         (directory / "folder" / "b").write_text("b")
@@ -66,22 +68,12 @@ def check_directory(path):
 
 
 def tokenizer(version):
-    from tests.tokenizer.examples import byte_tokenizer
-
-    return byte_tokenizer("<|endoftext|>", merges=[(b"a", b"b"), (b"ab", b"c")][:version])
-
-
-def read_tokenizer(path):
-    from cs336_basics.tokenizer import Tokenizer
-
-    return len(Tokenizer.from_directory(path).merges)
+    return byte_tokenizer(END, merges=[(b"a", b"b"), (b"ab", b"c")][:version])
 
 
 def write_tokens(path, version):
-    from cs336_basics.tokenizer import encode_file
-
     text = path.with_suffix(".txt")
-    text.write_text("abc<|endoftext|>" * version)
+    text.write_text(f"abc{END}" * version)
     encode_file(
         tokenizer(1), text, path.with_suffix(".npy"), num_workers=1, chunk_size=1, overwrite=True,
         document_starts=True,
@@ -89,30 +81,22 @@ def write_tokens(path, version):
 
 
 def read_tokens(path):
-    from cs336_basics.tokenizer import load_document_starts, load_token_file
-
     path = path.with_suffix(".npy")
     starts = load_document_starts(path)
     tokens = load_token_file(path, tokenizer_hash=tokenizer(1).hash())
-    assert tokens.tolist() == tokenizer(1).encode("abc<|endoftext|>") * len(starts)
+    assert tokens.tolist() == tokenizer(1).encode(f"abc{END}") * len(starts)
     return len(starts)
 
 
 def write_counts(path, version):
-    from cs336_basics.pretokenization import WordCounts
-
     WordCounts.from_mapping({b"a": version}, "gpt2", []).save(path.with_suffix(".npz"))
 
 
 def read_counts(path):
-    from cs336_basics.pretokenization import WordCounts
-
     return WordCounts.load(path.with_suffix(".npz"))[b"a"]
 
 
 def write_metrics(path, version):
-    from cs336_basics.checkpoints.run_dir import RunDirectory
-
     run = RunDirectory(path)
     run.path.mkdir(exist_ok=True)
     if version == 1:
@@ -122,8 +106,6 @@ def write_metrics(path, version):
 
 
 def read_metrics(path):
-    from cs336_basics.checkpoints.run_dir import RunDirectory
-
     rows = RunDirectory(path).read_metrics()
     # The metrics and the timings are replaced one after the other, so check only the metrics.
     assert [row["step"] for row in rows] == list(range(1, len(rows) + 1))
@@ -131,46 +113,15 @@ def read_metrics(path):
 
 
 def linear_model():
-    import torch
-
-    torch.set_num_threads(1)  # other threads do not exist in a forked child
     model = torch.nn.Linear(2, 2)
     return model, torch.optim.SGD(model.parameters(), lr=0.1)
 
 
-def write_checkpoint(path, version):
-    from cs336_basics.checkpoints.checkpoint import write_checkpoint
-
-    write_checkpoint(path, *linear_model(), version)
-
-
-def read_checkpoint(path):
-    from cs336_basics.checkpoints.checkpoint import read_checkpoint
-
-    return read_checkpoint(path, *linear_model())
-
-
-def write_torch_file(path, version):
-    from cs336_basics.checkpoints.torch_file import save_checkpoint
-
-    save_checkpoint(*linear_model(), version, path)
-
-
-def read_torch_file(path):
-    from cs336_basics.checkpoints.torch_file import load_checkpoint
-
-    return load_checkpoint(path, *linear_model())
-
-
 def exported_tokenizer(to, num_files):
     def write(path):
-        from cs336_basics.formats import export_tokenizer
-
         export_tokenizer(tokenizer(2), to, path)
 
     def read(path):
-        from cs336_basics.tokenizer import Tokenizer
-
         assert len(list(path.iterdir())) == num_files
         assert getattr(Tokenizer, f"from_{to}")(path).hash() == tokenizer(2).hash()
 
@@ -178,49 +129,36 @@ def exported_tokenizer(to, num_files):
 
 
 def export_dataset(path):
-    from cs336_basics.formats import export_tokens
-
     write_tokens(path.with_name("tokens"), 2)
     export_tokens(path.with_name("tokens.npy"), "megatron", path)
 
 
 def check_dataset(path):
-    from cs336_basics.formats.megatron import load_indexed_dataset
-
     assert len(load_indexed_dataset(path / "tokens")[1]) == 2
 
 
 @functools.cache
 def model(num_layers):
-    import torch
-
-    from tests.formats.models import random_model
-
-    torch.set_num_threads(1)
     size = {"context_length": 16, "d_model": 16, "num_heads": 2, "d_ff": 24}
     return random_model(vocab_size=259, num_layers=num_layers, **size)
 
 
-def export_model(to, path, num_layers=2):
-    from cs336_basics.formats import export_model
-
+def write_model(to, path, num_layers=2):
     export_model(model(num_layers), tokenizer(2), to, path, overwrite=to == "gguf")
 
 
 def check_huggingface(path):
-    from cs336_basics.formats.huggingface import load_model
-
     assert {file.name for file in path.iterdir()} >= {"README.md", "generation_config.json"}
     load_model(path)
 
 
 def export_onnx(path):
-    from cs336_basics.formats.onnx import onnx_models
+    import onnx
 
-    if not hasattr(onnx_models._graph, "cache_info"):
-        onnx_models._graph = functools.cache(onnx_models._graph)
-    onnx_models._graph(model(2), False)  # cached, because it takes seconds
-    export_model("onnx", path)
+    with pytest.MonkeyPatch.context() as patch:
+        # An empty graph, because exporting a real one takes seconds.
+        patch.setattr(onnx_models, "_graph", lambda *_: onnx.ModelProto())
+        write_model("onnx", path)
 
 
 def check_onnx(path):
@@ -237,57 +175,68 @@ def read_gguf(path):
 
 
 KINDS = {
-    "JSON file": Artifact(write_json, read_json),
+    "JSON file": Artifact(
+        lambda path, version: files.write_json(path, ["x" * 100] * version),
+        lambda path: len(json.loads(path.read_text())),
+    ),
     "directory": new(write_directory, check_directory),
-    "tokenizer": Artifact(lambda path, version: tokenizer(version).save(path), read_tokenizer),
+    "tokenizer": Artifact(
+        lambda path, version: tokenizer(version).save(path),
+        lambda path: len(Tokenizer.from_directory(path).merges),
+    ),
     "token file": Artifact(write_tokens, read_tokens),
     "word counts": Artifact(write_counts, read_counts),
     "metrics": Artifact(write_metrics, read_metrics),
-    "checkpoint": Artifact(write_checkpoint, read_checkpoint),
-    "course checkpoint": Artifact(write_torch_file, read_torch_file),
+    "checkpoint": Artifact(
+        lambda path, version: checkpoint.write_checkpoint(path, *linear_model(), version),
+        lambda path: checkpoint.read_checkpoint(path, *linear_model()),
+    ),
+    "course checkpoint": Artifact(
+        lambda path, version: torch_file.save_checkpoint(*linear_model(), version, path),
+        lambda path: torch_file.load_checkpoint(path, *linear_model()),
+    ),
     "tokenizer for tiktoken": exported_tokenizer("tiktoken", 3),
     "tokenizer for GPT-2": exported_tokenizer("gpt2", 2),
     "tokenizer for Hugging Face": exported_tokenizer("huggingface", 2),
     "Megatron dataset": new(export_dataset, check_dataset),
-    "Hugging Face model": new(lambda path: export_model("huggingface", path), check_huggingface),
+    "Hugging Face model": new(lambda path: write_model("huggingface", path), check_huggingface),
     "ONNX model": new(export_onnx, check_onnx, "onnx", "onnxscript"),
-    "GGUF model": Artifact(functools.partial(export_model, "gguf"), read_gguf, ("gguf",)),
+    "GGUF model": Artifact(functools.partial(write_model, "gguf"), read_gguf, ("gguf",)),
 }
 
 
-def check_every_call(name, folder):
-    """Write version 2 of an artifact over version 1, with a fault at each call."""
-    os.fsync = lambda handle: None  # the real fsync would take most of the time
-    artifact = KINDS[name]
-    paths = (Path(folder, str(number), "artifact") for number in itertools.count())
-    for faults in (
-        fail_at_every_call,
-        kill_at_every_call,
-        functools.partial(kill_at_every_call, after=True),
-    ):
-        path, seen = prepared(artifact, paths), []
-        for _ in faults(lambda: artifact.write(path, 2)):  # noqa: B023 -- use the latest path
-            seen.append(artifact.read(path))
-            if seen[-1] == 1:  # the next writer removes temporary files
-                artifact.write(path, 2)
-                assert artifact.read(path) == 2
-                assert not list(path.parent.rglob(".*")), list(path.parent.rglob("*"))
-            path = prepared(artifact, paths)
-        assert artifact.read(path) == 2
-        assert set(seen) == {1, 2}
-
-
-def prepared(artifact, paths):
-    path = next(paths)
-    path.parent.mkdir()
-    artifact.write(path, 1)
-    artifact.read(path)  # imports modules once, before the children need them
-    return path
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("name", KINDS)
 def test_a_fault_at_any_call_leaves_the_old_artifact_or_the_new_one(tmp_path, name):
-    for library in KINDS[name].needs:
+    """Write version 2 of an artifact over version 1, with a fault at each call."""
+    artifact = KINDS[name]
+    for library in artifact.needs:
         pytest.importorskip(library)
-    run_alone(check_every_call, name, tmp_path)
+    folders = (tmp_path / str(number) for number in itertools.count())
+
+    def prepared(version=1):
+        path = next(folders) / "artifact"
+        path.parent.mkdir()
+        artifact.write(path, version)
+        return path
+
+    def version_after_fault(path):
+        version = artifact.read(path)
+        if version == 1:  # the next writer removes temporary files
+            artifact.write(path, 2)
+            assert artifact.read(path) == 2
+            assert not list(path.parent.rglob(".*")), list(path.parent.rglob("*"))
+        return version
+
+    prepared(version=2)  # imports modules, whose files do not count
+    path, seen = prepared(), set()
+    for _ in fail_at_every_call(lambda: artifact.write(path, 2)):  # noqa: B023 -- the latest path
+        seen.add(version_after_fault(path))
+        path = prepared()
+    assert artifact.read(path) == 2
+    assert seen == {1, 2}
+    path, seen = prepared(), set()
+    for state in states_at_every_call(lambda: artifact.write(path, 2), path.parent):
+        folder = next(folders)
+        restore(state, folder)
+        seen.add(version_after_fault(folder / path.name))
+    assert seen == {1, 2}

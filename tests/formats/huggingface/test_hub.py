@@ -17,13 +17,14 @@ from tests.processes import run_python
 pytest.importorskip("huggingface_hub")
 
 CODE = """
-import os, sys
+import sys
 from cs336_basics.tokenizer import Tokenizer
-load = getattr(Tokenizer, os.environ.get("LOAD", "from_huggingface"))
-try:
-    print(load(*sys.argv[1:2], revision=(sys.argv[2:] or [None])[0]).hash())
-except Exception as error:
-    print(type(error).__name__, str(error))
+for word in sys.argv[1:]:
+    method, name, revision = word.split()
+    try:
+        print(getattr(Tokenizer, method)(name, revision=revision).hash())
+    except Exception as error:
+        print(type(error).__name__, str(error))
 """
 
 
@@ -45,51 +46,54 @@ def offer(server, name, body, revision="main"):  # noqa: F811
 
 @pytest.fixture
 def load(server, tmp_path):  # noqa: F811
-    """Return a function that loads a tokenizer in a new process with a modified environment."""
+    """Return a function that loads tokenizers in a new process with a modified environment.
+
+    Each is given as `METHOD NAME REVISION`. The function returns a line for each: a hash or an
+    error.
+    """
 
     def load(*words, **environment):
         url = server.url.removesuffix("/mirror")
         hub = {"HF_ENDPOINT": url, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1",
                "HF_HUB_DISABLE_TELEMETRY": "1", "NO_PROXY": "127.0.0.1"}  # fmt: skip
-        return run_python(CODE, *words, cwd=tmp_path, **{**hub, **environment}).stdout.strip()
+        run = run_python(CODE, *words, cwd=tmp_path, **{**hub, **environment})
+        return run.stdout.splitlines()
 
     return load
 
 
+def assert_is_failed_download(error):
+    assert error.startswith("OSError 'someone/absent' does not exist, and tokenizer.json cannot be")
+    assert len(error) < 600
+
+
 def test_a_name_is_downloaded_from_the_endpoint_once(server, load):  # noqa: F811
     offer(server, "someone/small", json.dumps(content_of(trained("gpt2"))).encode())
-    expected = trained("gpt2").hash()
-    assert load("someone/small") == expected
-    assert any("someone/small/resolve/main/tokenizer.json" in name for name in server.requests)
-    for method in ("from_huggingface", "from_pretrained"):
-        offline = load("someone/small", HF_HUB_OFFLINE="1", LOAD=method)  # from the cache
-        assert offline == expected
     offer(server, "someone/small", json.dumps(content_of(trained("llama3"))).encode(), "v2")
-    assert load("someone/small", "v2") == trained("llama3").hash()
-
-
-@pytest.mark.parametrize(
-    "environment",
-    [
-        {"HF_HUB_OFFLINE": "1"},
-        {},  # the hub does not have the file
-        # huggingface_hub retries for half a minute.
-        pytest.param({"HF_ENDPOINT": "http://127.0.0.1:9"}, marks=pytest.mark.slow),
-    ],
-)
-def test_a_failed_download_is_reported_in_one_line(server, load, environment):  # noqa: F811
-    found = load("someone/absent", **environment)
-    assert found.startswith("OSError 'someone/absent' does not exist, and tokenizer.json cannot be")
-    assert found.count("\n") == 0
-    assert len(found) < 600
+    main, v2 = trained("gpt2").hash(), trained("llama3").hash()
+    downloads = ["from_huggingface someone/small main", "from_pretrained someone/small v2"]
+    assert load(*downloads) == [main, v2]
+    assert any("someone/small/resolve/main/tokenizer.json" in name for name in server.requests)
+    server.requests.clear()
+    cached = ["from_huggingface someone/small v2", "from_pretrained someone/small main"]
+    *hashes, error = load(*cached, "from_huggingface someone/absent main", HF_HUB_OFFLINE="1")
+    assert hashes == [v2, main]
+    assert_is_failed_download(error)
     assert server.requests == []
 
 
-def test_a_download_is_checked_like_a_local_file(server, load):  # noqa: F811
+def test_failed_downloads_and_invalid_files_are_reported_in_one_line(server, load):  # noqa: F811
     offer(server, "someone/bad", b'{"model": []}')
-    found = load("someone/bad")
-    assert found.startswith("ValueError ")
-    assert found.endswith("'model' must be an object, got []")
+    absent, bad = load("from_huggingface someone/absent main", "from_huggingface someone/bad main")
+    assert_is_failed_download(absent)
+    assert bad.startswith("ValueError ")
+    assert bad.endswith("'model' must be an object, got []")
+
+
+@pytest.mark.slow  # huggingface_hub retries for half a minute
+def test_an_endpoint_that_cannot_be_reached_is_reported_in_one_line(load):
+    (error,) = load("from_huggingface someone/absent main", HF_ENDPOINT="http://127.0.0.1:9")
+    assert_is_failed_download(error)
 
 
 @pytest.mark.parametrize(

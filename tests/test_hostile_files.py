@@ -213,7 +213,7 @@ def damage_files(tmp_path, seed, seconds):
 
 
 def test_damaged_files_are_loaded_or_raise_a_short_error(tmp_path):
-    damage_files(tmp_path, 0, 2)
+    damage_files(tmp_path, 0, 1)
 
 
 @pytest.mark.slow

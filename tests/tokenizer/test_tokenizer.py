@@ -76,11 +76,10 @@ def test_edited_vocabularies_merge_as_in_the_reference(make, seed, text):
     assert tokenizer.encode(text) == reference_ids(tokenizer, text)
 
 
-@pytest.mark.parametrize("fast_backend", ["python", "native"])  # the reference is quadratic
-def test_a_word_of_a_megabyte_is_encoded(fast_backend):
-    tokenizer = small_tokenizer(backend=skip_unless_available(fast_backend))
-    ids = tokenizer.encode("a" * 1_000_000)
-    assert tokenizer.decode(ids) == "a" * 1_000_000
+@pytest.mark.parametrize(("backend", "length"), [("python", 200_000), ("native", 1_000_000)])
+def test_a_huge_word_is_encoded(backend, length):  # the reference is quadratic
+    tokenizer = small_tokenizer(backend=skip_unless_available(backend))
+    assert tokenizer.decode(tokenizer.encode("a" * length)) == "a" * length
 
 
 def test_the_rank_of_a_merge_is_its_index_not_its_id(make):

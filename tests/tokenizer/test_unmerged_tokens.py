@@ -69,9 +69,10 @@ def test_a_word_in_the_vocabulary_becomes_one_token_in_every_backend(pattern):
     tokenizers = [whole_word_tokenizer(pattern, backend=backend) for backend in BACKENDS]
     assert tokenizers[0].encode(" strange") == [tokenizers[0].token_to_id(" strange")]
     assert len(tokenizers[0].encode("strangely")) > 1
-    for text in [*texts(1, 100), *chosen_texts()]:
-        expected = reference_ids(tokenizers[0], text)
-        for tokenizer in tokenizers:
+    for text in [*texts(1, 40), *chosen_texts()]:
+        reference, *others = tokenizers
+        expected = reference.encode(text)
+        for tokenizer in others:
             assert tokenizer.encode(text) == expected
             assert tokenizer.encode(text) == expected  # from the cache
 

@@ -12,7 +12,7 @@ from cs336_basics.tokenizer import (
     load_token_file,
 )
 from cs336_basics.tokenizer.files.token_files import FOOTER, MAGIC
-from tests.tokenizer.examples import small_tokenizer
+from tests.tokenizer.examples import END, small_tokenizer
 from tests.tokenizer.files.corpus_files import metadata_of, rewrite
 
 
@@ -65,8 +65,9 @@ def test_a_vocabulary_larger_than_the_model_is_rejected(token_file):
 
 
 @pytest.mark.parametrize("document_starts", [False, True])
-def test_a_truncated_file_is_rejected(source, out, document_starts):
-    path = out / "a.npy"
+def test_a_truncated_file_is_rejected(tmp_path, out, document_starts):
+    source, path = tmp_path / "text.txt", out / "a.npy"
+    source.write_text(f"the cat{END}ate{END}", "utf-8")
     encode_file(small_tokenizer(), source, path, num_workers=1, document_starts=document_starts)
     whole = path.read_bytes()
     for size in range(len(whole)):

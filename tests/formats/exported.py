@@ -12,7 +12,7 @@ from cs336_basics.bpe import train_bpe
 from cs336_basics.pretokenization.patterns.named_patterns import PATTERNS as NAMED
 from cs336_basics.tokenizer import Tokenizer
 from tests.texts import TEXTS, long_text
-from tests.tokenizer.examples import END, FRAGMENTS
+from tests.tokenizer.examples import END, FRAGMENTS, data_file
 from tests.tokenizer.test_reference import (
     characters_without_differences,
     without_differences,
@@ -27,6 +27,9 @@ PATTERNS = {
     "partial": r" ?[A-Za-z]+|\p{N}{1,2}|[^\sA-Za-z\p{N}]+",
 }
 
+PUBLISHED = "the files of GPT-2"
+"""Name of GPT-2's vocabulary in tests with every pattern. The files are not in this project."""
+
 CHATS = [
     "<|im_start|>user\nWhat is 2+2?<|im_end|>\n<|im_start|>assistant\n4<|im_end|>",
     f"{END}{END}a{END} b<|end of text|><|end of text|> <|end  of text|>{END}",
@@ -36,7 +39,9 @@ CHATS = [
 
 @functools.cache
 def trained(pattern):
-    """Return a tokenizer with 1,500 ids, trained on the test texts."""
+    """Return a tokenizer with 1,500 ids, trained on the test texts with a pattern, or GPT-2's."""
+    if pattern == PUBLISHED:
+        return Tokenizer.from_gpt2(data_file("gpt2_vocab.json"), data_file("gpt2_merges.txt"))
     with tempfile.TemporaryDirectory() as directory, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         text = Path(directory, "text.txt")

@@ -19,9 +19,16 @@ from cs336_basics.formats import (
     export_tokenizer,
 )
 from cs336_basics.tokenizer import Tokenizer
-from tests.formats.exported import PATTERNS, chosen_texts, random_texts, trained
+from cs336_basics.tokenizer.encoders.backends import BACKENDS
+from tests.formats.exported import PATTERNS, PUBLISHED, chosen_texts, random_texts, trained
 from tests.formats.models import random_model
-from tests.tokenizer.examples import CORPORA, END, byte_tokenizer, data_file
+from tests.tokenizer.examples import (
+    CORPORA,
+    END,
+    byte_tokenizer,
+    data_file,
+    skip_unless_available,
+)
 from tests.tokenizer.test_reference import without_differences
 
 EVERY_FORMAT = pytest.mark.parametrize("to", TOKENIZER_FORMATS)
@@ -33,13 +40,16 @@ READERS = {
 }
 
 
-def fits(pattern, *formats):
-    return pattern == "gpt2" or "gpt2" not in formats  # the gpt2 format supports only one pattern
+NAMES = [*PATTERNS, PUBLISHED]
+
+
+def fits(pattern, *formats):  # the gpt2 format supports only one pattern
+    return pattern in ("gpt2", PUBLISHED) or "gpt2" not in formats
 
 
 ROUTES = [route for route in itertools.product(PATTERNS, READERS, READERS) if fits(*route)]
 EVERY_PATTERN = pytest.mark.parametrize(
-    ("pattern", "to"), [pair for pair in itertools.product(PATTERNS, READERS) if fits(*pair)]
+    ("pattern", "to"), [pair for pair in itertools.product(NAMES, READERS) if fits(*pair)]
 )
 
 
@@ -76,12 +86,16 @@ def test_the_other_library_gives_equal_ids(tmp_path, pattern, to, number):
         assert encode(text) == trained(pattern).encode(text), text
 
 
-@EVERY_FORMAT
-def test_the_vocabulary_of_gpt2_gives_equal_ids(tmp_path, to):
-    ours = Tokenizer.from_gpt2(data_file("gpt2_vocab.json"), data_file("gpt2_merges.txt"))
-    encode = runtime_of(ours, to, tmp_path)
-    for text in [*chosen_texts(), *random_texts(2, 500)]:
-        assert encode(text) == ours.encode(text), text
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", PUBLISHED])
+def test_every_backend_gives_the_ids_of_tiktoken(tmp_path, pattern, backend):
+    encode = runtime_of(trained(pattern), "tiktoken", tmp_path)
+    parts = trained(pattern).parts()._asdict()
+    tokenizer = Tokenizer(**parts, backend=skip_unless_available(backend))
+    for text in [*chosen_texts(), *random_texts(3, 100)]:
+        ids = encode(text)
+        assert tokenizer.encode(text) == ids, text
+        assert tokenizer.decode(ids) == text
 
 
 @pytest.mark.slow

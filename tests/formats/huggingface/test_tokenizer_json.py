@@ -23,7 +23,6 @@ from cs336_basics.tokenizer import Tokenizer
 from tests.formats.exported import PATTERNS, chosen_texts, random_texts, trained
 from tests.tokenizer.examples import (
     BYTES,
-    CORPORA,
     COURSE_MERGES,
     COURSE_VOCAB,
     END,
@@ -32,10 +31,7 @@ from tests.tokenizer.examples import (
     edited_merges,
     small_tokenizer,
 )
-from tests.tokenizer.test_reference import (
-    characters_without_differences,
-    slices,
-)
+from tests.tokenizer.test_reference import characters_without_differences
 
 tokenizers = pytest.importorskip("tokenizers")
 
@@ -216,46 +212,32 @@ def test_random_texts_have_equal_ids_text_and_offsets(exported, pattern):
         assert_equal(*exported[pattern], text)
 
 
-@pytest.mark.parametrize("step", [97, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [97, pytest.param(7, marks=pytest.mark.slow)])
 @EVERY_PATTERN
 def test_characters_have_equal_ids_in_every_context(exported, pattern, step):
     ours, theirs = exported[pattern]
     # Put each character before and after an apostrophe, a letter, a number, whitespace and
     # punctuation.
     characters = characters_without_differences()[::step]
-    text = "".join(f"'{c}s 's{c}1{c}\n{c}." for c in characters)
-    assert theirs.encode(text).ids == ours.encode(text)
+    for start in range(0, len(characters), 4096):
+        part = characters[start : start + 4096]
+        text = "".join(f"'{c}s 's{c}1{c}\n{c}." for c in part)
+        assert theirs.encode(text).ids == ours.encode(text)
 
 
-@pytest.mark.parametrize("name", CORPORA)
-@EVERY_PATTERN
-def test_slices_of_real_text_have_equal_ids_text_and_offsets(exported, pattern, name):
-    for text in slices(name, 2, 30_000):
-        assert_equal(*exported[pattern], text)
-
-
-@EVERY_PATTERN
-def test_autotokenizer_has_equal_ids_and_special_tokens(tmp_path, pattern):
+def test_autotokenizer_has_the_special_tokens_and_decodes_the_ids(tmp_path):
     transformers = pytest.importorskip("transformers")
-    ours = trained(pattern)
-    export_tokenizer(ours, "huggingface", tmp_path)
-    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path, local_files_only=True)
-    assert theirs.is_fast
-    assert (theirs.eos_token, theirs.pad_token, theirs.bos_token) == (END, END, None)
-    assert theirs.eos_token_id == ours.special_token_id(END)
-    assert set(theirs.all_special_tokens) >= {END}
-    assert len(theirs) == ours.vocab_size
-    for text in chosen_texts():
-        ids = ours.encode(text)
-        assert theirs(text)["input_ids"] == ids
-        assert theirs.decode(ids) == ours.decode(ids)
-
-
-def test_a_tokenizer_without_special_tokens_has_no_roles(tmp_path):
-    transformers = pytest.importorskip("transformers")
-    export_tokenizer(byte_tokenizer(), "huggingface", tmp_path)
-    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path, local_files_only=True)
-    assert (theirs.eos_token, theirs.pad_token) == (None, None)
+    for number, tokenizer in enumerate((trained("gpt2"), byte_tokenizer())):
+        directory = tmp_path / str(number)
+        export_tokenizer(tokenizer, "huggingface", directory)
+        theirs = transformers.AutoTokenizer.from_pretrained(directory, local_files_only=True)
+        end = END if tokenizer.special_tokens else None
+        assert (theirs.eos_token, theirs.pad_token, theirs.bos_token) == (end, end, None)
+        assert theirs.eos_token_id == tokenizer.token_to_id(END)
+        assert theirs.is_fast
+        assert len(theirs) == tokenizer.vocab_size
+        for text in chosen_texts():
+            assert theirs.decode(tokenizer.encode(text)) == text
 
 
 def test_the_check_uses_tokenizers_if_transformers_is_not_installed(tmp_path, monkeypatch):
@@ -316,14 +298,13 @@ def test_a_tokenizer_trained_by_tokenizers_gives_the_same_ids(tmp_path):
         assert theirs.decode(encoding.ids, skip_special_tokens=False) == ours.decode(encoding.ids)
 
 
-@pytest.mark.parametrize("backend", ["reference", "python", None])
-def test_merges_in_any_order_give_the_same_ids(tmp_path, backend):
+def test_merges_in_any_order_give_the_same_ids(tmp_path):
     for seed in range(60):
         vocab, merges = edited_merges(seed)
         vocab |= {
             1000 + byte: bytes([byte]) for byte in range(256) if bytes([byte]) not in vocab.values()
         }
-        ours = Tokenizer(vocab, merges, backend=backend)
+        ours = Tokenizer(vocab, merges)
         path = saved(content_of(ours), tmp_path)
         theirs = tokenizers.Tokenizer.from_file(str(path))
         chooser = random.Random(seed)

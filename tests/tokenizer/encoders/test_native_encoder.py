@@ -20,7 +20,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cs336_basics import TRAINERS
-from cs336_basics.bpe import train_bpe
 from cs336_basics.pretokenization._scanner import simd_levels
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.encoders.native_encoder import compile_vocabulary
@@ -30,12 +29,9 @@ from tests.faults import alarm
 from tests.processes import run_python
 from tests.tokenizer.examples import (
     BYTES,
-    CORPORA,
     END,
-    FRAGMENTS,
     SPECIALS,
     TRAINING_TEXT,
-    data_file,
     reference_ids,
     small_tokenizer,
 )
@@ -187,62 +183,6 @@ def test_every_utf8_string_survives_encoding_and_decoding():
         codes = range(start, start + 0x8000)
         text = "".join(chr(code) for code in codes if not 0xD800 <= code < 0xE000)
         assert tokenizer.decode(tokenizer.encode(text)) == text
-
-
-# ------------------------------------------------------------------ campaigns
-
-
-@functools.cache
-def trained_on(name: str, vocab_size: int, pattern: str) -> Tokenizer:
-    path = data_file(name)
-    return Tokenizer(*train_bpe(path, vocab_size, [END], pattern=pattern), [END], pattern=pattern)
-
-
-def in_python(tokenizer: Tokenizer) -> Tokenizer:
-    """Return the same tokenizer with the Python backend. The reference would take hours."""
-    return Tokenizer(
-        tokenizer.vocab, tokenizer.merges, [END], pattern=tokenizer.pattern, backend="python"
-    )
-
-
-with_three_vocabularies = pytest.mark.parametrize(
-    ("trained", "vocab_size", "pattern"),
-    [
-        ("tinystories_train.txt", 10_000, "gpt2"),
-        ("multi_zh_wiki.txt", 32_000, "gpt2"),
-        ("code_python.txt", 32_000, "cl100k"),
-    ],
-)
-
-
-@pytest.mark.slow
-@with_three_vocabularies
-@pytest.mark.parametrize("name", CORPORA)
-def test_real_text_gets_the_ids_of_the_python_backend(trained, vocab_size, pattern, name):
-    tokenizer = trained_on(trained, vocab_size, pattern)
-    with open(data_file(f"{name}.txt"), "rb") as file:
-        text = file.read(2_000_000).decode("utf-8", errors="replace")
-    expected = in_python(tokenizer).encode(text)
-    assert tokenizer.encode(text) == expected
-    assert tokenizer.encode_array(text, num_workers=2).tolist() == expected
-    assert tokenizer.decode(expected) == text
-
-
-@pytest.mark.slow
-@with_three_vocabularies
-def test_many_random_texts_get_the_ids_of_the_python_backend(trained, vocab_size, pattern):
-    tokenizer = trained_on(trained, vocab_size, pattern)
-    reference_encoder = in_python(tokenizer)
-    chooser = random.Random(vocab_size)
-    fragments = [*FRAGMENTS, " the", "ing", "def ", "中国", "的", "1234", "    "]
-    for _ in range(200_000):
-        text = "".join(chooser.choice(fragments) for _ in range(chooser.randint(1, 20)))
-        if chooser.random() < 0.2:
-            offset = chooser.randrange(len(text) + 1)
-            code = chooser.randrange(0x110000 - 0x800)
-            code += 0x800 * (code >= 0xD800)
-            text = text[:offset] + chr(code) + text[offset:]
-        assert tokenizer.encode(text) == reference_encoder.encode(text)
 
 
 NO_THREADS = """

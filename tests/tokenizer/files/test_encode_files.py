@@ -185,19 +185,6 @@ def test_random_documents_give_the_same_files_with_every_backend(tmp_path, out):
         assert results[0] == results[1] == results[2], f"round {round_}"
 
 
-def test_files_keep_their_order_and_globs_are_sorted(tmp_path, out):
-    tokenizer = small_tokenizer()
-    for name in ("b", "a", "c"):
-        (tmp_path / f"{name}.txt").write_text(name)
-    metadata = encode_file(
-        tokenizer, [tmp_path / "c.txt", str(tmp_path / "[ab].*")], out / "a.npy", num_workers=1
-    )
-    assert load_token_file(out / "a.npy").tolist() == tokenizer.encode("cab")
-    assert [os.path.basename(name) for name in metadata["source"]] == ["c.txt", "a.txt", "b.txt"]
-    metadata = encode_file(tokenizer, [tmp_path / "a.txt"], out / "b.npy", num_workers=1)
-    assert metadata["source"] == str(tmp_path / "a.txt")
-
-
 def test_no_token_spans_two_files(tmp_path, out, backend):
     tokenizer = Tokenizer({**BYTES, 256: b"ab"}, [(b"a", b"b")], backend=backend)
     (tmp_path / "1.txt").write_text("xa")

@@ -17,6 +17,7 @@ from cs336_basics.formats import (
     check_tokenizer,
     export_model,
     export_tokenizer,
+    export_tokens,
 )
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.encoders.backends import BACKENDS
@@ -161,6 +162,8 @@ def test_an_unknown_format_is_refused_with_the_known_ones(tmp_path):
     for function in (export_tokenizer, check_tokenizer):
         with pytest.raises(ValueError, match=r"to must be one of .*, got 'gguf'"):
             function(byte_tokenizer(), "gguf", tmp_path)
+    with pytest.raises(ValueError, match=r"to must be one of .*, got 'gpt2'"):
+        export_tokens(tmp_path / "a.npy", "gpt2", tmp_path)
 
 
 @EVERY_FORMAT

@@ -14,7 +14,7 @@ from cs336_basics.formats import check_model, export_model, export_tokenizer
 from cs336_basics.formats.agreement import greedy
 from cs336_basics.formats.huggingface import load_model
 from cs336_basics.formats.huggingface.llama import llama_config, llama_state
-from tests.formats.exported import chosen_texts, trained
+from tests.formats.exported import trained
 from tests.formats.huggingface.test_llama import SMALL
 from tests.formats.models import CONFIGURATIONS, random_model
 from tests.tokenizer.examples import END, byte_tokenizer
@@ -23,7 +23,9 @@ TINY = {"context_length": 32, "d_model": 16, "num_layers": 1, "num_heads": 2, "d
 
 
 @pytest.mark.numerical(seeds=False)  # the bound of 1e-4 is far above the rounding errors
-@pytest.mark.parametrize("number", range(20))
+@pytest.mark.parametrize(
+    "number", [pytest.param(n, marks=pytest.mark.slow if n % 3 else ()) for n in range(20)]
+)
 def test_logits_are_within_1e_4_and_64_greedy_tokens_equal(tmp_path, number):
     transformers = pytest.importorskip("transformers")
     values, pattern = CONFIGURATIONS[number]
@@ -36,8 +38,13 @@ def test_logits_are_within_1e_4_and_64_greedy_tokens_equal(tmp_path, number):
     assert theirs.dtype == torch.float32
     ids = torch.randint(tokenizer.vocab_size, (3, values["context_length"]))
     with torch.inference_mode():
-        difference = (theirs(ids).logits - model(ids)).abs().max()
+        expected = model(ids)
+        difference = (theirs(ids).logits - expected).abs().max()
     assert difference < 1e-4
+    imported = load_model(tmp_path)
+    torch.testing.assert_close(imported(ids), expected)
+    if not values["tied_embeddings"]:
+        assert imported.config == model.config
     prompt = tokenizer.encode("Once upon")[:8]
     assert len(prompt) + 64 <= values["context_length"]
     ours = greedy(model, prompt, 64)
@@ -47,21 +54,6 @@ def test_logits_are_within_1e_4_and_64_greedy_tokens_equal(tmp_path, number):
     )  # fmt: skip
     assert generated[0, len(prompt) :].tolist() == ours
     assert model.config.vocab_size == theirs.config.vocab_size
-
-
-@pytest.mark.parametrize("number", [0, 3, 5, 18])
-def test_an_exported_model_can_be_imported_with_equal_logits(tmp_path, number):
-    values, pattern = CONFIGURATIONS[number]
-    tokenizer = trained(pattern)
-    model = random_model(number, vocab_size=tokenizer.vocab_size, **values)
-    export_model(model, tokenizer, "huggingface", tmp_path)
-    found = load_model(tmp_path)
-    ids = torch.randint(tokenizer.vocab_size, (2, 20))
-    torch.testing.assert_close(found(ids), model(ids))
-    if not values["tied_embeddings"]:
-        assert found.config == model.config
-        for name, value in model.state_dict().items():
-            assert torch.equal(found.state_dict()[name], value)
 
 
 def test_weights_of_transformers_are_loaded(tmp_path):
@@ -122,12 +114,10 @@ def test_a_tokenizer_with_more_ids_than_the_model_is_refused(tmp_path):
         export_model(model, byte_tokenizer(END), "huggingface", tmp_path / "out")
 
 
-def test_an_unknown_option_or_format_is_refused(tmp_path):
+def test_an_unknown_option_is_refused(tmp_path):
     model = random_model(vocab_size=257, **TINY)
     with pytest.raises(TypeError, match="weights is not an option of format huggingface"):
         export_model(model, byte_tokenizer(END), "huggingface", tmp_path / "out", weights="f16")
-    with pytest.raises(ValueError, match=r"to must be one of .* got 'tiktoken'"):
-        export_model(model, byte_tokenizer(END), "tiktoken", tmp_path / "out")
 
 
 def test_the_end_of_text_token_ends_generation(tmp_path):
@@ -138,8 +128,6 @@ def test_the_end_of_text_token_ends_generation(tmp_path):
     assert (config.eos_token_id, config.pad_token_id) == (256, 256)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path, local_files_only=True)
     assert theirs.model_max_length == 32
-    for text in chosen_texts():
-        assert theirs(text, verbose=False)["input_ids"] == tokenizer.encode(text)
 
 
 def test_special_tokens_have_the_requested_roles(tmp_path):

@@ -84,7 +84,7 @@ def load_config(source: Path, changes: Mapping[str, Any] | None = None) -> Train
         named = [
             name
             for name in values
-            if str(error).startswith((f"{name} ", f"unknown option {name!r}"))
+            if str(error).startswith((f"{name} ", f"unknown option {name[:100]!r}"))
         ]
         if not named or named[-1] in changes:
             raise

@@ -5,11 +5,9 @@ It is the counterpart of StreamingDecoder, and encodes the chunks of `Tokenizer.
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Collection, Iterable, Iterator
 
 from cs336_basics.pretokenization.reading.corpus import ENCODING_ERRORS, check_errors
-from cs336_basics.pretokenization.reading.storage import invalid_utf8_error
 from cs336_basics.pretokenization.reading.text_changes import TextChanges
 from cs336_basics.pretokenization.safe_cuts import SafeCutBuffer
 from cs336_basics.pretokenization.splitter import check_is_str
@@ -83,8 +81,6 @@ class IncrementalEncoder:
                 raise explained(error, text) from None
         elif not isinstance(text, bytes):
             raise TypeError(f"text must be str or bytes, not {type(text).__name__}")
-        if self._errors == "strict":
-            self._check_utf8(text)
         return self._encode(self._buffer.add(text))
 
     def finish(self) -> list[int]:
@@ -104,24 +100,11 @@ class IncrementalEncoder:
         changes.warn("", "encoded")
         return ids
 
-    def _check_utf8(self, data: bytes) -> None:
-        """Reject invalid UTF-8 before it is buffered."""
-        waiting = self._checker.getstate()[0]  # the start of an incomplete character
-        try:
-            self._checker.decode(data)
-        except UnicodeDecodeError as error:
-            offset = self._num_fed - len(waiting) + error.start
-            self._reset()
-            raise invalid_utf8_error(None, (waiting + data)[error.start], offset) from None
-        self._num_fed += len(data)
-
     def _reset(self) -> None:
         self._buffer = SafeCutBuffer(self._cuts)
         self._changes = TextChanges()
         self._offset = 0  # bytes encoded so far
         self._num_characters = 0  # characters encoded so far
-        self._checker = codecs.getincrementaldecoder("utf-8")()
-        self._num_fed = 0  # bytes that `_checker` has checked
 
     def _encode(self, data: bytes) -> list[int]:
         if not data:

@@ -21,10 +21,8 @@ from cs336_basics.formats import check_model, export_model
 from cs336_basics.formats.agreement import greedy
 from cs336_basics.formats.gguf import gguf_models
 from cs336_basics.formats.gguf.llama_cpp_runtime import LlamaCpp
-from cs336_basics.formats.gpt2.pair import load_merges, load_vocab
 from cs336_basics.formats.huggingface.llama import llama_state
-from cs336_basics.tokenizer import Tokenizer
-from tests.formats.exported import SPECIAL, chosen_texts, random_texts, trained
+from tests.formats.exported import PUBLISHED, SPECIAL, chosen_texts, random_texts, trained
 from tests.formats.models import CONFIGURATIONS, random_model
 from tests.tokenizer.examples import CORPORA, END, byte_tokenizer, data_file
 from tests.tokenizer.test_reference import ALL_CHARACTERS
@@ -36,12 +34,6 @@ llama_cpp = pytest.importorskip("llama_cpp", reason="make llama-cpp installs lla
 @functools.cache
 def exportable(name):
     """Return a trained tokenizer or GPT-2's, without the tokens that `export` rejects."""
-    if name == "published gpt2":
-        vocab = load_vocab(data_file("gpt2_vocab.json"))
-        return Tokenizer(vocab, load_merges(data_file("gpt2_merges.txt")), [END])
-    if name == "qwen2":
-        found = trained("llama3")
-        return Tokenizer(found.vocab, found.merges, SPECIAL, pattern="qwen2")
     found = trained(name)
     if name != "cl100k":
         return found
@@ -65,7 +57,7 @@ def loaded(tokenizer, directory, context_length=96):
     return LlamaCpp(path, context_length)
 
 
-@pytest.fixture(scope="module", params=["gpt2", "cl100k", "llama3", "qwen2", "published gpt2"])
+@pytest.fixture(scope="module", params=["gpt2", "cl100k", "llama3", "qwen2", PUBLISHED])
 def pair(request, tmp_path_factory):
     tokenizer = exportable(request.param)
     with loaded(tokenizer, tmp_path_factory.mktemp("gguf")) as theirs:

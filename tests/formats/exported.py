@@ -66,3 +66,18 @@ def random_texts(seed, number):
             chooser.choice(fragments) if chooser.random() < 0.8 else chooser.choice(characters)
             for _ in range(chooser.randint(1, 25))
         )
+
+
+def damaged(file, number):
+    """Damage a file in `number` ways, one after the other, and yield after each of them."""
+    content = file.read_bytes()
+    chooser = random.Random(0)
+    for index in range(number):
+        changed = bytearray(content)
+        if index % 2:
+            del changed[chooser.randrange(len(content)) :]
+        else:
+            at = chooser.randrange(min(len(content), 400))
+            changed[at : at + 4] = chooser.choice([b"\xff" * 4, bytes(4)])
+        file.write_bytes(changed)
+        yield index

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import shutil
 import sys
 
 import numpy as np
@@ -11,6 +13,7 @@ import torch
 
 from cs336_basics.formats import ModelCard, check_model, export_model
 from cs336_basics.model import ModelConfig
+from tests.formats.exported import damaged
 from tests.formats.models import random_model
 from tests.tokenizer.examples import END, byte_tokenizer
 
@@ -192,6 +195,13 @@ def test_check_finds_a_different_model(default):
     other = random_model(1, **SMALL)
     with pytest.raises(RuntimeError, match="logits differ by"):
         check_model(other, TOKENIZER, "onnx", default.directory)
+
+
+def test_a_damaged_export_raises_expected_errors_only(default, tmp_path):
+    directory = shutil.copytree(default.directory, tmp_path / "copy")
+    for _ in damaged(directory / "model.onnx", 12):
+        with contextlib.suppress(RuntimeError, OSError):
+            check_model(default.model, TOKENIZER, "onnx", directory)
 
 
 def test_a_model_that_onnx_cannot_represent_is_refused_before_writing(tmp_path, monkeypatch):

@@ -1,69 +1,43 @@
-"""encode_rows writes, atomically, the same token file as encode_file for a file with the rows."""
+"""encode_rows writes, atomically, a token file in which every row is a document."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections import UserDict
 
 import numpy as np
 import pytest
 
-from cs336_basics.pretokenization import Corpus
-from cs336_basics.tokenizer import Tokenizer, encode_file, encode_rows
+from cs336_basics.tokenizer import Tokenizer, encode_rows
 from cs336_basics.tokenizer.files.token_files import open_token_file
 from tests.pretokenization.reading.test_rows import FORMS, every_form
 from tests.tokenizer.examples import END, byte_tokenizer
-from tests.tokenizer.files.corpus_files import ROWS, contents, metadata_of
+from tests.tokenizer.files.corpus_files import ROWS, contents, ids_and_starts
 
 TOKENIZER = byte_tokenizer(END, merges=[(b"c", b"a")])
 
 
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory):
-    """Return the contents of the file that encode_file writes for each set of options."""
-    directory = tmp_path_factory.mktemp("expected")
-    lines = "".join(json.dumps({"text": row}) + "\n" for row in ROWS)
-    (directory / "rows.jsonl").write_text(lines)
-    found = {}
-    for options in ((False, None), (True, None), (True, END)):
-        out = directory / str(len(found))
-        out.mkdir()
-        encode_file(
-            TOKENIZER,
-            Corpus(directory / "rows.jsonl", field="text"),
-            out / "a.npy",
-            num_workers=1,
-            document_starts=options[0],
-            end_of_document=options[1],
-        )
-        found[options] = parts(out / "a.npy")
-    return found
-
-
-def parts(path):
-    """Return a token file's ids, its document starts, and its metadata without the source."""
-    file = open_token_file(path)
-    starts = file.document_starts().tolist() if file.has_document_starts else None
-    return file.tokens.tolist(), starts, {**file.metadata, "source": None}
-
-
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_of_rows_gives_the_same_file(tmp_path, expected, form):
-    for number, ((document_starts, end), file) in enumerate(expected.items()):
-        out = tmp_path / str(number)
-        out.mkdir()
-        metadata = encode_rows(
-            TOKENIZER,
-            every_form(ROWS)[form],
-            out / "a.npy",
-            field="text",
-            num_workers=2,
-            document_starts=document_starts,
-            end_of_document=end,
-        )
-        assert parts(out / "a.npy") == file
-        assert metadata == metadata_of(out / "a.npy")
+@pytest.mark.parametrize(("document_starts", "end"), [(False, None), (True, None), (True, END)])
+def test_every_form_of_rows_gives_the_same_file(tmp_path, form, document_starts, end):
+    metadata = encode_rows(
+        TOKENIZER,
+        every_form(ROWS)[form],
+        tmp_path / "a.npy",
+        field="text",
+        num_workers=2,
+        document_starts=document_starts,
+        end_of_document=end,
+    )
+    file = open_token_file(tmp_path / "a.npy")
+    ids, starts = ids_and_starts(TOKENIZER, ROWS, END, end)
+    assert file.tokens.tolist() == ids
+    assert file.has_document_starts == document_starts
+    if document_starts:
+        assert file.document_starts().tolist() == starts
+    assert metadata == file.metadata
+    assert metadata["num_bytes"] == sum(len(row.encode()) for row in ROWS)
+    assert metadata.get("document_separator") == (END if document_starts else None)
 
 
 @pytest.mark.parametrize("backend", ["python", "reference"])

@@ -86,6 +86,9 @@ class IncrementalEncoder:
     def finish(self) -> list[int]:
         """Return the ids of the buffered text, and reset the encoder for another text.
 
+        Raises:
+            ValueError: See `feed`.
+
         Warns:
             UserWarning: If invalid UTF-8 was replaced with U+FFFD (with `"replace"`).
         """

@@ -343,14 +343,6 @@ SAME = {
     ),
     "normalized special tokens": lambda c: [t.update(normalized=True) for t in c["added_tokens"]],
     "ordinary added tokens": lambda c: [t.update(special=False) for t in c["added_tokens"]],
-    "the published pattern as a split": lambda c: c.update(
-        pre_tokenizer={"type": "Sequence", "pretokenizers": [
-            {"type": "Split", "pattern": {"Regex":
-                r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"},
-             "behavior": "Isolated", "invert": False},
-            {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True,
-             "use_regex": False}]}
-    ),
 }  # fmt: skip
 
 

@@ -330,7 +330,7 @@ def test_text_without_a_safe_cut_is_rejected_beyond_the_limit(tmp_path, backend,
     path = tmp_path / "a.txt"
     path.write_bytes(b"a word" + b"x" * 300_000 + b" and more")
     splitter = Splitter(pattern, ["<|x|>"])
-    how = {"backend": backend, "num_workers": 2, "chunk_size": 1000}
+    how = {"backend": backend, "num_workers": 2, "chunk_size": 40_000}
     with pytest.raises(ValueError, match=r"a\.txt, the text at byte [\d,]+ .* 200,000 bytes"):
         count_words(Corpus(path, max_piece_bytes=200_000), splitter, **how)
     whole = count_words(Corpus(path, max_piece_bytes=400_000), splitter, **how)

@@ -161,7 +161,7 @@ def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
         )
         and (text.isascii() or not _LONE_SURROGATE.search(text))
     ):
-        return _scanner.pretokenize_text(text, pattern)
+        return _scanner.PreTokens(text, pattern)
     return search_pretokens(text, pattern)
 
 

@@ -171,10 +171,10 @@ def test_missing_and_shortened_files_raise(tmp_path):
     with pytest.raises(IsADirectoryError):
         _counting.count_files([tmp_path], [10], [], "gpt2", 1, "replace", 700)
     # Bytes beyond the given size are not counted.
-    counts = _counting.count_files([path], [10], [], "gpt2", 1, "replace", 700)
+    counts, replaced = _counting.count_files([path], [10], [], "gpt2", 1, "replace", 700)
     assert WordCounts.of_buffers(counts) == {b"word": 1, b" word": 1, b" ": 1}
-    nothing = _counting.count_files([path], [0], [], "gpt2", 2, "replace", 700)
-    assert WordCounts.of_buffers(nothing) == {}
+    nothing, _ = _counting.count_files([path], [0], [], "gpt2", 2, "replace", 700)
+    assert WordCounts.of_buffers(nothing) == replaced == {}
 
 
 def test_bad_arguments_are_rejected(hostile_file):
@@ -198,7 +198,7 @@ def test_shared_table_gives_the_same_counts(tmp_path, num_workers, most_own_word
         paths.append(path)
     sizes = [path.stat().st_size for path in paths]
     request = (paths, sizes, [], "gpt2", num_workers, "replace", 256)
-    buffers = _counting.count_files(*request, most_own_words=most_own_words)
+    buffers, _ = _counting.count_files(*request, most_own_words=most_own_words)
     found = WordCounts.of_buffers(buffers)
     assert found == dict(count_natively(paths, num_workers=1))
     assert found[b" wordac"] == 9

@@ -212,36 +212,3 @@ def test_bad_patterns_levels_and_bytes_raise():
 def test_an_environment_variable_sets_the_simd_level(simd_level):
     code = "from cs336_basics.pretokenization import _scanner as s; print(s.default_simd_level())"
     assert run_python(code, CS336_SIMD=simd_level).stdout.strip() == simd_level
-
-
-def first_invalid_by_python(data):
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        return error.start
-    return None
-
-
-def check_validity(data):
-    offset = first_invalid_by_python(data)
-    assert _scanner.first_invalid(data, True) == offset, data
-    assert _scanner.first_invalid(data, False) == offset, data
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.binary(max_size=100), st.integers(0, 70))
-def test_validity_of_any_bytes(data, offset):
-    check_validity(b"x" * offset + data)
-
-
-def test_validity_of_damaged_utf_8():
-    rng = random.Random(3)
-    hostile = [0x00, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF]
-    hostile += [0xE0, 0xE1, 0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xF8, 0xFF]
-    for _ in range(5000):
-        data = bytearray(random_text(rng).encode())
-        check_validity(bytes(data))
-        for _ in range(rng.randint(0, 3)):
-            if data:
-                data[rng.randrange(len(data))] = rng.choice(hostile)
-        check_validity(bytes(data[: rng.randint(0, len(data))]))

@@ -8,21 +8,8 @@ import pytest
 
 from cs336_basics import TRAINERS, BPE_Trainer
 from cs336_basics.bpe.recorder import PHASES, Recorder
-from cs336_basics.pretokenization import count_text
-from tests.bpe.trainers import WORKED_EXAMPLE, every_trainer, merge_everywhere, train
+from tests.bpe.trainers import WORKED_EXAMPLE, every_trainer, merge_everywhere, traced, train
 from tests.texts import long_text
-
-
-@pytest.fixture(scope="module")
-def words():
-    return count_text(long_text(7, 6_000))
-
-
-def traced(name, word_counts, num_merges, **options):
-    """Return the merges and the trace of a training run."""
-    trace = []
-    merges = train(name, word_counts, num_merges, trace=trace.append, **options)[1]
-    return merges, trace
 
 
 def counted_from_scratch(word_counts, merges):

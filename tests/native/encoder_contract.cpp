@@ -517,30 +517,33 @@ std::string random_word(std::mt19937& random, size_t length) {
 }
 
 template <class Id>
-void words_of_a_group_merge_as_alone(SimdLevel level) {
+void words_of_a_group_merge_as_alone() {
     using Group = WordGroupMerger<Id>;
     std::mt19937 random(5);
     for (int round = 0; round < 40; ++round) {
         const Vocabulary vocabulary = random_vocabulary(random, round % 4 ? 60 : round);
         const MergeTable<Id> table(vocabulary.byte_ids, vocabulary.merges.data(),
                                    vocabulary.merges.size() / 3);
-        const auto group = std::make_unique<Group>(table, level);
-        for (size_t size : {size_t{0}, size_t{1}, size_t{2}, size_t{13}, Group::CAPACITY}) {
-            // The buffer is exactly as large as the words, so that the sanitizer detects overruns.
-            std::vector<std::unique_ptr<uint8_t[]>> memory;
-            std::vector<std::string> words;
-            group->clear();
-            for (size_t i = 0; i < size; ++i) {
-                words.push_back(random_word(random, 1 + random() % Group::MAX_LENGTH));
-                memory.emplace_back(new uint8_t[words[i].size()]);
-                std::copy(words[i].begin(), words[i].end(), memory[i].get());
-                group->add(memory[i].get(), words[i].size());
-            }
-            group->merge();
-            for (size_t i = 0; i < size; ++i) {
-                std::vector<Id> ids(Group::MAX_LENGTH);
-                ids.resize(group->ids(i, ids.data()) - ids.data());
-                check(ids == merged<Id>(vocabulary, words[i]), "a group merges like its words");
+        for (int level = 0; level < NUM_SIMD_LEVELS; ++level) {
+            if (!has_simd_level(SimdLevel(level))) continue;
+            const auto group = std::make_unique<Group>(table, SimdLevel(level));
+            for (size_t size : {size_t{0}, size_t{1}, size_t{2}, size_t{13}, Group::CAPACITY}) {
+                // The buffers are as large as the words, so that the sanitizer detects overruns.
+                std::vector<std::unique_ptr<uint8_t[]>> memory;
+                std::vector<std::string> words;
+                group->clear();
+                for (size_t i = 0; i < size; ++i) {
+                    words.push_back(random_word(random, 1 + random() % Group::MAX_LENGTH));
+                    memory.emplace_back(new uint8_t[words[i].size()]);
+                    std::copy(words[i].begin(), words[i].end(), memory[i].get());
+                    group->add(memory[i].get(), words[i].size());
+                }
+                group->merge();
+                for (size_t i = 0; i < size; ++i) {
+                    std::vector<Id> ids(Group::MAX_LENGTH);
+                    ids.resize(group->ids(i, ids.data()) - ids.data());
+                    check(ids == merged<Id>(vocabulary, words[i]), "a group merges like its words");
+                }
             }
         }
     }
@@ -641,11 +644,8 @@ int main() {
     a_text_is_cut_at_the_first_safe_cuts();
     pairs_have_their_first_ranks<uint32_t>();
     pairs_have_their_first_ranks<uint64_t>();
-    for (int level = 0; level < NUM_SIMD_LEVELS; ++level) {
-        if (!has_simd_level(SimdLevel(level))) continue;
-        words_of_a_group_merge_as_alone<uint16_t>(SimdLevel(level));
-        words_of_a_group_merge_as_alone<uint32_t>(SimdLevel(level));
-    }
+    words_of_a_group_merge_as_alone<uint16_t>();
+    words_of_a_group_merge_as_alone<uint32_t>();
     for (const bool narrow : {true, false}) {
         for (const size_t cache_bytes : {0, 1, 1 << 12, 1 << 20}) {
             a_text_has_the_ids_of_its_words(narrow, cache_bytes);

@@ -25,7 +25,7 @@ def by_backend(backend, num_workers, path):
 def at_simd_level(level, path):
     """Count natively in one thread, at one SIMD level."""
     size = path.stat().st_size
-    buffers = count_files(
+    buffers, _ = count_files(
         [path], [size], [EOT], "gpt2", 1, "replace", DEFAULT_BLOCK_SIZE, simd_level=level
     )
     return WordCounts.of_buffers(buffers, "gpt2", [EOT])

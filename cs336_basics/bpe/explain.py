@@ -99,29 +99,22 @@ def _moment(stage: str, word_counts: Mapping[bytes, int], num_merges: int) -> _M
         )
     trainer: Any = get_trainer(stage)()
     trainer.counts = list(word_counts.values())
-    count_pairs, find_best = trainer.count_pairs, trainer.find_best
+    words = [split_bytes(word) for word in word_counts]
+    pair_counts = trainer.count_pairs(words)
     merges: list[Pair] = []
-    words: list[Symbols] = []
-    moments: list[_Moment] = []
-
-    def watched_count(now: list[Symbols]) -> Any:
-        nonlocal words
-        words = now  # v2 and v3 change this list; v1 passes a new one
-        return count_pairs(now)
-
-    def watched_find(pair_counts: dict[Pair, int]) -> Pair | None:
+    while True:
         heap = sorted(getattr(trainer, "heap", ()))  # copied before the search pops entries
-        best: Pair | None = find_best(pair_counts)
-        if best is not None and len(merges) < num_merges:
-            merges.append(best)
-            return best
-        held = trainer.counts, pair_counts, getattr(trainer, "pair_words", {}), heap
-        moments.append(_Moment(merges, words, *held, best))
-        return None  # end the training
-
-    trainer.count_pairs, trainer.find_best = watched_count, watched_find
-    trainer.learn([split_bytes(word) for word in word_counts], num_merges + 1)
-    return moments[0]
+        best: Pair | None = trainer.find_best(pair_counts)
+        if best is None or len(merges) == num_merges:
+            break
+        merges.append(best)
+        if stage == "naive":
+            words = trainer.merge(words, best)
+            pair_counts = trainer.count_pairs(words)
+        else:
+            trainer.merge(words, best, pair_counts)
+    pair_words = getattr(trainer, "pair_words", {})
+    return _Moment(merges, words, trainer.counts, pair_counts, pair_words, heap, best)
 
 
 # --- the drawings --------------------------------------------------------------------------------

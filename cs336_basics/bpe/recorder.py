@@ -86,7 +86,14 @@ class Recorder:
         """Wrap a trainer's steps to time them. `loop` must be a copy made for one run."""
         loop.count_pairs = self._timed("counting pairs", loop.count_pairs)
         loop.find_best = self._timed("finding the maximum", loop.find_best)
-        loop.merge = self._advancing(self._timed("updating", loop.merge))
+        merge, advance = self._timed("updating", loop.merge), self.advance
+
+        def advancing(*arguments: Any) -> Any:
+            result = merge(*arguments)
+            advance(1)
+            return result
+
+        loop.merge = advancing
         if self.trace is not None:
             tracer = _Tracer(self, loop)
             loop.find_best, loop.merge = tracer.find_best, tracer.merge
@@ -132,16 +139,6 @@ class Recorder:
             return result
 
         return timed
-
-    def _advancing(self, merge: Callable[..., Any]) -> Callable[..., Any]:
-        advance = self.advance
-
-        def advancing(*arguments: Any) -> Any:
-            result = merge(*arguments)
-            advance(1)
-            return result
-
-        return advancing
 
 
 class _Tracer:

@@ -13,7 +13,6 @@ from cs336_basics.pretokenization.scanners cimport (
 
 from cs336_basics._support.lazy import LazyModule
 from cs336_basics.pretokenization.patterns.named_patterns import pattern_name
-from cs336_basics.pretokenization.reading.storage import invalid_utf8_error
 
 split_program = LazyModule("cs336_basics.pretokenization.patterns.split_program")
 
@@ -80,10 +79,19 @@ def default_simd_level():
 
 
 cdef class PreTokens:
-    """An iterator over the pre-tokens of valid UTF-8, as str or bytes. It finds them in batches."""
+    """An iterator over the pre-tokens of a str without special tokens. It finds them in batches.
+
+    Args:
+        text: Text without special tokens.
+        pattern: Name in PATTERNS, regular expression, or SplitProgram.
+        simd_level: Name in `simd_levels()`. Defaults to `default_simd_level()`.
+
+    Raises:
+        ValueError: If the pattern cannot be compiled, or the SIMD level is not available.
+        UnicodeEncodeError: If the text contains a lone surrogate.
+    """
 
     cdef bytes data
-    cdef bint as_text
     cdef Scanner scanner
     cdef shared_ptr[const SplitProgram] incomplete  # replaces `scanner` if the pattern skips text
     cdef unique_ptr[ScanState] state
@@ -92,7 +100,7 @@ cdef class PreTokens:
     cdef const uint8_t* origin
     cdef uint32_t ends[1024]  # BATCH_CAPACITY
 
-    def __cinit__(self, bytes data not None, pattern, simd_level, bint as_text):
+    def __cinit__(self, str text not None, pattern="gpt2", simd_level=None):
         cdef SimdLevel chosen = simd_level_of(simd_level)
         program = program_of(pattern)
         if program is not None and not program.complete:
@@ -101,9 +109,8 @@ cdef class PreTokens:
         else:
             self.scanner = make_scanner(pattern, chosen)
             self.state.reset(new ScanState(self.scanner.num_states()))
-        self.data = data
-        self.as_text = as_text
-        self.size = PyBytes_GET_SIZE(data)
+        self.data = text.encode()
+        self.size = PyBytes_GET_SIZE(self.data)
         assert sizeof(self.ends) == BATCH_CAPACITY * sizeof(uint32_t)
 
     def __iter__(self):
@@ -112,7 +119,6 @@ cdef class PreTokens:
     def __next__(self):
         cdef const uint8_t* text = <const uint8_t*>PyBytes_AS_STRING(self.data)
         cdef const uint8_t* word
-        cdef size_t length
         if self.incomplete:
             return self.next_match(text)
         if self.index == self.count:
@@ -126,12 +132,11 @@ cdef class PreTokens:
             if self.count == 0:  # a pre-token of more than 4 GiB
                 self.position = self.scanner.next(
                     text, self.size, self.position, self.state.get()[0])
-                return self.make(self.origin, text + self.position - self.origin)
+                return pretoken(self.origin, text + self.position)
         word = self.origin + self.start
-        length = self.ends[self.index] - self.start
         self.start = self.ends[self.index]
         self.index += 1
-        return self.make(word, length)
+        return pretoken(word, self.origin + self.start)
 
     cdef object next_match(self, const uint8_t* text):
         cdef size_t start
@@ -140,62 +145,32 @@ cdef class PreTokens:
             self.position = self.incomplete.get().next(
                 text, self.size, start, self.state.get()[0])
             if self.position > start:
-                return self.make(text + start, self.position - start)
+                return pretoken(text + start, text + self.position)
             self.position += character(text + start).length  # no match here; skip one character
         raise StopIteration
 
-    cdef object make(self, const uint8_t* word, size_t length):
-        if self.as_text:
-            return PyUnicode_DecodeUTF8(<const char*>word, length, NULL)
-        return PyBytes_FromStringAndSize(<const char*>word, length)
 
-
-def pretokenize_text(text, pattern="gpt2", simd_level=None):
-    """Return an iterator over the pre-tokens of a str, as str; see `pretokenize_bytes`.
-
-    Raises:
-        UnicodeEncodeError: If the text contains a lone surrogate.
-    """
-    return PreTokens(text.encode(), pattern, simd_level, True)
-
-
-def pretokenize_bytes(data, pattern="gpt2", simd_level=None):
-    """Return an iterator over the pre-tokens of UTF-8 bytes, as bytes.
-
-    Args:
-        data: UTF-8 without special tokens.
-        pattern: Name in PATTERNS, regular expression, or SplitProgram.
-        simd_level: Name in `simd_levels()`. Defaults to `default_simd_level()`.
-
-    Raises:
-        ValueError: If the pattern cannot be compiled, the SIMD level is not available, or the bytes
-            are not valid UTF-8.
-    """
-    checked = bytes(data)
-    check_utf8(checked)
-    return PreTokens(checked, pattern, simd_level, False)
-
-
-cdef int check_utf8(bytes data) except -1:
-    invalid = first_invalid(data)
-    if invalid is not None:
-        raise invalid_utf8_error(None, data[invalid], invalid)
-    return 0
+cdef inline str pretoken(const uint8_t* first, const uint8_t* end):
+    return PyUnicode_DecodeUTF8(<const char*>first, end - first, NULL)
 
 
 def num_pretokens(bytes data not None, pattern="gpt2", simd_level=None):
-    """Return the number of pre-tokens in UTF-8 bytes; see `pretokenize_bytes`.
+    """Return the number of pre-tokens in UTF-8 bytes; see `PreTokens`.
 
     Releases the GIL if the pattern matches all text.
+
+    Raises:
+        ValueError: See `PreTokens`, or if the bytes are not valid UTF-8.
     """
     cdef const uint8_t* text = <const uint8_t*>PyBytes_AS_STRING(data)
     cdef size_t size = PyBytes_GET_SIZE(data)
     cdef size_t position = 0, found = 0, count = 0
     cdef uint32_t ends[1024]  # BATCH_CAPACITY
-    cdef PreTokens settings = PreTokens(data, pattern, simd_level, False)
-    check_utf8(data)
+    cdef PreTokens settings = PreTokens("", pattern, simd_level)
+    if not is_valid_utf8(data):
+        raise ValueError("the text is not valid UTF-8")
     if settings.incomplete:
-        return sum(1 for _ in settings)
+        return len(list(PreTokens(data.decode(), pattern, simd_level)))
     with nogil:
         while position < size:
             count = settings.scanner.fill(text, size, position, ends, settings.state.get()[0])

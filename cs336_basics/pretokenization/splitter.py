@@ -161,7 +161,7 @@ def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
         )
         and (text.isascii() or not _LONE_SURROGATE.search(text))
     ):
-        return _scanner.pretokenize_text(text, pattern)
+        return _scanner.PreTokens(text, pattern)
     return search_pretokens(text, pattern)
 
 
@@ -232,9 +232,7 @@ def split_special_tokens(text: str, special_tokens: Iterable[str]) -> Iterator[t
         yield text[end:], False
 
 
-@functools.lru_cache(maxsize=8)
-def _safe_cuts(special_tokens: tuple[str, ...], pattern: str) -> SafeCuts:
-    return SafeCuts(special_tokens, pattern)
+_safe_cuts = functools.lru_cache(maxsize=8)(SafeCuts)
 
 
 def check_is_str(text: object) -> None:

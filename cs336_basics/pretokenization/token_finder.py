@@ -12,21 +12,17 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 
-@functools.lru_cache(maxsize=32)
-def token_finder(tokens: tuple[Any, ...]) -> TokenFinder:
-    """Return a TokenFinder for a nonempty tuple of tokens.
-
-    Raises:
-        ValueError: If a token is empty.
-    """
-    return TokenFinder(tokens)
-
-
 class TokenFinder:
     """Finds tokens in text.
 
+    Args:
+        tokens: Nonempty tuple of tokens.
+
     Attributes:
         longest: Length of the longest token.
+
+    Raises:
+        ValueError: If a token is empty.
     """
 
     def __init__(self, tokens: tuple[Any, ...]) -> None:
@@ -80,3 +76,7 @@ class TokenFinder:
             if (found := text[start : start + length]) in self._tokens:
                 return start + len(found)
         return 0
+
+
+token_finder = functools.lru_cache(maxsize=32)(TokenFinder)
+"""Returns a cached TokenFinder."""

@@ -185,8 +185,3 @@ def test_equals_ffbpe(tmp_path):
     for name in FAST:
         merges = TRAINERS[name]().train_from_counts(counts, 2257, [EOT])[1]
         assert [left + right for left, right in merges] == expected, name
-
-
-def test_the_warning_names_the_limits():
-    with pytest.warns(UserWarning, match="after 1 of 9 .*min_frequency=2, max_token_length=None"):
-        TRAINERS["naive"](min_frequency=2).train_from_counts({b"ab": 2, b"cd": 1}, 265)

@@ -1,6 +1,7 @@
 """Recorder: every trainer's phases, progress and trace."""
 
 import contextlib
+import functools
 import time
 from itertools import pairwise
 
@@ -8,26 +9,14 @@ import pytest
 
 from cs336_basics import TRAINERS, BPE_Trainer
 from cs336_basics.bpe.recorder import PHASES, Recorder
-from cs336_basics.pretokenization import count_text
-from tests.bpe.trainers import WORKED_EXAMPLE, every_trainer, merge_everywhere, train
+from tests.bpe.trainers import WORKED_EXAMPLE, every_trainer, merge_everywhere, traced, train
 from tests.texts import long_text
 
 
-@pytest.fixture(scope="module")
-def words():
-    return count_text(long_text(7, 6_000))
-
-
-def traced(name, word_counts, num_merges, **options):
-    """Return the merges and the trace of a training run."""
-    trace = []
-    merges = train(name, word_counts, num_merges, trace=trace.append, **options)[1]
-    return merges, trace
-
-
+@functools.cache  # the trainers learn the same merges
 def counted_from_scratch(word_counts, merges):
     """For each merge, return the pair's count and its occurrences in the distinct words."""
-    words = [([bytes([byte]) for byte in word], count) for word, count in word_counts.items()]
+    words = [([bytes([byte]) for byte in word], count) for word, count in word_counts]
     found = []
     for left, right in merges:
         count_of_pair = sum(
@@ -99,14 +88,15 @@ def test_the_phases_add_up_to_the_time_of_the_call(name, counting, tmp_path):
     path.write_text(long_text(3, 400_000), encoding="utf-8")
     trainer = TRAINERS[name](counting=counting, num_workers=1)
     uncovered = []
-    for _ in range(5):  # other processes may interrupt a run
+    while not uncovered or (uncovered[-1] >= 0.02 and len(uncovered) < 5):
+        # Other processes may interrupt a run, so one good run of five is enough.
         start = time.perf_counter()
         trainer.train(path, 290, [])
         seconds = time.perf_counter() - start
         phases = sum(trainer.timings[phase] for phase in PHASES[:-1])
         assert phases == pytest.approx(trainer.timings["total"])
         uncovered.append(1 - phases / seconds)
-    assert min(uncovered) < 0.02
+    assert uncovered[-1] < 0.02, uncovered
 
 
 @every_trainer
@@ -136,7 +126,7 @@ def test_the_trace_equals_the_result_and_changes_no_merge(name, options, words):
         assert [t.merge for t in trace] == list(range(len(merges)))
         assert all(before.pair_count >= after.pair_count for before, after in pairwise(trace))
         found = [(t.pair_count, t.work.occurrences) for t in trace]
-        assert found == counted_from_scratch(counts, merges)
+        assert found == counted_from_scratch(tuple(counts.items()), tuple(merges))
 
 
 @every_trainer

@@ -11,7 +11,7 @@ from cs336_basics import TRAINERS
 from cs336_basics.bpe import is_built
 from cs336_basics.bpe.recorder import Recorder
 from cs336_basics.pretokenization import WordCounts
-from tests.bpe.trainers import train
+from tests.bpe.trainers import traced, train
 from tests.faults import alarm
 
 if not is_built(TRAINERS["native"]):
@@ -43,13 +43,6 @@ def zipf_counts(seed, num_words, letters, longest, exponent=1.2, scale=1.0):
 def test_falling_thresholds_equal_memoryview(exponent, scale, num_words, num_merges):
     counts = zipf_counts(7, num_words, "etaoinsh", 12, exponent, scale)
     assert merges_of("native", counts, num_merges) == merges_of("memoryview", counts, num_merges)
-
-
-def test_counts_up_to_two_to_the_62nd_are_exact():
-    counts = {b"ab": 2**60, b"cd": 2**60 - 1, b"abx": 3, b"zz": 2**60 + 1}
-    assert merges_of("native", counts, 9) == merges_of("naive", counts, 9)
-    counts = {b"xy": 2**62 - 1}
-    assert merges_of("native", counts, 9) == [(b"x", b"y")]
 
 
 def test_more_than_65536_merges():
@@ -85,19 +78,13 @@ def test_the_number_of_threads_changes_no_merge(longest):
     counts = {b"%x" % (i * 2_654_435_761 % 2**40): (i % 5) ** 6 for i in range(150_000)}
     if longest:  # one thread processes a very long word
         counts[random.Random(5).randbytes(longest).translate(LETTERS)] = 3
-    traces = {}
+    merges = merges_of("memoryview", counts, 300)
+    works = []
     for num_workers in (1, 2, 3, 64):
-        trace = traces[num_workers] = []
-
-        def keep(merge, trace=trace):
-            trace.append((merge.left, merge.right, merge.pair_count, merge.work))
-
-        merges_of("native", counts, 300, num_workers=num_workers, trace=keep)
-    assert len(traces[1]) == 300
-    for num_workers in (2, 3, 64):
-        assert traces[num_workers] == traces[1]
-    merges = [(left, right) for left, right, _, _ in traces[1]]
-    assert merges == merges_of("memoryview", counts, 300)
+        found, trace = traced("native", counts, 300, num_workers=num_workers)
+        assert found == merges
+        works.append([(row.pair_count, row.work) for row in trace])
+    assert works == [works[0]] * 4
 
 
 @pytest.mark.parametrize("step_seconds", [0, 0.1])

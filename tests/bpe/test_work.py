@@ -6,20 +6,11 @@ import pytest
 
 from cs336_basics import TRAINERS
 from cs336_basics.bpe.trace import Work
-from cs336_basics.pretokenization import count_text
-from tests.bpe.trainers import WORKED_EXAMPLE, every_trainer, train
-from tests.texts import long_text
+from tests.bpe.trainers import WORKED_EXAMPLE, every_trainer, traced
 
 
 def work_of(name, word_counts, num_merges):
-    trace = []
-    train(name, word_counts, num_merges, trace=trace.append)
-    return [merge.work for merge in trace]
-
-
-@pytest.fixture(scope="module")
-def words():
-    return count_text(long_text(7, 6_000))
+    return [merge.work for merge in traced(name, word_counts, num_merges)[1]]
 
 
 # The work of the third merge, which joins "o" and "w" in "low" and "lower".

@@ -33,6 +33,13 @@ def train(name, word_counts, num_merges, special_tokens=(), **options):
         return trainer.train_from_counts(word_counts, size, special_tokens)
 
 
+def traced(name, word_counts, num_merges, **options):
+    """Return the merges and the trace of a training run."""
+    trace = []
+    merges = train(name, word_counts, num_merges, trace=trace.append, **options)[1]
+    return merges, trace
+
+
 def byte_characters():
     """Return the characters that represent bytes in GPT-2, computed from their definition."""
     characters, beyond = {}, 256

@@ -54,7 +54,7 @@ def scanner(tmp_path_factory):
     return folder / "scanner.so"
 
 
-@pytest.mark.parametrize("num_texts", [3000, pytest.param(200_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("num_texts", [2000, pytest.param(200_000, marks=pytest.mark.slow)])
 def test_all_levels_split_random_texts_as_regex_does(scanner, num_texts):
     run = run_python(CHECK, scanner, num_texts, cwd=HERE.parents[1])
     assert run.stdout.split() == ["scalar", "portable", "neon", "avx2", "avx512"]

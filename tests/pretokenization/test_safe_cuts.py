@@ -1,19 +1,23 @@
 """Splitting both sides of a safe cut gives the same result as splitting the whole text."""
 
+import itertools
+
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
+from cs336_basics.pretokenization.reading.chunking import safe_blocks
 from cs336_basics.pretokenization.splitter import Splitter
 from tests.pretokenization.trouble import data_strategy, special_strategy, split
 
 
-@pytest.mark.parametrize("pattern", ["gpt2", "cl100k"])
-@given(data=data_strategy, special_tokens=special_strategy, more=data_strategy)
-def test_the_last_cut_of_a_stream_is_safe_for_any_continuation(pattern, data, special_tokens, more):
+@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", r"\w+|\W+"])
+@given(data=data_strategy, special_tokens=special_strategy, block_size=st.integers(1, 30))
+def test_blocks_split_like_the_whole(pattern, data, special_tokens, block_size):
     splitter = Splitter(pattern, special_tokens)
-    cut = splitter.safe_cuts.last(data, 0)
-    if cut is None:
-        return
-    assert 0 < cut <= len(data)
-    both = split(data[:cut], splitter) + split(data[cut:] + more, splitter)
-    assert both == split(data + more, splitter)
+    blocks = [data[start : start + block_size] for start in range(0, len(data), block_size)]
+    found = list(safe_blocks(blocks, splitter.safe_cuts))
+    assert b"".join(found) == data
+    assert list(itertools.chain(*(split(block, splitter) for block in found))) == split(
+        data, splitter
+    )

@@ -37,23 +37,19 @@ SAMPLES += ["\x85", "\xa0", "\u1680", "\u2003", "\u2028", "\u202f", "\u3000", "\
 SAMPLES += ["\0", "\x7f"]
 
 
-def expected(text, pattern):
-    return [word.encode() for word in reference.pretokenize(text, pattern)]
-
-
 def check(text):
     data = text.encode()
     for pattern in PATTERNS:
-        words = expected(text, pattern)
+        words = list(reference.pretokenize(text, pattern))
         for simd_level in SIMD_LEVELS:
-            found = list(_scanner.pretokenize_bytes(data, pattern, simd_level))
+            found = list(_scanner.PreTokens(text, pattern, simd_level))
             assert found == words, f"{pattern}, {simd_level}, {text!r}"
             assert _scanner.num_pretokens(data, pattern, simd_level) == len(words)
     for pattern in MASKED:
         program = compile_program(patterns.PATTERNS[pattern])
-        words = list(_scanner.pretokenize_bytes(data, program))
+        words = list(_scanner.PreTokens(text, program))
         for simd_level in SIMD_LEVELS:
-            found = list(_scanner.pretokenize_bytes(data, pattern, simd_level))
+            found = list(_scanner.PreTokens(text, pattern, simd_level))
             assert found == words, f"{pattern}, {simd_level}, {text!r}"
 
 
@@ -146,7 +142,7 @@ def test_any_text_is_split_as_regex_does(text):
         check(text)
 
 
-@pytest.mark.parametrize("count", [4000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [2000, pytest.param(1_000_000, marks=pytest.mark.slow)])
 def test_random_texts_are_split_as_regex_does(count):
     rng = random.Random(count)
     for _ in range(count):
@@ -203,49 +199,16 @@ def test_every_named_pattern_has_a_scanner():
 
 def test_bad_patterns_levels_and_bytes_raise():
     with pytest.raises(ValueError, match=r"pattern '\\\\b' cannot be compiled"):
-        _scanner.pretokenize_bytes(b"a", r"\b")
+        _scanner.PreTokens("a", r"\b")
     with pytest.raises(ValueError, match=r"simd_level must be one of .* got 'sse9'"):
-        _scanner.pretokenize_bytes(b"a", "gpt2", "sse9")
-    with pytest.raises(ValueError, match="byte 0xff at offset 3 is not valid UTF-8"):
-        _scanner.pretokenize_bytes(b"abc\xff")
+        _scanner.PreTokens("a", "gpt2", "sse9")
+    with pytest.raises(ValueError, match="not valid UTF-8"):
+        _scanner.num_pretokens(b"abc\xff")
     with pytest.raises(UnicodeEncodeError):
-        _scanner.pretokenize_text("\ud800")
+        _scanner.PreTokens("\ud800")
 
 
 @pytest.mark.parametrize("simd_level", SIMD_LEVELS)
 def test_an_environment_variable_sets_the_simd_level(simd_level):
     code = "from cs336_basics.pretokenization import _scanner as s; print(s.default_simd_level())"
     assert run_python(code, CS336_SIMD=simd_level).stdout.strip() == simd_level
-
-
-def first_invalid_by_python(data):
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        return error.start
-    return None
-
-
-def check_validity(data):
-    offset = first_invalid_by_python(data)
-    assert _scanner.first_invalid(data, True) == offset, data
-    assert _scanner.first_invalid(data, False) == offset, data
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.binary(max_size=100), st.integers(0, 70))
-def test_validity_of_any_bytes(data, offset):
-    check_validity(b"x" * offset + data)
-
-
-def test_validity_of_damaged_utf_8():
-    rng = random.Random(3)
-    hostile = [0x00, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF]
-    hostile += [0xE0, 0xE1, 0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xF8, 0xFF]
-    for _ in range(5000):
-        data = bytearray(random_text(rng).encode())
-        check_validity(bytes(data))
-        for _ in range(rng.randint(0, 3)):
-            if data:
-                data[rng.randrange(len(data))] = rng.choice(hostile)
-        check_validity(bytes(data[: rng.randint(0, len(data))]))

@@ -20,7 +20,8 @@ struct Failure {
     std::string message;    // OTHER_KIND
 };
 
-// Thrown by a task when its thread pool is cancelled.
+// Thrown to end a computation that was cancelled: a task of a thread pool, or a loop that Ctrl-C
+// interrupts. If a Python exception is set, it is raised instead.
 struct Cancelled {};
 
 }  // namespace cs336

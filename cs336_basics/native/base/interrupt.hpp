@@ -4,18 +4,13 @@
 
 #include <atomic>
 #include <cstddef>
-#include <stdexcept>
 
 #include "base/failure.hpp"
 
 namespace cs336 {
 
-struct Interrupted : std::runtime_error {
-    Interrupted() : std::runtime_error("interrupted") {}
-};
-
-// Every four million steps, either calls a function and throws Interrupted if the function returns
-// false, or checks a flag and throws Cancelled if the flag is set.
+// Every four million steps, either calls a function or checks a flag. Throws Cancelled if the
+// function returns false or the flag is set.
 class InterruptCheck {
   public:
     using KeepGoing = bool (*)();
@@ -27,8 +22,7 @@ class InterruptCheck {
     void at(size_t step) {
         if (step < next_) return;
         next_ = step + INTERVAL;
-        if (keep_going_ && !keep_going_()) throw Interrupted();
-        if (cancelled_ && *cancelled_) throw Cancelled();
+        if ((keep_going_ && !keep_going_()) || (cancelled_ && *cancelled_)) throw Cancelled();
     }
 
   private:

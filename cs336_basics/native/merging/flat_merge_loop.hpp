@@ -430,7 +430,7 @@ class FlatMergeLoop final : public MergeLoop {
 };
 
 // Return a merge loop with the narrowest token ids that fit all merges. Throws std::overflow_error
-// if the words have too many bytes, or Interrupted if keep_going returns false.
+// if the words have too many bytes, or Cancelled if keep_going returns false.
 inline std::unique_ptr<MergeLoop> make_merge_loop(const uint8_t* data, const int64_t* offsets,
                                                   const int64_t* counts, int64_t num_words,
                                                   const MergeOptions& options) {

@@ -50,7 +50,7 @@ class MergeLoop {
     virtual ~MergeLoop() = default;
 
     // Learn merges for about `seconds` seconds. Returns whether there are more merges to learn. Do
-    // not call this again after an exception. Throws Interrupted or std::bad_alloc.
+    // not call this again after an exception. Throws Cancelled or std::bad_alloc.
     virtual bool run(double seconds) = 0;
 
     virtual MergeState state() const = 0;

@@ -40,7 +40,7 @@ class WordCells {
     static constexpr Token NO_TOKEN = static_cast<Token>(-1);
 
     // Lay out the words and count their byte pairs, using up to `num_threads` threads. The arrays
-    // are not needed afterwards. Throws std::overflow_error or Interrupted.
+    // are not needed afterwards. Throws std::overflow_error or Cancelled.
     WordCells(const uint8_t* data, const int64_t* offsets, const int64_t* counts, int64_t num_words,
               bool sorted, size_t num_threads, InterruptCheck::KeepGoing keep_going,
               BytePairs& byte_pairs) {

@@ -16,9 +16,8 @@ def count_files(
     progress_callback: Callable[[int], object] | None = None,
     simd_level: str | None = None,
     most_own_words: int = ...,
-    replaced: list[tuple[int, int, int, int]] | None = None,
     max_piece_bytes: int = ...,
-) -> Buffers: ...
+) -> tuple[Buffers, dict[int, tuple[int, int, int]]]: ...
 def first_repeated(data: Buffer, offsets: Buffer) -> int: ...
 
 class TextCounter:

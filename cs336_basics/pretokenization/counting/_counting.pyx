@@ -74,7 +74,7 @@ cdef SplitOptions make_options(special_tokens, pattern, errors, simd_level) exce
 
 def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, block_size,
                 progress_callback=None, simd_level=None, most_own_words=MOST_OWN_WORDS,
-                replaced=None, max_piece_bytes=MAX_PIECE_BYTES):
+                max_piece_bytes=MAX_PIECE_BYTES):
     """Count the pre-tokens in files with several threads; see `count_words`.
 
     Only the pattern is checked; `count_words` checks the other arguments.
@@ -91,13 +91,12 @@ def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, bloc
         simd_level: Name in `_scanner.simd_levels()`. Defaults to `default_simd_level()`.
         most_own_words: Maximum number of distinct words in a thread's own table. When the table is
             full, its words are added to the table that all threads share.
-        replaced: List to which `(file, sequences, bytes, offset)` is appended for each file that is
-            not valid UTF-8: index of the file, number of invalid sequences, total number of bytes
-            in them, and offset of the first sequence.
         max_piece_bytes: Maximum number of bytes between two safe cuts.
 
     Returns:
-        `(data, offsets, counts)`, the buffers of a WordCounts.
+        buffers: `(data, offsets, counts)`, the buffers of a WordCounts.
+        replaced: Mapping from the index of each file that is not valid UTF-8 to the number of
+            invalid sequences, the total number of bytes in them, and the offset of the first one.
 
     Raises:
         ValueError: If the pattern has no scanner, or a file is not valid UTF-8 (errors="strict"),
@@ -122,15 +121,15 @@ def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, bloc
     with nogil:
         failure = job.get().count()
     raise_failure(failure, names, "distinct words")
-    if replaced is not None:
-        for entry in job.get().replaced():
-            found = entry.second
-            replaced.append((entry.first, found.sequences, found.bytes, found.first))
+    replaced = {}
+    for entry in job.get().replaced():
+        found = entry.second
+        replaced[entry.first] = found.sequences, found.bytes, found.first
     buffers = _Buffers(job.get().num_words(), job.get().num_bytes())
     with nogil:
         failure = job.get().write(buffers.data, buffers.offsets, buffers.counts)
     raise_failure(failure, names, "distinct words")
-    return buffers.result()
+    return buffers.result(), replaced
 
 
 cdef int watch(void* progress_callback, uint64_t bytes_done) except -1 with gil:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cs336_basics._support.arguments import checked_integer
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.progress import HiddenBar, byte_bar
 from cs336_basics._support.warnings import warn
@@ -27,7 +26,7 @@ from cs336_basics.pretokenization.reading.corpus import (
     DEFAULT_CHUNK_SIZE as CHUNK_SIZE,
 )
 from cs336_basics.pretokenization.reading.corpus import Corpus, PathsLike, check_errors
-from cs336_basics.pretokenization.reading.text_changes import TextChanges
+from cs336_basics.pretokenization.reading.text_changes import Replaced, TextChanges
 from cs336_basics.pretokenization.splitter import Splitter, has_scanner
 
 if TYPE_CHECKING:
@@ -99,8 +98,6 @@ def count_words(
     check_errors(corpus.errors)
     splitter = Splitter.of(splitter)
     backend = _choose_backend(backend, splitter)
-    if chunk_size is not None:
-        checked_integer("chunk_size", chunk_size, 1, note=" byte")
     if backend == "ray":
         from cs336_basics.pretokenization.counting.ray_counting import count_words_ray
 
@@ -112,7 +109,8 @@ def count_words(
         workers = 1
     plain, others = corpus.by_plainness()
     rows_backend = "regex" if backend == "regex" else "native"
-    chunks = [(chunk, splitter, rows_backend) for chunk in others.chunks(chunk_size or CHUNK_SIZE)]
+    size = CHUNK_SIZE if chunk_size is None else chunk_size  # `chunks` checks it
+    chunks = [(chunk, splitter, rows_backend) for chunk in others.chunks(size)]
     if backend != "native":
         even = plain.num_bytes // (CHUNKS_PER_WORKER * workers)
         size = chunk_size or min(PLAIN_CHUNK_SIZE, max(SMALLEST_CHUNK_SIZE, even))
@@ -184,9 +182,8 @@ def _count_native(
             "build_ext --inplace` in the checkout, reinstall the package with a C++ compiler, or "
             "pass backend='processes'"
         ) from error
-    replaced: list[tuple[int, int, int, int]] = []
     sizes = corpus.sizes
-    buffers = count_files(
+    buffers, replaced = count_files(
         corpus.files,
         sizes,
         splitter.special_tokens,
@@ -195,10 +192,10 @@ def _count_native(
         corpus.errors,
         block_size,
         None if bar.disable else lambda done: bar.update(done - bar.n),
-        replaced=replaced,
         max_piece_bytes=corpus.max_piece_bytes,
     )
     bar.update(sum(sizes) - bar.n)
     changes.num_bytes += sum(sizes)
-    changes.add_files((corpus.files[file], found) for file, *found in replaced)
+    for file, found in replaced.items():
+        changes.add_replaced(corpus.files[file], Replaced(*found))
     return WordCounts.of_buffers(buffers, splitter.pattern, splitter.special_tokens)

@@ -18,7 +18,6 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from cs336_basics._support.arguments import checked_integer
 from cs336_basics._support.files import write_json
 from cs336_basics._support.progress import byte_bar
 from cs336_basics._support.ray_cluster import RETRIES, ray_cluster, run_tasks
@@ -85,7 +84,6 @@ def count_words_ray(
     splitter = Splitter.of(splitter)
     if chunk_size is None:
         chunk_size = DEFAULT_CHUNK_SIZE if partial_counts is None else LARGE_CHUNK_SIZE
-    checked_integer("chunk_size", chunk_size, 1, note=" byte")
     if num_workers is not None:
         resolve_num_workers(num_workers)  # checks the argument
     chunks = corpus.absolute().chunks(chunk_size)

@@ -302,8 +302,6 @@ class WordCounts(Mapping[bytes, int]):
         return self.as_dict().values()
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, WordCounts):
-            return self.as_dict() == other.as_dict()
         if isinstance(other, Mapping):
             return self.as_dict() == dict(other)
         return NotImplemented

@@ -5,6 +5,7 @@ The library for Zstandard is imported on first use.
 
 from __future__ import annotations
 
+import itertools
 import os
 import zlib
 from collections.abc import Iterable, Iterator
@@ -103,6 +104,8 @@ def lines_of(
 ) -> Iterator[tuple[int, bytes]]:
     """Yield `(byte offset, line)` from a file's blocks. The first block starts at `offset`.
 
+    If the last line ends with a line feed, an empty line follows.
+
     Raises:
         ValueError: If a line is longer than `max_bytes`. The rest of the line is not read.
     """
@@ -112,7 +115,7 @@ def lines_of(
 
     rest: list[bytes] = []  # parts of an incomplete line, joined only once it is complete
     num_waiting = 0
-    for block in blocks:
+    for block in itertools.chain(blocks, [b"\n"]):  # ends the last line
         first, *more = block.split(b"\n")
         rest.append(first)
         num_waiting += len(first)
@@ -128,11 +131,6 @@ def lines_of(
                 raise too_long()
             yield offset, line
             offset += len(line) + 1
-    last = b"".join(rest)
-    if len(last) > max_bytes:
-        raise too_long()
-    if last:
-        yield offset, last
 
 
 def piece_too_long(where: str, max_bytes: int) -> ValueError:

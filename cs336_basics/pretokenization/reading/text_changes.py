@@ -7,7 +7,7 @@ once at the end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -137,11 +137,6 @@ class TextChanges:
         number = replaced.count(_REPLACEMENT) - text.count(_REPLACEMENT)
         self.add_replaced(file, Replaced(number, 3 * number, f"a lone surrogate in {named}"))
         return replaced.encode()
-
-    def add_files(self, files: Iterable[tuple[str, Sequence[int]]]) -> None:
-        """Add `(file, (sequences, bytes, first offset))` pairs from compiled code."""
-        for name, (sequences, num_bytes, first) in files:
-            self.add_replaced(name, Replaced(sequences, num_bytes, first))
 
     def as_json(self) -> dict[str, Any]:
         """Return the changes as a dict that can be written as JSON; see `from_json`."""

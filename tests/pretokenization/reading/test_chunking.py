@@ -1,4 +1,4 @@
-"""Splitting chunks or blocks separately gives the same pre-tokens as splitting the whole text."""
+"""Splitting chunks separately gives the same pre-tokens as splitting the whole text."""
 
 import io
 import itertools
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cs336_basics.pretokenization.reading.chunking import next_cut, safe_blocks
+from cs336_basics.pretokenization.reading.chunking import next_cut
 from cs336_basics.pretokenization.splitter import Splitter
 from tests.pretokenization.counting.hostile import EOT, SPLITTER
 from tests.pretokenization.trouble import data_strategy, special_strategy, split
@@ -31,18 +31,6 @@ def test_chunks_split_like_the_whole(pattern, data, special_tokens, chunk_size):
     assert all(end >= chunk_size * number for number, end in enumerate(ends[:-1], 1))
     chunks = [split(data[start:end], splitter) for start, end in itertools.pairwise([0, *ends])]
     assert list(itertools.chain(*chunks)) == split(data, splitter)
-
-
-@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", r"\w+|\W+"])
-@given(data=data_strategy, special_tokens=special_strategy, block_size=st.integers(1, 30))
-def test_blocks_split_like_the_whole(pattern, data, special_tokens, block_size):
-    splitter = Splitter(pattern, special_tokens)
-    blocks = [data[start : start + block_size] for start in range(0, len(data), block_size)]
-    found = list(safe_blocks(blocks, splitter.safe_cuts))
-    assert b"".join(found) == data
-    assert list(itertools.chain(*(split(block, splitter) for block in found))) == split(
-        data, splitter
-    )
 
 
 def test_text_without_special_tokens_is_cut():

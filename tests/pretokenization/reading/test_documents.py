@@ -51,25 +51,22 @@ KINDS = {
 }
 
 
-@pytest.fixture(params=KINDS)
-def make(request, tmp_path):
-    return lambda texts: KINDS[request.param](tmp_path, texts)
-
-
 def as_texts(found):
     return [text if isinstance(text, str) else text.decode() for text in found]
 
 
-def test_every_kind_of_corpus_has_the_same_documents(make):
-    assert as_texts(read_documents(make(TEXTS))) == TEXTS
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_corpus_has_the_same_documents(tmp_path, kind):
+    corpus = KINDS[kind](tmp_path, TEXTS)
+    assert as_texts(read_documents(corpus)) == TEXTS
+    assert sample_documents(corpus, 10**15).spaced == TEXTS
 
 
-def test_samples_are_at_equal_distances(make):
-    sample = sample_documents(make(TEXTS), 10, beginning_bytes=1)
+def test_samples_are_at_equal_distances(tmp_path):
+    sample = sample_documents(Corpus(plain(tmp_path, TEXTS)), 10, beginning_bytes=1)
     assert sample.spaced == [TEXTS[index * 25 // 10] for index in range(10)]
     assert sample.beginning == TEXTS[:1]
     assert sample.num_documents == 25
-    assert sample_documents(make(TEXTS), 10**15).spaced == TEXTS
 
 
 def test_beginning_contains_the_first_documents(tmp_path):

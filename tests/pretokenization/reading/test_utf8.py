@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cs336_basics.pretokenization import _scanner
 from cs336_basics.pretokenization.reading import utf8
+from tests.pretokenization.test_scanner import random_text
 
 # Text and invalid UTF-8: stray bytes, incomplete and overlong sequences, surrogates, and values
 # that are too large for a code point.
@@ -17,6 +19,9 @@ PIECES = [
     b"\xff", b"\xfe\xff", b"\x80", b"\xc3", b"\xe4\xb8", b"\xf0\x9f\x8e", b"\xc0\xaf",
     b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xef\xbf", b"x" * 70,
 ]  # fmt: skip
+
+# Bytes at the limits of the ranges that may follow each other.
+HOSTILE = bytes.fromhex("007f808f909fa0bf c0c1c2df e0e1edeeef f0f1f3f4f5f8ff")
 
 hostile_bytes = st.one_of(st.binary(max_size=90), st.lists(st.sampled_from(PIECES)).map(b"".join))
 
@@ -30,13 +35,27 @@ def check(data):
     assert list(utf8.text_and_bytes(data)) == pairs
     assert utf8.is_valid_utf8(data) == utf8.is_valid_utf8_in_python(data)
     assert utf8.replace_invalid(data) == utf8.replace_invalid_in_python(data)
-    assert utf8.count_invalid(data) == utf8.count_invalid_in_python(data)
+    expected = utf8.count_invalid_in_python(data)
+    assert utf8.count_invalid(data) == expected
+    for vectors in (True, False):
+        found = _scanner.first_invalid(data, vectors)
+        assert found == (expected[2] if expected[0] else None), data
 
 
-@settings(max_examples=400, deadline=None)
-@given(hostile_bytes)
-def test_results_equal_those_of_python(data):
-    check(data)
+@settings(max_examples=400)
+@given(hostile_bytes, st.integers(0, 70))
+def test_results_equal_those_of_python(data, offset):
+    check(b"x" * offset + data)
+
+
+def test_results_for_damaged_text_equal_those_of_python():
+    rng = random.Random(3)
+    for _ in range(5000):
+        data = bytearray(random_text(rng).encode())
+        for _ in range(rng.randint(0, 3)):
+            if data:
+                data[rng.randrange(len(data))] = rng.choice(HOSTILE)
+        check(bytes(data[: rng.randint(0, len(data))]))
 
 
 @pytest.mark.parametrize("size", [1_000, 100_000])

@@ -91,12 +91,22 @@ def stop_every_run(monkeypatch):
     return started
 
 
+WITHOUT_PICTURES = """
+import sys
+import cs336_basics.experiments.report as report
+import cs336_basics.training.trainer as trainer
+from cs336_basics.__main__ import main
+report.plot_group = trainer.plot_run = lambda *_: None
+sys.exit(main(["experiments", *sys.argv[1:]]))
+"""
+
+
 def test_a_killed_command_continues_to_the_same_report(finished, tmp_path):
     out = tmp_path / "out"
     shutil.copytree(finished, out)
     for name in ("nope", "silu"):
         shutil.rmtree(out / "runs" / name)
-    command = [sys.executable, "-m", "cs336_basics", "experiments", "--scale", "test"]
+    command = [sys.executable, "-c", WITHOUT_PICTURES, "--scale", "test"]
     command += ["--out", str(out), "--num-workers", "1"]
     process = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL)
     # Kill the command in the middle of the first missing run.

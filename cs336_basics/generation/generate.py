@@ -97,14 +97,14 @@ def generate_batch(
     results: list[list[int]] = [[] for _ in prompts]
     running = list(range(len(prompts)))  # index of the prompt in each row of `texts`
     for _ in range(max_new_tokens):
+        if not running:
+            break
         drawn = texts.draw([None if generators is None else generators[text] for text in running])
         kept = [row for row, token_id in enumerate(drawn) if token_id != texts.eos_id]
         if len(kept) < len(drawn):
             texts.keep(kept)
             running = [running[row] for row in kept]
             drawn = [drawn[row] for row in kept]
-        if not running:
-            break
         texts.append(drawn)
         for text, token_id in zip(running, drawn, strict=True):
             results[text].append(token_id)
@@ -160,8 +160,6 @@ class _Texts:
 
     def draw(self, generators: Sequence[torch.Generator | None]) -> list[int]:
         """Draw the next token of each text."""
-        if not self.ids:
-            return []
         logits = self.next_logits()
         return self.sampling.draw_rows(logits, self.ids, generators, allowed=self.allowed)
 

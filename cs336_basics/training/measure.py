@@ -41,12 +41,12 @@ def measure_steps(config: TrainConfig) -> Measurement:
     """
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         try:
-            return pool.submit(_take_steps, config).result()
+            return pool.submit(take_steps, config).result()
         except Exception as error:  # from training, or because the process was killed
             raise RuntimeError(f"measuring a few steps failed: {error}") from error
 
 
-def _take_steps(config: TrainConfig) -> Measurement:
+def take_steps(config: TrainConfig) -> Measurement:
     """Train for a few steps on random tokens in this process.
 
     Evaluations and checkpoints are included, because they need more memory and fragment it.

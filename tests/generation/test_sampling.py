@@ -98,11 +98,10 @@ def exact_distribution(temperature=1.0, top_k=None, top_p=1.0, min_p=0.0, repeti
 )
 def test_samples_follow_the_exact_distribution(options):
     expected = exact_distribution(**options)
-    draws, generator = 3000, seeded(3)
-    counts = [0] * len(LOGITS)
-    for _ in range(draws):
-        token = Sampling(**options).draw(torch.tensor(LOGITS), PREVIOUS, generator)
-        counts[token] += 1
+    draws = 3000
+    logits = torch.tensor(LOGITS).expand(draws, -1)
+    tokens = Sampling(**options).draw_rows(logits, [PREVIOUS] * draws, [seeded(3)] * draws)
+    counts = [tokens.count(i) for i in range(len(LOGITS))]
     assert {i for i, count in enumerate(counts) if count} <= set(expected)
     statistic = sum((counts[i] - draws * p) ** 2 / (draws * p) for i, p in expected.items())
     assert statistic < CHI_SQUARE_999[len(expected) - 1]

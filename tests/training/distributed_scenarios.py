@@ -16,6 +16,7 @@ import cs336_basics.training.trainer as trainer_module
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.config import OptimizerConfig, ScheduleConfig
 from cs336_basics.training.distributed import World, join_world, leave_world
+from cs336_basics.training.products import has_onednn
 from cs336_basics.training.start import Resumption, resume_run
 from cs336_basics.training.trainer import Trainer
 from tests.numerics import default_dtype
@@ -45,8 +46,8 @@ MUON = dataclasses.replace(
     ),
 )
 HALF_MUON = dataclasses.replace(MUON, max_steps=STEPS // 2)
-ONEDNN = dataclasses.replace(MUON, products="onednn")  # runs in float32
-DROPOUT = dataclasses.replace(MUON, dropout=0.2)
+ONEDNN = dataclasses.replace(MUON, products="onednn", sample_tokens=0)  # runs in float32
+DROPOUT = dataclasses.replace(ONEDNN if has_onednn() else MUON, dropout=0.2)
 RESUMED = "-resumed"  # ending of the name of a run that stops in the middle and continues
 LAYOUTS = ("ddp", "fsdp")
 VARIANTS = {
@@ -63,12 +64,15 @@ SCENARIOS = {
         for layout in LAYOUTS
         for variant, values in VARIANTS.items()
     },
-    **{f"{layout}-muon": dataclasses.replace(MUON, parallel=layout) for layout in LAYOUTS},
     **{
-        f"{layout}-{name}{ending}": dataclasses.replace(config, parallel=layout)
+        f"{layout}-{name}": dataclasses.replace(config, parallel=layout)
         for layout in LAYOUTS
-        for name, config in (("onednn", ONEDNN), ("dropout", DROPOUT))
-        for ending in ("", RESUMED)
+        for name, config in (
+            ("muon", MUON),
+            ("onednn", ONEDNN),
+            ("dropout", DROPOUT),
+            (f"dropout{RESUMED}", DROPOUT),
+        )
     },
     **{
         name: dataclasses.replace(config, parallel=layout)

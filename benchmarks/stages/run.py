@@ -15,7 +15,6 @@ the run to 32,000 tokens includes the results for 2,000 and 10,000 tokens.
 """
 
 import argparse
-import itertools
 import json
 import shutil
 import subprocess
@@ -35,7 +34,6 @@ from benchmarks.corpora import (
     head_of,
 )
 from benchmarks.machine import RESULTS, ROOT
-from benchmarks.peers import training as peers
 from benchmarks.report import measurements, pages, tables
 from benchmarks.report.measurements import Measurement
 from benchmarks.stages import full_size, trainer_run, training_rows
@@ -104,10 +102,8 @@ def main():
     run_all(fast + counted, 1, finished, options)
     rows = rows_of_training(slow, fast, counted, finished)
     merging = tables.of_comparison(rows, "merging")
-    rows += once("counting and encoding", finished, partial(pytest_rows, options))
-    for corpus, vocab_size in itertools.product(corpora, VOCAB_SIZES[1:]):
-        name = f"other libraries, {corpus}, {vocab_size:,} tokens"
-        rows += once(name, finished, partial(peer_rows, corpus, vocab_size))
+    name = "counting, encoding and other libraries"
+    rows += once(name, finished, partial(pytest_rows, options))
     for name in PROGRAMS:
         once(name, finished, partial(run_program, name))
     for corpus, size in full_sizes.items():
@@ -308,33 +304,18 @@ def once(name, finished, measure):
 
 
 def pytest_rows(options):
-    """Measure counting and encoding."""
+    """Measure counting, encoding and other libraries."""
     with tempfile.TemporaryDirectory() as directory:
         output = Path(directory) / "results.json"
         subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+            [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider",
              "benchmarks/stages/bench_counting.py", "benchmarks/encoding/bench_encoder.py",
+             "benchmarks/stages/bench_trainers.py::test_other_library",
              "--benchmark-only", "--corpus-bytes", str(options.corpus_bytes),
              f"--benchmark-json={output}"],
-            check=True, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            check=True, cwd=ROOT,
         )  # fmt: skip
         return pages.rows_of(json.loads(output.read_text()))
-
-
-def peer_rows(corpus, vocab_size):
-    """Measure other libraries from file to vocabulary."""
-    rows = []
-    for row in peers.compare(corpus.path, vocab_size, CORES, 3, list(peers.LIBRARIES)):
-        if "error" in row:
-            say(f"{row['trainer']} skipped: {row['error']}")
-        elif row["trainer"] != "ours":
-            rows.append(Measurement(
-                "shipped", corpus.name, corpus.num_bytes, vocab_size, row["trainer"],
-                row["seconds"], corpus.num_bytes / 1e6, "MB",
-                peak_memory=int(row["peak"]), is_peer=True,
-                note=f"merged tokens: {row['agreement']}",
-            ))  # fmt: skip
-    return rows
 
 
 def run_program(name):

@@ -81,8 +81,9 @@ def measure(path, corpus, merging, max_seconds):
             memory = max(answer["peak_memory"] for answer in answers[stage])
         else:
             measured = COUNTED_BYTES / 1e6
-            answer = trainer_run.run(training_rows.request(stage, head, []))
-            counting = [answer["counting"] * num_bytes / head.stat().st_size] * len(seconds)
+            trainer_run.warm_up(stage)
+            _, times = trainer_run.counting_times(stage, head)
+            counting = [times["counting"] * num_bytes / head.stat().st_size] * len(seconds)
             note += "; counting at the rate of the first 100 MB"
         found.append(Measurement(
             "full-size", corpus, num_bytes, VOCAB_SIZES[corpus], stage,

@@ -2,9 +2,9 @@
 
 The parent starts `python trainer_run.py` with a request and receives an answer, both as JSON:
 
-    request: stage, path, targets (numbers of merges in ascending order; without any, the run only
-             counts words), count (whether the counting is timed), work (the profile of the text),
-             max_seconds, omit (parts of the native loop to leave out)
+    request: stage, path, targets (numbers of merges in ascending order), count (whether the
+             counting is timed), work (the profile of the text), max_seconds, omit (parts of the
+             native loop to leave out)
     answer:  counting, shipped, checkpoints, learned, words, peak_memory, merges (in hexadecimal)
 
 The words are counted twice: `counting` is the time of the method that was used when the stage was
@@ -145,28 +145,31 @@ def counted(name, path):
     return word_counts, time.perf_counter() - start
 
 
+def counting_times(stage, path):
+    """Return a stage's word counts and its two counting times."""
+    # Native counting comes first in every process, because a second count is faster.
+    word_counts, shipped = counted(SHIPPED, path)
+    counting = shipped
+    if COUNTING[stage] != SHIPPED:
+        word_counts, counting = counted(COUNTING[stage], path)
+    return word_counts, {"counting": counting, "shipped": shipped}
+
+
 def answer(request):
-    stage, path = request["stage"], request["path"]
+    stage, path = request["stage"], Path(request["path"])
     warnings.simplefilter("ignore")
     warm_up(stage)
-    counting = shipped = None
+    times = {"counting": None, "shipped": None}
     if request["count"]:
-        # Native counting comes first in every process, because a second count is faster.
-        word_counts, shipped = counted(SHIPPED, Path(path))
-        counting = shipped
-        if COUNTING[stage] != SHIPPED:
-            word_counts, counting = counted(COUNTING[stage], Path(path))
+        word_counts, times = counting_times(stage, path)
     else:
         word_counts = words_of(path)
-    checkpoints, merges = [], []
-    if request["targets"]:
-        checkpoints, merges = learn(
-            stage, word_counts, request["targets"], request["work"], request["max_seconds"],
-            request["omit"],
-        )  # fmt: skip
+    checkpoints, merges = learn(
+        stage, word_counts, request["targets"], request["work"], request["max_seconds"],
+        request["omit"],
+    )  # fmt: skip
     return {
-        "counting": counting,
-        "shipped": shipped,
+        **times,
         "checkpoints": checkpoints,
         "learned": len(merges),
         "words": len(word_counts),

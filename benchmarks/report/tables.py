@@ -60,7 +60,6 @@ SERIES = {
 }
 """Times for the whole corpora on 64 cores, from the public series that the stages are based on."""
 PEER = " (peer)"
-PYTHON_STAGES = ("naive", "incremental", "heap")
 NOTHING = ["*Not measured yet; run `make stages`.*"]
 BLOCK = re.compile(r"(<!-- table: ([^>]+?) -->\n).*?(<!-- /table -->)", re.DOTALL)
 

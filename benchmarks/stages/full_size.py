@@ -16,7 +16,7 @@ from benchmarks.corpora import head_of
 from benchmarks.report import tables
 from benchmarks.report.measurements import Measurement
 from benchmarks.stages import trainer_run, training_rows
-from benchmarks.stages.extrapolation import exponent
+from benchmarks.stages.extrapolation import WORK, exponent
 
 VOCAB_SIZES = {"tinystories": 10_000, "owt": 32_000}
 """Corpus -> vocabulary size in the course."""
@@ -57,7 +57,7 @@ def measure(path, corpus, merging, max_seconds):
     factors = {
         stage: statistics.median(loops[stage][0]) / fits[stage]
         for stage in loops
-        if fits[stage] and stage not in tables.PYTHON_STAGES
+        if fits[stage] and stage not in WORK
     }
     head = head_of(path, COUNTED_BYTES)
     found = []

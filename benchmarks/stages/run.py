@@ -38,6 +38,7 @@ from benchmarks.report import measurements, pages, tables
 from benchmarks.report.measurements import Measurement
 from benchmarks.stages import full_size, trainer_run, training_rows
 from benchmarks.stages.counting import CORES
+from benchmarks.stages.extrapolation import WORK
 from benchmarks.stages.generated_text import PROFILES, write_text
 from cs336_basics import TRAINERS
 from cs336_basics._support.files import write_json
@@ -168,7 +169,7 @@ def plan(corpora):
         name = corpus.name
         is_large = corpus.num_bytes > LARGE_BYTES
         for stage in TRAINERS:
-            if stage in tables.PYTHON_STAGES:
+            if stage in WORK:
                 rounds = 3 if stage == "heap" and not is_large else 1
                 slow.append(
                     Job(stage, name, corpus.path, merges_to(*VOCAB_SIZES), rounds, count=False)
@@ -182,9 +183,9 @@ def plan(corpora):
             for stage in TRAINERS:
                 job = Job(
                     stage, name, path, merges_to(COMMON_VOCAB_SIZE),
-                    1 if stage == "naive" else 3, count=stage not in tables.PYTHON_STAGES,
+                    1 if stage == "naive" else 3, count=stage not in WORK,
                 )  # fmt: skip
-                (slow if stage in tables.PYTHON_STAGES else fast).append(job)
+                (slow if stage in WORK else fast).append(job)
     return slow, fast
 
 

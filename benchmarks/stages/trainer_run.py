@@ -24,7 +24,7 @@ from pathlib import Path
 from benchmarks.corpora import EOT
 from benchmarks.machine import in_new_process
 from benchmarks.stages.counting import STAGES
-from benchmarks.stages.extrapolation import checkpoint_merges, work_at
+from benchmarks.stages.extrapolation import WORK, checkpoint_merges, work_at
 from cs336_basics import TRAINERS
 from cs336_basics._support.memory import peak_memory
 from cs336_basics.bpe.recorder import PHASES
@@ -44,9 +44,6 @@ COUNTING = {
 
 SHIPPED = "native, threads"
 """The default counting stage for every trainer."""
-
-UNSTOPPABLE = ("memoryview", "native")
-"""Stages whose compiled merge loop cannot be stopped."""
 
 FEWEST_MERGES = 16
 """A run is not stopped before this merge, because fewer merges show no trend."""
@@ -109,7 +106,7 @@ def learn(stage, word_counts, targets, work, max_seconds=1e9, omit=()):
     The last checkpoint is at the end of the run. A compiled loop has no other checkpoint.
     """
     vocab_size = 257 + targets[-1]
-    if stage in UNSTOPPABLE:
+    if stage not in WORK:
         trainer = TRAINERS[stage]()
         if omit:
             trainer.omit = omit

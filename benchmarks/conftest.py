@@ -11,10 +11,11 @@ from benchmarks.report import pages, terminal
 DEFAULT_BYTES = 12_000_000
 DEFAULT_SECONDS = 10.0
 LEGEND = """\
-Time: median from the file to the result, with words counted natively. Shares of the time: reading
-and counting words (read), setting up words (set up), counting pairs (count), finding the maximum
-(find), updating (update), building the vocabulary (build). ≈: extrapolated from the first
---max-seconds of a run. --benchmark-verbose shows pytest-benchmark's own table."""
+Time: median of the rounds. Training is from the file to the vocabulary, with words counted
+natively; merging is from counted words. Shares of the time: reading and counting words (read),
+setting up words (set up), counting pairs (count), finding the maximum (find), updating (update),
+building the vocabulary (build). ≈: extrapolated from the first --max-seconds of a run.
+--benchmark-verbose shows pytest-benchmark's own table."""
 
 
 def pytest_addoption(parser):
@@ -74,8 +75,6 @@ def pytest_terminal_summary(terminalreporter, config):
     ]
     lines = terminal.lines_of(pages.rows_of({"benchmarks": results}))
     if lines:
-        terminalreporter.write_line("")
-        terminalreporter.write_line("measured on " + machine.machine_line())
         for line in [*lines, "", LEGEND]:
             terminalreporter.write_line(line)
 
@@ -85,7 +84,7 @@ def pytest_benchmark_update_machine_info(config, machine_info):
 
 
 def pytest_report_header(config):
-    return "benchmark machine: " + ", ".join(f"{k} {v}" for k, v in machine.machine_info().items())
+    return "benchmark machine: " + machine.machine_line()
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -42,3 +43,9 @@ def wait(condition, seconds=120, every=0.02):
         assert time.monotonic() < deadline, f"{condition} is still false after {seconds} s"
         time.sleep(every)
     return value
+
+
+def measure_in_this_process(monkeypatch):
+    """Let `estimate` take its steps here; test_measure.py tests its new process."""
+    measure = importlib.import_module("cs336_basics.training.measure")
+    monkeypatch.setattr(measure, "measure_steps", measure._take_steps)

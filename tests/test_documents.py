@@ -26,6 +26,7 @@ from tests.documents.shell import (
     write_programs,
 )
 from tests.documents.stand_ins import StandIns
+from tests.processes import measure_in_this_process
 
 FILES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 PAGES = [read_page(path) for path in FILES]
@@ -58,6 +59,7 @@ def execute(tmp_path, monkeypatch, stand_ins):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     # Drawing loss.png would take most of a tiny run's time.
     monkeypatch.setattr("cs336_basics.training.trainer.plot_run", lambda run: None)
+    measure_in_this_process(monkeypatch)
     torch = sys.modules.get("torch")
     threads = torch.get_num_threads() if torch else None
 

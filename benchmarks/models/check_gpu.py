@@ -19,17 +19,20 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from benchmarks.models.llama import SHAPES
 from benchmarks.models.lm_training import measure, report
+from benchmarks.models.speedup import spawned
+from cs336_basics._support.memory import peak_memory
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.config import TrainConfig
-from cs336_basics.training.config_files import config_to_yaml
 from cs336_basics.training.devices import choose_device
 from cs336_basics.training.fast_path import choose_fast_path
 from cs336_basics.training.measure import measure_steps
 from cs336_basics.training.memory import step_memory
+from cs336_basics.training.trainer import Trainer
 
 TRAIN = [sys.executable, "-m", "cs336_basics.train"]
 
@@ -53,25 +56,6 @@ PATHS = {
     "Muon, accumulated": ["--optimizer.kind", "muon", "--accumulation", "2"],
     "fast": ["--loss-chunks", "4", "--fused-optimizer", "true", "--compile", "true"],
 }
-
-RUN = """
-import sys
-import numpy as np
-import torch
-from pathlib import Path
-from cs336_basics._support.memory import peak_memory
-from cs336_basics.training.config_files import load_config
-from cs336_basics.checkpoints.run_dir import RunDirectory
-from cs336_basics.training.trainer import Trainer
-
-config = load_config(Path(sys.argv[1]) / "config.yaml")
-number = 8 * (config.batch_size + 1) * config.model.context_length
-tokens = np.random.default_rng(1).integers(config.model.vocab_size, size=number, dtype=np.uint16)
-trainer = Trainer(config, tokens, tokens, RunDirectory(sys.argv[1]), report=lambda line: None)
-trainer.fit()
-on_gpu = trainer.device.type == "cuda"
-print(torch.cuda.max_memory_allocated(trainer.device) if on_gpu else peak_memory())
-"""
 
 
 def main():
@@ -107,7 +91,7 @@ def check_resumption(device):
     """Stop, kill and resume a run on each path, and compare it with an uninterrupted run."""
     precision, _ = choose_fast_path(TrainConfig(), device)
     for name, words in PATHS.items():
-        words = ["--device", options_of(device), *words]
+        words = ["--device", str(device), *words]
         if name == "fast":
             words += ["--precision", precision.precision]
         with tempfile.TemporaryDirectory() as directory:
@@ -125,10 +109,6 @@ def check_resumption(device):
         print(f"exact resumption, {name}: identical bytes")
 
 
-def options_of(device):
-    return device.type if device.index is None else f"{device.type}:{device.index}"
-
-
 def stop(command, run, step, number):
     """Start a command, and send it a signal once a checkpoint at `step` or later exists."""
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
@@ -143,12 +123,24 @@ def contents(path):
     return {str(file.relative_to(path)): file.read_bytes() for file in files}
 
 
+def peak_of_run(config):
+    """Train on random tokens in this process, and return its peak memory in bytes."""
+    number = 8 * (config.batch_size + 1) * config.model.context_length
+    tokens = np.random.default_rng(1).integers(config.model.vocab_size, size=number)
+    with tempfile.TemporaryDirectory() as directory:
+        trainer = Trainer(config, tokens, tokens, RunDirectory(directory), report=lambda line: None)
+        trainer.fit()
+    if trainer.device.type == "cuda":
+        return torch.cuda.max_memory_allocated(trainer.device)
+    return peak_memory()
+
+
 def check_memory(shape, batch_size, device):
     """Compare the prediction of `estimate` with a run's peak memory."""
     config = TrainConfig(
         model=SHAPES[shape],
         batch_size=batch_size,
-        device=options_of(device),
+        device=str(device),
         max_steps=4,
         eval_every=2,
         eval_batches=2,
@@ -156,15 +148,7 @@ def check_memory(shape, batch_size, device):
     )
     fast, _ = choose_fast_path(dataclasses.replace(config, max_steps=10**6), device)
     for name, path in (("readable", config), ("fast", dataclasses.replace(fast, max_steps=4))):
-        with tempfile.TemporaryDirectory() as directory:
-            (Path(directory) / "config.yaml").write_text(config_to_yaml(path))
-            done = subprocess.run(
-                [sys.executable, "-c", RUN, directory],
-                check=True,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-        peak = int(done.stdout.splitlines()[-1])
+        peak = spawned(peak_of_run, path)
         estimate = measure_steps(path).peak
         tensors = step_memory(path).total
         print(

@@ -17,6 +17,7 @@ import time
 import torch
 
 from benchmarks.models.llama import SHAPES, llama_of
+from benchmarks.models.speedup import SPEEDUP_HEADINGS, speedup_cells
 from cs336_basics.generation import Sampling, generate_batch
 from cs336_basics.model import TransformerLM
 from cs336_basics.training.devices import choose_device, device_name
@@ -81,15 +82,10 @@ def report(shape, batch_size, new_tokens, device, speeds):
         f"{device_name(device)}"
     )
     print("Speedup of cs336_basics: median, lower quartile and minimum")
-    print(f"{'':<20}{'tokens/s':>11}{'median':>9}{'quartile':>10}{'minimum':>9}")
+    print(f"{'':<20}{'tokens/s':>11}{SPEEDUP_HEADINGS}")
     for kind, values in speeds.items():
-        # Compare runs of the same round, because the load on the machine changes.
-        ratios = [own / other for own, other in zip(speeds["cs336_basics"], values, strict=True)]
-        quartile = statistics.quantiles(ratios, n=4)[0] if len(ratios) > 1 else ratios[0]
-        print(
-            f"{kind:<20}{statistics.median(values):>11,.0f}{statistics.median(ratios):>8.2f}x"
-            f"{quartile:>9.2f}x{min(ratios):>8.2f}x"
-        )
+        cells = speedup_cells(speeds["cs336_basics"], values)
+        print(f"{kind:<20}{statistics.median(values):>11,.0f}{cells}")
 
 
 def main():

@@ -22,11 +22,10 @@ import argparse
 import dataclasses
 import functools
 import itertools
-import multiprocessing
 import os
 import statistics
+import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as in `python -m cs336_basics.train`
 
@@ -34,7 +33,9 @@ import numpy as np
 import torch
 
 from benchmarks.models.llama import SHAPES, llama_of
+from benchmarks.models.speedup import SPEEDUP_HEADINGS, spawned, speedup_cells
 from cs336_basics._support import memory
+from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.model import TransformerLM
 from cs336_basics.training.allocator import keep_freed_memory
 from cs336_basics.training.clipping import clip_gradients, clip_gradients_foreach
@@ -48,10 +49,9 @@ from cs336_basics.training.devices import (
     peak_flops,
 )
 from cs336_basics.training.fast_path import choose_fast_path
-from cs336_basics.training.loss import LanguageModelLoss
-from cs336_basics.training.optimizers import AdamW
-from cs336_basics.training.products import use_onednn
+from cs336_basics.training.trainer import Trainer
 
+SEED = 0
 KINDS = ("readable", "fast", "transformers", "transformers-fused")
 
 
@@ -59,57 +59,46 @@ class Ours:
     """A training step of this library, on the readable path or the path `--fast auto` chooses."""
 
     def __init__(self, shape, batch_size, device, precision=None):
-        model = TrainConfig(model=SHAPES[shape]).model
-        config = TrainConfig(model=model, batch_size=batch_size, max_steps=10**6)
+        config = TrainConfig(
+            model=SHAPES[shape],
+            batch_size=batch_size,
+            max_steps=10**6,
+            device=str(device),
+            seed=SEED,
+        )
         if precision is not None:
             config = dataclasses.replace(config, precision=precision)
             config, self.choices = choose_fast_path(config, device, ["precision"])
         self.config = config
-        torch.manual_seed(0)
-        self.model = TransformerLM(config.model).to(device)
-        if config.products == "onednn":
-            use_onednn(self.model)
-        self.loss_of = LanguageModelLoss(
-            self.model, config.loss_chunks, config.precision, config.products
-        )
-        if config.compile:
-            self.loss_of = torch.compile(self.loss_of, dynamic=False)
+        tokens = random_tokens(config.model.vocab_size)
+        with tempfile.TemporaryDirectory() as directory:
+            trainer = Trainer(config, tokens, tokens, RunDirectory(directory))
+        self.model, self.loss, self.optimizer = trainer.model, trainer.loss_of, trainer.optimizer
         self.clip = clip_gradients if device.type == "cpu" else clip_gradients_foreach
-        if config.fused_optimizer:
-            self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=True)
-        else:
-            self.optimizer = AdamW(self.model.parameters(), lr=1e-4)
-
-    def loss(self, x, y):
-        return self.loss_of(x, y)
-
-    def step(self, x, y):
-        self.optimizer.zero_grad()
-        self.loss(x, y).backward()
-        self.clip(self.model.parameters(), 1.0)
-        self.optimizer.step()
 
 
 class Peer:
     """A training step of transformers' LlamaForCausalLM with the same weights."""
 
     def __init__(self, shape, device, bfloat16, fused=None):
-        torch.manual_seed(0)
+        torch.manual_seed(SEED)
         self.model = llama_of(TransformerLM(SHAPES[shape])).to(device).train()
         self.device, self.bfloat16 = device, bfloat16
         self.compiled = torch.compile(self.model)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=fused)
+        self.clip = torch.nn.utils.clip_grad_norm_
 
     def loss(self, x, y):
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
             # Without shift_labels, the model would drop one position per row and copy the logits.
             return self.compiled(input_ids=x, labels=y, shift_labels=y, use_cache=False).loss
 
-    def step(self, x, y):
-        self.optimizer.zero_grad()
-        self.loss(x, y).backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimizer.step()
+
+def take_step(run, x, y):
+    run.optimizer.zero_grad()
+    run.loss(x, y).backward()
+    run.clip(run.model.parameters(), 1.0)
+    run.optimizer.step()
 
 
 def implementations(shape, batch_size, device, precision):
@@ -153,12 +142,12 @@ def measure(shape, batch_size, device, precision, rounds, kinds):
 
     for run in runs.values():
         for step in range(2):
-            run.step(*batch(step))
+            take_step(run, *batch(step))
     seconds = {kind: [] for kind in runs}
     for step in range(rounds):
         for kind, run in runs.items():
             start = time.perf_counter()
-            run.step(*batch(step))
+            take_step(run, *batch(step))
             if device.type == "cuda":
                 torch.cuda.synchronize()
             seconds[kind].append(time.perf_counter() - start)
@@ -171,7 +160,7 @@ def peak_memory(kind, shape, batch_size, device, precision):
         keep_freed_memory()
     run = implementations(shape, batch_size, device, precision)[kind]()
     for step in range(2):
-        run.step(*random_batch(shape, batch_size, device, step))
+        take_step(run, *random_batch(shape, batch_size, device, step))
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     return memory.peak_memory()
@@ -211,9 +200,7 @@ def main():
         seconds, fast = measure(shape, batch_size, device, precision, options.rounds, kinds)
         peaks = {}
         for kind in kinds:
-            with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-                peak = pool.submit(peak_memory, kind, shape, batch_size, device, precision)
-                peaks[kind] = peak.result()
+            peaks[kind] = spawned(peak_memory, kind, shape, batch_size, device, precision)
         report(shape, batch_size, device, seconds, peaks, fast)
 
 
@@ -225,14 +212,8 @@ def report(shape, batch_size, device, seconds, peaks, fast):
     flops = flops_per_token(fast.config.model)
     tokens = batch_size * SHAPES[shape].context_length
     print("Speedup of the fast path: median, lower quartile and minimum")
-    print(
-        f"{'':<20}{'ms/step':>10}{'tokens/s':>11}{'median':>9}{'quartile':>10}{'minimum':>9}"
-        f"{'peak MB':>10}{'MFU':>8}"
-    )
+    print(f"{'':<20}{'ms/step':>10}{'tokens/s':>11}{SPEEDUP_HEADINGS}{'peak MB':>10}{'MFU':>8}")
     for kind, values in seconds.items():
-        # Compare consecutive steps, because the load on the machine changes.
-        ratios = [other / own for other, own in zip(values, seconds["fast"], strict=True)]
-        quartile = statistics.quantiles(ratios, n=4)[0] if len(ratios) > 1 else ratios[0]
         precision = "float32" if kind == "readable" else fast.config.precision
         peak = peak_flops(device_name(device), precision)
         speed = tokens / statistics.median(values)
@@ -240,8 +221,7 @@ def report(shape, batch_size, device, seconds, peaks, fast):
         mfu = "" if peak is None else f"{speed * flops / peak:.1%}"
         print(
             f"{kind:<20}{1e3 * statistics.median(values):>10,.0f}{speed:>11,.0f}"
-            f"{statistics.median(ratios):>8.2f}x{quartile:>9.2f}x{min(ratios):>8.2f}x"
-            f"{memory:>10}{mfu:>8}"
+            f"{speedup_cells(values, seconds['fast'])}{memory:>10}{mfu:>8}"
         )
 
 

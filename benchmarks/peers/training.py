@@ -17,6 +17,7 @@ learns a few more merges. On text without special tokens, it learns the merges o
 """
 
 import argparse
+import itertools
 import statistics
 import tempfile
 import time
@@ -55,7 +56,7 @@ def agreement(tokens, reference):
 
 
 def compare(path, vocab_size, threads, rounds, names):
-    """Run the trainers in turn, and return a row for each."""
+    """Run the trainers in turn and print a table."""
     runs = {name: [] for name in names}
     with tempfile.TemporaryDirectory() as directory:
         # The first run compiles bytecode, so it is not counted.
@@ -67,39 +68,32 @@ def compare(path, vocab_size, threads, rounds, names):
             for name in names:
                 if not any("error" in earlier for earlier in runs[name]):
                     runs[name].append(run(name, path, vocab_size, threads, directory))
-    return [row_of(name, runs[name], runs["ours"][-1]) for name in names]
-
-
-def row_of(name, runs, ours):
-    if "error" in runs[-1]:
-        return {"trainer": name, "error": runs[-1]["error"]}
-    return {
-        "trainer": name,
-        "seconds": [run["seconds"] for run in runs],
-        "whole": statistics.median(run["whole"] for run in runs),
-        "peak": statistics.median(run["peak"] for run in runs),
-        "agreement": agreement(runs[-1]["tokens"], ours["tokens"]),
-    }
-
-
-def show(path, vocab_size, threads, rows):
     size = Path(path).stat().st_size / 1e6
     print(f"\n**{Path(path).stem}, {size:.1f} MB, {vocab_size:,} tokens, {threads} threads**\n")
     print("| trainer | seconds (min-max) | times ours | whole process | times ours | peak MB "
           "| agreement |")  # fmt: skip
     print("|---|---|---|---|---|---|---|")
-    base = next(row for row in rows if row["trainer"] == "ours")
-    for row in rows:
-        if "error" in row:
-            print(f"| {row['trainer']} | failed: {row['error']} | | | | | |")
+    ours = medians(runs["ours"])
+    for name, answers in runs.items():
+        if "error" in answers[-1]:
+            print(f"| {name} | failed: {answers[-1]['error']} | | | | | |")
             continue
-        seconds, ours = statistics.median(row["seconds"]), statistics.median(base["seconds"])
+        took = medians(answers)
+        rounds_of = [answer["seconds"] for answer in answers]
         print(
-            f"| {row['trainer']} | {seconds:.3f} ({min(row['seconds']):.3f}-"
-            f"{max(row['seconds']):.3f}) | {seconds / ours:.1f} | {row['whole']:.3f} | "
-            f"{row['whole'] / base['whole']:.1f} | {row['peak'] / 1e6:,.0f} | {row['agreement']} |",
+            f"| {name} | {took['seconds']:.3f} ({min(rounds_of):.3f}-{max(rounds_of):.3f}) | "
+            f"{took['seconds'] / ours['seconds']:.1f} | {took['whole']:.3f} | "
+            f"{took['whole'] / ours['whole']:.1f} | {took['peak'] / 1e6:,.0f} | "
+            f"{agreement(answers[-1]['tokens'], runs['ours'][-1]['tokens'])} |",
             flush=True,
         )
+
+
+def medians(answers):
+    return {
+        key: statistics.median(answer[key] for answer in answers)
+        for key in ("seconds", "whole", "peak")
+    }
 
 
 def main():
@@ -112,10 +106,8 @@ def main():
     options = parser.parse_args()
     names = list(dict.fromkeys(["ours", *options.trainers]))
     print("machine:", machine_line())
-    for path in options.files:
-        for vocab_size in options.vocab_size:
-            rows = compare(path, vocab_size, options.threads, options.rounds, names)
-            show(path, vocab_size, options.threads, rows)
+    for path, vocab_size in itertools.product(options.files, options.vocab_size):
+        compare(path, vocab_size, options.threads, options.rounds, names)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ Compare rates (work / median seconds), not seconds. To record ablations:
 import datetime
 import json
 import statistics
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 
 from benchmarks.machine import RESULTS, machine_info
 from cs336_basics._support.files import atomic_writer
@@ -49,8 +49,6 @@ COMPARISONS = (
     "ablations",  # from counted words to merges, with one idea of the loop changed; unit merges
     "full-size",  # training on a generated text as large as a whole corpus
 )
-
-UNITS = ("MB", "merges")
 
 
 @dataclass
@@ -78,8 +76,8 @@ class Measurement:
 
     def __post_init__(self):
         rounds = {len(seconds) for seconds in (self.seconds, *self.phases.values())}
-        if self.comparison not in COMPARISONS or self.unit not in UNITS or len(rounds) > 1:
-            raise ValueError(f"{self}: unknown comparison or unit, or unequal numbers of rounds")
+        if self.comparison not in COMPARISONS or len(rounds) > 1:
+            raise ValueError(f"{self}: unknown comparison, or unequal numbers of rounds")
 
     @property
     def key(self):
@@ -147,27 +145,18 @@ def attach(benchmark, *measurements):
 
 def write(measurements, path=FILE):
     """Rewrite the file with one line per row, six significant digits and no default values."""
-    lines = [
-        json.dumps(
-            {key: rounded(value) for key, value in asdict(row).items() if value != DEFAULTS[key]},
-            ensure_ascii=False, separators=(",", ":"),
-        )
-        for row in measurements
-    ]  # fmt: skip
+    lines = []
+    for row in measurements:
+        fields = {k: v for k, v in asdict(row).items() if v or k == "vocab_size"}
+        fields = json.loads(json.dumps(fields), parse_float=rounded)
+        lines.append(json.dumps(fields, ensure_ascii=False, separators=(",", ":")))
     with atomic_writer(path, "w") as file:
         file.write("[\n" + ",\n".join(lines) + "\n]\n")
 
 
-def rounded(value):
-    if isinstance(value, float):
-        return int(value) if value.is_integer() else float(f"{value:.6g}")
-    if isinstance(value, dict):
-        return {key: rounded(item) for key, item in value.items()}
-    return list(map(rounded, value)) if isinstance(value, (list, tuple)) else value
-
-
-DEFAULTS = {f.name: [] if f.name == "checkpoints" else {} if f.name == "phases" else f.default
-            for f in fields(Measurement)}  # fmt: skip
+def rounded(digits):
+    value = float(digits)
+    return int(value) if value.is_integer() else float(f"{value:.6g}")
 
 
 def machine_name():

@@ -6,10 +6,11 @@ A block looks like this:
     ...
     <!-- /table -->
 
-The block's name is a key of TABLES. Every ratio in a table is a
-ratio of rates for the same work (`measurements.faster`). `≈` marks extrapolated figures.
+The block's name is a key of TABLES. Every ratio in a table is a ratio of rates for the same work
+(`measurements.faster`). `≈` marks extrapolated figures.
 """
 
+import itertools
 import re
 import statistics
 from functools import partial
@@ -58,7 +59,7 @@ SERIES = {
     ),
 }
 """Times for the whole corpora on 64 cores, from the public series that the stages are based on."""
-PYTHON_STAGES = ("naive", "incremental", "heap")
+PEER = " (peer)"
 NOTHING = ["*Not measured yet; run `make stages`.*"]
 BLOCK = re.compile(r"(<!-- table: ([^>]+?) -->\n).*?(<!-- /table -->)", re.DOTALL)
 
@@ -109,12 +110,11 @@ def three_digits(value):
     return f"{value:.{digits}f}"
 
 
-def seconds_text(seconds, is_extrapolated=False):
-    """Return the median time of the rounds, with the minimum and the maximum."""
-    text = ("≈ " if is_extrapolated else "") + time_text(statistics.median(seconds))
-    if len(seconds) == 1:
-        return f"{text} (1 round)"
-    return f"{text} ({time_text(min(seconds))} - {time_text(max(seconds))})"
+def seconds_text(row):
+    """Return the median time of a row's rounds, with the minimum and the maximum."""
+    if len(row.seconds) == 1:
+        return f"{median_text(row)} (1 round)"
+    return f"{median_text(row)} ({time_text(min(row.seconds))} - {time_text(max(row.seconds))})"
 
 
 def median_text(row):
@@ -164,19 +164,6 @@ def markdown(header, body):
     ]
 
 
-def plain(header, body):
-    """Return the lines of a table with aligned columns, for a terminal."""
-    lines = [header, *body]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if index else cell.ljust(width)
-            for index, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    ]
-
-
 # --- choosing rows -------------------------------------------------------------------------------
 
 
@@ -204,11 +191,17 @@ def at(rows, task):
     return {row.stage: row for row in [*ours, *peers]}
 
 
+def largest_tasks(rows):
+    """Return the tasks on the largest text of each corpus."""
+    most = {}
+    for corpus, num_bytes, _ in tasks(rows):
+        most[corpus] = max(num_bytes, most.get(corpus, 0))
+    return [t for t in tasks(rows) if t[1] == most[t[0]]]
+
+
 def whole_tasks(rows):
     """Return the tasks on the largest text of each corpus, with the sizes in WHOLE_SIZES."""
-    candidates = [t for t in tasks(rows) if t[2] in WHOLE_SIZES]
-    most = {corpus: max(t[1] for t in candidates if t[0] == corpus) for corpus, _, _ in candidates}
-    return [t for t in candidates if t[1] == most[t[0]]]
+    return largest_tasks([row for row in rows if row.vocab_size in WHOLE_SIZES])
 
 
 def common_tasks(rows):
@@ -231,24 +224,27 @@ def before(found, stage):
 # --- tables --------------------------------------------------------------------------------------
 
 
-def pivot(rows, wanted, value):
-    """Return a table with a row per stage and a column per task."""
-    if not wanted:
+def by_stage(columns, heading="stage"):
+    """Return a table with a row per stage and a column for each pair of a title and a dict.
+
+    A dict maps stages to texts. It need not have all stages, because CPUs differ in their SIMD
+    levels. Other libraries come last.
+    """
+    if not columns:
         return []
-    columns = [at(rows, task) for task in wanted]
-    # Show the stages of all tasks, because CPUs differ in their SIMD levels.
-    stages = list(dict.fromkeys(stage for column in columns for stage in column))
-    peers = {s for column in columns for s, row in column.items() if row.is_peer}
-    stages.sort(key=lambda stage: stage in peers)
-    header = ["stage", *map(task_name, wanted)]
-    body = []
-    for stage in stages:
-        cells = [stage + (" (peer)" if stage in peers else "")]
-        for column in columns:
-            row = column.get(stage)
-            cells.append(value(row, before(column, stage)) if row else "")
-        body.append(cells)
-    return markdown(header, body)
+    stages = dict.fromkeys(stage for _, texts in columns for stage in texts)
+    body = [
+        [stage, *(texts.get(stage, "") for _, texts in columns)]
+        for stage in sorted(stages, key=lambda stage: stage.endswith(PEER))
+    ]
+    return markdown([heading, *(title for title, _ in columns)], body)
+
+
+def texts_of(found, value):
+    """Return a dict from the name of each stage to `value(row, previous row)`."""
+    return {
+        stage + PEER * row.is_peer: value(row, before(found, stage)) for stage, row in found.items()
+    }
 
 
 def with_gain(text, row, previous):
@@ -265,21 +261,13 @@ def rate_and_gain(row, previous):
     return with_gain(rate_text(row), row, previous)
 
 
-def phase_tables(rows, wanted, line="stage"):
-    """Return a table per task: time, rate, gains, phases and peak memory of each stage."""
-    lines = []
-    for task in wanted:
-        lines += [f"**{task_name(task)}**", ""]
-        lines += markdown(*phase_table(at(rows, task), line))
-    return lines
-
-
-def phase_table(found, line):
-    """Return the header and the lines of the table for a task.
+def phase_table(found, line="stage", time_of=seconds_text):
+    """Return the header and the lines of a task's table: time, rate, gains, phases and peak memory.
 
     Args:
         found: Stage -> row.
         line: "stage", or "variant" to add a column with notes.
+        time_of: Function from a row to its time as text (default: with the range of the rounds).
     """
     first = next(iter(found.values()))
     phases = [p for p in PHASES if any(any(row.phases.get(p, [])) for row in found.values())]
@@ -291,9 +279,8 @@ def phase_table(found, line):
         if not row.is_peer:
             gains = [times_text(row, before(found, stage)), times_text(row, first)]
         body.append([
-            stage + (" (peer)" if row.is_peer else ""),
-            seconds_text(row.seconds, row.is_extrapolated), three_digits(row.rate), *gains,
-            *shares_texts(row, phases), megabytes(row),
+            stage + PEER * row.is_peer, time_of(row), three_digits(row.rate),
+            *gains, *shares_texts(row, phases), megabytes(row),
         ])  # fmt: skip
     if line == "variant":
         header.append("")
@@ -316,20 +303,17 @@ def printed_phases(rows):
 def end_to_end(rows):
     """Return times from file to vocabulary, with words counted as originally and as shipped."""
     counted, shipped = of_comparison(rows, "end-to-end"), of_comparison(rows, "shipped")
-    wanted = whole_tasks(shipped)
     lines = []
-    for corpus, num_bytes in dict.fromkeys(task[:2] for task in wanted):
-        columns, header = [], ["stage"]
-        for task in (t for t in wanted if t[:2] == (corpus, num_bytes)):
-            columns += [at(counted, task), at(shipped, task)]
-            header += [f"{task[2]:,} tokens, counted as originally", f"{task[2]:,}, as shipped"]
-        body = []
-        for stage, shipped_row in columns[1].items():
-            body.append([stage + (" (peer)" if shipped_row.is_peer else "")])
-            for column in columns:
-                row = column.get(stage)
-                body[-1].append(seconds_and_gain(row, before(column, stage)) if row else "")
-        lines += [f"**{text_name(corpus, num_bytes)}**", "", *markdown(header, body)]
+    for text, group in itertools.groupby(whole_tasks(shipped), lambda task: task[:2]):
+        columns = []
+        for task in group:
+            for title, found in (
+                (" tokens, counted as originally", counted),
+                (", as shipped", shipped),
+            ):
+                texts = texts_of(at(found, task), seconds_and_gain)
+                columns.append((f"{task[2]:,}{title}", texts))
+        lines += [f"**{text_name(*text)}**", "", *by_stage(columns)]
     return lines
 
 
@@ -343,26 +327,14 @@ def summary(rows):
         found = of_comparison(rows, comparison)
         all_tasks = wanted(found)
         for task in dict.fromkeys(all_tasks[:1] + all_tasks[-1:]):
-            texts = {stage: text_of(row) for stage, row in at(found, task).items()}
-            ours = [stage for stage, row in at(found, task).items() if not row.is_peer]
-            if comparison == "encoding" and ours:
-                texts |= {STAGES[0]: texts[ours[0]], STAGES[-1]: texts[ours[-1]]}
-                texts = {name: text for name, text in texts.items() if name not in ours}
+            shown = at(found, task)
+            if comparison == "encoding":  # the slowest and the fastest of our encoders
+                ours = [stage for stage, row in shown.items() if not row.is_peer]
+                ends = {STAGES[0]: shown[ours[0]], STAGES[-1]: shown[ours[-1]]} if ours else {}
+                shown = ends | {stage: row for stage, row in shown.items() if row.is_peer}
+            texts = {STAGE_NAMES.get(name, name): text_of(row) for name, row in shown.items()}
             columns.append((f"{title}: {task_name(task)}", texts))
-    found_names = dict.fromkeys(name for _, cells in columns for name in cells)
-    names = [*(n for n in STAGES if n in found_names), *(n for n in found_names if n not in STAGES)]
-    body = [
-        [STAGE_NAMES.get(name, name), *(cells.get(name, "") for _, cells in columns)]
-        for name in names
-    ]
-    return markdown(["", *(title for title, _ in columns)], body) if columns else []
-
-
-def largest_tasks(rows):
-    most = {}
-    for corpus, num_bytes, _ in tasks(rows):
-        most[corpus] = max(num_bytes, most.get(corpus, 0))
-    return [t for t in tasks(rows) if t[1] == most[t[0]]]
+    return by_stage(columns, "")
 
 
 def growth(rows):
@@ -423,34 +395,31 @@ def exponent_text(name, points):
 def checked_extrapolations(rows):
     """Predict the times of completed runs from their first merges.
 
-    Yield (row, share, checkpoint, seconds): the last checkpoint within this share of the merges,
-    and the time of the run, extrapolated from that checkpoint.
+    Yield (row, share, seconds): the predicted time, from the last checkpoint within this share of
+    the merges.
     """
     longest = {}
     for row in of_comparison(rows, "merging"):
         if row.checkpoints and not row.is_extrapolated:
             key = (row.corpus, row.bytes, row.stage)
-            if key not in longest or row.work > longest[key].work:
-                longest[key] = row
-    for row in longest.values():
-        for share in SHARES:
-            part = [c for c in row.checkpoints if c[0] <= row.work * share]
-            if part and part[-1][0] >= 16:
-                phases = extrapolation.extrapolated(row.stage, part, row.checkpoints[-1][2])
-                yield row, share, part[-1], sum(phases.values())
+            longest[key] = max(row, longest.get(key, row), key=lambda row: row.work)
+    for row, share in itertools.product(longest.values(), SHARES):
+        part = [c for c in row.checkpoints if c[0] <= row.work * share]
+        if part and part[-1][0] >= 16:
+            phases = extrapolation.extrapolated(row.stage, part, row.checkpoints[-1][2])
+            yield row, share, sum(phases.values())
 
 
 def extrapolated(rows):
     """Return a table of extrapolation errors, by stage."""
     errors = {}
-    for row, share, _, predicted in checked_extrapolations(rows):
+    for row, share, predicted in checked_extrapolations(rows):
         errors.setdefault((row.stage, share), []).append(predicted / row.median - 1)
     body = [
         [stage, f"1 in {1 / share:.0f}", str(len(found)), f"{statistics.median(found):+.0%}",
          f"{min(found):+.0%} to {max(found):+.0%}"]
-        for (stage, share), found in sorted(
-            errors.items(), key=lambda item: (STAGES.index(item[0][0]), item[0][1])
-        )
+        for stage, share in itertools.product(STAGES, SHARES)
+        if (found := errors.get((stage, share)))
     ]  # fmt: skip
     header = ["stage", "merges measured", "runs", "error, median", "error, range"]
     return markdown(header, body) if body else []
@@ -464,7 +433,7 @@ def full_size(rows):
         corpus, num_bytes, vocab_size = task
         body = [[name, seconds, "", "", ""] for name, seconds in SERIES.get(corpus, ())]
         for stage, row in at(rows, task).items():
-            seconds = seconds_text(row.seconds, row.is_extrapolated)
+            seconds = seconds_text(row)
             if len(row.seconds) == 2:  # the bounds of a predicted time
                 seconds = f"≈ {time_text(min(row.seconds))} to {time_text(max(row.seconds))}"
             body.append([f"**{stage}**", "", seconds, megabytes(row), row.note])
@@ -484,7 +453,7 @@ def stage_table(stage, rows):
         row = stages[stage]
         body.append([
             text_name(task[0], task[1]), f"{task[2]:,}",
-            seconds_text(row.seconds, row.is_extrapolated), time_text(1 / row.rate),
+            seconds_text(row), time_text(1 / row.rate),
             *shares_texts(row, LOOP_PHASES), times_text(row, before(stages, stage)), megabytes(row),
         ])  # fmt: skip
     header = ["text", "tokens", "merge loop", "per merge", *(PHASES[p] for p in LOOP_PHASES),
@@ -509,17 +478,26 @@ def machine(rows):
 
 
 def pivoted(comparison, wanted, value):
+    """Return a table with a row per stage and a column per task."""
+
     def table(rows):
         found = of_comparison(rows, comparison)
-        return pivot(found, wanted(found), value)
+        return by_stage(
+            [(task_name(task), texts_of(at(found, task), value)) for task in wanted(found)]
+        )
 
     return table
 
 
 def by_phase(comparison, wanted, line="stage"):
+    """Return a table per task."""
+
     def table(rows):
         found = of_comparison(rows, comparison)
-        return phase_tables(found, wanted(found), line)
+        lines = []
+        for task in wanted(found):
+            lines += [f"**{task_name(task)}**", "", *markdown(*phase_table(at(found, task), line))]
+        return lines
 
     return table
 

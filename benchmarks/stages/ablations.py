@@ -12,11 +12,12 @@ measurements.json, from which `report/pages.py` creates the `ablations` table.
 
 import argparse
 import sys
+from dataclasses import replace
 
 import numpy as np
 
 from benchmarks.corpora import CACHE, find_corpora
-from benchmarks.report.measurements import Measurement, record
+from benchmarks.report.measurements import record
 from benchmarks.stages import trainer_run, training_rows
 
 # variant -> trainer, omitted parts of the native loop, and the change in this variant
@@ -63,33 +64,23 @@ def measure(variants, corpus, path, vocab_size, rounds):
         AssertionError: If the variants learn different merges.
     """
     answers = {name: [] for name in variants}
+    target = vocab_size - training_rows.FIRST_MERGE
     for index in range(rounds):
         for name in variants if index % 2 == 0 else variants[::-1]:
             trainer, omit, _ = VARIANTS[name]
-            request = training_rows.request(
-                trainer, path, [vocab_size - training_rows.FIRST_MERGE], omit=omit
-            )
+            request = training_rows.request(trainer, path, [target], count=False, omit=omit)
             answers[name].append(trainer_run.run(request))
-            print(f"{corpus}: {name}: {seconds_of(answers[name][-1]):.3f} s", flush=True)
-    merges = [answer["merges"] for found in answers.values() for answer in found]
-    if any(learned != merges[0] for learned in merges):
-        raise AssertionError(f"{path}: the variants learn different merges")
-    return [row(name, corpus, path, vocab_size, found) for name, found in answers.items()]
+            training_rows.check(name, path, answers[name][-1:])
+            seconds = sum(answers[name][-1]["checkpoints"][-1][1].values())
+            print(f"{corpus}: {name}: {seconds:.3f} s", flush=True)
+    return [row(name, corpus, path, target, found) for name, found in answers.items()]
 
 
-def seconds_of(answer):
-    return sum(answer["checkpoints"][-1][1].values())
-
-
-def row(name, corpus, path, vocab_size, answers):
-    phases = {phase: [answer["checkpoints"][-1][1][phase] for answer in answers]
-              for phase in trainer_run.LOOP_PHASES}  # fmt: skip
-    return Measurement(
-        "ablations", corpus, path.stat().st_size, vocab_size, name,
-        seconds=[seconds_of(answer) for answer in answers],
-        work=answers[0]["learned"], unit="merges", phases=phases, words=answers[0]["words"],
-        peak_memory=max(answer["peak_memory"] for answer in answers), note=VARIANTS[name][2],
-    )  # fmt: skip
+def row(name, corpus, path, target, answers):
+    (merging,) = training_rows.rows(VARIANTS[name][0], corpus, path, answers, target)
+    return replace(
+        merging, comparison="ablations", stage=name, note=VARIANTS[name][2], checkpoints=[]
+    )
 
 
 def one_long_word():

@@ -19,6 +19,7 @@ from benchmarks.peers import training as peers
 from benchmarks.report.measurements import Measurement, attach
 from benchmarks.stages import trainer_run, training_rows
 from benchmarks.stages.counting import CORES
+from benchmarks.stages.extrapolation import WORK
 from cs336_basics import TRAINERS
 
 VOCAB_SIZES = (10_000, 32_000)
@@ -51,7 +52,7 @@ def replay(benchmark, seconds):
 def answers_of(stage, path, targets, max_seconds):
     """Run a stage for as many merges as the last target, and return the checked answers."""
     request = training_rows.request(stage, path, targets, max_seconds=max_seconds)
-    rounds = ROUNDS if stage in trainer_run.UNSTOPPABLE else 1
+    rounds = 1 if stage in WORK else ROUNDS
     answers = [trainer_run.run(request) for _ in range(rounds)]
     training_rows.check(stage, path, answers)
     return answers
@@ -59,7 +60,7 @@ def answers_of(stage, path, targets, max_seconds):
 
 def measure(benchmark, stage, corpus, vocab_size, vocab_sizes, max_seconds=1e9):
     # A run in Python has a checkpoint at each size; a compiled loop has one only at its end.
-    sizes = [vocab_size] if stage in trainer_run.UNSTOPPABLE else vocab_sizes
+    sizes = vocab_sizes if stage in WORK else [vocab_size]
     targets = tuple(size - training_rows.FIRST_MERGE for size in sizes)
     answers = answers_of(stage, corpus.path, targets, max_seconds)
     target = vocab_size - training_rows.FIRST_MERGE

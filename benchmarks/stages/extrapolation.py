@@ -30,7 +30,8 @@ from cs336_basics import TRAINERS
 CHECKPOINTS_PER_DOUBLING = 4
 UNITS = ("symbols", "words", "pairs", "entries", "touched")
 
-# stage -> phase -> unit of work. A phase that ends before the first merge has no unit.
+# stage -> phase -> unit of work. A phase that ends before the first merge has no unit. The stages
+# are those in Python; the compiled merge loops of the others cannot be stopped.
 WORK = {
     "naive": {
         "counting pairs": "symbols", "finding the maximum": "pairs", "updating": "words"

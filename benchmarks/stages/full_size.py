@@ -10,13 +10,11 @@ the number of distinct words, raised to the power in the `growth` table. The mea
 Counting in Python is measured on the first part of the text and extrapolated at that rate.
 """
 
-import statistics
-
 from benchmarks.corpora import head_of
 from benchmarks.report import tables
 from benchmarks.report.measurements import Measurement
 from benchmarks.stages import trainer_run, training_rows
-from benchmarks.stages.extrapolation import exponent
+from benchmarks.stages.extrapolation import WORK, exponent
 
 VOCAB_SIZES = {"tinystories": 10_000, "owt": 32_000}
 """Corpus -> vocabulary size in the course."""
@@ -51,22 +49,25 @@ def measure(path, corpus, merging, max_seconds):
         answers[stage] = [trainer_run.run(request) for _ in range(ROUNDS if is_native else 1)]
         training_rows.check(stage, path, answers[stage])
     num_words = answers["native"][0]["words"]
-    loops = {stage: loop_seconds(stage, path, found, target) for stage, found in answers.items()}
     fits = {stage: merge_loop_fit(merging, stage, corpus, num_words) for stage in tables.STAGES}
+    loops = {
+        stage: training_rows.rows(stage, corpus, path, found, target)[0]
+        for stage, found in answers.items()
+    }
     # The error of the fit for stages with a known time. The fits of other stages may be as far off.
     factors = {
-        stage: statistics.median(loops[stage][0]) / fits[stage]
-        for stage in loops
-        if fits[stage] and stage not in tables.PYTHON_STAGES
+        stage: loop.median / fits[stage]
+        for stage, loop in loops.items()
+        if fits[stage] and stage not in WORK
     }
     head = head_of(path, COUNTED_BYTES)
     found = []
     for stage in tables.STAGES:
-        seconds, stopped = loops.get(stage, (None, None))
-        if seconds:
-            note = f"merge loop {tables.time_text(statistics.median(seconds))}"
-            if stopped:
-                note += f", extrapolated from {stopped:,} merges"
+        if stage in loops:
+            seconds = loops[stage].seconds
+            note = f"merge loop {tables.time_text(loops[stage].median)}"
+            if loops[stage].is_extrapolated:
+                note += f", extrapolated from {loops[stage].measured:,} merges"
             elif stage in factors:
                 times = tables.three_digits(factors[stage])
                 note += f"; {times} times the prediction of the growth fit"
@@ -78,11 +79,12 @@ def measure(path, corpus, merging, max_seconds):
         memory = measured = None
         if stage == "native":
             counting = [answer["counting"] for answer in answers[stage]]
-            memory = max(answer["peak_memory"] for answer in answers[stage])
+            memory = loops[stage].peak_memory
         else:
             measured = COUNTED_BYTES / 1e6
-            answer = trainer_run.run(training_rows.request(stage, head, []))
-            counting = [answer["counting"] * num_bytes / head.stat().st_size] * len(seconds)
+            trainer_run.warm_up(stage)
+            _, times = trainer_run.counting_times(stage, head)
+            counting = [times["counting"] * num_bytes / head.stat().st_size] * len(seconds)
             note += "; counting at the rate of the first 100 MB"
         found.append(Measurement(
             "full-size", corpus, num_bytes, VOCAB_SIZES[corpus], stage,
@@ -91,18 +93,6 @@ def measure(path, corpus, merging, max_seconds):
             peak_memory=memory, note=note, measured=measured,
         ))  # fmt: skip
     return found
-
-
-def loop_seconds(stage, path, answers, target):
-    """Return the times of a merge loop's rounds in seconds, and where it stopped, if it did.
-
-    The second value is the number of merges after which the loop was stopped, or None.
-    """
-    work = len(training_rows.expected_merges(path)[:target])
-    checkpoints = [answer["checkpoints"] for answer in answers]
-    phases = [training_rows.phases_at(stage, path, found, work) for found in checkpoints]
-    last = checkpoints[-1][-1][0]
-    return [sum(found.values()) for found in phases], last if last < work else None
 
 
 def merge_loop_fit(merging, stage, corpus, num_words):

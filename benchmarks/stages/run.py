@@ -15,7 +15,6 @@ the run to 32,000 tokens includes the results for 2,000 and 10,000 tokens.
 """
 
 import argparse
-import itertools
 import json
 import shutil
 import subprocess
@@ -35,11 +34,11 @@ from benchmarks.corpora import (
     head_of,
 )
 from benchmarks.machine import RESULTS, ROOT
-from benchmarks.peers import training as peers
 from benchmarks.report import measurements, pages, tables
 from benchmarks.report.measurements import Measurement
 from benchmarks.stages import full_size, trainer_run, training_rows
 from benchmarks.stages.counting import CORES
+from benchmarks.stages.extrapolation import WORK
 from benchmarks.stages.generated_text import PROFILES, write_text
 from cs336_basics import TRAINERS
 from cs336_basics._support.files import write_json
@@ -69,12 +68,12 @@ class Job:
     path: Path
     targets: tuple
     rounds: int
-    count: bool  # whether counting is timed; without targets, the job only counts
+    count: bool  # whether each round also times the counting
 
     @property
     def name(self):
         counting = " with counting" if self.count else ""
-        merges = f"{max(self.targets, default=0):,} merges, {self.rounds} rounds{counting}"
+        merges = f"{max(self.targets):,} merges, {self.rounds} rounds{counting}"
         return f"{self.stage}, {self.corpus} of {self.path.stat().st_size:,} bytes, {merges}"
 
 
@@ -96,18 +95,20 @@ class Finished(dict):
 def main():
     options = parse_arguments()
     corpora = find_corpora(options.corpus_bytes)
-    finished = Finished(RESULTS / "stages-unfinished.json", settings_of(options, corpora))
-    slow, fast, counted = plan(corpora)
+    settings = {  # an interrupted run is resumed only if they are the same
+        "machine": measurements.machine_name(), "corpora": list(map(str, corpora)),
+        "max_seconds": options.max_seconds,
+    }  # fmt: skip
+    finished = Finished(RESULTS / "stages-unfinished.json", settings)
+    slow, fast = plan(corpora)
     full_sizes = sizes_of_full_texts(options, corpora)
-    say_plan(slow, fast + counted, finished, options, corpora, sum(full_sizes.values()))
+    say_plan(slow, fast, finished, options, corpora, sum(full_sizes.values()))
     run_all(slow, CORES, finished, options)
-    run_all(fast + counted, 1, finished, options)
-    rows = rows_of_training(slow, fast, counted, finished)
+    run_all(fast, 1, finished, options)
+    rows = rows_of_training(slow + fast, finished)
     merging = tables.of_comparison(rows, "merging")
-    rows += once("counting and encoding", finished, partial(pytest_rows, options))
-    for corpus, vocab_size in itertools.product(corpora, VOCAB_SIZES[1:]):
-        name = f"other libraries, {corpus}, {vocab_size:,} tokens"
-        rows += once(name, finished, partial(peer_rows, corpus, vocab_size))
+    name = "counting, encoding and other libraries"
+    rows += once(name, finished, partial(pytest_rows, options))
     for name in PROGRAMS:
         once(name, finished, partial(run_program, name))
     for corpus, size in full_sizes.items():
@@ -146,14 +147,6 @@ def say(text):
     print(f"[{time.strftime('%H:%M:%S')}] {text}", flush=True)
 
 
-def settings_of(options, corpora):
-    """Return the settings that must be the same when an interrupted run is resumed."""
-    return {
-        "machine": measurements.machine_name(), "corpora": [str(corpus) for corpus in corpora],
-        "max_seconds": options.max_seconds,
-    }  # fmt: skip
-
-
 # --- the plan ------------------------------------------------------------------------------------
 
 
@@ -170,20 +163,17 @@ def growth_paths(corpus):
 
 
 def plan(corpora):
-    """Return three lists of jobs: stages in Python, compiled stages, and counting in Python."""
-    slow, fast, counted = [], [], []
-    common = {corpus.name: corpus.path for corpus in common_corpora()}
+    """Return two lists of jobs: stages in Python, and compiled stages."""
+    slow, fast = [], []
     for corpus in corpora:
         name = corpus.name
         is_large = corpus.num_bytes > LARGE_BYTES
         for stage in TRAINERS:
-            if stage in tables.PYTHON_STAGES:
+            if stage in WORK:
                 rounds = 3 if stage == "heap" and not is_large else 1
                 slow.append(
                     Job(stage, name, corpus.path, merges_to(*VOCAB_SIZES), rounds, count=False)
                 )
-                texts = dict.fromkeys([common[name], head_of(corpus.path, LARGE_BYTES)])
-                counted += [Job(stage, name, path, (), 3, count=True) for path in texts]
             else:
                 fast += [
                     Job(stage, name, corpus.path, merges_to(size), 1 if is_large else 5, True)
@@ -193,10 +183,10 @@ def plan(corpora):
             for stage in TRAINERS:
                 job = Job(
                     stage, name, path, merges_to(COMMON_VOCAB_SIZE),
-                    1 if stage == "naive" else 3, count=stage not in tables.PYTHON_STAGES,
+                    1 if stage == "naive" else 3, count=stage not in WORK,
                 )  # fmt: skip
-                (slow if stage in tables.PYTHON_STAGES else fast).append(job)
-    return slow, fast, counted
+                (slow if stage in WORK else fast).append(job)
+    return slow, fast
 
 
 def sizes_of_full_texts(options, corpora):
@@ -219,24 +209,23 @@ def sizes_of_full_texts(options, corpora):
     return sizes
 
 
-def say_plan(slow, alone, finished, options, corpora, full_bytes):
+def say_plan(slow, fast, finished, options, corpora, full_bytes):
     """Print how long the run will take, and sort the slow jobs, longest first."""
     symbols = {path: sum(map(len, trainer_run.words_of(path)))
-               for path in {job.path for job in slow + alone}}  # fmt: skip
+               for path in {job.path for job in slow + fast}}  # fmt: skip
 
     def seconds(job):
-        merges = max(job.targets, default=0)
-        whole = COST[job.stage] * symbols[job.path] * merges
+        whole = COST[job.stage] * symbols[job.path] * max(job.targets)
         return job.rounds * (2 + min(whole, options.max_seconds))
 
     slow.sort(key=seconds, reverse=True)
-    todo = [[seconds(job) for job in jobs if job.name not in finished] for jobs in (slow, alone)]
+    todo = [[seconds(job) for job in jobs if job.name not in finished] for jobs in (slow, fast)]
     total = max(sum(todo[0]) / CORES, *todo[0], 0) + sum(todo[1])
     total += OTHER_SECONDS + full_bytes * FULL_SECONDS_PER_BYTE
     if full_bytes:  # `naive` and `incremental` on the text that resembles TinyStories
         total += 2 * options.max_seconds
     say(f"corpora: {', '.join(map(str, corpora))}; {CORES} cores")
-    say(f"{len(slow) + len(alone)} runs, {len(finished)} of them finished; time left: about "
+    say(f"{len(slow) + len(fast)} runs, {len(finished)} of them finished; time left: about "
         f"{total / 60:,.0f} minutes, until "
         f"{time.strftime('%H:%M', time.localtime(time.time() + total))}")  # fmt: skip
 
@@ -248,9 +237,8 @@ def run_all(jobs, num_at_once, finished, options):
     """Run the unfinished jobs in the given order, several at once."""
     todo = [job for job in jobs if job.name not in finished]
     for job in todo:  # the references for comparison and extrapolation come first
-        if job.targets:
-            training_rows.expected_merges(job.path)
-            training_rows.profile_of(job.path)
+        training_rows.expected_merges(job.path)
+        training_rows.profile_of(job.path)
     left = len(todo)
     with ThreadPoolExecutor(num_at_once) as pool:
         running = {pool.submit(run_job, job, options): job for job in todo}
@@ -267,36 +255,46 @@ def run_job(job, options):
         job.stage, job.path, job.targets, count=job.count, max_seconds=options.max_seconds
     )
     answers = [trainer_run.run(request) for _ in range(job.rounds)]
-    if job.targets:
-        training_rows.check(job.stage, job.path, answers)
+    training_rows.check(job.stage, job.path, answers)
     return [{key: value for key, value in a.items() if key != "merges"} for a in answers]
 
 
 def result_of(answers):
     """Return a line about the fastest round."""
-    if not answers[0]["checkpoints"]:
-        return f"counted in {min(a['counting'] for a in answers):,.2f} s"
     seconds = min(sum(a["checkpoints"][-1][1].values()) for a in answers)
     return f"{seconds:,.2f} s for {answers[0]['learned']:,} merges"
 
 
-def rows_of_training(slow, fast, counted, finished):
+def rows_of_training(jobs, finished):
     """Return the rows of `merging`, `end-to-end` and `shipped`."""
     rows = []
-    for job in slow + fast:
+    texts = {corpus.path for corpus in common_corpora()}
+    texts |= {head_of(job.path, LARGE_BYTES) for job in jobs if len(job.targets) > 1}
+    for job in jobs:
         head = head_of(job.path, LARGE_BYTES)
         scale = job.path.stat().st_size / head.stat().st_size
-        counting = [
-            {key: scale * answer[key] for key in ("counting", "shipped")}
-            for other in counted
-            if (other.stage, other.path) == (job.stage, head)
-            for answer in finished[other.name]
-        ]
+        counting = []
+        if not job.count and head in texts:
+            # The runs in Python shared the machine; their words are counted alone.
+            counting = [
+                {key: scale * seconds for key, seconds in times.items()}
+                for times in counting_of(job.stage, head, finished)
+            ]
         for target in job.targets:
             rows += training_rows.rows(
                 job.stage, job.corpus, job.path, finished[job.name], target, counting,
             )  # fmt: skip
     return rows
+
+
+def counting_of(stage, path, finished):
+    """Return the counting times of three rounds."""
+    name = f"counting for {stage}, {path.stat().st_size:,} bytes of {path.stem}"
+    if name not in finished:
+        say(f"{name} ...")
+        trainer_run.warm_up(stage)
+        finished[name] = [trainer_run.counting_times(stage, path)[1] for _ in range(3)]
+    return finished[name]
 
 
 def once(name, finished, measure):
@@ -308,33 +306,18 @@ def once(name, finished, measure):
 
 
 def pytest_rows(options):
-    """Measure counting and encoding."""
+    """Measure counting, encoding and other libraries."""
     with tempfile.TemporaryDirectory() as directory:
         output = Path(directory) / "results.json"
         subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+            [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider",
              "benchmarks/stages/bench_counting.py", "benchmarks/encoding/bench_encoder.py",
+             "benchmarks/stages/bench_trainers.py::test_other_library",
              "--benchmark-only", "--corpus-bytes", str(options.corpus_bytes),
              f"--benchmark-json={output}"],
-            check=True, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            check=True, cwd=ROOT,
         )  # fmt: skip
         return pages.rows_of(json.loads(output.read_text()))
-
-
-def peer_rows(corpus, vocab_size):
-    """Measure other libraries from file to vocabulary."""
-    rows = []
-    for row in peers.compare(corpus.path, vocab_size, CORES, 3, list(peers.LIBRARIES)):
-        if "error" in row:
-            say(f"{row['trainer']} skipped: {row['error']}")
-        elif row["trainer"] != "ours":
-            rows.append(Measurement(
-                "shipped", corpus.name, corpus.num_bytes, vocab_size, row["trainer"],
-                row["seconds"], corpus.num_bytes / 1e6, "MB",
-                peak_memory=int(row["peak"]), is_peer=True,
-                note=f"merged tokens: {row['agreement']}",
-            ))  # fmt: skip
-    return rows
 
 
 def run_program(name):

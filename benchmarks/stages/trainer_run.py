@@ -2,9 +2,9 @@
 
 The parent starts `python trainer_run.py` with a request and receives an answer, both as JSON:
 
-    request: stage, path, targets (numbers of merges in ascending order; without any, the run only
-             counts words), count (whether the counting is timed), work (the profile of the text),
-             max_seconds, omit (parts of the native loop to leave out)
+    request: stage, path, targets (numbers of merges in ascending order), count (whether the
+             counting is timed), work (the profile of the text), max_seconds, omit (parts of the
+             native loop to leave out)
     answer:  counting, shipped, checkpoints, learned, words, peak_memory, merges (in hexadecimal)
 
 The words are counted twice: `counting` is the time of the method that was used when the stage was
@@ -24,7 +24,7 @@ from pathlib import Path
 from benchmarks.corpora import EOT
 from benchmarks.machine import in_new_process
 from benchmarks.stages.counting import STAGES
-from benchmarks.stages.extrapolation import checkpoint_merges, work_at
+from benchmarks.stages.extrapolation import WORK, checkpoint_merges, work_at
 from cs336_basics import TRAINERS
 from cs336_basics._support.memory import peak_memory
 from cs336_basics.bpe.recorder import PHASES
@@ -44,9 +44,6 @@ COUNTING = {
 
 SHIPPED = "native, threads"
 """The default counting stage for every trainer."""
-
-UNSTOPPABLE = ("memoryview", "native")
-"""Stages whose compiled merge loop cannot be stopped."""
 
 FEWEST_MERGES = 16
 """A run is not stopped before this merge, because fewer merges show no trend."""
@@ -109,7 +106,7 @@ def learn(stage, word_counts, targets, work, max_seconds=1e9, omit=()):
     The last checkpoint is at the end of the run. A compiled loop has no other checkpoint.
     """
     vocab_size = 257 + targets[-1]
-    if stage in UNSTOPPABLE:
+    if stage not in WORK:
         trainer = TRAINERS[stage]()
         if omit:
             trainer.omit = omit
@@ -145,28 +142,31 @@ def counted(name, path):
     return word_counts, time.perf_counter() - start
 
 
+def counting_times(stage, path):
+    """Return a stage's word counts and its two counting times."""
+    # Native counting comes first in every process, because a second count is faster.
+    word_counts, shipped = counted(SHIPPED, path)
+    counting = shipped
+    if COUNTING[stage] != SHIPPED:
+        word_counts, counting = counted(COUNTING[stage], path)
+    return word_counts, {"counting": counting, "shipped": shipped}
+
+
 def answer(request):
-    stage, path = request["stage"], request["path"]
+    stage, path = request["stage"], Path(request["path"])
     warnings.simplefilter("ignore")
     warm_up(stage)
-    counting = shipped = None
+    times = {"counting": None, "shipped": None}
     if request["count"]:
-        # Native counting comes first in every process, because a second count is faster.
-        word_counts, shipped = counted(SHIPPED, Path(path))
-        counting = shipped
-        if COUNTING[stage] != SHIPPED:
-            word_counts, counting = counted(COUNTING[stage], Path(path))
+        word_counts, times = counting_times(stage, path)
     else:
         word_counts = words_of(path)
-    checkpoints, merges = [], []
-    if request["targets"]:
-        checkpoints, merges = learn(
-            stage, word_counts, request["targets"], request["work"], request["max_seconds"],
-            request["omit"],
-        )  # fmt: skip
+    checkpoints, merges = learn(
+        stage, word_counts, request["targets"], request["work"], request["max_seconds"],
+        request["omit"],
+    )  # fmt: skip
     return {
-        "counting": counting,
-        "shipped": shipped,
+        **times,
         "checkpoints": checkpoints,
         "learned": len(merges),
         "words": len(word_counts),

@@ -27,7 +27,7 @@ def request(stage, path, targets, *, count=True, max_seconds=1e9, omit=()):
     return {
         "stage": stage, "path": str(path), "targets": sorted(targets), "count": count,
         "max_seconds": max_seconds, "omit": omit,
-        "work": profile_of(path) if targets and stage in WORK else [],
+        "work": profile_of(path) if stage in WORK else [],
     }  # fmt: skip
 
 

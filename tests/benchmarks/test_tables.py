@@ -72,7 +72,7 @@ def test_the_error_of_an_extrapolation_is_shown():
         phases = dict.fromkeys(WORK["naive"], 15.0 * share / 3)
         checkpoints.append([merges, phases, dict.fromkeys(UNITS, merges)])
     row = merging("naive", [15.0], work=1_024, checkpoints=checkpoints)
-    for _, _, _, predicted in tables.checked_extrapolations([row]):
+    for _, _, predicted in tables.checked_extrapolations([row]):
         assert predicted == pytest.approx(10.0)  # 1,024 merges at the cost of the first 512
     lines = tables.lines_of("extrapolated", [row])
     assert cell(lines, "naive")[1:4] == ["1 in 32", "1", "-33%"]

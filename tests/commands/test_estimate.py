@@ -7,12 +7,14 @@ import dataclasses
 import cs336_basics.training.fast_path as fast_path
 from cs336_basics.training.config_files import find_config, load_config
 from tests.commands.small_run import command
+from tests.processes import measure_in_this_process
 from tests.tokenizer.examples import byte_tokenizer
 
 estimate = command("estimate")
 
 
-def test_estimate_prints_the_memory_and_time_of_a_run(capsys):
+def test_estimate_prints_the_memory_and_time_of_a_run(capsys, monkeypatch):
+    measure_in_this_process(monkeypatch)
     words = "--device cpu --batch-size 2 --model.num-layers 1 --model.context-length 32"
     assert estimate(words.split()) == 0
     out = capsys.readouterr().out

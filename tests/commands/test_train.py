@@ -153,3 +153,12 @@ def test_a_closed_pipe_does_not_end_a_run(tiny, monkeypatch):
     assert main(["--resume", "run", "--max-steps", "1"]) == 2
     for output in outputs:
         output.close()  # raises no error, because the buffer is empty
+
+
+def test_ctrl_c_before_the_first_step_prints_the_command_to_resume(tiny, monkeypatch, capsys):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cs336_basics.commands._training.open_trainer", interrupted)
+    assert main(["--config", tiny, "--run-dir", "run"]) == 130
+    assert "interrupted; to resume: " in capsys.readouterr().err

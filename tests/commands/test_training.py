@@ -113,8 +113,8 @@ def test_many_kills_do_not_change_the_run(tmp_path, never_stopped, seed):
 @pytest.mark.parametrize(
     "signals",
     [
-        # A single SIGINT is tested in test_cli.py.
-        [(signal.SIGTERM, 143, 10)],
+        # tests/training/test_session.py tests SIGTERM in this process.
+        [(signal.SIGINT, 130, 10)],
         pytest.param([(signal.SIGINT, 130, 5), (signal.SIGTERM, 143, 15)], marks=pytest.mark.slow),
     ],
     ids=len,

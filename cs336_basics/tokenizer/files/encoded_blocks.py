@@ -236,9 +236,11 @@ def encode_text_batch(encoder: Encoder, batch: TextBatch, task: EncodingTask) ->
     changes.num_dropped = encoder.num_dropped(sum(map(len, texts)), ids)
     # The start of a file or row ends the previous document. TokenWriter handles documents that
     # ended with the previous batch.
-    begins = np.array([block.starts_document for block in batch.blocks], bool)
-    ends = np.unique((np.cumsum(lengths) - lengths)[begins])
-    ends = ends[ends > 0]
+    starting = np.array([block.starts_document for block in batch.blocks], bool)
+    starts = np.unique((np.cumsum(lengths) - lengths)[starting])
+    ends = starts[starts > 0]
+    # Before the first start, there may be the rest of a document, without tokens.
+    starts_document = len(ends) < len(starts)
     if task.end_id is not None:
         unmarked = ends[ids[ends - 1] != task.end_id]
         ids = np.insert(ids, unmarked, task.end_id)
@@ -250,7 +252,6 @@ def encode_text_batch(encoder: Encoder, batch: TextBatch, task: EncodingTask) ->
         len(block.text if isinstance(block.text, bytes) else text)
         for block, text in zip(batch.blocks, texts, strict=True)
     )
-    starts_document = batch.blocks[0].starts_document
     return EncodedBlock(ids, starts_document, ends, changes, batch.bytes_read)
 
 

@@ -208,6 +208,22 @@ def test_a_lone_surrogate_in_a_row_is_replaced_or_rejected(tmp_path, out, backen
 # ------------------------------------------------------------------ document starts
 
 
+def test_a_document_starts_after_text_that_the_pattern_does_not_match(tmp_path, out, backend):
+    tokenizer = Tokenizer(BYTES, [], [END], pattern="[a-z]+", backend=backend)
+    files = [tmp_path / "1.txt", tmp_path / "2.txt"]
+    for path in files:
+        path.write_text("ab" + " 1" * 30)
+    # With some of these sizes, a batch contains the end of the first file and the second file.
+    for chunk_size in range(25, 40):
+        with pytest.warns(UserWarning, match="does not match"):
+            encode_file(
+                tokenizer, files, out / "a.npy", num_workers=1, overwrite=True,
+                chunk_size=chunk_size, document_starts=True, end_of_document=END,
+            )  # fmt: skip
+        assert load_token_file(out / "a.npy").tolist() == [97, 98, 256] * 2, chunk_size
+        assert load_document_starts(out / "a.npy").tolist() == [0, 3], chunk_size
+
+
 def test_without_a_separator_every_file_is_a_document(source, out):
     tokenizer = small_tokenizer(("\n\n",))
     metadata = encode_file(

@@ -41,6 +41,7 @@ class Options(Checked):
 def decode(options: Options) -> None:
     """Decode the input and write the text."""
     from cs336_basics.tokenizer import Tokenizer
+    from cs336_basics.tokenizer.encoders.encoder import UnknownIdError
     from cs336_basics.tokenizer.tokenizer import files_of_tokenizer
 
     path = saved_stdin() if options.input == STDIN else options.input
@@ -52,7 +53,11 @@ def decode(options: Options) -> None:
             check_output("--output", options.output, options.overwrite, inputs)
             write = files.enter_context(atomic_writer(options.output)).write
         for ids in _ids_of(path, tokenizer):
-            write(tokenizer.decode_bytes(ids))
+            try:
+                data = tokenizer.decode_bytes(ids)
+            except UnknownIdError as error:
+                raise ValueError(f"{path}: {error}") from None
+            write(data)
 
 
 def _ids_of(path: str, tokenizer: Tokenizer) -> Iterator[TokenArray | Sequence[int]]:

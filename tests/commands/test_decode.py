@@ -71,7 +71,7 @@ def test_a_long_document_is_printed_and_read_in_blocks(work, capsysbinary):
         (b"1 2.0", "word 2 is '2.0'"),
         (b"9" * 1_000_000, "word 1 is "),
         (b"1 " * 40_000 + b"y", "word 40,001 is 'y'"),
-        (b"99999999", "id 99999999"),
+        (b"99999999", "error: ids: id 99999999"),
         ("\u0661".encode(), "word 1 is "),
     ],
 )

@@ -40,7 +40,8 @@ def table(found):
     cells = [[SHORT.get(heading, heading) for heading in header], *body]
     cells = [[cell.removesuffix(PEER).replace("≈ ×", "≈×") for cell in line] for line in cells]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    columns = "  ".join(f"{{:{'>' if n else '<'}{width}}}" for n, width in enumerate(widths))
+    gap = "  " if sum(widths) + 2 * (len(widths) - 1) <= WIDTH else " "
+    columns = gap.join(f"{{:{'>' if n else '<'}{width}}}" for n, width in enumerate(widths))
     once = ", ".join(stage for stage, row in found.items() if len(row.seconds) == 1)
     return [
         *(columns.format(*line).rstrip() for line in cells),

@@ -14,9 +14,9 @@ def row(comparison, stage, seconds, work=31_743, unit="merges", **options):
 def test_a_training_is_one_table_with_peers_below():
     rows = []
     for index, stage in enumerate(TRAINERS):
-        seconds = [4.8e3 / 10**index] * (1 if index < 3 else 3)
+        seconds = [1.23e4 / 20**index] * (1 if index < 3 else 3)
         phases = {phase: [s / 6 for s in seconds] for phase in tables.PHASES}
-        options = {"peak_memory": 151_000_000, "measured": 900 if index < 3 else None}
+        options = {"peak_memory": 1_510_000_000, "measured": 900 if index < 3 else None}
         rows.append(row("merging", stage, seconds, **options))
         rows.append(row("shipped", stage, seconds, 7.7, "MB", phases=phases, **options))
     rows.append(row("shipped", "tokenizers", [1.8] * 3, 7.7, "MB", is_peer=True))
@@ -26,7 +26,7 @@ def test_a_training_is_one_table_with_peers_below():
     first = lines.index(next(line for line in lines if line.startswith("naive")))
     names = [line.split()[0] for line in lines[first : first + 6]]
     assert names == [*TRAINERS, "tokenizers"]
-    assert "≈×10.0" in lines[first + 1]
+    assert "≈×20.0" in lines[first + 1]
     assert lines[first + 2].split()[-7:-1] == ["17%"] * 6
     assert any(line.startswith("1 round: naive, incremental, heap") for line in lines)
     assert any(line.startswith("regex") for line in lines)

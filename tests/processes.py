@@ -48,4 +48,4 @@ def wait(condition, seconds=120, every=0.02):
 def measure_in_this_process(monkeypatch):
     """Let `estimate` take its steps here; test_measure.py tests its new process."""
     measure = importlib.import_module("cs336_basics.training.measure")
-    monkeypatch.setattr(measure, "measure_steps", measure._take_steps)
+    monkeypatch.setattr(measure, "measure_steps", measure.take_steps)

@@ -1,4 +1,4 @@
-"""Describe the machine, and run scripts in new processes."""
+"""Describe the machine, and run scripts and functions in new processes."""
 
 import json
 import os
@@ -67,3 +67,13 @@ def in_new_process(script, *words, **variables):
         lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
         raise RuntimeError(lines[-1])
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def spawned(function, *arguments):
+    """Call a function in a new process and return its result."""
+    # Imported here, because `stages/trainer_run.py` measures the peak memory of a process.
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()

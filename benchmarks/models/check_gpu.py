@@ -22,9 +22,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from benchmarks.machine import spawned
 from benchmarks.models.llama import SHAPES
 from benchmarks.models.lm_training import measure, report
-from benchmarks.models.speedup import spawned
 from cs336_basics._support.memory import peak_memory
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.config import TrainConfig

@@ -32,8 +32,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as in `python -m cs336_ba
 import numpy as np
 import torch
 
+from benchmarks.machine import spawned
 from benchmarks.models.llama import SHAPES, llama_of
-from benchmarks.models.speedup import SPEEDUP_HEADINGS, spawned, speedup_cells
+from benchmarks.models.speedup import SPEEDUP_HEADINGS, speedup_cells
 from cs336_basics._support import memory
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.model import TransformerLM

@@ -1,8 +1,6 @@
-"""What the benchmarks of models share: speedups in tables, and measurements in new processes."""
+"""Speedups in the tables of the benchmarks of models."""
 
-import multiprocessing
 import statistics
-from concurrent.futures import ProcessPoolExecutor
 
 SPEEDUP_HEADINGS = f"{'median':>9}{'quartile':>10}{'minimum':>9}"
 
@@ -15,9 +13,3 @@ def speedup_cells(values, baseline):
     ratios = [value / base for value, base in zip(values, baseline, strict=True)]
     quartile = statistics.quantiles(ratios, n=4)[0] if len(ratios) > 1 else ratios[0]
     return f"{statistics.median(ratios):>8.2f}x{quartile:>9.2f}x{min(ratios):>8.2f}x"
-
-
-def spawned(function, *arguments):
-    """Call a function in a new process and return its result."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(function, *arguments).result()

@@ -50,6 +50,8 @@ COMPARISONS = (
     "full-size",  # training on a generated text as large as a whole corpus
 )
 
+UNITS = ("MB", "merges")
+
 
 @dataclass
 class Measurement:
@@ -76,8 +78,8 @@ class Measurement:
 
     def __post_init__(self):
         rounds = {len(seconds) for seconds in (self.seconds, *self.phases.values())}
-        if self.comparison not in COMPARISONS or len(rounds) > 1:
-            raise ValueError(f"{self}: unknown comparison, or unequal numbers of rounds")
+        if self.comparison not in COMPARISONS or self.unit not in UNITS or len(rounds) > 1:
+            raise ValueError(f"{self}: unknown comparison or unit, or unequal numbers of rounds")
 
     @property
     def key(self):

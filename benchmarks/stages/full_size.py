@@ -11,6 +11,7 @@ Counting in Python is measured on the first part of the text and extrapolated at
 """
 
 from benchmarks.corpora import head_of
+from benchmarks.machine import spawned
 from benchmarks.report import tables
 from benchmarks.report.measurements import Measurement
 from benchmarks.stages import trainer_run, training_rows
@@ -82,8 +83,7 @@ def measure(path, corpus, merging, max_seconds):
             memory = loops[stage].peak_memory
         else:
             measured = COUNTED_BYTES / 1e6
-            trainer_run.warm_up(stage)
-            _, times = trainer_run.counting_times(stage, head)
+            times = spawned(trainer_run.counting_times, stage, head)
             counting = [times["counting"] * num_bytes / head.stat().st_size] * len(seconds)
             note += "; counting at the rate of the first 100 MB"
         found.append(Measurement(

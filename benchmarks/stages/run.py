@@ -33,7 +33,7 @@ from benchmarks.corpora import (
     find_corpora,
     head_of,
 )
-from benchmarks.machine import RESULTS, ROOT
+from benchmarks.machine import RESULTS, ROOT, spawned
 from benchmarks.report import measurements, pages, tables
 from benchmarks.report.measurements import Measurement
 from benchmarks.stages import full_size, trainer_run, training_rows
@@ -292,8 +292,7 @@ def counting_of(stage, path, finished):
     name = f"counting for {stage}, {path.stat().st_size:,} bytes of {path.stem}"
     if name not in finished:
         say(f"{name} ...")
-        trainer_run.warm_up(stage)
-        finished[name] = [trainer_run.counting_times(stage, path)[1] for _ in range(3)]
+        finished[name] = [spawned(trainer_run.counting_times, stage, path) for _ in range(3)]
     return finished[name]
 
 

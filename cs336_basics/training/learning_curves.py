@@ -78,6 +78,7 @@ def plot_runs(
     # matplotlib takes half a second to import and is needed only for drawing.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import EngFormatter
 
     figure = Figure(figsize=(7 * len(axes), 5), layout="constrained")
     FigureCanvasAgg(figure)
@@ -91,6 +92,8 @@ def plot_runs(
             ymin = min(visible) - 0.05 * (ymax - min(visible))
         panel.set_ylim(ymin, ymax)
         panel.set_xlabel(AXES[key])
+        if key == "tokens":
+            panel.xaxis.set_major_formatter(EngFormatter(sep=""))  # 20M instead of 2.0 and 1e7
         panel.set_ylabel("cross-entropy loss (nats per token)")
         panel.grid(alpha=0.3)
         if panel.get_legend_handles_labels()[0]:

@@ -103,6 +103,21 @@ def test_ymax_sets_the_lower_limit_from_the_visible_losses(runs, monkeypatch, ym
         assert limits[0].get_ylim()[0] == pytest.approx(bottom)
 
 
+def test_tokens_are_shown_in_millions(tmp_path, monkeypatch):
+    from matplotlib.figure import Figure
+
+    labels = []
+
+    def note(figure, *_, **__):
+        figure.draw_without_rendering()
+        labels.extend(tick.get_text() for tick in figure.axes[0].get_xticklabels())
+
+    monkeypatch.setattr(Figure, "savefig", note)
+    rows = [{"step": step, "tokens": step * 10**6, "train_loss": 5.0} for step in (0, 10, 20)]
+    plot_group(tmp_path / "curves.png", "Curves", {"run": rows})
+    assert {"0", "5M", "10M"} <= set(labels)
+
+
 @pytest.mark.parametrize(
     ("metrics", "named"),
     [(None, "other"), ("", "other"), ('{"step": 11}\n', "the row of step 11 has no tokens")],

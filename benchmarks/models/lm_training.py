@@ -22,13 +22,13 @@ import argparse
 import dataclasses
 import functools
 import itertools
-import os
 import statistics
 import tempfile
 import time
 
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as in `python -m cs336_basics.train`
+import cs336_basics.commands  # noqa: F401 # sets how threads wait, before torch loads OpenMP
 
+# isort: split
 import numpy as np
 import torch
 

@@ -51,7 +51,7 @@ def with_row_products(model: TransformerLM) -> TransformerLM:
     shared = {id(tensor): tensor for tensor in itertools.chain(model.parameters(), model.buffers())}
     result = copy.deepcopy(model, shared)  # copies the modules but not their tensors
     if result.lm_head is None:
-        result.lm_head = Linear(1, 1)
+        result.lm_head = Linear(1, 1, device="meta")  # draws no random numbers
         result.lm_head.weight = result.token_embeddings.weight
     for module in result.modules():
         if isinstance(module, Linear):  # including the subclass that training uses for oneDNN

@@ -41,7 +41,9 @@ def test_all_products_of_one_token_are_fast_and_share_the_weights(
     tied, monkeypatch, dots_are_faster
 ):
     model = TransformerLM(dataclasses.replace(CONFIG, tied_embeddings=tied))
+    random_state = torch.get_rng_state()
     fast = with_row_products(model)
+    assert torch.equal(torch.get_rng_state(), random_state)
     before = list(model.state_dict().items())
     cache, expected = KVCache(CONFIG), KVCache(CONFIG)
     products = []

@@ -31,6 +31,7 @@ PLAIN = [
     r" ?[A-Za-z]+|\d{1,2}|[^\sA-Za-z\d]+",
     r"\p{Nd}{2}|(?:ab)+|(x|y)?z|[a-c\-\]]+|\.\*\\|\[\S\]",
     r"a*+a|b++|c?+d|e*?f|(?=g)g|\P{L}",
+    r"[\p{L}'-]+|[^\s-]",
 ]
 
 
@@ -63,6 +64,8 @@ def test_plain_patterns_have_the_same_matches_in_all_three_libraries(pattern):
         r"[a&&b]|c",  # an intersection, or a set of `a`, `&` and `b`
         r"[a~~b]|c",
         r"[[a]]|c",
+        r"[\p{L}-']|c",  # an error in Oniguruma and fancy-regex
+        r"['-\s]|c",
         r"(?i:ss)|x",  # in Oniguruma, also matches `ß`
         r"(?i)a|b",
         r"(?<=a)b|c",

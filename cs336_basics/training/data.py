@@ -119,8 +119,12 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
         ids = torch.from_numpy(windows)
         return ids[:, :-1].contiguous(), ids[:, 1:].contiguous()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return TokenWindows, self._arguments
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "tokens"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        TokenWindows.__init__(self, *state["_arguments"])
+        vars(self).update(state)  # includes attributes of subclasses
 
 
 class TokenDocuments(Dataset[Tensor]):
@@ -172,8 +176,13 @@ class TokenDocuments(Dataset[Tensor]):
         release_pages(part)
         return document
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return TokenDocuments, self._arguments
+    def __getstate__(self) -> dict[str, Any]:
+        opened = {"files", "_starts", "_first"}
+        return {name: value for name, value in vars(self).items() if name not in opened}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        TokenDocuments.__init__(self, *state["_arguments"])
+        vars(self).update(state)  # includes attributes of subclasses
 
 
 def pad_documents(documents: Sequence[Tensor], pad_id: int = 0) -> tuple[Tensor, Tensor]:

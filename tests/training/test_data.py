@@ -284,6 +284,30 @@ def test_a_pickle_stores_file_names_instead_of_tokens(files):
         assert equal([before], [again])
 
 
+class ScaledWindows(TokenWindows):
+    def __init__(self, factor, *arguments):
+        super().__init__(*arguments)
+        self.factor = factor
+
+    def __getitem__(self, index):
+        return self.factor * super().__getitem__(index)[0]
+
+
+class ScaledDocuments(TokenDocuments):
+    factor = 1
+
+    def __getitem__(self, index):
+        return self.factor * super().__getitem__(index)
+
+
+def test_a_pickled_subclass_keeps_its_class_and_attributes(files):
+    documents = ScaledDocuments(files)
+    documents.factor = 10
+    for dataset in (ScaledWindows(10, files, 8), documents):
+        again = pickle.loads(pickle.dumps(dataset))
+        assert torch.equal(again[3], dataset[3])
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 6])
 def test_batches_equal_those_of_get_batch_with_the_generator_of_the_step(files, tokens, size):
     for source in (files, tokens):

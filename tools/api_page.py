@@ -106,8 +106,12 @@ def signature(name: str, value: Callable[..., object]) -> str:
     if len(text) <= WIDTH:
         return text
     given = given_to(value)
-    lines = [f"    {parameter}," for parameter in given.parameters.values()]
-    return "\n".join([f"{name}(", *lines, str(given.replace(parameters=[]))[1:]])
+    lines = [str(parameter) for parameter in given.parameters.values()]
+    by_name = [p.kind is p.KEYWORD_ONLY for p in given.parameters.values()]
+    if any(by_name):
+        lines.insert(by_name.index(True), "*")
+    indented = (f"    {line}," for line in lines)
+    return "\n".join([f"{name}(", *indented, str(given.replace(parameters=[]))[1:]])
 
 
 def parameters(value: Callable[..., object]) -> str:

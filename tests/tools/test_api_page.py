@@ -12,3 +12,11 @@ from tools import api_page
 def test_the_page_is_that_of_the_code():
     page = api_page.PAGE.read_text(encoding="utf-8")
     assert page == api_page.render(), "run `python -m tools.api_page`"
+
+
+def test_a_long_signature_marks_the_arguments_that_must_be_named():
+    def function(first: int, *, second: int) -> None: ...
+
+    name = "f" * api_page.WIDTH
+    lines = ["    first: int,", "    *,", "    second: int,"]
+    assert api_page.signature(name, function).splitlines() == [f"{name}(", *lines, ") -> None"]

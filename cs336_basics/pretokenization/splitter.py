@@ -161,7 +161,7 @@ def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
         )
         and (text.isascii() or not _LONE_SURROGATE.search(text))
     ):
-        return _scanner.PreTokens(text, pattern)
+        return _scanner.PreTokens(str(text), pattern)  # not a subclass, such as NumPy's str_
     return search_pretokens(text, pattern)
 
 

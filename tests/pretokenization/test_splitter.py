@@ -83,3 +83,10 @@ def test_of_accepts_a_splitter_or_none():
     assert Splitter.of(None) == Splitter()
     with pytest.raises(TypeError, match=r"splitter must be a Splitter.*got 'gpt2'"):
         Splitter.of("gpt2")
+
+
+def test_a_subclass_of_str_is_split_like_a_str():
+    text = "a café"
+    subclass = type("Text", (str,), {})
+    for pattern in ("gpt2", r"\w+|\W+"):
+        assert list(Splitter(pattern).split(subclass(text))) == list(Splitter(pattern).split(text))

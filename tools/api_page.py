@@ -147,6 +147,7 @@ def short(annotation: object) -> object:
     """Return an annotation without module names."""
     if annotation is inspect.Signature.empty:
         return annotation
+    annotation = getattr(annotation, "__forward_arg__", annotation)  # in a NamedTuple
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     return Annotation(re.sub(r"\b[a-z]\w*(?:\.\w+)*\.(?=\w)", "", text))
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from cs336_basics._support.arguments import checked_integer
+from cs336_basics._support.messages import short_repr
 from cs336_basics.generation.row_products import with_row_products
 from cs336_basics.generation.sampling import Sampling
 from cs336_basics.model.kv_cache import KVCache
@@ -53,7 +54,7 @@ def generate(
             each token, which is slower but gives the same text, except where rounding breaks a tie.
 
     Raises:
-        TypeError: If an id or `max_new_tokens` is not an int.
+        TypeError: If an id or `max_new_tokens` is not an int, or `sampling` is not a Sampling.
         ValueError: If an argument is out of range.
 
     Errors are raised by the call itself, not when the first token is requested.
@@ -152,7 +153,9 @@ class _Texts:
                 raise ValueError("allowed_ids must not be empty; to allow all ids, pass None")
             self.allowed = torch.zeros(size, dtype=torch.bool)
             self.allowed[[checked_id(token_id, size) for token_id in allowed_ids]] = True
-        self.sampling = sampling or Sampling()
+        if not isinstance(sampling, Sampling | None):  # a temperature, perhaps
+            raise TypeError(f"sampling must be a Sampling, got {short_repr(sampling)}")
+        self.sampling = Sampling() if sampling is None else sampling
         self.windows = [ids[-self.context_length :] for ids in self.ids]
         self.weight = next(model.parameters())
         self.model = with_row_products(model) if use_cache else model

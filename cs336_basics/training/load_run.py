@@ -75,7 +75,7 @@ class LoadedRun(NamedTuple):
             self.tokenizer,
             prompt,
             max_new_tokens,
-            sampling or DEFAULT_SAMPLING,
+            DEFAULT_SAMPLING if sampling is None else sampling,
             stop=stop,
             generator=generator,
             use_cache=use_cache,

@@ -56,6 +56,13 @@ def test_a_loaded_run_continues_a_prompt(run):
     )
 
 
+def test_a_number_is_not_taken_for_a_sampling(run):
+    loaded = load_run(with_config(run))
+    for temperature in (0, 0.7):
+        with pytest.raises(TypeError, match=f"sampling .*{temperature}"):
+            loaded.generate("Ab", 5, temperature)
+
+
 def test_the_command_generate_has_the_same_defaults():
     fields = Options.__dataclass_fields__
     for name in ("temperature", "top_k", "top_p", "min_p", "repetition_penalty"):

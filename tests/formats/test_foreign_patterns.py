@@ -167,10 +167,10 @@ def test_a_slow_pattern_from_a_file_is_stopped(monkeypatch, pattern):
     monkeypatch.setattr(splitter, "SEARCH_TIMEOUT", 0.2)
     assert from_oniguruma(pattern, keeps_rest=False) == pattern
     for text in ("a" * 3000, " " * 3000, "ab" * 1500):
-        start = time.perf_counter()
+        start = time.process_time()
         with contextlib.suppress(ValueError):  # the time limit
             list(splitter.pretokenize(text, from_fancy_regex(pattern)))
-        assert time.perf_counter() - start < 5
+        assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize(

@@ -661,7 +661,7 @@ def test_many_added_tokens_are_refused_in_time(tmp_path):
     content["added_tokens"] = [
         {"id": 10_000 + i, "content": f"<{i}>", "normalized": i % 2 == 0} for i in range(100_000)
     ]
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(ValueError, match=r"50,000 added tokens are not 'normalized'"):
         parse_tokenizer_json(content)
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10

@@ -86,9 +86,10 @@ def load_config(source: Path, changes: Mapping[str, Any] | None = None) -> Train
             for name in values
             if str(error).startswith((f"{name} ", f"unknown option {name[:100]!r}"))
         ]
-        if not named or named[-1] in changes:
+        if changes and (not named or named[-1] in changes):
             raise
-        raise ValueError(f"{values[named[-1]].place}: {error}") from None
+        place = values[named[-1]].place if named else source  # no name: values contradict
+        raise ValueError(f"{place}: {error}") from None
 
 
 def read_values(source: Path) -> dict[str, FileValue]:
@@ -117,7 +118,8 @@ def read_values(source: Path) -> dict[str, FileValue]:
     except yaml.MarkedYAMLError as error:
         at = error.problem_mark or error.context_mark
         place = f", line {at.line + 1}, column {at.column + 1}" if at else ""
-        raise ValueError(f"{source}{place}: not YAML: {error.problem or error.context}") from None
+        reason = textwrap.shorten(error.problem or error.context or "", 300)
+        raise ValueError(f"{source}{place}: not YAML: {reason}") from None
     except yaml.reader.ReaderError as error:  # a character that YAML does not allow
         before = text[: error.position]
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
@@ -146,7 +148,10 @@ def _base_values(base: FileValue | None) -> dict[str, FileValue]:
 def _named_values(text: str, source: Path) -> Iterator[tuple[str, Any, yaml.Mark]]:
     """Yield the dotted name, the value and the position of each value in YAML text."""
     loader = _Loader(text)
-    root = loader.get_single_node()
+    try:
+        root = loader.get_single_node()
+    except ValueError as error:  # a number that Python refuses to convert
+        raise ValueError(f"{source}: not YAML: {short_reason(error)}") from None
     if not isinstance(root, yaml.MappingNode):
         raise ValueError(
             f"{source}: a configuration must have names and values, such as `max_steps: 100`"

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cs336_basics._support.messages import short_repr
+from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.validation import build
 from cs336_basics.model.config import ModelConfig
 from cs336_basics.model.transformer import TransformerLM
@@ -201,8 +201,12 @@ def state_from_llama(
             f"the model's {config.num_layers:,} layers need {9 * config.num_layers:,} tensors, but "
             f"there are only {len(given):,} in all"
         )
+    try:
+        expected = TransformerLM(config, device="meta").state_dict()
+    except RuntimeError as error:  # the size of a tensor does not fit int64
+        raise ValueError(short_reason(error)) from None
     found: dict[str, Tensor] = {}
-    for name, needed in TransformerLM(config, device="meta").state_dict().items():
+    for name, needed in expected.items():
         theirs, shape = _theirs(name), tuple(needed.shape)
         value = given.pop(theirs, None)
         if value is None:

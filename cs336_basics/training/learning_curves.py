@@ -129,7 +129,7 @@ def _draw_run(panel: Any, rows: Rows, x: str, label: str, color: str) -> None:
         points = [
             (row[x], row[loss])
             for row in rows
-            if x in row and loss in row and abs(row[loss]) < _LARGEST
+            if all(key in row and abs(row[key]) < _LARGEST for key in (x, loss))
         ]
         if points:
             (drawn,) = panel.plot(*zip(*points, strict=True), color=color, **style)

@@ -131,10 +131,11 @@ def test_a_run_without_metrics_or_tokens_is_rejected(runs, capsys, metrics, name
     assert not (runs / "runs.png").exists()
 
 
-def test_a_loss_too_large_for_an_axis_is_left_out(runs):
+def test_a_value_too_large_for_an_axis_is_left_out(runs):
     metrics = RunDirectory(runs / "plain").metrics
     row = json.loads(metrics.read_text().splitlines()[-1])
-    rows = [json.dumps({**row, "val_loss": loss}) for loss in (1.7e308, -1.7e308)]
+    changes = [{"val_loss": 1.7e308}, {"val_loss": -1.7e308}, {"tokens": 1.7e308}]
+    rows = [json.dumps({**row, **changed}) for changed in changes]
     metrics.write_text(metrics.read_text() + "\n".join(rows) + "\n")
     assert plot(["plain"]) == 0
 

@@ -96,6 +96,7 @@ def check(model: TransformerLM, tokenizer: Tokenizer, output: Path) -> Agreement
 
 _LONGEST_CONFIG = 1 << 20
 _LONGEST_INDEX = 1 << 26
+_SHARD = r"[^/\\]*\.safetensors"
 
 
 def load_model(
@@ -154,7 +155,7 @@ def _read_tensors(directory: Path) -> dict[str, Tensor]:
         raise FileNotFoundError(f"{path} does not exist{advice}")
     weight_map = read_json_object(index, _LONGEST_INDEX).get("weight_map")
     names = weight_map.values() if isinstance(weight_map, dict) else [None]
-    if not all(isinstance(n, str) and re.fullmatch(r"[^/\\]*\.safetensors", n) for n in names):
+    if not all(isinstance(n, str) and re.fullmatch(_SHARD, n) and n.isprintable() for n in names):
         raise ValueError(
             f"{index}: weight_map must map tensors to NAME.safetensors files in the same "
             f"directory, got {short_repr(weight_map)}"

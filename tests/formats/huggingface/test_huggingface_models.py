@@ -201,8 +201,11 @@ def write_shards(directory, model, weight_map=None):
 
 @pytest.mark.parametrize(
     "weight_map",
-    [{"a": "../a.safetensors"}, {"a": "/etc/passwd"}, {"a": "a.bin"}, {"a": 5}, {"a": [1]}, 7, []],
-)
+    [
+        {"a": "../a.safetensors"}, {"a": "/etc/passwd"}, {"a": "\n.safetensors"}, {"a": "a.bin"},
+        {"a": 5}, {"a": [1]}, 7, [],
+    ],
+)  # fmt: skip
 def test_an_index_may_contain_only_safetensors_in_its_directory(tmp_path, weight_map):
     write_shards(tmp_path, random_model(config=SMALL), weight_map)
     with pytest.raises(ValueError, match=r"index\.json: weight_map must map tensors"):

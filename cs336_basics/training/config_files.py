@@ -184,8 +184,17 @@ class _Loader(yaml.BaseLoader):
 
 
 def config_to_yaml(config: TrainConfig) -> str:
-    """Return the configuration as YAML that `load_config` reads back."""
+    """Return the configuration as YAML that `load_config` reads back.
+
+    Raises:
+        ValueError: If the text would be too long to be read back.
+    """
     text: str = yaml.safe_dump({"base": "none", **dataclasses.asdict(config)}, sort_keys=False)
+    if len(text) > _MAX_BYTES:  # the text is ASCII
+        raise ValueError(
+            f"the configuration must have at most {_MAX_BYTES:,} bytes, got {len(text):,}; to name "
+            "thousands of files, use a glob in quotes, such as --data.train-path 'data/*.txt'"
+        )
     return text
 
 

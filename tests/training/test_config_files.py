@@ -175,6 +175,12 @@ def test_a_written_configuration_reads_back_the_same(load, name):
     assert yaml.safe_load(config_to_yaml(config))["optimizer"]["betas"] == [0.8, 0.99]
 
 
+def test_a_configuration_that_could_not_be_read_back_is_not_written():
+    data = DataConfig(train_path=tuple(f"/corpus/{number:050}.txt" for number in range(5_000)))
+    with pytest.raises(ValueError, match=r"262,144 bytes.*train-path"):
+        config_to_yaml(TrainConfig(data=data))
+
+
 @pytest.mark.parametrize("name", ["tinystories", "owt"])
 def test_named_configurations_have_the_hyperparameters_of_the_course(name):
     config = load_config(find_config(name))

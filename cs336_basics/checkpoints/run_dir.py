@@ -281,10 +281,19 @@ class RunDirectory:
             for row in _read_lines(self.metrics)
         ]
 
-    def truncate_metrics(self, step: int) -> None:
-        """Remove the rows after `step`, because a run that resumes at `step` writes them again."""
+    def truncate_metrics(self, step: int, *, keep_evaluation: bool = True) -> None:
+        """Remove the rows after `step`, because a run that resumes at `step` writes them again.
+
+        Without `keep_evaluation`, also remove the evaluation at `step`, because the run resumes
+        with other weights.
+        """
         for file in (self.metrics, self.timings):
-            rows = [row for row in _read_lines(file) if row["step"] <= step]
+            rows = [
+                row
+                for row in _read_lines(file)
+                if row["step"] < step
+                or (row["step"] == step and (keep_evaluation or "val_loss" not in row))
+            ]
             with atomic_writer(file, "w") as out:
                 out.writelines(json.dumps(row) + "\n" for row in rows)
 

@@ -253,7 +253,8 @@ def resume_run(trainer: Trainer, resume: Resumption) -> None:
     if world.is_first:
         for path in run.set_aside_after(trainer.step, source):
             trainer.report(f"set aside: {path} (the run resumes from {source or 'the beginning'})")
-        run.truncate_metrics(trainer.step)
+        is_own = source is None or run.checkpoint(trainer.step).exists()
+        run.truncate_metrics(trainer.step, keep_evaluation=is_own)
     world.wait()
     if source is not None and not run.checkpoint(trainer.step).exists():
         trainer.save()  # the checkpoint is in another directory

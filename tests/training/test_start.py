@@ -293,6 +293,8 @@ def test_a_checkpoint_of_another_run_replaces_the_one_of_the_same_step(tmp_path)
     assert again.run.steps_saved() == [15, 16]
     assert_close(weights_of(again.run.checkpoint(16)), weights_of(other), rtol=0, atol=0)
     assert (again.run.checkpoints / "step_00000016.safetensors.unused").is_file()
+    again.fit()
+    assert losses_of(tmp_path / "a", "val_loss")[1] == losses_of(tmp_path / "b", "val_loss")[1]
 
 
 def test_a_checkpoint_of_a_different_model_is_rejected(tmp_path):

@@ -108,7 +108,9 @@ class TrainConfig(Checked):
     max_steps: Count = option("optimizer steps in the whole run", 1000)
     batch_size: Count = option("sequences per optimizer step", 32)
     accumulation: Count = option(
-        "micro-batches per batch; a larger number saves memory without changing the result", 1
+        "micro-batches per batch; a larger number saves memory without changing the result, except "
+        "that dropout drops other features",
+        1,
     )
     dropout: float = option(
         "fraction of the features to drop in training, against memorizing a text read many times",

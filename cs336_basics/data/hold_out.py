@@ -185,14 +185,14 @@ class _DividedFile:
 
         cut = self._row_cut(sum(batch.num_rows for batch in self._batches()))
         row, batches = 0, self._batches()
-        schema = (head := next(batches)).schema  # a table without rows cannot be cut
+        schema = next(batches).schema
         with (
             atomic_writer(train) as first,
             atomic_writer(valid) as second,
             parquet.ParquetWriter(first, schema) as before,
             parquet.ParquetWriter(second, schema) as after,
         ):
-            for batch in itertools.chain([head], batches):
+            for batch in batches:
                 at = min(max(cut - row, 0), batch.num_rows)
                 row += batch.num_rows
                 for writer, part in ((before, batch.slice(0, at)), (after, batch.slice(at))):
@@ -200,15 +200,20 @@ class _DividedFile:
                         writer.write_batch(part)
 
     def _batches(self) -> Iterator[Any]:
+        """Yield an empty table, which has the schema even if there are no rows, and the batches."""
+        import pyarrow
+
         name, column = self.corpus.files[0], self.corpus.column
         assert column is not None
         with open_path(name) as file:
-            yield from TableFile(file, name, self.corpus.kinds[0]).batches(column)
+            table = TableFile(file, name, self.corpus.kinds[0])
+            yield pyarrow.schema([table.schema.field(column)]).empty_table()
+            yield from table.batches(column)
 
     def _row_cut(self, num_rows: int) -> int:
         """Return the number of rows to train on."""
         target = self.window.scaled(self.corpus.sizes[0], num_rows).target
-        return self._checked([min(max(target, 1), num_rows - 1), target], num_rows)
+        return self._checked([max(0, min(max(target, 1), num_rows - 1)), target], num_rows)
 
     def _checked(self, cuts: list[int], end: int) -> int:
         """Return the first of `cuts`, 0 and `end` that leaves text on both sides."""

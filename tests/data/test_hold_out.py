@@ -59,7 +59,8 @@ def write_rows(directory, name, rows):
         path.write_bytes(compress(data) if compress else data)
         return {"field": "text"}
     pyarrow = pytest.importorskip("pyarrow")
-    table = pyarrow.table({"id": list(range(len(rows))), "text": rows})
+    texts = pyarrow.array(rows, pyarrow.string())
+    table = pyarrow.table({"id": list(range(len(rows))), "text": texts})
     if name.endswith(".parquet"):
         import pyarrow.parquet as parquet
 
@@ -159,6 +160,27 @@ def test_a_file_with_one_row_stays_whole(tmp_path):
     write_rows(tmp_path, "b.jsonl", ["y" * 5000])
     train, valid = divide(Corpus([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], **options), tmp_path)
     assert (texts_of(train), texts_of(valid)) == (["x"], ["y" * 5000])
+
+
+@pytest.mark.parametrize("name", ["b.csv", "b.csv.gz", "b.parquet", "b.arrow", "b.feather"])
+def test_a_last_file_without_rows_cannot_be_cut(tmp_path, name):
+    options = write_rows(tmp_path, "a.csv", ["x"] * 20)
+    write_rows(tmp_path, name, [])
+    with pytest.raises(ValueError, match=rf"{name}: .*data\.valid_path"):
+        divide(Corpus([tmp_path / "a.csv", tmp_path / name], **options), tmp_path, 0.01)
+
+
+def test_the_cut_may_be_in_a_table_without_rows(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    options = write_rows(tmp_path, "a.csv", ["x"])
+    schema = pyarrow.schema([("text", pyarrow.string())], metadata={"notes": "long" * 1000})
+    parquet.write_table(schema.empty_table(), tmp_path / "b.parquet")
+    write_rows(tmp_path, "c.csv", ["y"])
+    files = [tmp_path / name for name in ("a.csv", "b.parquet", "c.csv")]
+    train, valid = divide(Corpus(files, **options), tmp_path)
+    assert (texts_of(train), texts_of(valid)) == (["x"], ["y"])
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.txt.zst"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import re
@@ -169,7 +170,7 @@ def _json_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:
                 return
             if offset == 0 and chunk.errors != "bytes":
                 check_file(line[:BEGINNING], chunk.path)
-            if line.strip():
+            if line.removeprefix(codecs.BOM_UTF8).strip():
                 location = f"the line at byte {offset:,}"
                 text = _text_of_line(line, chunk, f"{chunk.path}, {location}")
                 is_whole = chunk.end == WHOLE_FILE

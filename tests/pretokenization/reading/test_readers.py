@@ -51,6 +51,12 @@ def test_json_lines_are_divided_between_lines(tmp_path, chunk_size):
     assert count([path], field="text", chunk_size=chunk_size) == expected(documents)
 
 
+@pytest.mark.parametrize("data", ["\ufeff", "\ufeff\r\n", '\ufeff\n{"text": "a"}\n'])
+def test_a_byte_order_mark_alone_is_a_blank_line(tmp_path, data):
+    (tmp_path / "rows.jsonl").write_bytes(data.encode())
+    assert count([tmp_path / "rows.jsonl"], field="text") == expected(["a"] * data.count("{"))
+
+
 def test_escaped_surrogates_differ_from_invalid_bytes(tmp_path):
     path = tmp_path / "rows.jsonl"
     text = rb"\udcc3\udca9 \\udcff \ud83d\ude42 \ud800"  # escape sequences

@@ -35,6 +35,7 @@ from cs336_basics.pretokenization.reading.corpus import (
 )
 from cs336_basics.pretokenization.reading.storage import state_of
 from cs336_basics.pretokenization.reading.text_changes import TextChanges
+from cs336_basics.pretokenization.reference import unicode_version
 from cs336_basics.pretokenization.splitter import Splitter
 
 if TYPE_CHECKING:
@@ -195,8 +196,8 @@ def _load(path: str) -> tuple[WordCounts, TextChanges] | None:
 def _key(chunk: Chunk, splitter: Splitter) -> str:
     """Return a hash of everything that determines the counts of a chunk."""
     text = [*vars(chunk).values(), *state_of(chunk.path)]
-    content = [text, splitter.expression, sorted(splitter.special_tokens)]
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
+    rules = [splitter.expression, sorted(splitter.special_tokens), unicode_version()]
+    return hashlib.sha256(json.dumps([text, rules]).encode()).hexdigest()[:32]
 
 
 def _add(*addends: WordCounts) -> WordCounts:

@@ -11,7 +11,8 @@ import pytest
 
 from cs336_basics.__main__ import main
 from cs336_basics.pretokenization import Corpus, Splitter, count_text, count_words
-from cs336_basics.pretokenization.counting.ray_counting import _count_chunk, count_words_ray
+from cs336_basics.pretokenization.counting import ray_counting
+from cs336_basics.pretokenization.counting.ray_counting import _count_chunk, _key, count_words_ray
 from tests.pretokenization.counting.hostile import EOT, SPLITTER
 from tests.processes import wait
 from tests.ray_nodes import a_worker_killed, cluster_of
@@ -113,6 +114,13 @@ def test_partial_counts_are_used_only_for_the_same_text_and_options(text_file, t
     assert again != counts
     assert again == _count_chunk(chunk, splitter, None)[0]
     assert len(list(tmp_path.glob("*.npz"))) == 2
+
+
+def test_partial_counts_are_used_only_with_the_same_unicode_version(text_file, monkeypatch):
+    (chunk,) = Corpus(text_file).chunks()
+    before = _key(chunk, SPLITTER)
+    monkeypatch.setattr(ray_counting, "unicode_version", lambda: "18.5")
+    assert _key(chunk, SPLITTER) != before
 
 
 def arguments(cluster, path, folder):

@@ -125,7 +125,8 @@ def _explain(
         reason = (str(error) or "no details").splitlines()[0]
         return MemoryError(
             f"out of memory ({reason}); use a smaller model or batch, or a larger --accumulation, "
-            f"which gives the same result; `{INVOCATION} estimate` predicts the memory of a run"
+            "which gives the same result without dropout; "
+            f"`{INVOCATION} estimate` predicts the memory of a run"
         )
     if trainer is None or isinstance(error, NonFiniteLossError):
         return None

@@ -49,7 +49,8 @@ class WordCounts(Mapping[bytes, int]):
 
     Raises:
         ValueError: If the arrays are inconsistent, a count is less than 1, or a word is repeated.
-        TypeError: If an array has a dtype that cannot be converted safely.
+        TypeError: If an array has a dtype that cannot be converted safely, or `special_tokens`
+            is a bare string.
     """
 
     buffers: tuple[Buffer, Buffer, Buffer]
@@ -97,6 +98,10 @@ class WordCounts(Mapping[bytes, int]):
         pattern: str | None,
         special_tokens: Iterable[str] | None,
     ) -> None:
+        if isinstance(special_tokens, str):
+            raise TypeError(
+                f"special_tokens must be a list of str, got {short_repr(special_tokens)}"
+            )
         self.buffers = buffers
         self.pattern = pattern
         self.special_tokens = None if special_tokens is None else frozenset(special_tokens)

@@ -127,6 +127,8 @@ def test_inconsistent_arrays_raise():
     ):
         with pytest.raises(TypeError, match="Cannot cast"):
             WordCounts(*bad)
+    with pytest.raises(TypeError, match="special_tokens"):
+        WordCounts(data, offsets, counts, "gpt2", "<a>")
 
 
 def test_total_is_exact():

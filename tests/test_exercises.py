@@ -22,8 +22,8 @@ from tests.documents.blocks import ROOT
 # Maps each exercise to the name that learners write and the library's solution.
 SOLUTIONS = {
     "ex1_merge_pair": ("merge_pair", merge_pair),
-    "ex2_incremental": ("IncrementalTrainer", IncrementalTrainer),
-    "ex3_tie": ("find_best", NaiveTrainer().find_best),
+    "ex2_tie": ("find_best", NaiveTrainer().find_best),
+    "ex3_incremental": ("IncrementalTrainer", IncrementalTrainer),
     "ex4_cut": ("next_cut", functools.partial(next_cut, cuts=SafeCuts())),
     "ex5_cache": ("WordCache", WordCache),
 }
@@ -45,11 +45,11 @@ MISTAKES = {
             b" ".join(symbols).replace(b" ".join(pair), b"".join(pair)).split()
         ),
     ],
-    "ex2_incremental": [NaiveTrainer],
-    "ex3_tie": [
+    "ex2_tie": [
         lambda counts: min(counts, key=lambda pair: (-counts[pair], pair), default=None),
         lambda counts: max(counts, key=lambda p: (counts[p], b"".join(p)), default=None),
     ],
+    "ex3_incremental": [NaiveTrainer],
     "ex4_cut": [
         lambda file, target: len(file.getvalue()),
         lambda file, target: (file.getvalue() + b" ").find(b" ", target),

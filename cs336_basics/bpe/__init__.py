@@ -102,7 +102,7 @@ def train_bpe(
     Args:
         input_path: File, glob such as `"data/*.txt"`, list of files and globs, or Corpus. A Corpus
             also names the field or column that contains the text. Files may be UTF-8 text, JSON
-            Lines or Parquet, compressed or not.
+            Lines or CSV, compressed or not, or Parquet or Arrow.
         vocab_size: Size of the vocabulary: 256 bytes, the special tokens, and one token per merge.
         special_tokens: Tokens to cut out of the text before counting.
         trainer: A name in TRAINERS. All trainers learn the same merges. Defaults to the fastest

@@ -118,7 +118,7 @@ class BPE_Trainer:
 
         Args:
             input_path: File, glob such as `"data/*.txt"`, list of files and globs, or Corpus. Files
-                may be UTF-8 text, JSON Lines or Parquet, compressed or not.
+                may be UTF-8 text, JSON Lines or CSV, compressed or not, or Parquet or Arrow.
             vocab_size: Size of the vocabulary: 256 bytes, the special tokens, and one token per
                 merge. For a continued vocabulary, it is the highest id after training plus one.
             special_tokens: Tokens to cut out of the text. They are not counted, and no merge

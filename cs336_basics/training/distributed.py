@@ -3,8 +3,8 @@
 With DDP, each process stores the whole model and computes its share of each batch. Gradients are
 averaged during the backward pass (Li et al. 2020). FSDP is for models that would otherwise not fit
 into memory: each process stores a shard of the weights, gradients and moments, and gathers the
-weights of one block at a time (Zhao et al. 2023). The batches and losses are the same as with one
-process.
+weights of one block at a time (Zhao et al. 2023). The batches are the same as with one process,
+and so are the losses without dropout.
 """
 
 from __future__ import annotations

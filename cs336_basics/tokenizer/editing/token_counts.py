@@ -109,8 +109,8 @@ def count_token_file(tokenizer: Tokenizer, path: str | os.PathLike[str]) -> Toke
 def never_used(tokenizer: Tokenizer, counts: TokenCounts) -> list[int]:
     """Return the ids of the tokens with a count of 0, in ascending order.
 
-    A model learns nothing about these "glitch tokens": their embeddings stay as initialized.
-    Special tokens and single bytes are left out because later texts may need them.
+    A model cannot learn the embeddings of these "glitch tokens". Special tokens and single bytes
+    are left out because later texts may need them.
 
     Raises:
         TypeError: If `tokenizer` is not a Tokenizer, or `counts` does not contain integers.

@@ -1,10 +1,10 @@
-"""Exercise 3: break a tie.
+"""Exercise 2: break a tie.
 
 If several pairs are equally frequent, the function below chooses the pair that was counted first,
 so the merges depend on the order of the words. In the course, the largest pair wins; pairs compare
 as tuples of bytes. Fix the function.
 
-Test: `pytest exercises/test_ex3_tie.py`. Solution: `find_best` in cs336_basics/bpe/v1_naive.py.
+Test: `pytest exercises/test_ex2_tie.py`. Solution: `find_best` in cs336_basics/bpe/v1_naive.py.
 """
 
 from collections.abc import Mapping

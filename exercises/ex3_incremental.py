@@ -1,11 +1,11 @@
-"""Exercise 2: make v1 incremental.
+"""Exercise 3: make v1 incremental.
 
 The trainer below is v1. For every merge, it counts all pairs of all words. Keep the counts between
 merges and, for each pair, the words that contain it, so that a merge reads only these words.
 Override `learn`, `count_pairs` and `merge`. Get the pairs of a word from `self.pairs(symbols)`; the
 test counts the calls.
 
-Test: `pytest exercises/test_ex2_incremental.py`. Solution: cs336_basics/bpe/v2_incremental.py.
+Test: `pytest exercises/test_ex3_incremental.py`. Solution: cs336_basics/bpe/v2_incremental.py.
 """
 
 from cs336_basics.bpe import NaiveTrainer

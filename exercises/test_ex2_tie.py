@@ -1,8 +1,8 @@
-"""Exercise 3: ties."""
+"""Exercise 2: ties."""
 
 import itertools
 
-from exercises import ex3_tie as exercise
+from exercises import ex2_tie as exercise
 
 
 def test_the_most_frequent_pair_is_found():

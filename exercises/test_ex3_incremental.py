@@ -1,10 +1,10 @@
-"""Exercise 2: an incremental trainer."""
+"""Exercise 3: an incremental trainer."""
 
 import random
 from itertools import pairwise
 
 from cs336_basics.bpe import NaiveTrainer
-from exercises import ex2_incremental as exercise
+from exercises import ex3_incremental as exercise
 
 
 def learned(trainer, words, num_merges):

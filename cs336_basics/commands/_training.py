@@ -36,6 +36,11 @@ def train(command: CommandLine) -> int:
             # gloo may abort a process that exits while other processes are running.
             world.wait()
         return status
+    except RuntimeError as error:
+        if not _is_of_gloo(error):
+            raise
+        reason = _reason(error)
+        raise RuntimeError(f"process {world.rank} of {world.size} stopped: {reason}") from error
     finally:
         leave_world()
 
@@ -56,10 +61,10 @@ def _run(command: CommandLine, world: World) -> int:
                 else RunDirectory(command.options.resume)
             )
             run.lock()
-        except (ValueError, OSError) as problem:
+        except Exception as problem:  # raised below, once the other processes know
             error = problem
     # All processes use the configuration that the first one checked.
-    path = None if run is None else run.path
+    path = None if run is None or error is not None else run.path
     command.config, sources, path = world.share((command.config, sources, path))
     if error is not None:
         raise error
@@ -133,16 +138,26 @@ def _explain(
     if isinstance(error, OSError):  # such as a full disk; earlier checkpoints are intact
         return OSError(f"{describe_error(error)}; to resume: {again}")
     if world.size > 1:
-        # gloo's message about a closed connection refers to gloo's own source files.
-        is_lost = "gloo/transport" in str(error)
-        reason = "another process has ended" if is_lost else short_reason(error)
         saved = trainer.run.newest_checkpoint()
         kept = f"the last checkpoint is {saved}" if saved else "no checkpoint has been saved"
         return RuntimeError(
-            f"process {world.rank} of {world.size} stopped after step {trainer.step}: {reason}; "
-            f"{kept}; to resume: {again}"
+            f"process {world.rank} of {world.size} stopped after step {trainer.step}: "
+            f"{_reason(error)}; {kept}; to resume: {again}"
         )
     return None
+
+
+def _is_of_gloo(error: Exception) -> bool:
+    """Return whether gloo lost another process. Its messages refer to its own source files."""
+    return "gloo/transport" in str(error)
+
+
+def _reason(error: Exception) -> str:
+    """Return why one of several processes stopped."""
+    if not _is_of_gloo(error):
+        return short_reason(error)
+    hangs = "Timed out" in str(error)
+    return "another process does not answer" if hangs else "another process has ended"
 
 
 def _print_summary(result: TrainResult, run: RunDirectory, config: TrainConfig) -> None:

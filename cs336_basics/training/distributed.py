@@ -9,8 +9,10 @@ and so are the losses without dropout.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 # How long to wait for an unresponsive process. A process that dies is detected immediately.
 TIMEOUT = datetime.timedelta(minutes=30)
+# How long to wait for the first process to prepare the data.
+PREPARATION_TIMEOUT = datetime.timedelta(days=7)
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,18 @@ class World:
         """Wait until all processes have called this method."""
         if self.size > 1:
             dist.barrier()
+
+    @contextlib.contextmanager
+    def first_process_first(self) -> Iterator[None]:
+        """Run the `with` block in the first process, then in the others. It may take days."""
+        group: Any = None
+        if self.size > 1:
+            group = dist.new_group(backend="gloo", timeout=PREPARATION_TIMEOUT)
+            if not self.is_first:
+                dist.barrier(group)
+        yield
+        if self.size > 1 and self.is_first:
+            dist.barrier(group)
 
     def share(self, value: Any) -> Any:
         """Return the first process's value in every process."""

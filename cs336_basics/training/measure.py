@@ -17,6 +17,7 @@ import torch
 
 from cs336_basics._support.memory import peak_memory
 from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.pretokenization.counting.parallel import end_with_parent
 from cs336_basics.training.allocator import keep_freed_memory
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.trainer import Trainer
@@ -39,7 +40,8 @@ def measure_steps(config: TrainConfig) -> Measurement:
     Raises:
         RuntimeError: If the process failed, for example because it ran out of memory.
     """
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, context, initializer=end_with_parent) as pool:
         try:
             return pool.submit(take_steps, config).result()
         except Exception as error:  # from training, or because the process was killed

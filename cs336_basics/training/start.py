@@ -177,12 +177,8 @@ def _prepare(
     sources: Sources, run: RunDirectory, world: World, progress: bool, report: Report
 ) -> PreparedData:
     """Prepare the data in the first process, then open the files in every process."""
-    if not world.is_first:
-        world.wait()
-    data = prepare_data(sources, run, progress=progress and world.is_first, report=report)
-    if world.is_first:
-        world.wait()
-    return data
+    with world.first_process_first():
+        return prepare_data(sources, run, progress=progress and world.is_first, report=report)
 
 
 def _with_vocabulary(config: TrainConfig, data: PreparedData, report: Report) -> TrainConfig:

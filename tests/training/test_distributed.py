@@ -310,3 +310,37 @@ def test_a_signal_to_one_process_saves_and_stops_all(tmp_path, uninterrupted):
     assert process.returncode != 0
     assert f"stopped by SIGTERM after step {run.steps_saved()[-1]}; " in output
     verify_checkpoint(run.checkpoint(run.steps_saved()[-1]))
+
+
+LONG_PREPARATION = """
+import datetime
+import os
+import sys
+import time
+import cs336_basics.training.distributed as distributed
+import cs336_basics.training.start as start
+from cs336_basics.__main__ import main
+
+def prepare_data(*_args, **_options):
+    time.sleep(3)
+    raise ValueError("the text is damaged")
+
+distributed.TIMEOUT = datetime.timedelta(seconds=1)
+start.prepare_data = prepare_data
+sys.exit(main(["train", *sys.argv[1:]]))
+"""
+
+
+def test_processes_wait_for_the_preparation_and_say_when_it_fails(tmp_path):
+    program = ["--no-python", sys.executable, "-c", LONG_PREPARATION]
+    words = ["--device", "cpu", "--run-dir", str(tmp_path / "run")]
+    done = subprocess.run(
+        [*TORCHRUN, *program, *words],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert "error: the text is damaged" in done.stderr
+    assert "gloo" not in done.stderr  # the second process names no source file of gloo's
+    assert not (tmp_path / "run").exists()

@@ -6,11 +6,12 @@ unfinished download is stored in FILE.part, and a later call resumes it.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import os
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,8 @@ def fetch_split(
         The path of the file, and whether it was fetched by this call.
 
     Raises:
-        DownloadError: If the download fails or has the wrong content, or if the existing file has
-            the wrong size.
+        DownloadError: If the download fails or has the wrong content, if another process is
+            downloading the file, or if the existing file has the wrong size.
         FileNotFoundError: If the `source` directory does not contain the file.
         ValueError: If the dataset or the split is unknown, if `source` is neither a directory nor a
             URL, or if `source` is passed for the generated sample.
@@ -90,19 +91,43 @@ def fetch_split(
     else:
         part = part_of(path.with_name(file.download_name))
         directory = _hub_directory(file) if source is None else os.fspath(source)
-        _download(f"{directory.rstrip('/')}/{file.download_name}", part, file.num_bytes, progress)
-        try:
-            _write_text(part, file, path, progress)
-        except DownloadError:  # wrong content, so there is nothing to resume
+        url = f"{directory.rstrip('/')}/{file.download_name}"
+        with _locked(part):
+            _download(url, part, file.num_bytes, progress)
+            try:
+                _write_text(part, file, path, progress)
+            except DownloadError:  # wrong content, so there is nothing to resume
+                part.unlink()
+                raise
             part.unlink()
-            raise
-        part.unlink()
     return path, True
 
 
 def part_of(path: Path) -> Path:
     """Return the path of a file's unfinished download."""
     return path.with_name(path.name + ".part")
+
+
+@contextlib.contextmanager
+def _locked(part: Path) -> Iterator[None]:
+    """Lock an unfinished download against other processes, which would write to the same file."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    with open(part, "ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DownloadError(f"another process is writing {part}; wait until it exits") from None
+        except OSError:  # the file system does not support locks
+            pass
+        try:
+            yield
+        finally:
+            if part.exists() and not part.stat().st_size:  # there is nothing to resume
+                part.unlink()
 
 
 def _hub_directory(file: DataFile) -> str:

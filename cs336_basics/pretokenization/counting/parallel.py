@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections
 import os
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -60,7 +62,7 @@ def map_ordered(
     from loky import ProcessPoolExecutor
     from loky.process_executor import TerminatedWorkerError
 
-    executor = ProcessPoolExecutor(max_workers=num_workers)
+    executor = ProcessPoolExecutor(max_workers=num_workers, initializer=end_with_parent)
     pending: collections.deque[Future[Result]] = collections.deque()
     finished = False
     try:
@@ -79,3 +81,18 @@ def map_ordered(
     finally:
         # After an error, or if the caller stops early, kill the workers instead of waiting.
         executor.shutdown(wait=True, kill_workers=not finished)
+
+
+def end_with_parent() -> None:
+    """End this worker process within a second of its parent, even if the parent is killed.
+
+    Without this, the worker would wait for work forever.
+    """
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:  # always true on Windows
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import hashlib
+import re
 import socket
 import subprocess
 import sys
@@ -258,6 +259,20 @@ def test_a_killed_download_is_continued(server, tmp_path):
     path, _ = fetch_split("tinystories", "valid", tmp_path, source=server.url)
     assert path.read_bytes() == TEXT
     assert server.ranges == [None, f"bytes={held}-"]
+
+
+def test_two_processes_do_not_write_to_one_download(server, tmp_path):
+    fcntl = pytest.importorskip("fcntl")
+    server.offer("owt_valid.txt.gz", PACKED)
+    part = tmp_path / "owt_valid.txt.gz.part"
+    with open(part, "wb") as other:
+        other.write(PACKED[:1000])
+        other.flush()
+        fcntl.flock(other, fcntl.LOCK_EX)  # like another download
+        with pytest.raises(DownloadError, match=rf"another process.* {re.escape(str(part))}"):
+            fetch_split("owt", "valid", tmp_path, source=server.url)
+    assert part.read_bytes() == PACKED[:1000]
+    assert fetch_split("owt", "valid", tmp_path, source=server.url)[0].read_bytes() == TEXT
 
 
 def test_a_failed_replacement_keeps_the_old_file(server, tmp_path):

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from cs336_basics._support.memory import peak_memory
+from cs336_basics._support.processes import end_with_parent
 from cs336_basics.checkpoints.run_dir import RunDirectory
-from cs336_basics.pretokenization.counting.parallel import end_with_parent
 from cs336_basics.training.allocator import keep_freed_memory
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.trainer import Trainer

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import collections
 import os
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cs336_basics._support.arguments import checked_integer
+from cs336_basics._support.processes import end_with_parent
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -81,18 +80,3 @@ def map_ordered(
     finally:
         # After an error, or if the caller stops early, kill the workers instead of waiting.
         executor.shutdown(wait=True, kill_workers=not finished)
-
-
-def end_with_parent() -> None:
-    """End this worker process within a second of its parent, even if the parent is killed.
-
-    Without this, the worker would wait for work forever.
-    """
-    parent = os.getppid()
-
-    def watch() -> None:
-        while os.getppid() == parent:  # always true on Windows
-            time.sleep(1)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()

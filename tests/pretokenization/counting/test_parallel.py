@@ -7,7 +7,6 @@ import time
 import pytest
 
 from cs336_basics.pretokenization.counting.parallel import map_ordered, resolve_num_workers
-from tests.processes import run_python
 
 
 def test_num_workers_defaults_to_all_cores():
@@ -49,17 +48,3 @@ def test_map_ordered_reads_only_a_little_ahead():
 def test_a_worker_that_dies_raises_instead_of_hanging():
     with pytest.raises(RuntimeError, match="one of 2 worker processes was killed"):
         list(map_ordered(_die, ((x,) for x in range(50)), 2))
-
-
-KILLED_PARENT = """
-import os
-from cs336_basics.pretokenization.counting.parallel import map_ordered
-next(map_ordered(os.getpid, ((),) * 100, 2))
-os.kill(os.getpid(), 9)
-"""
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
-def test_workers_end_when_their_parent_is_killed():
-    # The workers share the parent's standard output, so this call returns only when they end.
-    assert run_python(KILLED_PARENT, check=False).returncode == -signal.SIGKILL

@@ -87,9 +87,10 @@ def plot_runs(
         for index, (label, rows) in enumerate(curves.items()):
             _draw_run(panel, rows, key, _figure_text(label), f"C{index}")
         visible = [y for line in panel.lines for y in line.get_ydata() if y < (ymax or math.inf)]
-        if ymax is not None and ymin is None and visible:
+        if ymax is not None and ymin is None:
             # Scale the lower margin to the visible range, which excludes losses above ymax.
-            ymin = min(visible) - 0.05 * (ymax - min(visible))
+            lowest = min(visible, default=0.0)
+            ymin = lowest - 0.05 * (ymax - lowest)
         panel.set_ylim(ymin, ymax)
         panel.set_xlabel(AXES[key])
         if key == "tokens":

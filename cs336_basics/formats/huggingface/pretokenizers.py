@@ -122,5 +122,5 @@ def list_in(parent: dict[str, Any], key: str, default: list[Any] | None = None) 
 
 
 def kind_of(value: Any) -> str:
-    """Return the type of a part of the file, for error messages."""
-    return short_repr(value.get("type")) if isinstance(value, dict) else short_repr(value)
+    """Return the type of a part of the file, or the part if it has none, for error messages."""
+    return short_repr(value.get("type", value) if isinstance(value, dict) else value)

@@ -494,8 +494,8 @@ NO_REGEX = {"type": "ByteLevel", "use_regex": False}
 REFUSED = [
     ("normalizer", {"type": "NFC"}, "normalizer 'NFC'"),
     ("normalizer", {"type": "Sequence", "normalizers": [{"type": "NFC"}]}, "normalizer 'Sequence'"),
-    ("truncation", {"max_length": 5}, "truncation"),
-    ("padding", {"strategy": "BatchLongest"}, "padding"),
+    ("truncation", {"max_length": 5}, "truncation {'max_length': 5}"),
+    ("padding", {"strategy": "BatchLongest"}, "padding {'strategy': 'BatchLongest'}"),
     ("model.type", "Unigram", "'Unigram'"),
     ("model.dropout", 0.1, "dropout 0.1"),
     ("model.byte_fallback", True, "byte_fallback True"),

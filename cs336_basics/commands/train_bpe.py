@@ -112,7 +112,8 @@ def train_bpe(options: Options) -> None:
     from cs336_basics.data.train_tokenizer import train_tokenizer
     from cs336_basics.tokenizer.vocabulary import longest_tokens
 
-    tqdm.get_lock()  # makes the imports of the first progress bar, which would count as reading
+    # This makes the imports of the first progress bar, which would count as reading.
+    tqdm.get_lock()  # type: ignore[no-untyped-call]
     if not options.input and not options.counts:
         raise UsageError("nothing to train on; give --input, --counts, or both")
     if options.partial_counts is not None and options.ray is None:

@@ -14,8 +14,8 @@ LEGEND = """\
 Time: median of the rounds. Training is from the file to the vocabulary, with words counted
 natively; merging is from counted words. Shares of the time: reading and counting words (read),
 setting up words (set up), counting pairs (count), finding the maximum (find), updating (update),
-building the vocabulary (build). ≈: extrapolated from the first --max-seconds of a run, and up to
-40 % too short (docs/benchmarks.md, Growth).
+building the vocabulary (build). ≈: extrapolated from the first --max-seconds of a run, often too
+short, by up to half (docs/benchmarks.md, Growth).
 --benchmark-verbose shows pytest-benchmark's own table."""
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cs336_basics._support.files import TEMPORARY_NAME, atomic_writer, full_disk_names, remove, sync
+from cs336_basics._support.processes import lock_file
 from cs336_basics._support.reading import open_regular
 
 Item = TypeVar("Item")
@@ -184,25 +185,11 @@ class RunDirectory:
         self._check_links()
         self.path.mkdir(parents=True, exist_ok=True)
         try:
-            import fcntl
-        except ImportError:  # Windows
-            return
-        file = self.path / ".lock"
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        handle = os.open(file, flags, 0o666)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Another process may have just removed the file, because it discarded its run.
-            if not os.path.samestat(os.stat(file), os.fstat(handle)):
-                raise FileNotFoundError
-        except (BlockingIOError, FileNotFoundError):
-            os.close(handle)
+            self._lock = lock_file(self.path / ".lock")
+        except BlockingIOError:
             raise ValueError(
                 f"{self.path} is in use by another process; wait until it exits"
             ) from None
-        except OSError:  # the file system does not support locks
-            pass
-        self._lock = handle
 
     def _check_links(self) -> None:
         """Raise ValueError if writing to this run could change files in other directories."""

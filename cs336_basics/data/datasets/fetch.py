@@ -17,6 +17,7 @@ from typing import Any
 
 from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.messages import short_reason, short_repr
+from cs336_basics._support.processes import lock_file
 from cs336_basics._support.progress import byte_bar
 from cs336_basics.data.datasets.registry import SPLITS, DataFile, data_directory, find_split
 from cs336_basics.data.datasets.sample import write_sample
@@ -112,22 +113,16 @@ def part_of(path: Path) -> Path:
 def _locked(part: Path) -> Iterator[None]:
     """Lock an unfinished download against other processes, which would write to the same file."""
     try:
-        import fcntl
-    except ImportError:  # Windows
+        handle = lock_file(part)
+    except BlockingIOError:
+        raise DownloadError(f"another process is writing {part}; wait until it exits") from None
+    try:
         yield
-        return
-    with open(part, "ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise DownloadError(f"another process is writing {part}; wait until it exits") from None
-        except OSError:  # the file system does not support locks
-            pass
-        try:
-            yield
-        finally:
-            if part.exists() and not part.stat().st_size:  # there is nothing to resume
-                part.unlink()
+    finally:
+        if part.exists() and not part.stat().st_size:  # there is nothing to resume
+            part.unlink()
+        if handle is not None:
+            os.close(handle)
 
 
 def _hub_directory(file: DataFile) -> str:

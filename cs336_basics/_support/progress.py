@@ -31,6 +31,15 @@ class HiddenBar:
         pass
 
 
+def checked_progress(progress: bool) -> bool:
+    """Check a bool. If it is true, import all of `tqdm`, so that no clock counts these imports."""
+    if checked_bool("progress", progress):
+        from tqdm import tqdm
+
+        tqdm.get_lock()  # type: ignore[no-untyped-call]
+    return progress
+
+
 def progress_bar(show: bool, **options: Any) -> tqdm[Any] | HiddenBar:
     """Return a `tqdm` bar that appears only on a terminal, or a hidden bar if `show` is false."""
     if not checked_bool("progress", show):

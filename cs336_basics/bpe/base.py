@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from cs336_basics._support.arguments import MAX_INT64, checked_bool, checked_integer
+from cs336_basics._support.arguments import MAX_INT64, checked_integer
 from cs336_basics._support.messages import counted, short_repr
+from cs336_basics._support.progress import checked_progress
 from cs336_basics._support.warnings import warn
 from cs336_basics.bpe.options import TIE_BREAKS, apply_options
 from cs336_basics.bpe.recorder import PHASES, Recorder
@@ -49,9 +50,8 @@ class BPE_Trainer:
             Face's limit of n allows tokens of up to max(2, n - 1) bytes.
         tie_break: Order of equally frequent pairs. `"lexicographic"` merges the largest
             `(bytes, bytes)` first, as in CS336. `"huggingface"` breaks ties as `tokenizers` does.
-        trace: Callback invoked with a MergeTrace for each merge, in order; see `trace_file`. The
-            call for a merge follows the next merge or, for the last merge, the end of training. The
-            timings exclude the time spent in the callback.
+        trace: Callback invoked with the MergeTrace of each merge, in order; see `trace_file`. The
+            call follows the next merge, or the end of training. The timings exclude the callback.
         continue_from: Trained or imported vocabulary to continue, as `(vocab, merges)`. Its merges
             are applied to the words first. Use the same split pattern. If `tie_break` is also the
             same, continuing on the same text gives the same result as a single training run.
@@ -103,7 +103,7 @@ class BPE_Trainer:
         self.pattern = pattern
         self.counting = counting
         self.num_workers = num_workers
-        self.progress = checked_bool("progress", progress)
+        self.progress = checked_progress(progress)
         self.min_frequency = min_frequency
         self.max_token_length = max_token_length
         self.tie_break = tie_break

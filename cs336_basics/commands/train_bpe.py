@@ -106,14 +106,10 @@ def _check_has_no_text_options(options: Options) -> None:
 
 def train_bpe(options: Options) -> None:
     """Train a tokenizer, save it, and print the timings."""
-    from tqdm import tqdm
-
     from cs336_basics.bpe.trace import trace_file
     from cs336_basics.data.train_tokenizer import train_tokenizer
     from cs336_basics.tokenizer.vocabulary import longest_tokens
 
-    # This makes the imports of the first progress bar, which would count as reading.
-    tqdm.get_lock()  # type: ignore[no-untyped-call]
     if not options.input and not options.counts:
         raise UsageError("nothing to train on; give --input, --counts, or both")
     if options.partial_counts is not None and options.ray is None:

@@ -25,6 +25,7 @@ from tests.bpe.trainers import (
     specified_merges,
     train,
 )
+from tests.processes import run_python
 from tests.texts import long_text
 
 
@@ -33,6 +34,20 @@ def test_trainers_are_listed_in_reading_order():
     for name, trainer in TRAINERS.items():
         assert issubclass(trainer, BPE_Trainer)
         assert trainer.name == name
+
+
+@pytest.mark.parametrize("progress", [True, False])
+def test_progress_bars_are_imported_before_the_clock_starts(progress):
+    code = f"""if 1:
+        import sys
+        from cs336_basics import TRAINERS
+        trainer = TRAINERS["native"](progress={progress})
+        before = set(sys.modules)
+        trainer.train_from_iterator(["low lower"], 258, [])
+        assert ("multiprocessing" in before) == {progress}
+        assert not {{"tqdm", "multiprocessing"}} & (set(sys.modules) - before)
+    """
+    run_python(code)
 
 
 @pytest.mark.parametrize(("name", "message"), [("hep", "'hep'.*'heap'"), (3, "got 3")])

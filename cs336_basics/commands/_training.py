@@ -33,8 +33,7 @@ def train(command: CommandLine) -> int:
     try:
         status = _run(command, world)
         if status == 0:
-            # gloo may abort a process that exits while other processes are running.
-            world.wait()
+            world.finish()
         return status
     except RuntimeError as error:
         if not _is_of_gloo(error):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -68,6 +69,16 @@ class World:
         """Wait until all processes have called this method."""
         if self.size > 1:
             dist.barrier()
+
+    def finish(self) -> None:
+        """Wait until all processes have finished and may exit.
+
+        gloo may abort a process that exits while another one is working, or while one of its
+        threads, which the caches of FSDP keep alive, has not yet released its last tensor.
+        """
+        if self.size > 1:
+            dist.barrier()
+            time.sleep(0.5)  # the threads release tensors within milliseconds
 
     @contextlib.contextmanager
     def first_process_first(self) -> Iterator[None]:

@@ -121,7 +121,7 @@ def main(directory: Path, names: list[str]) -> None:
                 half = dataclasses.replace(config, max_steps=STEPS // 2)
                 train(directory / name, half, world)
             train(directory / name, config, world)
-    world.wait()  # gloo may abort if one process exits while another is working
+    world.finish()
     leave_world()
 
 

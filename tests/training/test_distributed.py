@@ -27,7 +27,7 @@ from cs336_basics.training.distributed import World, check_batch_size
 from cs336_basics.training.products import has_onednn
 from tests.commands.small_run import environment
 from tests.numerics import default_dtype, rounding_bound
-from tests.processes import wait
+from tests.processes import run_python, wait
 from tests.training.distributed_scenarios import (
     HALF,
     HALF_MUON,
@@ -344,3 +344,35 @@ def test_processes_wait_for_the_preparation_and_say_when_it_fails(tmp_path):
     assert "error: the text is damaged" in done.stderr
     assert "gloo" not in done.stderr  # the second process names no source file of gloo's
     assert not (tmp_path / "run").exists()
+
+
+# Two processes use the group and exit. Its threads get the GIL only while the main thread waits.
+LEAVING = """
+import os, sys
+import torch
+import torch.distributed as dist
+from cs336_basics.training.distributed import World, leave_world
+
+torch.set_num_threads(1)
+for trial in range(6):
+    children = []
+    for rank in range(2):
+        if child := os.fork():
+            children.append(child)
+            continue
+        store = dist.FileStore(f"{sys.argv[1]}/{trial}", 2)
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=2)
+        sys.group = dist.group.WORLD  # the caches of FSDP also keep the group
+        sys.setswitchinterval(60)
+        for _ in range(20):
+            dist.all_reduce(torch.ones(1))
+        World(rank, 2).finish()
+        leave_world()
+        sys.exit()
+    for child in children:
+        assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_finished_processes_exit_cleanly(tmp_path):
+    run_python(LEAVING, tmp_path, OMP_NUM_THREADS="1")

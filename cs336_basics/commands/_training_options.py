@@ -150,6 +150,8 @@ class TrainingCommand(Command):
         for name in ("resume_from", "skip_damaged", "schedule"):
             if options.resume is None and name in given:
                 raise self.usage_error(f"{self.shown(name)} requires --resume RUN_DIR")
+        if options.resume_from is not None and options.skip_damaged:
+            raise self.usage_error("give either --resume-from or --skip-damaged, not both")
         source = self._source(given, list(changes))
         config = load_config(source, changes)
         origins = {name: value.origin for name, value in read_values(source).items()}

@@ -98,6 +98,7 @@ def test_null_unsets_a_value_of_the_file(tmp_path):
         (["--resume-from", "x.pt"], "--resume"),
         (["--skip-damaged"], "--resume"),
         (["--schedule", "extend"], "--resume"),
+        (["--resume", "r", "--resume-from", "x.pt", "--skip-damaged"], "--skip-damaged"),
     ],
 )
 def test_an_invalid_command_line_is_a_one_line_error(words, named):

@@ -21,6 +21,7 @@ from cs336_basics.data.data_config import DataConfig
 from cs336_basics.data.prepare import check_sources
 from cs336_basics.model import ModelConfig
 from cs336_basics.training.config import OptimizerConfig, TrainConfig
+from cs336_basics.training.config_files import load_config
 from cs336_basics.training.products import has_onednn
 from cs336_basics.training.start import (
     Resumption,
@@ -132,6 +133,16 @@ def test_a_directory_locked_by_another_run_is_not_changed(tmp_path):
         pass
     assert [file.name for file in other.path.iterdir()] == [".lock"]
     other.unlock()
+
+
+def test_the_saved_configuration_has_absolute_paths(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data = DataConfig(train_path=("a.txt", "b/*.txt"), valid_path="c.txt")
+    run = create_run(TrainConfig(data=data), tmp_path / "run")
+    run.unlock()
+    saved = load_config(run.config).data
+    assert saved.train_path == (str(tmp_path / "a.txt"), str(tmp_path / "b/*.txt"))
+    assert saved.valid_path == str(tmp_path / "c.txt")
 
 
 @pytest.mark.parametrize("key", ["train_path", "valid_path"])

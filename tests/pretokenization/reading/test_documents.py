@@ -113,15 +113,15 @@ def test_a_huge_document_is_cut_and_needs_little_memory(tmp_path):
 
 def test_invalid_utf8_is_replaced_with_a_warning_or_rejected(tmp_path):
     path = tmp_path / "text.txt"
-    path.write_bytes(b"a\xff" + END_OF_TEXT.encode() + b"b")
-    with pytest.warns(UserWarning, match="invalid UTF-8 in 1 sampled document was read"):
-        assert sample_documents(Corpus(path), 2).spaced == ["a\ufffd", "b"]
+    path.write_bytes(b"a\xff" + END_OF_TEXT.encode() + b"b\x80")
+    with pytest.warns(UserWarning, match="invalid UTF-8 in 2 sampled documents was read"):
+        assert sample_documents(Corpus(path), 2).spaced == ["a\ufffd", "b\ufffd"]
     with pytest.raises(ValueError, match=r"byte 0xff at offset 1 is not valid .* errors="):
         sample_documents(Corpus(path, errors="strict"), 2)
     (tmp_path / "first.txt").write_text("c")
     files = [str(tmp_path / "first.txt"), str(path)]
     with pytest.warns(
-        UserWarning, match=r"first\.txt, .*text\.txt: invalid UTF-8 in 1 sampled document "
+        UserWarning, match=r"first\.txt, .*text\.txt: invalid UTF-8 in 2 sampled documents "
     ):
         sample_documents(Corpus(files), 3)
     with pytest.raises(ValueError, match=r"sampled document of .*first\.txt, .*text\.txt"):

@@ -36,7 +36,7 @@ def train(command: CommandLine) -> int:
             world.finish()
         return status
     except RuntimeError as error:
-        if not _is_of_gloo(error):
+        if not _is_from_gloo(error):
             raise
         reason = _reason(error)
         raise RuntimeError(f"process {world.rank} of {world.size} stopped: {reason}") from error
@@ -146,14 +146,14 @@ def _explain(
     return None
 
 
-def _is_of_gloo(error: Exception) -> bool:
+def _is_from_gloo(error: Exception) -> bool:
     """Return whether gloo lost another process. Its messages refer to its own source files."""
     return "gloo/transport" in str(error)
 
 
 def _reason(error: Exception) -> str:
     """Return why one of several processes stopped."""
-    if not _is_of_gloo(error):
+    if not _is_from_gloo(error):
         return short_reason(error)
     hangs = "Timed out" in str(error)
     return "another process does not answer" if hangs else "another process has ended"

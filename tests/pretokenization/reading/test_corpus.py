@@ -33,6 +33,14 @@ def test_paths_keep_their_order_and_globs_are_sorted(folder):
     assert Corpus(folder / "[x]*.txt").files == (str(folder / "[x]*.txt"),)
 
 
+def test_two_stars_match_files_in_all_subdirectories(folder):
+    deep = folder / "d" / "e"
+    deep.mkdir(parents=True)
+    (deep / "f.txt").write_text("x")
+    files = ["a.txt", "b.txt", "d/e/f.txt", "empty.txt"]
+    assert Corpus(folder / "**" / "*.txt").files == tuple(str(folder / name) for name in files)
+
+
 @pytest.mark.parametrize(
     ("paths", "options", "error", "message"),
     [

@@ -85,6 +85,18 @@ def test_a_drawing_has_every_occurrence_of_a_pair(words, num_merges):
         assert sum(not posting.endswith("*") for posting in postings) == len(found[pair])
 
 
+@pytest.mark.parametrize(
+    ("words", "cells"),
+    [
+        ({b"low": 2, b"lower": 1}, "- low - low - low - low e r -"),
+        ({b"a\0": 1, b"\0b": 1, b"lowlow": 1}, "- a <U+0000> - <U+0000> b - low - low low - low -"),
+    ],
+)
+def test_the_first_and_last_cell_of_a_token_contain_it(words, cells):
+    drawing = draw("native", words, 2)
+    assert re.search("^cell +(.*)$", drawing, re.MULTILINE)[1].split() == cells.split()
+
+
 @given(words=ascii_words, num_merges=st.integers(0, 6))
 def test_the_heap_is_sorted_and_marks_stale_entries(words, num_merges):
     lines = draw("heap", words, num_merges).split("\n")[1:]

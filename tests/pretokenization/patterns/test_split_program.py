@@ -113,7 +113,7 @@ def test_both_sides_of_a_safe_cut_are_split_like_the_complete_text(expression):
     program = compile_program(expression)
     cuts = Splitter(pattern=expression).safe_cuts
     rng = random.Random(5)
-    num_cuts = 0
+    num_cuts = num_found = 0
     for _ in range(200):
         text = random_text(rng)
         whole = [match.group() for match in regex.finditer(expression, text)]
@@ -125,10 +125,13 @@ def test_both_sides_of_a_safe_cut_are_split_like_the_complete_text(expression):
                 halves = [regex.finditer(expression, half) for half in (left, right)]
                 assert [match.group() for half in halves for match in half] == whole, (text, index)
             if cuts.first(text.encode(), offset, offset) is not None:
+                num_found += 1
                 assert program.safe_cuts[
                     program.column_of(left[-1]), program.column_of(right[0])
                 ] or (expression in (PATTERNS["gpt2"], PATTERNS["cl100k"]))
-    assert num_cuts > 100 or expression == r"(?s)..|."  # this pattern has no safe cuts
+    if expression != r"(?s)..|.":  # this pattern has no safe cuts
+        assert num_cuts > 100
+        assert num_found > 50
 
 
 @pytest.mark.parametrize(

@@ -18,17 +18,15 @@ TOKENIZER = byte_tokenizer(END, merges=[(b"c", b"a")])
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("document_starts", "end"), [(False, None), (True, None), (True, END)])
-def test_every_form_of_rows_gives_the_same_file(tmp_path, form, document_starts, end):
+@pytest.mark.parametrize(
+    "options", [{}, {"document_starts": True}, {"document_starts": True, "end_of_document": END}]
+)
+def test_every_form_of_rows_gives_the_same_file(tmp_path, form, options):
+    rows = every_form(ROWS)[form]
     metadata = encode_rows(
-        TOKENIZER,
-        every_form(ROWS)[form],
-        tmp_path / "a.npy",
-        field="text",
-        num_workers=2,
-        document_starts=document_starts,
-        end_of_document=end,
+        TOKENIZER, rows, tmp_path / "a.npy", field="text", num_workers=2, **options
     )
+    document_starts, end = options.get("document_starts", False), options.get("end_of_document")
     file = open_token_file(tmp_path / "a.npy")
     ids, starts = ids_and_starts(TOKENIZER, ROWS, END, end)
     assert file.tokens.tolist() == ids

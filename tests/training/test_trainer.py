@@ -26,6 +26,7 @@ from tests.training.tiny_runs import (
     losses_of,
     make,
     outcome,
+    resumed,
     uninterrupted_losses,
     weights_of,
 )
@@ -68,8 +69,12 @@ def test_a_repeating_text_is_learned(tmp_path):
 
 def test_loss_png_is_drawn(tmp_path, monkeypatch):
     monkeypatch.setattr(trainer_module, "plot_run", plot_run)
+    plot = RunDirectory(tmp_path).loss_plot
     make(tmp_path).fit()
-    assert RunDirectory(tmp_path).loss_plot.read_bytes().startswith(b"\x89PNG")
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    plot.write_bytes(b"of a session that was killed")
+    resumed(tmp_path).fit()  # the run is complete
+    assert plot.read_bytes().startswith(b"\x89PNG")
 
 
 def test_metrics_samples_and_checkpoints_are_written(tmp_path):
@@ -107,6 +112,16 @@ def test_metrics_samples_and_checkpoints_are_written(tmp_path):
         f"step_{step:08d}.txt" for step in (8, 16, 20)
     ]
     assert result.sample == run.sample(20).read_text(encoding="utf-8")
+
+
+def test_every_evaluation_is_reported(tmp_path):
+    said = []
+    make(tmp_path, report=said.append).fit()
+    rows = [row for row in RunDirectory(tmp_path).read_metrics() if "val_loss" in row]
+    assert len(rows) > 1
+    for row in rows:
+        start = f"step {row['step']}: validation loss {row['val_loss']:.4f}"
+        assert sum(line.startswith(start) for line in said) == 1
 
 
 def test_without_a_tokenizer_there_are_no_samples_and_no_bits_per_byte(tmp_path):

@@ -41,8 +41,8 @@ VALID = np.array(TOKENIZER.encode(TEXT[30:1000]), dtype=np.uint16)
 def make(path, config=CONFIG, train=TRAIN, valid=VALID, **options):
     run = RunDirectory(path)
     run.path.mkdir(parents=True, exist_ok=True)
-    options = {"tokenizer": TOKENIZER, **options}
-    return Trainer(config, train, valid, run, report=lambda line: None, **options)
+    options = {"tokenizer": TOKENIZER, "report": lambda line: None, **options}
+    return Trainer(config, train, valid, run, **options)
 
 
 def changed(config=CONFIG, **values):

@@ -218,7 +218,12 @@ def test_previous_token_heads_start_by_attending_to_the_tokens_before(options):
     plain = TransformerLM(config)
     torch.manual_seed(3)
     model = TransformerLM(dataclasses.replace(config, previous_token_heads=2))
+    keys = []
+    projection = model.layers[0].attn.k_proj
+    projection.register_forward_hook(lambda module, inputs, output: keys.append(output))
     weights = attention_weights(model, torch.arange(12), 0)  # (4, 12, 12)
+    # The scores have the same scale with and without a norm before the projection.
+    assert float(keys[0][..., 0].mean()) == pytest.approx(math.sqrt(4 * math.sqrt(32)), rel=0.05)
     for head, distance in ((0, 1), (1, 2)):
         means = [float(weights[head].diagonal(-other).mean()) for other in range(12)]
         assert max(means) == means[distance] > 0.4

@@ -27,6 +27,15 @@ def test_a_cpu_without_a_compiler_cannot_compile(monkeypatch):
     assert not can_compile(torch.device("cpu"))
 
 
+@pytest.mark.skipif(os.name != "posix", reason="programs have other names")
+@pytest.mark.parametrize("name", ["g++", "clang++"])
+def test_a_cpu_with_a_compiler_on_the_path_can_compile(tmp_path, monkeypatch, name):
+    (tmp_path / name).touch(0o755)
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert can_compile(torch.device("cpu"))
+
+
 def test_bfloat16_is_rejected_if_the_cpu_would_emulate_it(monkeypatch):
     cpu = torch.device("cpu")
     monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: False)

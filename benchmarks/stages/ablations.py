@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.corpora import CACHE, find_corpora
 from benchmarks.report.measurements import record
-from benchmarks.stages import trainer_run, training_rows
+from benchmarks.stages import training_rows
 
 # variant -> trainer, omitted parts of the native loop, and the change in this variant
 VARIANTS = {
@@ -68,9 +68,7 @@ def measure(variants, corpus, path, vocab_size, rounds):
     for index in range(rounds):
         for name in variants if index % 2 == 0 else variants[::-1]:
             trainer, omit, _ = VARIANTS[name]
-            request = training_rows.request(trainer, path, [target], count=False, omit=omit)
-            answers[name].append(trainer_run.run(request))
-            training_rows.check(name, path, answers[name][-1:])
+            answers[name] += training_rows.checked_runs(trainer, path, [target], omit=omit)
             seconds = sum(answers[name][-1]["checkpoints"][-1][1].values())
             print(f"{corpus}: {name}: {seconds:.3f} s", flush=True)
     return [row(name, corpus, path, target, found) for name, found in answers.items()]

@@ -4,10 +4,7 @@ import pytest
 
 from benchmarks.corpora import head_of
 from benchmarks.report.measurements import Measurement, attach
-from benchmarks.stages.counting import SLOW, STAGES
-
-SLOW_BYTES = 100_000_000
-"""Maximum number of bytes for the stages in Python, whose rate hardly depends on the size."""
+from benchmarks.stages.counting import SLOW, SLOW_BYTES, STAGES
 
 
 @pytest.mark.parametrize("stage", STAGES)

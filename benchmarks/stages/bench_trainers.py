@@ -17,8 +17,8 @@ import pytest
 from benchmarks.corpora import COMMON_VOCAB_SIZE
 from benchmarks.peers import training as peers
 from benchmarks.report.measurements import Measurement, attach
-from benchmarks.stages import trainer_run, training_rows
-from benchmarks.stages.counting import CORES
+from benchmarks.stages import training_rows
+from benchmarks.stages.counting import CORES, counting_times
 from benchmarks.stages.extrapolation import WORK
 from cs336_basics import TRAINERS
 
@@ -48,23 +48,20 @@ def replay(benchmark, seconds):
     benchmark.pedantic(advance, rounds=len(seconds))
 
 
-@cache
-def answers_of(stage, path, targets, max_seconds):
-    """Run a stage for as many merges as the last target, and return the checked answers."""
-    request = training_rows.request(stage, path, targets, max_seconds=max_seconds)
-    rounds = 1 if stage in WORK else ROUNDS
-    answers = [trainer_run.run(request) for _ in range(rounds)]
-    training_rows.check(stage, path, answers)
-    return answers
+checked_runs = cache(training_rows.checked_runs)
+counted = cache(counting_times)
 
 
 def measure(benchmark, stage, corpus, vocab_size, vocab_sizes, max_seconds=1e9):
     # A run in Python has a checkpoint at each size; a compiled loop has one only at its end.
     sizes = vocab_sizes if stage in WORK else [vocab_size]
     targets = tuple(size - training_rows.FIRST_MERGE for size in sizes)
-    answers = answers_of(stage, corpus.path, targets, max_seconds)
-    target = vocab_size - training_rows.FIRST_MERGE
-    rows = training_rows.rows(stage, corpus.name, corpus.path, answers, target)
+    rounds = 1 if stage in WORK else ROUNDS
+    rows = training_rows.rows(
+        stage, corpus.name, corpus.path,
+        checked_runs(stage, corpus.path, targets, rounds, max_seconds=max_seconds),
+        vocab_size - training_rows.FIRST_MERGE, counted(stage, corpus.path, rounds),
+    )  # fmt: skip
     benchmark.group = f"{corpus}, {vocab_size:,} tokens"
     replay(benchmark, next(row.seconds for row in rows if row.comparison == "shipped"))
     attach(benchmark, *rows)

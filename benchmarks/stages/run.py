@@ -29,15 +29,14 @@ from pathlib import Path
 from benchmarks.corpora import (
     COMMON_BYTES,
     COMMON_VOCAB_SIZE,
-    common_corpora,
     find_corpora,
     head_of,
 )
-from benchmarks.machine import RESULTS, ROOT, spawned
+from benchmarks.machine import RESULTS, ROOT
 from benchmarks.report import measurements, pages, tables
 from benchmarks.report.measurements import Measurement
 from benchmarks.stages import full_size, trainer_run, training_rows
-from benchmarks.stages.counting import CORES
+from benchmarks.stages.counting import CORES, counting_times
 from benchmarks.stages.extrapolation import WORK
 from benchmarks.stages.generated_text import PROFILES, write_text
 from cs336_basics import TRAINERS
@@ -47,9 +46,7 @@ DEFAULT_CORPUS_BYTES = 2_300_000_000
 VOCAB_SIZES = (COMMON_VOCAB_SIZE, 10_000, 32_000)
 GROWTH_STEPS = 5  # sizes, each half of the previous one
 COMPILED_VOCAB_SIZES = (1_000, 2_000, 4_000, 10_000, 16_000, 32_000)
-# On a text larger than LARGE_BYTES bytes, the compiled stages run for one round, and the stages in
-# Python count only the first LARGE_BYTES bytes.
-LARGE_BYTES = 100_000_000
+LARGE_BYTES = 100_000_000  # on a larger text, every stage runs for one round
 PROGRAMS = ("stages.ablations", "stages.traces", "stages.page")
 
 # Used to predict how long the command will take: seconds per merge and per byte of distinct words
@@ -68,13 +65,14 @@ class Job:
     path: Path
     targets: tuple
     rounds: int
-    count: bool  # whether each round also times the counting
+
+    @property
+    def text(self):
+        return f"{self.stage}, {self.corpus} of {self.path.stat().st_size:,} bytes"
 
     @property
     def name(self):
-        counting = " with counting" if self.count else ""
-        merges = f"{max(self.targets):,} merges, {self.rounds} rounds{counting}"
-        return f"{self.stage}, {self.corpus} of {self.path.stat().st_size:,} bytes, {merges}"
+        return f"{self.text}, {max(self.targets):,} merges, {self.rounds} rounds"
 
 
 class Finished(dict):
@@ -91,6 +89,13 @@ class Finished(dict):
         super().__setitem__(name, result)
         write_json(self.path, {"settings": self.settings, "finished": self})
 
+    def result(self, name, measure):
+        """Return the stored result, or store and return `measure()`."""
+        if name not in self:
+            say(f"{name} ...")
+            self[name] = measure()
+        return self[name]
+
 
 def main():
     options = parse_arguments()
@@ -105,7 +110,7 @@ def main():
     say_plan(slow, fast, finished, options, corpora, sum(full_sizes.values()))
     run_all(slow, CORES, finished, options)
     run_all(fast, 1, finished, options)
-    rows = rows_of_training(slow + fast, finished)
+    rows = rows_of_training(slow + fast, corpora, finished)
     merging = tables.of_comparison(rows, "merging")
     name = "counting, encoding and other libraries"
     rows += once(name, finished, partial(pytest_rows, options))
@@ -171,20 +176,16 @@ def plan(corpora):
         for stage in TRAINERS:
             if stage in WORK:
                 rounds = 3 if stage == "heap" and not is_large else 1
-                slow.append(
-                    Job(stage, name, corpus.path, merges_to(*VOCAB_SIZES), rounds, count=False)
-                )
+                slow.append(Job(stage, name, corpus.path, merges_to(*VOCAB_SIZES), rounds))
             else:
                 fast += [
-                    Job(stage, name, corpus.path, merges_to(size), 1 if is_large else 5, True)
+                    Job(stage, name, corpus.path, merges_to(size), 1 if is_large else 5)
                     for size in COMPILED_VOCAB_SIZES
                 ]
         for path in growth_paths(corpus):
             for stage in TRAINERS:
-                job = Job(
-                    stage, name, path, merges_to(COMMON_VOCAB_SIZE),
-                    1 if stage == "naive" else 3, count=stage not in WORK,
-                )  # fmt: skip
+                rounds = 1 if stage == "naive" else 3
+                job = Job(stage, name, path, merges_to(COMMON_VOCAB_SIZE), rounds)
                 (slow if stage in WORK else fast).append(job)
     return slow, fast
 
@@ -251,57 +252,41 @@ def run_all(jobs, num_at_once, finished, options):
 
 def run_job(job, options):
     """Run a job, check its merges, and return the answers without the merges."""
-    request = training_rows.request(
-        job.stage, job.path, job.targets, count=job.count, max_seconds=options.max_seconds
+    answers = training_rows.checked_runs(
+        job.stage, job.path, job.targets, job.rounds, max_seconds=options.max_seconds
     )
-    answers = [trainer_run.run(request) for _ in range(job.rounds)]
-    training_rows.check(job.stage, job.path, answers)
     return [{key: value for key, value in a.items() if key != "merges"} for a in answers]
 
 
 def result_of(answers):
     """Return a line about the fastest round."""
     seconds = min(sum(a["checkpoints"][-1][1].values()) for a in answers)
-    return f"{seconds:,.2f} s for {answers[0]['learned']:,} merges"
+    return f"{seconds:,.2f} s for {answers[0]['checkpoints'][-1][0]:,} merges"
 
 
-def rows_of_training(jobs, finished):
+def rows_of_training(jobs, corpora, finished):
     """Return the rows of `merging`, `end-to-end` and `shipped`."""
     rows = []
-    texts = {corpus.path for corpus in common_corpora()}
-    texts |= {head_of(job.path, LARGE_BYTES) for job in jobs if len(job.targets) > 1}
+    counted = {corpus.path for corpus in corpora}
+    counted |= {head_of(corpus.path, COMMON_BYTES[corpus.name]) for corpus in corpora}
     for job in jobs:
-        head = head_of(job.path, LARGE_BYTES)
-        scale = job.path.stat().st_size / head.stat().st_size
         counting = []
-        if not job.count and head in texts:
-            # The runs in Python shared the machine; their words are counted alone.
-            counting = [
-                {key: scale * seconds for key, seconds in times.items()}
-                for times in counting_of(job.stage, head, finished)
-            ]
+        if job.path in counted:
+            measure = partial(counting_times, job.stage, job.path, job.rounds)
+            counting = finished.result(f"counting for {job.text}, {job.rounds} rounds", measure)
         for target in job.targets:
             rows += training_rows.rows(
-                job.stage, job.corpus, job.path, finished[job.name], target, counting,
-            )  # fmt: skip
+                job.stage, job.corpus, job.path, finished[job.name], target, counting
+            )
     return rows
-
-
-def counting_of(stage, path, finished):
-    """Return the counting times of three rounds."""
-    name = f"counting for {stage}, {path.stat().st_size:,} bytes of {path.stem}"
-    if name not in finished:
-        say(f"{name} ...")
-        finished[name] = [spawned(trainer_run.counting_times, stage, path) for _ in range(3)]
-    return finished[name]
 
 
 def once(name, finished, measure):
     """Return the rows of `measure()`, or the stored rows if this step was finished before."""
-    if name not in finished:
-        say(f"{name} ...")
-        finished[name] = [asdict(row) for row in measure()]
-    return [Measurement(**row) for row in finished[name]]
+    return [
+        Measurement(**row)
+        for row in finished.result(name, lambda: [asdict(row) for row in measure()])
+    ]
 
 
 def pytest_rows(options):

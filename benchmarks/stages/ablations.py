@@ -1,8 +1,6 @@
 """Measure the gain from each idea in the merge loop, by changing one idea at a time.
 
-    python -m benchmarks.stages.ablations                                  # all variants
-    python -m benchmarks.stages.ablations --only heap memoryview           # only these variants
-    python -m benchmarks.stages.ablations --rounds 3 --no-record           # do not record the rows
+    python -m benchmarks.stages.ablations
 
 From `heap` to `memoryview` and on to `native`, several things change at once. Each variant here
 changes one thing. The variants alternate, and each round runs in a new process. Only the merge loop
@@ -10,8 +8,6 @@ is timed, and times are kept only if all variants learn the same merges. The row
 measurements.json, from which `report/pages.py` creates the `ablations` table.
 """
 
-import argparse
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -33,6 +29,9 @@ VARIANTS = {
     "native": ("native", (), "prefetches occurrences"),
 }  # fmt: skip
 
+ROUNDS = 5
+VOCAB_SIZE = 10_000
+CORPUS_BYTES = 10_000_000
 LONG_WORD = 200_000
 """Size of the text with one long word, in bytes."""
 
@@ -41,20 +40,10 @@ ON_LONG_WORD = ("memoryview", "native")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", choices=list(VARIANTS), metavar="VARIANT",
-                        default=list(VARIANTS), help=f"any of: {'; '.join(VARIANTS)}")  # fmt: skip
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--vocab-size", type=int, default=10_000)
-    parser.add_argument("--corpus-bytes", type=int, default=10_000_000, help="0 = all")
-    parser.add_argument("--no-record", action="store_true", help="do not record the rows")
-    options = parser.parse_args()
-    texts = [(c.name, c.path, options.only) for c in find_corpora(options.corpus_bytes)]
-    on_long_word = [name for name in options.only if name in ON_LONG_WORD]
-    for corpus, path, variants in [*texts, ("one word", one_long_word(), on_long_word)]:
-        rows = measure(variants, corpus, path, options.vocab_size, options.rounds)
-        if rows and not options.no_record:
-            record(rows, " ".join(["python -m benchmarks.stages.ablations", *sys.argv[1:]]))
+    texts = [(c.name, c.path, VARIANTS) for c in find_corpora(CORPUS_BYTES)]
+    for corpus, path, variants in [*texts, ("one word", one_long_word(), ON_LONG_WORD)]:
+        rows = measure(list(variants), corpus, path, VOCAB_SIZE, ROUNDS)
+        record(rows, "python -m benchmarks.stages.ablations")
 
 
 def measure(variants, corpus, path, vocab_size, rounds):

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import BUILD_FIRST, IS_BUILT, machine
-from benchmarks.corpora import common_corpora, find_corpora
+from benchmarks import machine
+from benchmarks.corpora import find_corpora
 from benchmarks.report import pages, terminal
+from cs336_basics import TRAINERS
+from cs336_basics.bpe import is_built
 
 DEFAULT_BYTES = 12_000_000
 DEFAULT_SECONDS = 10.0
@@ -43,12 +45,11 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    if not IS_BUILT:
-        raise pytest.UsageError(BUILD_FIRST)
+    if not is_built(TRAINERS["native"]):
+        raise pytest.UsageError("the benchmarks need extensions; run `make build`")
     path = config.getoption("--corpus")
     if path is not None and not path.is_file():
         raise pytest.UsageError(f"--corpus must be a file, got {str(path)!r}")
-    config.corpora = None
     options = config.option
     wants_table = (
         options.benchmark_verbose or options.benchmark_compare or options.benchmark_histogram
@@ -61,11 +62,10 @@ def pytest_generate_tests(metafunc):
     config = metafunc.config
     path = config.getoption("--corpus")
     if "corpus" in metafunc.fixturenames:
-        if config.corpora is None:
-            config.corpora = find_corpora(config.getoption("--corpus-bytes"), path)
-        metafunc.parametrize("corpus", config.corpora, ids=str)
+        corpora = find_corpora(config.getoption("--corpus-bytes"), path)
+        metafunc.parametrize("corpus", corpora, ids=str)
     if "common_corpus" in metafunc.fixturenames:
-        metafunc.parametrize("common_corpus", common_corpora(path), ids=str)
+        metafunc.parametrize("common_corpus", find_corpora(None, path), ids=str)
 
 
 def pytest_terminal_summary(terminalreporter, config):

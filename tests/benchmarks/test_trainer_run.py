@@ -2,15 +2,15 @@
 
 import pytest
 
-from benchmarks import IS_BUILT
+from cs336_basics import TRAINERS
+from cs336_basics.bpe import is_built
 
-if not IS_BUILT:
+if not all(map(is_built, TRAINERS.values())):
     pytest.skip("the compiled trainers are not built", allow_module_level=True)
 
 from benchmarks.stages import ablations, run, trainer_run, training_rows
 from benchmarks.stages.counting import counting_times
 from benchmarks.stages.extrapolation import WORK, extrapolated, work_profile
-from cs336_basics import TRAINERS
 from cs336_basics.data.datasets import write_sample
 
 pytestmark = pytest.mark.filterwarnings("ignore:no pair was left")

@@ -10,8 +10,6 @@ from benchmarks.report import pages, terminal
 from cs336_basics import TRAINERS
 from cs336_basics.bpe import is_built
 
-DEFAULT_BYTES = 12_000_000
-DEFAULT_SECONDS = 10.0
 LEGEND = """\
 Time: median of the rounds. Training is from the file to the vocabulary, with words counted
 natively; merging is from counted words. Shares of the time: reading and counting words (read),
@@ -26,7 +24,7 @@ def pytest_addoption(parser):
     group.addoption(
         "--corpus-bytes",
         type=int,
-        default=DEFAULT_BYTES,
+        default=12_000_000,
         help="use at most this many bytes of each corpus, 0 = all (default: %(default)s)",
     )
     group.addoption(
@@ -39,7 +37,7 @@ def pytest_addoption(parser):
     group.addoption(
         "--max-seconds",
         type=float,
-        default=DEFAULT_SECONDS,
+        default=10.0,
         help="stop slower trainers after this many seconds and extrapolate (default: %(default)s)",
     )
 
@@ -69,12 +67,8 @@ def pytest_generate_tests(metafunc):
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    results = [
-        {"extra_info": benchmark.extra_info}
-        for benchmark in config._benchmarksession.benchmarks
-        if not benchmark.has_error
-    ]
-    lines = terminal.lines_of(pages.rows_of({"benchmarks": results}))
+    done = [b for b in config._benchmarksession.benchmarks if not b.has_error]
+    lines = terminal.lines_of(pages.rows_of(benchmark.extra_info for benchmark in done))
     if lines:
         for line in [*lines, "", LEGEND]:
             terminalreporter.write_line(line)
@@ -86,8 +80,3 @@ def pytest_benchmark_update_machine_info(config, machine_info):
 
 def pytest_report_header(config):
     return "benchmark machine: " + machine.machine_line()
-
-
-@pytest.fixture
-def max_seconds(request):
-    return request.config.getoption("--max-seconds")

@@ -123,7 +123,6 @@ def record(measurements, command, path=FILE):
     """
     machine = machine_name()
     today = datetime.date.today().isoformat()
-    path.parent.mkdir(exist_ok=True)
     rows = {row.key: row for row in read(path)}
     for row in measurements:
         row.machine, row.date, row.command = machine, today, command

@@ -3,16 +3,17 @@
 `tests/benchmarks/test_sentences.py` fails if the measurements contradict a sentence.
 """
 
+import itertools
 import math
 import re
 from statistics import median
 
 from benchmarks.machine import PAGES
 from benchmarks.report import measurements
+from benchmarks.report.tables import WHOLE_SIZES
 
 ROWS = measurements.read()
 CORPORA = ("tinystories", "owt")
-SIZES = (10_000, 32_000)
 TOLERANCE = 0.15
 """The largest relative difference between a rounded figure and its measurement."""
 
@@ -37,11 +38,10 @@ def gains(stage, than, corpora=CORPORA):
 def shares(stage, phase):
     """Return a phase's share of the merge loop, for each text and vocabulary."""
     found = []
-    for corpus in CORPORA:
-        for size in SIZES:
-            phases = row("merging", stage, corpus, size).phases
-            seconds = {name: median(values) for name, values in phases.items()}
-            found.append(seconds[phase] / sum(seconds.values()))
+    for corpus, size in itertools.product(CORPORA, WHOLE_SIZES):
+        phases = row("merging", stage, corpus, size).phases
+        seconds = {name: median(values) for name, values in phases.items()}
+        found.append(seconds[phase] / sum(seconds.values()))
     return found
 
 

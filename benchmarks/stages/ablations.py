@@ -60,14 +60,13 @@ def measure(variants, corpus, path, vocab_size, rounds):
             answers[name] += training_rows.checked_runs(trainer, path, [target], omit=omit)
             seconds = sum(answers[name][-1]["checkpoints"][-1][1].values())
             print(f"{corpus}: {name}: {seconds:.3f} s", flush=True)
-    return [row(name, corpus, path, target, found) for name, found in answers.items()]
-
-
-def row(name, corpus, path, target, answers):
-    (merging,) = training_rows.rows(VARIANTS[name][0], corpus, path, answers, target)
-    return replace(
-        merging, comparison="ablations", stage=name, note=VARIANTS[name][2], checkpoints=[]
-    )
+    rows = []
+    for name, found in answers.items():
+        trainer, _, note = VARIANTS[name]
+        (merging,) = training_rows.rows(trainer, corpus, path, found, target)
+        row = replace(merging, comparison="ablations", stage=name, note=note, checkpoints=[])
+        rows.append(row)
+    return rows
 
 
 def one_long_word():

@@ -17,12 +17,12 @@ import pytest
 from benchmarks.corpora import COMMON_VOCAB_SIZE
 from benchmarks.peers import training as peers
 from benchmarks.report.measurements import Measurement, attach
+from benchmarks.report.tables import WHOLE_SIZES
 from benchmarks.stages import training_rows
 from benchmarks.stages.counting import CORES, counting_times
 from benchmarks.stages.extrapolation import WORK
 from cs336_basics import TRAINERS
 
-VOCAB_SIZES = (10_000, 32_000)
 LIBRARIES = [name for name in peers.LIBRARIES if name != "ours"]
 ROUNDS = 3
 
@@ -73,13 +73,14 @@ def test_all_stages_to_their_end(benchmark, common_corpus, stage):
 
 
 @pytest.mark.parametrize("stage", TRAINERS)
-@pytest.mark.parametrize("vocab_size", VOCAB_SIZES)
-def test_whole_corpus(benchmark, corpus, stage, vocab_size, max_seconds):
-    measure(benchmark, stage, corpus, vocab_size, VOCAB_SIZES, max_seconds)
+@pytest.mark.parametrize("vocab_size", WHOLE_SIZES)
+def test_whole_corpus(benchmark, corpus, stage, vocab_size, pytestconfig):
+    max_seconds = pytestconfig.getoption("--max-seconds")
+    measure(benchmark, stage, corpus, vocab_size, WHOLE_SIZES, max_seconds)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("vocab_size", VOCAB_SIZES)
+@pytest.mark.parametrize("vocab_size", WHOLE_SIZES)
 def test_other_library(benchmark, corpus, library, vocab_size):
     with tempfile.TemporaryDirectory() as directory:
         runs = [

@@ -67,18 +67,16 @@ def measure(path, corpus, merging, max_seconds):
             note = "merge loop by the growth fit, up to its largest error"
         else:
             continue
-        memory = measured = None
-        counting = [t["end-to-end"] for t in counting_times(stage, path, len(seconds))]
-        if stage == "native":
-            memory = loops[stage].peak_memory
-        else:
-            measured = SLOW_BYTES / 1e6
+        is_native = stage == "native"
+        if not is_native:
             note += "; counting at the rate of the first 100 MB"
+        counting = [t["end-to-end"] for t in counting_times(stage, path, len(seconds))]
         found.append(Measurement(
             "full-size", corpus, num_bytes, VOCAB_SIZES[corpus], stage,
             [a + b for a, b in zip(counting, seconds, strict=True)],
             num_bytes / 1e6, "MB", phases={"reading and counting": counting},
-            peak_memory=memory, note=note, measured=measured,
+            peak_memory=loops[stage].peak_memory if is_native else None, note=note,
+            measured=None if is_native else SLOW_BYTES / 1e6,
         ))  # fmt: skip
     return found
 

@@ -271,7 +271,7 @@ def pytest_rows():
              f"--benchmark-json={output}"],
             check=True, cwd=ROOT,
         )  # fmt: skip
-        return [asdict(row) for row in pages.rows_of(json.loads(output.read_text()))]
+        return [asdict(row) for row in pages.rows_of_file(output)]
 
 
 def full_size_rows(corpus, size, merging, max_seconds):

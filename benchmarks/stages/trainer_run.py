@@ -42,7 +42,7 @@ class Watch:
     def __init__(self, targets, max_seconds):
         self.max_seconds = max_seconds
         self.due = checkpoint_merges(targets)
-        self.checkpoints = []
+        self.checkpoints = {}  # number of merges -> seconds so far in each phase
         self.learned = []
         self.timings = {}
         self.start = time.perf_counter()
@@ -51,19 +51,12 @@ class Watch:
         number = len(self.learned)
         is_late = time.perf_counter() - self.start > self.max_seconds and number >= FEWEST_MERGES
         if number in self.due or is_late:
-            self.add_checkpoint()
+            self.record()
         if is_late:
             raise Stop
 
-    def end(self):
-        """Record the end of a run that was not stopped, with the time to build the vocabulary."""
-        if self.checkpoints and self.checkpoints[-1][0] == len(self.learned):
-            self.checkpoints.pop()
-        self.add_checkpoint()
-
-    def add_checkpoint(self):
-        phases = {phase: self.timings[phase] for phase in LOOP_PHASES}
-        self.checkpoints.append([len(self.learned), phases])
+    def record(self):
+        self.checkpoints[len(self.learned)] = {phase: self.timings[phase] for phase in LOOP_PHASES}
 
 
 def watched(stage, watch):
@@ -90,16 +83,15 @@ def learn(stage, word_counts, targets, max_seconds, omit=()):
     vocab_size = 257 + max(targets)
     if stage not in WORK:
         trainer = TRAINERS[stage]()
-        if omit:
-            trainer.omit = omit
+        trainer.omit = omit
         _, merges = trainer.train_from_counts(word_counts, vocab_size, [EOT])
         return [[len(merges), {phase: trainer.timings[phase] for phase in LOOP_PHASES}]], merges
     watch = Watch(targets, max_seconds)
     trainer = watched(stage, watch)
     with contextlib.suppress(Stop):
         trainer.train_from_counts(word_counts, vocab_size, [EOT])
-        watch.end()
-    return watch.checkpoints, watch.learned
+        watch.record()  # again, with the time to build the vocabulary
+    return list(watch.checkpoints.items()), watch.learned
 
 
 def words_of(path):

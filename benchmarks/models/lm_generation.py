@@ -16,7 +16,7 @@ import time
 
 import torch
 
-from benchmarks.models.llama import SHAPES, llama_of
+from benchmarks.models.llama import PEER_SHAPES, SHAPES, llama_of
 from benchmarks.models.speedup import SPEEDUP_HEADINGS, speedup_cells
 from cs336_basics.generation import Sampling, generate_batch
 from cs336_basics.model import TransformerLM
@@ -90,7 +90,7 @@ def report(shape, batch_size, new_tokens, device, speeds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--shape", action="append", choices=["tinystories", "gpt2", "tiny"])
+    parser.add_argument("--shape", action="append", choices=PEER_SHAPES)
     parser.add_argument("--batch-size", action="append", type=int, help="default: 1 and 32")
     parser.add_argument("--new-tokens", type=int, help="default: 224, or as many as fit")
     parser.add_argument("--device", default="cpu")

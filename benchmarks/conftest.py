@@ -74,9 +74,5 @@ def pytest_terminal_summary(terminalreporter, config):
             terminalreporter.write_line(line)
 
 
-def pytest_benchmark_update_machine_info(config, machine_info):
-    machine_info.update(machine.machine_info())
-
-
 def pytest_report_header(config):
     return "benchmark machine: " + machine.machine_line()

@@ -18,7 +18,7 @@ import pytest
 
 from benchmarks.corpora import EOT
 from benchmarks.peers.encoding import tiktoken_encoding
-from benchmarks.report.measurements import Measurement, attach
+from benchmarks.report.measurements import attach_rate
 from benchmarks.report.tables import WHOLE_SIZES
 from cs336_basics import Tokenizer
 from cs336_basics.bpe import TRAINERS
@@ -128,12 +128,8 @@ def test_encode(benchmark, corpus, encoder, vocab_size):
         setup=lambda: ((ENCODERS[encoder](learned),), {}),
         rounds=1 if encoder in SLOW else 3,
     )
-    measurement = Measurement(
-        "encoding", corpus.name, corpus.num_bytes, vocab_size, encoder,
-        list(benchmark.stats.stats.data), len(text.encode()) / 1e6, "MB",
-        is_peer=encoder in PEERS,
-    )  # fmt: skip
-    attach(benchmark, measurement)
+    num_bytes, is_peer = len(text.encode()), encoder in PEERS
+    attach_rate(benchmark, "encoding", corpus, vocab_size, encoder, num_bytes, is_peer=is_peer)
 
 
 @pytest.mark.parametrize("encoder", ["compiled", "tiktoken"])
@@ -148,9 +144,5 @@ def test_decode(benchmark, corpus, encoder):
     decode = tokenizer.decode if encoder == "compiled" else peer.decode
     benchmark.group = f"decode ten million ids, {corpus}"
     text = benchmark.pedantic(decode, args=(ids,), rounds=3)
-    measurement = Measurement(
-        "decoding", corpus.name, corpus.num_bytes, VOCAB_SIZE, encoder,
-        list(benchmark.stats.stats.data), len(text.encode()) / 1e6, "MB",
-        is_peer=encoder == "tiktoken",
-    )  # fmt: skip
-    attach(benchmark, measurement)
+    num_bytes, is_peer = len(text.encode()), encoder in PEERS
+    attach_rate(benchmark, "decoding", corpus, VOCAB_SIZE, encoder, num_bytes, is_peer=is_peer)

@@ -23,7 +23,6 @@ from cs336_basics.model import TransformerLM
 from cs336_basics.training.devices import choose_device, device_name
 
 PROMPT_TOKENS = 16
-_MOST_TOKENS = 224
 EQUAL_TOKENS = 16  # later, rounding may break a tie differently
 GREEDY = Sampling(temperature=0)
 KINDS = {"cs336_basics": None, "static cache": "static", "dynamic cache": "dynamic"}
@@ -98,9 +97,8 @@ def main():
     options = parser.parse_args()
     device = choose_device(options.device)
     for shape in options.shape or ["tinystories", "gpt2"]:
-        new_tokens = options.new_tokens or min(
-            _MOST_TOKENS, SHAPES[shape].context_length - PROMPT_TOKENS
-        )
+        room = SHAPES[shape].context_length - PROMPT_TOKENS
+        new_tokens = options.new_tokens or min(224, room)
         for batch_size in options.batch_size or [1, 32]:
             speeds = measure(shape, batch_size, new_tokens, device, options.rounds)
             report(shape, batch_size, new_tokens, device, speeds)

@@ -123,10 +123,7 @@ def random_batch(shape, batch_size, device, step):
 def measure(shape, batch_size, device, precision, rounds, kinds):
     """Check the losses. Return a dict from kind to step times in seconds, and the fast `Ours`."""
     runs = {kind: implementation(kind, shape, batch_size, device, precision) for kind in kinds}
-
-    def batch(step):
-        return random_batch(shape, batch_size, device, step)
-
+    batch = functools.partial(random_batch, shape, batch_size, device)
     x, y = batch(0)
     losses = {kind: run.loss(x, y).item() for kind, run in runs.items()}
     tolerance = 0.02 if precision == "bfloat16" else 1e-3
@@ -177,10 +174,8 @@ def main():
     if device.type == "cpu":
         keep_freed_memory()
     shapes = options.shape or ["tinystories", "gpt2"]
-    precisions = options.precision
-    if precisions is None:
-        precisions = ["float32", "bfloat16"] if has_bfloat16(device) else ["float32"]
-    for shape, precision in itertools.product(shapes, precisions):
+    supported = ["float32", "bfloat16"] if has_bfloat16(device) else ["float32"]
+    for shape, precision in itertools.product(shapes, options.precision or supported):
         batch_size = options.batch_size or (1 if SHAPES[shape].context_length > 256 else 8)
         torch.compiler.reset()
         seconds, fast = measure(shape, batch_size, device, precision, options.rounds, KINDS)

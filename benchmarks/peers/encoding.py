@@ -146,13 +146,10 @@ def worker(name, directory, path, threads):
 
 
 def run(name, path, threads, options):
-    try:
-        return in_new_process(
-            __file__, "--worker", name, options.tokenizer, path, threads,
-            RAYON_NUM_THREADS=str(threads), TOKENIZERS_PARALLELISM=str(threads > 1).lower(),
-        )  # fmt: skip
-    except RuntimeError as error:
-        return {"error": str(error)}
+    return in_new_process(
+        __file__, "--worker", name, options.tokenizer, path, threads,
+        RAYON_NUM_THREADS=str(threads), TOKENIZERS_PARALLELISM=str(threads > 1).lower(),
+    )  # fmt: skip
 
 
 # --- the tables ----------------------------------------------------------------------------------

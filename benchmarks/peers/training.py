@@ -42,10 +42,7 @@ def run(name, path, vocab_size, threads, scratch):
         "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(Path(scratch) / "bytecode"),
         "PYTHONWARNINGS": "ignore", "RAYON_NUM_THREADS": str(threads),
     }  # fmt: skip
-    try:
-        return in_new_process(script, repr(time.time()), *words, **environment)
-    except RuntimeError as error:
-        return {"error": str(error)}
+    return in_new_process(script, repr(time.time()), *words, **environment)
 
 
 def agreement(tokens, reference):

@@ -144,6 +144,13 @@ def attach(benchmark, *measurements):
     benchmark.extra_info.setdefault("measurements", []).extend(rows)
 
 
+def attach_rate(benchmark, comparison, corpus, vocab_size, stage, num_bytes, **fields):
+    """Add the row of a benchmark that processes `num_bytes` bytes of a corpus in each round."""
+    seconds = list(benchmark.stats.stats.data)
+    task = (comparison, corpus.name, corpus.num_bytes, vocab_size, stage)
+    attach(benchmark, Measurement(*task, seconds, num_bytes / 1e6, "MB", **fields))
+
+
 def write(measurements, path=FILE):
     """Rewrite the file with one line per row, six significant digits and no default values."""
     lines = []

@@ -182,9 +182,9 @@ def at(rows, task):
     """Return the rows of a task by stage: stages in order, then libraries, slowest first."""
     found = [row for row in rows if (row.corpus, row.bytes, row.vocab_size) == task]
     ours = [row for row in found if not row.is_peer]
-    for order in (STAGES, COUNTING_STAGES):  # rows are in recording order
-        if all(row.stage in order for row in ours):
-            ours.sort(key=lambda row: order.index(row.stage))
+    order = (*STAGES, *COUNTING_STAGES)
+    if all(row.stage in order for row in ours):  # rows are in recording order
+        ours.sort(key=lambda row: order.index(row.stage))
     peers = sorted((row for row in found if row.is_peer), key=lambda row: row.rate)
     return {row.stage: row for row in [*ours, *peers]}
 

@@ -8,7 +8,6 @@ peak memory. A time is kept only if another trainer learns the same merges.
   time is extrapolated. Tables mark extrapolated times with `≈`. `make stages` measures longer.
 """
 
-import os
 import tempfile
 from functools import cache
 
@@ -16,7 +15,7 @@ import pytest
 
 from benchmarks.corpora import COMMON_VOCAB_SIZE
 from benchmarks.peers import training as peers
-from benchmarks.report.measurements import Measurement, attach
+from benchmarks.report.measurements import attach, attach_rate
 from benchmarks.report.tables import WHOLE_SIZES
 from benchmarks.stages import training_rows
 from benchmarks.stages.counting import CORES, counting_times
@@ -90,13 +89,8 @@ def test_other_library(benchmark, corpus, library, vocab_size):
         if "error" in run:
             pytest.skip(f"{library}: {run['error']}")
     benchmark.group = f"{corpus}, {vocab_size:,} tokens"
-    seconds = [run["seconds"] for run in runs]
-    replay(benchmark, seconds)
-    num_bytes = os.path.getsize(corpus.path)
-    attach(
-        benchmark,
-        Measurement(
-            "shipped", corpus.name, num_bytes, vocab_size, library, seconds, num_bytes / 1e6,
-            "MB", peak_memory=int(max(run["peak"] for run in runs)), is_peer=True,
-        ),
+    replay(benchmark, [run["seconds"] for run in runs])
+    attach_rate(
+        benchmark, "shipped", corpus, vocab_size, library, corpus.num_bytes,
+        peak_memory=int(max(run["peak"] for run in runs)), is_peer=True,
     )  # fmt: skip

@@ -219,27 +219,16 @@ def run_all(jobs, num_at_once, finished, options):
         training_rows.expected_merges(job.path)
         training_rows.profile_of(job.path)
     left = len(todo)
+    measure = partial(training_rows.checked_runs, max_seconds=options.max_seconds)
     with ThreadPoolExecutor(num_at_once) as pool:
-        running = {pool.submit(run_job, job, options): job for job in todo}
+        running = {pool.submit(measure, j.stage, j.path, j.targets, j.rounds): j for j in todo}
         for future in as_completed(running):
             job, answers = running[future], future.result()
             finished[job.name] = answers
             left -= 1
-            say(f"{job.name}: {result_of(answers)}; {left} runs left")
-
-
-def run_job(job, options):
-    """Run a job, check its merges, and return the answers without the merges."""
-    answers = training_rows.checked_runs(
-        job.stage, job.path, job.targets, job.rounds, max_seconds=options.max_seconds
-    )
-    return [{key: value for key, value in a.items() if key != "merges"} for a in answers]
-
-
-def result_of(answers):
-    """Return a line about the fastest round."""
-    seconds = min(sum(a["checkpoints"][-1][1].values()) for a in answers)
-    return f"{seconds:,.2f} s for {answers[0]['checkpoints'][-1][0]:,} merges"
+            num_merges = answers[0]["checkpoints"][-1][0]
+            seconds = min(sum(a["checkpoints"][-1][1].values()) for a in answers)
+            say(f"{job.name}: {seconds:,.2f} s for {num_merges:,} merges; {left} runs left")
 
 
 def rows_of_training(jobs, corpora, finished):

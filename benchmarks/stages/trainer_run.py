@@ -117,6 +117,8 @@ def run(stage, path, targets, max_seconds=1e9, omit=()):
     """Run a stage in a new process, and return the answer."""
     request = [stage, str(path), targets, max_seconds, omit]
     result = in_new_process(__file__, json.dumps(request))
+    if "error" in result:
+        raise RuntimeError(result["error"])
     result["merges"] = [tuple(map(bytes.fromhex, pair)) for pair in result["merges"]]
     return result
 

@@ -22,10 +22,13 @@ MOST_MERGES = 32_000 - FIRST_MERGE
 
 
 def checked_runs(stage, path, targets, rounds=1, **options):
-    """Run a stage to the last of several numbers of merges, and return the checked answers."""
+    """Run a stage to the last of several numbers of merges, and return the checked answers.
+
+    They do not include the merges.
+    """
     answers = [trainer_run.run(stage, path, targets, **options) for _ in range(rounds)]
     check(stage, path, answers)
-    return answers
+    return [{key: value for key, value in a.items() if key != "merges"} for a in answers]
 
 
 @cache
@@ -103,14 +106,11 @@ def rows(stage, corpus, path, answers, target, counted=()):
 
 
 def with_work(stage, path, checkpoints):
-    """Return the checkpoints of a run with the work so far, in the units of the stage."""
+    """Return the checkpoints of a run with the work so far."""
     if stage not in WORK:
         return [[*checkpoint, {}] for checkpoint in checkpoints]
-    profile, units = profile_of(path), set(WORK[stage].values())
-    return [
-        [number, phases, {u: w for u, w in work_at(profile, number).items() if u in units}]
-        for number, phases in checkpoints
-    ]
+    profile = profile_of(path)
+    return [[number, phases, work_at(profile, number, stage)] for number, phases in checkpoints]
 
 
 def phases_at(stage, path, checkpoints, num_merges):
@@ -118,4 +118,4 @@ def phases_at(stage, path, checkpoints, num_merges):
     for merges, phases, _ in checkpoints:
         if merges == num_merges:
             return phases
-    return extrapolated(stage, checkpoints, work_at(profile_of(path), num_merges))
+    return extrapolated(stage, checkpoints, work_at(profile_of(path), num_merges, stage))

@@ -27,7 +27,7 @@ def path(tmp_path_factory):
 @pytest.mark.parametrize("stage", TRAINERS)
 def test_a_run_learns_the_merges_of_the_others_and_records_its_time(path, stage):
     (answer,) = training_rows.checked_runs(stage, path, TARGETS)
-    assert len(answer["merges"]) == answer["checkpoints"][-1][0] == TARGETS[-1]
+    assert answer["checkpoints"][-1][0] == TARGETS[-1]
     counted = counting_times(stage, path, 1)
     for target in TARGETS[-1:] if stage not in WORK else TARGETS:
         rows = training_rows.rows(stage, "sample", path, [answer], target, counted)
@@ -35,6 +35,7 @@ def test_a_run_learns_the_merges_of_the_others_and_records_its_time(path, stage)
         for row in rows:
             assert not row.is_extrapolated
             assert row.median == pytest.approx(sum(s[0] for s in row.phases.values()))
+    answer = trainer_run.run(stage, path, TARGETS)
     answer["merges"][3] = (b"x", b"y")
     with pytest.raises(AssertionError, match="119 of 120"):
         training_rows.check(stage, path, [answer])

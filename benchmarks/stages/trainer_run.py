@@ -16,9 +16,11 @@ import json
 import sys
 import time
 import warnings
+from pathlib import Path
 
 from benchmarks.corpora import EOT
 from benchmarks.machine import in_new_process
+from benchmarks.stages.counting import warm_up
 from benchmarks.stages.extrapolation import WORK, checkpoint_merges
 from cs336_basics import TRAINERS
 from cs336_basics._support.memory import peak_memory
@@ -101,7 +103,7 @@ def words_of(path):
 
 def answer(stage, path, targets, max_seconds, omit):
     warnings.simplefilter("ignore")
-    # Train on a few words first, so that late imports are not timed.
+    warm_up(Path(path))
     TRAINERS[stage]().train_from_counts({b"low": 5, b"lower": 2}, 260, [EOT])
     word_counts = words_of(path)
     checkpoints, merges = learn(stage, word_counts, targets, max_seconds, omit)

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import BUILD_FIRST, IS_BUILT, machine
-from benchmarks.corpora import common_corpora, find_corpora
+from benchmarks import machine
+from benchmarks.corpora import find_corpora
 from benchmarks.report import pages, terminal
+from cs336_basics import TRAINERS
+from cs336_basics.bpe import is_built
 
-DEFAULT_BYTES = 12_000_000
-DEFAULT_SECONDS = 10.0
 LEGEND = """\
 Time: median of the rounds. Training is from the file to the vocabulary, with words counted
 natively; merging is from counted words. Shares of the time: reading and counting words (read),
@@ -24,7 +24,7 @@ def pytest_addoption(parser):
     group.addoption(
         "--corpus-bytes",
         type=int,
-        default=DEFAULT_BYTES,
+        default=12_000_000,
         help="use at most this many bytes of each corpus, 0 = all (default: %(default)s)",
     )
     group.addoption(
@@ -37,18 +37,17 @@ def pytest_addoption(parser):
     group.addoption(
         "--max-seconds",
         type=float,
-        default=DEFAULT_SECONDS,
+        default=10.0,
         help="stop slower trainers after this many seconds and extrapolate (default: %(default)s)",
     )
 
 
 def pytest_configure(config):
-    if not IS_BUILT:
-        raise pytest.UsageError(BUILD_FIRST)
+    if not is_built(TRAINERS["native"]):
+        raise pytest.UsageError("the benchmarks need extensions; run `make build`")
     path = config.getoption("--corpus")
     if path is not None and not path.is_file():
         raise pytest.UsageError(f"--corpus must be a file, got {str(path)!r}")
-    config.corpora = None
     options = config.option
     wants_table = (
         options.benchmark_verbose or options.benchmark_compare or options.benchmark_histogram
@@ -61,33 +60,19 @@ def pytest_generate_tests(metafunc):
     config = metafunc.config
     path = config.getoption("--corpus")
     if "corpus" in metafunc.fixturenames:
-        if config.corpora is None:
-            config.corpora = find_corpora(config.getoption("--corpus-bytes"), path)
-        metafunc.parametrize("corpus", config.corpora, ids=str)
+        corpora = find_corpora(config.getoption("--corpus-bytes"), path)
+        metafunc.parametrize("corpus", corpora, ids=str)
     if "common_corpus" in metafunc.fixturenames:
-        metafunc.parametrize("common_corpus", common_corpora(path), ids=str)
+        metafunc.parametrize("common_corpus", find_corpora(None, path), ids=str)
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    results = [
-        {"extra_info": benchmark.extra_info}
-        for benchmark in config._benchmarksession.benchmarks
-        if not benchmark.has_error
-    ]
-    lines = terminal.lines_of(pages.rows_of({"benchmarks": results}))
+    done = [b for b in config._benchmarksession.benchmarks if not b.has_error]
+    lines = terminal.lines_of(pages.rows_of(benchmark.extra_info for benchmark in done))
     if lines:
         for line in [*lines, "", LEGEND]:
             terminalreporter.write_line(line)
 
 
-def pytest_benchmark_update_machine_info(config, machine_info):
-    machine_info.update(machine.machine_info())
-
-
 def pytest_report_header(config):
     return "benchmark machine: " + machine.machine_line()
-
-
-@pytest.fixture
-def max_seconds(request):
-    return request.config.getoption("--max-seconds")

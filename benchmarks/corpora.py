@@ -8,19 +8,18 @@ depend on it.
 import hashlib
 import os
 import tempfile
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from pathlib import Path
 
-from cs336_basics.data.datasets import write_sample
+from cs336_basics.data.datasets import DATASETS, data_directory, write_sample
 from cs336_basics.pretokenization import Splitter, count_words
 
 EOT = "<|endoftext|>"
 
-# corpus -> file names; the first that exists is used
 FILES = {
-    "tinystories": ["TinyStoriesV2-GPT4-train.txt", "tinystories_train.txt"],
-    "owt": ["owt_train.txt", "owt_sample.txt"],
+    "tinystories": DATASETS["tinystories"].files["train"],
+    "owt": replace(DATASETS["owt"].files["train"], other_names=("owt_sample.txt",)),
 }
 # A task that every trainer completes: with this vocabulary size and this many bytes of each corpus,
 # `naive` takes about a minute.
@@ -54,49 +53,42 @@ class Corpus:
         return count_words(self.path, Splitter(special_tokens=[EOT]))
 
 
-def data_directory():
-    return Path(os.environ.get("CS336_DATA") or "data")
-
-
+@cache
 def find_corpora(max_bytes, path=None):
-    """Return the corpora that exist, each cut to at most `max_bytes` bytes (0 means no limit).
+    """Return the corpora that exist, each cut to at most `max_bytes` bytes.
 
     If no corpus exists, return the embedded sample. With `path`, return only that file.
+
+    Args:
+        max_bytes: 0 means no limit. None means a size that every trainer can handle.
     """
     if path is not None:
-        return [Corpus(path.stem, head_of(path, max_bytes))]
-    found = [Corpus(name, head_of(path, max_bytes)) for name, path in corpus_paths().items()]
-    return found or [Corpus("sample", sample_file(max_bytes or SAMPLE_BYTES))]
-
-
-def common_corpora(path=None):
-    """Return texts that are small enough for every trainer, or the start of `path`."""
-    if path is not None:
-        return [Corpus(path.stem, head_of(path, COMMON_BYTES["owt"]))]
-    found = [
-        Corpus(name, head_of(path, COMMON_BYTES[name])) for name, path in corpus_paths().items()
+        size = COMMON_BYTES["owt"] if max_bytes is None else max_bytes
+        return [Corpus(path.stem, head_of(path, size))]
+    found = corpus_paths() or {"sample": sample_file()}
+    return [
+        Corpus(name, head_of(file, COMMON_BYTES[name] if max_bytes is None else max_bytes))
+        for name, file in found.items()
     ]
-    return found or [Corpus("sample", sample_file(COMMON_BYTES["sample"]))]
 
 
 def corpus_paths():
     """Return a dict from corpus name to path, for the corpora that exist."""
     found = {}
-    for name, files in FILES.items():
-        paths = [data_directory() / file for file in files if (data_directory() / file).exists()]
-        if paths:
-            found[name] = paths[0]
+    for name, file in FILES.items():
+        if path := file.found_in(data_directory()):
+            found[name] = path
         else:
-            print(f"skipped corpus {name}: {data_directory()} has none of {', '.join(files)}")
+            print(f"skipped corpus {name}: {data_directory()} has no {file.name}")
     return found
 
 
-def sample_file(num_bytes):
+def sample_file():
     """Write the embedded sample to a file, unless the file exists, and return the file's path."""
     CACHE.mkdir(exist_ok=True)
-    path = CACHE / f"sample-{num_bytes}.txt"
+    path = CACHE / f"sample-{SAMPLE_BYTES}.txt"
     if not path.exists():
-        write_sample(path, num_bytes)
+        write_sample(path, SAMPLE_BYTES)
     return path
 
 

@@ -18,13 +18,13 @@ import pytest
 
 from benchmarks.corpora import EOT
 from benchmarks.peers.encoding import tiktoken_encoding
-from benchmarks.report.measurements import Measurement, attach
+from benchmarks.report.measurements import attach_rate
+from benchmarks.report.tables import WHOLE_SIZES
 from cs336_basics import Tokenizer
 from cs336_basics.bpe import TRAINERS
 from cs336_basics.pretokenization import pretokenize, split_special_tokens
 from cs336_basics.tokenizer.reference import encode_text, merge_pretoken_in_order
 
-VOCAB_SIZES = (10_000, 32_000)
 VOCAB_SIZE = 10_000  # of the tokenizer that decodes
 # Slow encoders encode this many characters; all others encode MOST_CHARACTERS. Tables therefore
 # compare rates (MB/s), not seconds.
@@ -71,16 +71,8 @@ def by_ranks(learned):
     return lambda text: encode_text(text, vocab, merges, [EOT])
 
 
-def with_cached_words(learned):
-    return Tokenizer(*learned, [EOT], backend="python").encode
-
-
-def compiled_without_cache(learned):
-    return Tokenizer(*learned, [EOT], cache_size=0).encode
-
-
-def compiled(learned):
-    return Tokenizer(*learned, [EOT]).encode
+def with_options(**options):
+    return lambda learned: Tokenizer(*learned, [EOT], **options).encode
 
 
 def with_tiktoken(learned):
@@ -111,15 +103,15 @@ def with_tokenizers(learned):
 ENCODERS = {
     "every merge": by_every_merge,
     "ranks": by_ranks,
-    "cached words": with_cached_words,
-    "compiled, no cache": compiled_without_cache,
-    "compiled": compiled,
+    "cached words": with_options(backend="python"),
+    "compiled, no cache": with_options(cache_size=0),
+    "compiled": with_options(),
     "tiktoken": with_tiktoken,
     "tokenizers": with_tokenizers,
 }
 
 
-@pytest.mark.parametrize("vocab_size", VOCAB_SIZES)
+@pytest.mark.parametrize("vocab_size", WHOLE_SIZES)
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_encode(benchmark, corpus, encoder, vocab_size):
     learned = vocabulary(corpus, vocab_size)
@@ -136,12 +128,8 @@ def test_encode(benchmark, corpus, encoder, vocab_size):
         setup=lambda: ((ENCODERS[encoder](learned),), {}),
         rounds=1 if encoder in SLOW else 3,
     )
-    measurement = Measurement(
-        "encoding", corpus.name, corpus.num_bytes, vocab_size, encoder,
-        list(benchmark.stats.stats.data), len(text.encode()) / 1e6, "MB",
-        is_peer=encoder in PEERS,
-    )  # fmt: skip
-    attach(benchmark, measurement)
+    num_bytes, is_peer = len(text.encode()), encoder in PEERS
+    attach_rate(benchmark, "encoding", corpus, vocab_size, encoder, num_bytes, is_peer=is_peer)
 
 
 @pytest.mark.parametrize("encoder", ["compiled", "tiktoken"])
@@ -156,9 +144,5 @@ def test_decode(benchmark, corpus, encoder):
     decode = tokenizer.decode if encoder == "compiled" else peer.decode
     benchmark.group = f"decode ten million ids, {corpus}"
     text = benchmark.pedantic(decode, args=(ids,), rounds=3)
-    measurement = Measurement(
-        "decoding", corpus.name, corpus.num_bytes, VOCAB_SIZE, encoder,
-        list(benchmark.stats.stats.data), len(text.encode()) / 1e6, "MB",
-        is_peer=encoder == "tiktoken",
-    )  # fmt: skip
-    attach(benchmark, measurement)
+    num_bytes, is_peer = len(text.encode()), encoder in PEERS
+    attach_rate(benchmark, "decoding", corpus, VOCAB_SIZE, encoder, num_bytes, is_peer=is_peer)

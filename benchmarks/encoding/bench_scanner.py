@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.corpora import SAMPLE_BYTES, data_directory, sample_file
+from benchmarks.corpora import sample_file
+from cs336_basics.data.datasets import data_directory
 from cs336_basics.pretokenization import PATTERNS, _scanner, reference
 from cs336_basics.pretokenization.patterns.split_program import compile_program
 
@@ -23,7 +24,7 @@ FILES = {
 
 def text_of(name):
     paths = [data_directory() / file for file in FILES.get(name, ())]
-    path = sample_file(SAMPLE_BYTES) if name == "sample" else next(filter(Path.exists, paths), None)
+    path = sample_file() if name == "sample" else next(filter(Path.exists, paths), None)
     if path is None:
         pytest.skip(f"none of {FILES[name]} in {data_directory()}")
     with open(path, "rb") as stream:

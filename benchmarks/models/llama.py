@@ -16,6 +16,7 @@ SHAPES = {
         vocab_size=500, context_length=32, d_model=32, num_layers=2, num_heads=2, d_ff=64
     ),
 }
+PEER_SHAPES = ["tinystories", "gpt2", "tiny"]  # Llama does not scale tied embeddings
 
 
 def llama_of(model):

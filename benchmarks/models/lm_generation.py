@@ -16,14 +16,13 @@ import time
 
 import torch
 
-from benchmarks.models.llama import SHAPES, llama_of
+from benchmarks.models.llama import PEER_SHAPES, SHAPES, llama_of
 from benchmarks.models.speedup import SPEEDUP_HEADINGS, speedup_cells
 from cs336_basics.generation import Sampling, generate_batch
 from cs336_basics.model import TransformerLM
 from cs336_basics.training.devices import choose_device, device_name
 
 PROMPT_TOKENS = 16
-_MOST_TOKENS = 224
 EQUAL_TOKENS = 16  # later, rounding may break a tie differently
 GREEDY = Sampling(temperature=0)
 KINDS = {"cs336_basics": None, "static cache": "static", "dynamic cache": "dynamic"}
@@ -90,7 +89,7 @@ def report(shape, batch_size, new_tokens, device, speeds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--shape", action="append", choices=["tinystories", "gpt2", "tiny"])
+    parser.add_argument("--shape", action="append", choices=PEER_SHAPES)
     parser.add_argument("--batch-size", action="append", type=int, help="default: 1 and 32")
     parser.add_argument("--new-tokens", type=int, help="default: 224, or as many as fit")
     parser.add_argument("--device", default="cpu")
@@ -98,9 +97,8 @@ def main():
     options = parser.parse_args()
     device = choose_device(options.device)
     for shape in options.shape or ["tinystories", "gpt2"]:
-        new_tokens = options.new_tokens or min(
-            _MOST_TOKENS, SHAPES[shape].context_length - PROMPT_TOKENS
-        )
+        room = SHAPES[shape].context_length - PROMPT_TOKENS
+        new_tokens = options.new_tokens or min(224, room)
         for batch_size in options.batch_size or [1, 32]:
             speeds = measure(shape, batch_size, new_tokens, device, options.rounds)
             report(shape, batch_size, new_tokens, device, speeds)

@@ -33,7 +33,7 @@ import numpy as np
 import torch
 
 from benchmarks.machine import spawned
-from benchmarks.models.llama import SHAPES, llama_of
+from benchmarks.models.llama import PEER_SHAPES, SHAPES, llama_of
 from benchmarks.models.speedup import SPEEDUP_HEADINGS, speedup_cells
 from cs336_basics._support import memory
 from cs336_basics.checkpoints.run_dir import RunDirectory
@@ -59,7 +59,7 @@ KINDS = ("readable", "fast", "transformers", "transformers-fused")
 class Ours:
     """A training step of this library, on the readable path or the path `--fast auto` chooses."""
 
-    def __init__(self, shape, batch_size, device, precision=None):
+    def __init__(self, shape, batch_size, device, precision):
         config = TrainConfig(
             model=SHAPES[shape],
             batch_size=batch_size,
@@ -81,7 +81,7 @@ class Ours:
 class Peer:
     """A training step of transformers' LlamaForCausalLM with the same weights."""
 
-    def __init__(self, shape, device, bfloat16, fused=None):
+    def __init__(self, shape, device, bfloat16, fused):
         torch.manual_seed(SEED)
         self.model = llama_of(TransformerLM(SHAPES[shape])).to(device).train()
         self.device, self.bfloat16 = device, bfloat16
@@ -102,15 +102,11 @@ def take_step(run, x, y):
     run.optimizer.step()
 
 
-def implementations(shape, batch_size, device, precision):
-    """Return a dict from kind to a function that creates an implementation of that kind."""
-    bfloat16 = precision == "bfloat16"
-    return {
-        "readable": lambda: Ours(shape, batch_size, device),
-        "fast": lambda: Ours(shape, batch_size, device, precision),
-        "transformers": lambda: Peer(shape, device, bfloat16),
-        "transformers-fused": lambda: Peer(shape, device, bfloat16, fused=True),
-    }
+def implementation(kind, shape, batch_size, device, precision):
+    if kind in ("readable", "fast"):
+        return Ours(shape, batch_size, device, precision if kind == "fast" else None)
+    fused = True if kind == "transformers-fused" else None  # None is torch's default
+    return Peer(shape, device, precision == "bfloat16", fused)
 
 
 @functools.cache
@@ -126,20 +122,12 @@ def random_batch(shape, batch_size, device, step):
 
 def measure(shape, batch_size, device, precision, rounds, kinds):
     """Check the losses. Return a dict from kind to step times in seconds, and the fast `Ours`."""
-    make = implementations(shape, batch_size, device, precision)
-    runs = {kind: make[kind]() for kind in kinds}
-    fast = runs["fast"]
-
-    def batch(step):
-        return random_batch(shape, batch_size, device, step)
-
+    runs = {kind: implementation(kind, shape, batch_size, device, precision) for kind in kinds}
+    batch = functools.partial(random_batch, shape, batch_size, device)
     x, y = batch(0)
-    losses = {}
-    for kind, run in runs.items():
-        losses[kind] = run.loss(x, y).item()
-    expected = next(iter(losses.values()))
-    for kind, loss in losses.items():
-        assert abs(loss - expected) < (0.02 if precision == "bfloat16" else 1e-3), (kind, losses)
+    losses = {kind: run.loss(x, y).item() for kind, run in runs.items()}
+    tolerance = 0.02 if precision == "bfloat16" else 1e-3
+    assert all(abs(loss - losses["readable"]) < tolerance for loss in losses.values()), losses
 
     for run in runs.values():
         for step in range(2):
@@ -152,14 +140,14 @@ def measure(shape, batch_size, device, precision, rounds, kinds):
             if device.type == "cuda":
                 torch.cuda.synchronize()
             seconds[kind].append(time.perf_counter() - start)
-    return seconds, fast
+    return seconds, runs["fast"]
 
 
 def peak_memory(kind, shape, batch_size, device, precision):
     """Take two steps with one implementation, and return this process's peak memory in bytes."""
     if device.type == "cpu":
         keep_freed_memory()
-    run = implementations(shape, batch_size, device, precision)[kind]()
+    run = implementation(kind, shape, batch_size, device, precision)
     for step in range(2):
         take_step(run, *random_batch(shape, batch_size, device, step))
     if device.type == "cuda":
@@ -170,7 +158,7 @@ def peak_memory(kind, shape, batch_size, device, precision):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--shape", action="append", choices=SHAPES, help="default: tinystories and gpt2"
+        "--shape", action="append", choices=PEER_SHAPES, help="default: tinystories and gpt2"
     )
     parser.add_argument("--batch-size", type=int, help="default: 1 for GPT-2 small, otherwise 8")
     parser.add_argument("--device", default="cpu")
@@ -181,27 +169,19 @@ def main():
         help="precision to measure (default: all that the device has instructions for)",
     )
     parser.add_argument("--rounds", type=int, default=20, help="steps to time per implementation")
-    parser.add_argument("--without", action="append", default=[], help="implementation to omit")
     options = parser.parse_args()
     device = choose_device(options.device)
     if device.type == "cpu":
         keep_freed_memory()
     shapes = options.shape or ["tinystories", "gpt2"]
-    if "transformers" in options.without:
-        options.without.append("transformers-fused")
-    kinds = [k for k in KINDS if k not in options.without]
-    if any(SHAPES[shape].tied_embeddings for shape in shapes) and "transformers" in kinds:
-        parser.error("Llama does not scale tied embeddings; add --without transformers")
-    precisions = options.precision
-    if precisions is None:
-        precisions = ["float32", "bfloat16"] if has_bfloat16(device) else ["float32"]
-    for shape, precision in itertools.product(shapes, precisions):
+    supported = ["float32", "bfloat16"] if has_bfloat16(device) else ["float32"]
+    for shape, precision in itertools.product(shapes, options.precision or supported):
         batch_size = options.batch_size or (1 if SHAPES[shape].context_length > 256 else 8)
         torch.compiler.reset()
-        seconds, fast = measure(shape, batch_size, device, precision, options.rounds, kinds)
-        peaks = {}
-        for kind in kinds:
-            peaks[kind] = spawned(peak_memory, kind, shape, batch_size, device, precision)
+        seconds, fast = measure(shape, batch_size, device, precision, options.rounds, KINDS)
+        peaks = {
+            kind: spawned(peak_memory, kind, shape, batch_size, device, precision) for kind in KINDS
+        }
         report(shape, batch_size, device, seconds, peaks, fast)
 
 

@@ -1,6 +1,6 @@
 """Compare datatrove's DocumentTokenizer and our TokenizeDocuments on the same documents.
 
-    python -m benchmarks.peers.datatrove_steps text.txt --vocab-size 32000 --megabytes 100
+    python -m benchmarks.peers.datatrove_steps text.txt --megabytes 100
 
 The documents are in memory, so that only the steps are timed: encoding and writing token files.
 The resulting files must be equal. The steps take turns, with one thread and with all cores.
@@ -17,6 +17,7 @@ from benchmarks.corpora import EOT
 from cs336_basics import Tokenizer, train_bpe
 
 ROUNDS = 5
+VOCAB_SIZE = 32_000
 
 
 def documents_of(path, num_bytes):
@@ -67,13 +68,12 @@ def compare(documents, tokenizer_json, num_threads):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("text", type=Path)
-    parser.add_argument("--vocab-size", type=int, default=32_000)
     parser.add_argument("--megabytes", type=int, default=100)
     options = parser.parse_args()
     documents = documents_of(options.text, options.megabytes * 10**6)
     num_bytes = sum(len(document.text.encode()) for document in documents)
     with tempfile.TemporaryDirectory() as directory:
-        vocab, merges = train_bpe(options.text, options.vocab_size, [EOT])
+        vocab, merges = train_bpe(options.text, VOCAB_SIZE, [EOT])
         Tokenizer(vocab, merges, [EOT]).save(directory)
         print(f"{len(documents):,} documents, {num_bytes / 1e6:.0f} MB, {len(vocab):,} tokens")
         for num_threads in (1, os.cpu_count() or 1):

@@ -9,13 +9,10 @@ first pass is cold, because the word cache is empty. The median of the other pas
 time. With one thread, the process may use only one core. The encoders take turns, so that other
 load on the machine affects all of them.
 
-- `memory`: from bytes in memory to one NumPy array. tiktoken and tokenizers receive decoded text.
-  With several threads, tiktoken, tokenizers and gigatoken receive separate documents. Decoding and
-  splitting are not timed.
-- `file`: from a file to a token file. The other libraries have no token files, so this program
-  saves their ids as `encode_file` does: to a temporary file that is synchronized and renamed.
-
-Ids are compared by their hashes. Slow encoders encode only the first documents of the text.
+Bytes in memory are encoded to one NumPy array. tiktoken and tokenizers receive decoded text. With
+several threads, tiktoken, tokenizers and gigatoken receive separate documents. Decoding and
+splitting are not timed. Ids are compared by their hashes. Slow encoders encode only the first
+documents of the text.
 """
 
 import argparse
@@ -25,7 +22,6 @@ import json
 import os
 import statistics
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -36,7 +32,6 @@ from cs336_basics._support.memory import peak_memory
 
 EOT = "<|endoftext|>"
 PASSES = 5
-MODES = ("memory", "file")
 
 
 # Each function takes a directory and a number of threads, and returns a function from the bytes of
@@ -54,13 +49,13 @@ def gigatoken(directory, threads):
 
     tokenizer = gigatoken.Tokenizer.from_json(tokenizer_json(directory))
 
-    def memory(data):
+    def prepare(data):
         if threads == 1:
             return lambda: tokenizer.encode(data)
         documents = with_separator(data.split(EOT.encode()), EOT.encode())
         return lambda: np.asarray(awkward.flatten(tokenizer.encode_batch(documents, parallel=True)))
 
-    return memory
+    return prepare
 
 
 def tiktoken_encoding(tokenizer):
@@ -80,7 +75,7 @@ def tiktoken_encoding(tokenizer):
 def tiktoken(directory, threads):
     encoding = tiktoken_encoding(load(directory))
 
-    def memory(data):
+    def prepare(data):
         text = data.decode()
         if threads == 1:
             return lambda: encoding.encode_to_numpy(text, allowed_special="all")
@@ -89,7 +84,7 @@ def tiktoken(directory, threads):
             encoding.encode_batch(documents, num_threads=threads, allowed_special="all")
         )
 
-    return memory
+    return prepare
 
 
 def tokenizers(directory, threads):
@@ -97,11 +92,11 @@ def tokenizers(directory, threads):
 
     tokenizer = peer.Tokenizer.from_str(tokenizer_json(directory))
 
-    def memory(data):
+    def prepare(data):
         documents = with_separator(data.decode().split(EOT), EOT)
         return lambda: np.concatenate([e.ids for e in tokenizer.encode_batch(documents)])
 
-    return memory
+    return prepare
 
 
 ENCODERS = {f.__name__: f for f in (ours, gigatoken, tiktoken, tokenizers)}
@@ -133,44 +128,16 @@ def tokenizer_json(directory):
 # --- one run -------------------------------------------------------------------------------------
 
 
-def save(ids, destination):
-    from cs336_basics._support.files import atomic_writer
-
-    with atomic_writer(destination) as file:
-        np.save(file, np.asarray(ids, np.uint16 if np.max(ids) < 1 << 16 else np.uint32))
-
-
-def to_file(name, directory, path, threads, destination):
-    """Return a function that encodes a file to a token file."""
-    if name == "ours":
-        from cs336_basics.tokenizer import encode_file
-
-        tokenizer = load(directory)
-        return lambda: encode_file(
-            tokenizer, path, destination, num_workers=threads, overwrite=True
-        )
-    memory = ENCODERS[name](directory, threads)
-    return lambda: save(memory(Path(path).read_bytes())(), destination)
-
-
-def worker(name, mode, directory, path, threads):
+def worker(name, directory, path, threads):
     if threads == 1 and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    data = Path(path).read_bytes()
-    with tempfile.TemporaryDirectory() as scratch:
-        destination = f"{scratch}/ids.npy"
-        if mode == "file":
-            encode = to_file(name, directory, path, threads, destination)
-        else:
-            encode = ENCODERS[name](directory, threads)(data)
-        seconds = []
-        for _ in range(PASSES):
-            ids = None  # free the ids of the previous pass
-            start = time.perf_counter()
-            ids = encode()
-            seconds.append(time.perf_counter() - start)
-        if mode == "file":
-            ids = np.load(destination)
+    encode = ENCODERS[name](directory, threads)(Path(path).read_bytes())
+    seconds = []
+    for _ in range(PASSES):
+        ids = None  # free the ids of the previous pass
+        start = time.perf_counter()
+        ids = encode()
+        seconds.append(time.perf_counter() - start)
     digest = hashlib.sha256(np.asarray(ids, np.uint32).tobytes()).hexdigest()
     print(json.dumps({
         "cold": seconds[0], "warm": statistics.median(seconds[1:]), "digest": digest,
@@ -178,31 +145,28 @@ def worker(name, mode, directory, path, threads):
     }))  # fmt: skip
 
 
-def run(name, mode, path, threads, options):
-    try:
-        return in_new_process(
-            __file__, "--worker", name, mode, options.tokenizer, path, threads,
-            RAYON_NUM_THREADS=str(threads), TOKENIZERS_PARALLELISM=str(threads > 1).lower(),
-        )  # fmt: skip
-    except RuntimeError as error:
-        return {"error": str(error)}
+def run(name, path, threads, options):
+    return in_new_process(
+        __file__, "--worker", name, options.tokenizer, path, threads,
+        RAYON_NUM_THREADS=str(threads), TOKENIZERS_PARALLELISM=str(threads > 1).lower(),
+    )  # fmt: skip
 
 
 # --- the tables ----------------------------------------------------------------------------------
 
 
-def compare(path, mode, threads, options):
+def compare(path, threads, options):
     """Run the encoders in turn and print a table."""
     from benchmarks.corpora import head_of  # imports the library, whose memory a worker measures
 
     part = head_of(path, SLOW_BYTES)
     texts = {name: part if name in SLOW else path for name in ENCODERS}
-    expected = {text: run("ours", mode, text, threads, options)["digest"] for text in (path, part)}
+    expected = {text: run("ours", text, threads, options)["digest"] for text in (path, part)}
     runs = {name: [] for name in ENCODERS}
     for _ in range(options.rounds):
         for name, text in texts.items():
-            runs[name].append(run(name, mode, text, threads, options))
-    print(f"\n**{path.stem}, {mode}, {threads} thread{'s' * (threads > 1)}**\n")
+            runs[name].append(run(name, text, threads, options))
+    print(f"\n**{path.stem}, {threads} thread{'s' * (threads > 1)}**\n")
     print("| encoder | cold MB/s | ours is | warm MB/s | ours is | peak MB | ids |")
     print("|---|---|---|---|---|---|---|")
     base = {}
@@ -229,13 +193,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tokenizer")
     parser.add_argument("files", nargs="+", type=Path)
-    parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     print(machine_line())
-    for path, mode, threads in itertools.product(options.files, options.modes, options.threads):
-        compare(path, mode, threads, options)
+    for path, threads in itertools.product(options.files, options.threads):
+        compare(path, threads, options)
 
 
 if __name__ == "__main__":

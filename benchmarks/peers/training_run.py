@@ -21,6 +21,12 @@ def documents(path):
         return [document for document in file.read().split(EOT) if document]
 
 
+def by_id(vocab):
+    """Return the merged tokens of a dict from token to id."""
+    tokens = sorted(vocab, key=vocab.get)
+    return [token for token in tokens if len(token) > 1 and token not in (EOT, EOT.encode())]
+
+
 # Each function imports a library and returns two functions: one that trains, and one that converts
 # the result to merged tokens.
 
@@ -70,14 +76,7 @@ def ffbpe():
         trainer.train(vocab_size)
         return trainer.vocab
 
-    def tokens(vocab):
-        return [
-            token
-            for token in sorted(vocab, key=vocab.get)
-            if len(token) > 1 and token != EOT.encode()
-        ]
-
-    return train, tokens
+    return train, by_id
 
 
 def rustbpe():
@@ -97,7 +96,7 @@ def bpeasy():
     def train(path, vocab_size, threads, pattern):
         return bpeasy.train_bpe(iter(documents(path)), pattern, 1 << 20, vocab_size - 1)
 
-    return train, lambda vocab: [t for t in sorted(vocab, key=vocab.get) if len(t) > 1]
+    return train, by_id
 
 
 def tokenizers():
@@ -118,9 +117,7 @@ def tokenizers():
     def tokens(tokenizer):
         from cs336_basics.formats.byte_strings import string_to_token
 
-        vocab = tokenizer.get_vocab()
-        mapped = sorted(vocab, key=vocab.get)
-        return [string_to_token(token) for token in mapped if len(token) > 1 and token != EOT]
+        return [string_to_token(token) for token in by_id(tokenizer.get_vocab())]
 
     return train, tokens
 

@@ -123,7 +123,6 @@ def record(measurements, command, path=FILE):
     """
     machine = machine_name()
     today = datetime.date.today().isoformat()
-    path.parent.mkdir(exist_ok=True)
     rows = {row.key: row for row in read(path)}
     for row in measurements:
         row.machine, row.date, row.command = machine, today, command
@@ -143,6 +142,13 @@ def attach(benchmark, *measurements):
     """Add rows to a pytest-benchmark benchmark, for `pages.py` to record."""
     rows = [asdict(row) for row in measurements]
     benchmark.extra_info.setdefault("measurements", []).extend(rows)
+
+
+def attach_rate(benchmark, comparison, corpus, vocab_size, stage, num_bytes, **fields):
+    """Add the row of a benchmark that processes `num_bytes` bytes of a corpus in each round."""
+    seconds = list(benchmark.stats.stats.data)
+    task = (comparison, corpus.name, corpus.num_bytes, vocab_size, stage)
+    attach(benchmark, Measurement(*task, seconds, num_bytes / 1e6, "MB", **fields))
 
 
 def write(measurements, path=FILE):

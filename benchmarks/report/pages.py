@@ -39,27 +39,27 @@ def main():
     parser.add_argument("results", type=Path, nargs="?", help="file that --benchmark-json wrote")
     options = parser.parse_args()
     if options.results:
-        results = json.loads(options.results.read_text(encoding="utf-8"))
-        rows = rows_of(results)
+        rows = rows_of_file(options.results)
         measurements.record(rows, "pytest benchmarks --benchmark-only")
         print(f"{len(rows)} measurements recorded in {measurements.FILE.name}")
     print(f"written: {', '.join(write_all())}")
 
 
-def rows_of(results):
-    """Return the rows in the results of pytest-benchmark."""
-    return [
-        Measurement(**row)
-        for benchmark in results["benchmarks"]
-        for row in benchmark["extra_info"].get("measurements", [])
-    ]
+def rows_of(infos):
+    """Return the rows that `measurements.attach` added to benchmarks, given their extra_info."""
+    return [Measurement(**row) for info in infos for row in info.get("measurements", [])]
+
+
+def rows_of_file(path):
+    """Return the rows in a file that --benchmark-json wrote."""
+    benchmarks = json.loads(path.read_text(encoding="utf-8"))["benchmarks"]
+    return rows_of(benchmark["extra_info"] for benchmark in benchmarks)
 
 
 def write_all(root=ROOT):
     """Write tables and plots, and return the names of the files."""
     results = root / "benchmarks" / "results"
     rows = measurements.read(results / measurements.FILE.name)
-    results.mkdir(parents=True, exist_ok=True)
     lines = ["# Benchmark results", "", *tables.lines_of("machine", rows)]
     for name, title in SECTIONS.items():
         lines += [f"## {title}", "", *tables.lines_of(name, rows)]

@@ -1,20 +1,19 @@
 """Check figures and comparisons on the pages against the measurements.
 
-    python -m benchmarks.report.sentences
-
-This command prints the sentences that the measurements contradict.
+`tests/benchmarks/test_sentences.py` fails if the measurements contradict a sentence.
 """
 
+import itertools
 import math
 import re
 from statistics import median
 
-from benchmarks.machine import ROOT
+from benchmarks.machine import PAGES
 from benchmarks.report import measurements
+from benchmarks.report.tables import WHOLE_SIZES
 
 ROWS = measurements.read()
 CORPORA = ("tinystories", "owt")
-SIZES = (10_000, 32_000)
 TOLERANCE = 0.15
 """The largest relative difference between a rounded figure and its measurement."""
 
@@ -39,11 +38,10 @@ def gains(stage, than, corpora=CORPORA):
 def shares(stage, phase):
     """Return a phase's share of the merge loop, for each text and vocabulary."""
     found = []
-    for corpus in CORPORA:
-        for size in SIZES:
-            phases = row("merging", stage, corpus, size).phases
-            seconds = {name: median(values) for name, values in phases.items()}
-            found.append(seconds[phase] / sum(seconds.values()))
+    for corpus, size in itertools.product(CORPORA, WHOLE_SIZES):
+        phases = row("merging", stage, corpus, size).phases
+        seconds = {name: median(values) for name, values in phases.items()}
+        found.append(seconds[phase] / sum(seconds.values()))
     return found
 
 
@@ -60,93 +58,59 @@ def counted_and_merged():
     return 1e3 * median(counting), 1e3 * row("merging", "native", vocab_size=10_000).median
 
 
-# Page, a sentence as a regular expression, and the measured values of its groups. For a sentence
-# without figures, the last item returns whether it is true.
-SENTENCES = [
-    (
-        "stages.md",
-        r"until `max` takes nearly all of the time",
-        lambda: min(shares("incremental", "finding the maximum")) > 0.9,
+# A sentence as a regular expression, and the measured values of its groups. For a sentence without
+# figures, the value tells whether it is true.
+SENTENCES = {
+    r"until `max` takes nearly all of the time": lambda: (
+        min(shares("incremental", "finding the maximum")) > 0.9
     ),
-    (
-        "stages.md",
-        r"Compiling `heap` as it is\*\* gains (\d+) to (\d+) %",
-        lambda: [100 * (gain - 1) for gain in gains("heap, compiled", "heap")],
+    r"Compiling `heap` as it is\*\* gains (\d+) to (\d+) %": lambda: [
+        100 * (gain - 1) for gain in gains("heap, compiled", "heap")
+    ],
+    r"Types and C\+\+ containers\*\* make `heap` (\d+) to (\d+) times as fast": lambda: gains(
+        "heap, typed", "heap, compiled"
     ),
-    (
-        "stages.md",
-        r"Types and C\+\+ containers\*\* make `heap` (\d+) to (\d+) times as fast",
-        lambda: gains("heap, typed", "heap, compiled"),
+    r"Flat arrays\*\* gain another factor of (\d+) to (\d+)": lambda: gains(
+        "memoryview, words rescanned", "heap, typed"
     ),
-    (
-        "stages.md",
-        r"Flat arrays\*\* gain another factor of (\d+) to (\d+)",
-        lambda: gains("memoryview, words rescanned", "heap, typed"),
+    r"a factor of ([\d.]+) to ([\d.]+) on ordinary text, and (\d+) on a text of one word": lambda: (
+        gains("memoryview", "memoryview, words rescanned", [*CORPORA, "one word"])
     ),
-    (
-        "stages.md",
-        r"a factor of ([\d.]+) to ([\d.]+) on ordinary text, and (\d+) on a text of one word",
-        lambda: gains("memoryview", "memoryview, words rescanned", [*CORPORA, "one word"]),
+    r"order of words\*\* together gain a factor of ([\d.]+) to (\d+)\.": lambda: gains(
+        "native", "memoryview"
     ),
-    (
-        "stages.md",
-        r"order of words\*\* together gain a factor of ([\d.]+) to (\d+)\.",
-        lambda: gains("native", "memoryview"),
+    r"these steps take ([\d.]+) seconds for the 10\.7 MB of TinyStories, (\d+) times as": lambda: [
+        row("counting", "regex").median,
+        row("counting", "regex").median / row("merging", "native", vocab_size=10_000).median,
+    ],
+    r"from ([\d.]+) MB/s on one core to ([\d,]+) MB/s on two\.": lambda: [
+        row("counting", stage).rate for stage in ("regex", "native, threads")
+    ],
+    r"from ([\d.]+) MB/s to over ([\d,]+) MB/s\. \[Counting": lambda: [
+        row("encoding", stage, vocab_size=10_000).rate for stage in ("every merge", "compiled")
+    ],
+    r"`native` takes about (\d+) ms to count and (\d+) ms to merge\.": counted_and_merged,
+    r"Updates take most of the time": lambda: min(shares("heap", "updating")) > 0.5,
+    r"\*\*Flat arrays\*\* gain more than types do": lambda: (
+        gains("memoryview, words rescanned", "heap, typed")[0]
+        > gains("heap, typed", "heap, compiled")[-1]
     ),
-    (
-        "stages.md",
-        r"these steps take ([\d.]+) seconds for the 10\.7 MB of TinyStories, (\d+) times as",
-        lambda: (
-            row("counting", "regex").median,
-            row("counting", "regex").median / row("merging", "native", vocab_size=10_000).median,
-        ),
-    ),
-    (
-        "stages.md",
-        r"from ([\d.]+) MB/s on one core to ([\d,]+) MB/s on two\.",
-        lambda: [row("counting", stage).rate for stage in ("regex", "native, threads")],
-    ),
-    (
-        "stages.md",
-        r"from ([\d.]+) MB/s to over ([\d,]+) MB/s\. \[Counting",
-        lambda: [row("encoding", s, vocab_size=10_000).rate for s in ("every merge", "compiled")],
-    ),
-    (
-        "counting-and-encoding.md",
-        r"`native` takes about (\d+) ms to count and (\d+) ms to merge\.",
-        counted_and_merged,
-    ),
-    (
-        "profiling.md",
-        r"Updates take most of the time",
-        lambda: min(shares("heap", "updating")) > 0.5,
-    ),
-    (
-        "benchmarks.md",
-        r"\*\*Flat arrays\*\* gain more than types do",
-        lambda: (
-            gains("memoryview, words rescanned", "heap, typed")[0]
-            > gains("heap, typed", "heap, compiled")[-1]
-        ),
-    ),
-    (
-        "benchmarks.md",
-        r"prefetching\*\* gain between nothing and a factor of ([\d.]+) here",
-        lambda: [max(parts_of_native())],
-    ),
-]
+    r"prefetching\*\* gain between nothing and a factor of ([\d.]+) here": lambda: [
+        max(parts_of_native())
+    ],
+}
 
 
 def contradictions():
     """Return a line for each sentence that is missing or that the measurements contradict."""
+    pages = " ".join(" ".join(path.read_text(encoding="utf-8").split()) for path in PAGES)
     found = []
-    for page, sentence, measured in SENTENCES:
-        text = " ".join((ROOT / "docs" / page).read_text(encoding="utf-8").split())
-        match = re.search(sentence, text)
+    for sentence, measured in SENTENCES.items():
+        match = re.search(sentence, pages)
         if not match:
-            found.append(f"docs/{page} has no sentence {sentence!r}: correct it in sentences.py")
+            found.append(f"no page has a sentence {sentence!r}: correct it in sentences.py")
         elif not agree([float(group.replace(",", "")) for group in match.groups()], measured()):
-            found.append(f"docs/{page}: the measurements contradict {match[0]!r}")
+            found.append(f"the measurements contradict {match[0]!r}")
     return found
 
 
@@ -156,7 +120,3 @@ def agree(figures, measured):
         return measured
     pairs = zip(figures, measured, strict=True)
     return all(math.isclose(*pair, rel_tol=TOLERANCE) for pair in pairs)
-
-
-if __name__ == "__main__":
-    print("\n".join(contradictions()) or f"{len(SENTENCES)} sentences agree")

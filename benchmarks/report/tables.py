@@ -100,8 +100,6 @@ def time_text(seconds):
 
 
 def three_digits(value):
-    if value == 0:
-        return "0"
     if abs(value) >= 99.95:
         return f"{value:,.0f}"
     digits = 2 if abs(value) < 9.995 else 1
@@ -184,9 +182,9 @@ def at(rows, task):
     """Return the rows of a task by stage: stages in order, then libraries, slowest first."""
     found = [row for row in rows if (row.corpus, row.bytes, row.vocab_size) == task]
     ours = [row for row in found if not row.is_peer]
-    for order in (STAGES, COUNTING_STAGES):  # rows are in recording order
-        if all(row.stage in order for row in ours):
-            ours.sort(key=lambda row: order.index(row.stage))
+    order = (*STAGES, *COUNTING_STAGES)
+    if all(row.stage in order for row in ours):  # rows are in recording order
+        ours.sort(key=lambda row: order.index(row.stage))
     peers = sorted((row for row in found if row.is_peer), key=lambda row: row.rate)
     return {row.stage: row for row in [*ours, *peers]}
 
@@ -291,10 +289,9 @@ def phase_table(found, line="stage", time_of=seconds_text):
 def printed_phases(rows):
     """Return the phases as `train-bpe --trainer heap` prints them, for the smallest web text."""
     found = [r for r in of_comparison(rows, "shipped") if (r.corpus, r.stage) == ("owt", "heap")]
-    found = [row for row in found if row.vocab_size == COMMON_VOCAB_SIZE]
-    if not found:
+    if not (common := common_tasks(found)):
         return []
-    row = min(found, key=lambda row: abs(row.bytes - COMMON_BYTES["owt"]))
+    row = at(found, common[0])["heap"]
     timings = {phase: statistics.median(seconds) for phase, seconds in row.phases.items()}
     timings["total"] = sum(timings.values())
     return ["```text", "trainer: heap", *phase_lines(timings), "```"]

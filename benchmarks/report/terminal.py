@@ -13,20 +13,16 @@ from benchmarks.report.tables import (
 )
 
 WIDTH = 100
-TITLES = {
-    "shipped": "training",
-    "merging": "merging",
-    "counting": "counting",
-    "encoding": "encoding",
-    "decoding": "decoding",
-}
+SHOWN = ("shipped", "merging", "counting", "encoding", "decoding")
+TITLES = {"shipped": "training"}
 SHORT = {"stage": "", "× previous": "×before", "× first": "×first", "peak MB": "MB"}
 
 
 def lines_of(rows):
     """Return the lines of all tables, each at most WIDTH characters long."""
     lines = []
-    for comparison, title in TITLES.items():
+    for comparison in SHOWN:
+        title = TITLES.get(comparison, comparison)
         found = of_comparison(rows, comparison)
         for task in tasks(found):
             lines += ["", f" {title}, {task_name(task)} ".center(WIDTH, "-")]

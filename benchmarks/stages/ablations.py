@@ -1,8 +1,6 @@
 """Measure the gain from each idea in the merge loop, by changing one idea at a time.
 
-    python -m benchmarks.stages.ablations                                  # all variants
-    python -m benchmarks.stages.ablations --only heap memoryview           # only these variants
-    python -m benchmarks.stages.ablations --rounds 3 --no-record           # do not record the rows
+    python -m benchmarks.stages.ablations
 
 From `heap` to `memoryview` and on to `native`, several things change at once. Each variant here
 changes one thing. The variants alternate, and each round runs in a new process. Only the merge loop
@@ -10,15 +8,13 @@ is timed, and times are kept only if all variants learn the same merges. The row
 measurements.json, from which `report/pages.py` creates the `ablations` table.
 """
 
-import argparse
-import sys
 from dataclasses import replace
 
 import numpy as np
 
 from benchmarks.corpora import CACHE, find_corpora
 from benchmarks.report.measurements import record
-from benchmarks.stages import trainer_run, training_rows
+from benchmarks.stages import training_rows
 
 # variant -> trainer, omitted parts of the native loop, and the change in this variant
 VARIANTS = {
@@ -33,6 +29,9 @@ VARIANTS = {
     "native": ("native", (), "prefetches occurrences"),
 }  # fmt: skip
 
+ROUNDS = 5
+VOCAB_SIZE = 10_000
+CORPUS_BYTES = 10_000_000
 LONG_WORD = 200_000
 """Size of the text with one long word, in bytes."""
 
@@ -41,20 +40,10 @@ ON_LONG_WORD = ("memoryview", "native")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", choices=list(VARIANTS), metavar="VARIANT",
-                        default=list(VARIANTS), help=f"any of: {'; '.join(VARIANTS)}")  # fmt: skip
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--vocab-size", type=int, default=10_000)
-    parser.add_argument("--corpus-bytes", type=int, default=10_000_000, help="0 = all")
-    parser.add_argument("--no-record", action="store_true", help="do not record the rows")
-    options = parser.parse_args()
-    texts = [(c.name, c.path, options.only) for c in find_corpora(options.corpus_bytes)]
-    on_long_word = [name for name in options.only if name in ON_LONG_WORD]
-    for corpus, path, variants in [*texts, ("one word", one_long_word(), on_long_word)]:
-        rows = measure(variants, corpus, path, options.vocab_size, options.rounds)
-        if rows and not options.no_record:
-            record(rows, " ".join(["python -m benchmarks.stages.ablations", *sys.argv[1:]]))
+    texts = [(c.name, c.path, VARIANTS) for c in find_corpora(CORPUS_BYTES)]
+    for corpus, path, variants in [*texts, ("one word", one_long_word(), ON_LONG_WORD)]:
+        rows = measure(list(variants), corpus, path, VOCAB_SIZE, ROUNDS)
+        record(rows, "python -m benchmarks.stages.ablations")
 
 
 def measure(variants, corpus, path, vocab_size, rounds):
@@ -68,19 +57,16 @@ def measure(variants, corpus, path, vocab_size, rounds):
     for index in range(rounds):
         for name in variants if index % 2 == 0 else variants[::-1]:
             trainer, omit, _ = VARIANTS[name]
-            request = training_rows.request(trainer, path, [target], count=False, omit=omit)
-            answers[name].append(trainer_run.run(request))
-            training_rows.check(name, path, answers[name][-1:])
+            answers[name] += training_rows.checked_runs(trainer, path, [target], omit=omit)
             seconds = sum(answers[name][-1]["checkpoints"][-1][1].values())
             print(f"{corpus}: {name}: {seconds:.3f} s", flush=True)
-    return [row(name, corpus, path, target, found) for name, found in answers.items()]
-
-
-def row(name, corpus, path, target, answers):
-    (merging,) = training_rows.rows(VARIANTS[name][0], corpus, path, answers, target)
-    return replace(
-        merging, comparison="ablations", stage=name, note=VARIANTS[name][2], checkpoints=[]
-    )
+    rows = []
+    for name, found in answers.items():
+        trainer, _, note = VARIANTS[name]
+        (merging,) = training_rows.rows(trainer, corpus, path, found, target)
+        row = replace(merging, comparison="ablations", stage=name, note=note, checkpoints=[])
+        rows.append(row)
+    return rows
 
 
 def one_long_word():

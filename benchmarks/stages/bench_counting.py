@@ -3,11 +3,8 @@
 import pytest
 
 from benchmarks.corpora import head_of
-from benchmarks.report.measurements import Measurement, attach
-from benchmarks.stages.counting import SLOW, STAGES
-
-SLOW_BYTES = 100_000_000
-"""Maximum number of bytes for the stages in Python, whose rate hardly depends on the size."""
+from benchmarks.report.measurements import attach_rate
+from benchmarks.stages.counting import SLOW, SLOW_BYTES, STAGES
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -18,12 +15,7 @@ def test_counting(benchmark, corpus, stage):
 
     benchmark.group = f"counting, {corpus}"
     benchmark.pedantic(STAGES[stage], args=(path,), rounds=3 if stage in SLOW else 7)
-    seconds = list(benchmark.stats.stats.data)
-    attach(
-        benchmark,
-        Measurement(
-            "counting", corpus.name, corpus.num_bytes, None, stage, seconds, size / 1e6, "MB",
-            measured=None if size == corpus.num_bytes else size / 1e6,
-            words=len(corpus.word_counts),
-        ),
+    attach_rate(
+        benchmark, "counting", corpus, None, stage, size, words=len(corpus.word_counts),
+        measured=None if size == corpus.num_bytes else size / 1e6,
     )  # fmt: skip

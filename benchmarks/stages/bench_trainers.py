@@ -8,7 +8,6 @@ peak memory. A time is kept only if another trainer learns the same merges.
   time is extrapolated. Tables mark extrapolated times with `≈`. `make stages` measures longer.
 """
 
-import os
 import tempfile
 from functools import cache
 
@@ -16,13 +15,13 @@ import pytest
 
 from benchmarks.corpora import COMMON_VOCAB_SIZE
 from benchmarks.peers import training as peers
-from benchmarks.report.measurements import Measurement, attach
-from benchmarks.stages import trainer_run, training_rows
-from benchmarks.stages.counting import CORES
+from benchmarks.report.measurements import attach, attach_rate
+from benchmarks.report.tables import WHOLE_SIZES
+from benchmarks.stages import training_rows
+from benchmarks.stages.counting import CORES, counting_times
 from benchmarks.stages.extrapolation import WORK
 from cs336_basics import TRAINERS
 
-VOCAB_SIZES = (10_000, 32_000)
 LIBRARIES = [name for name in peers.LIBRARIES if name != "ours"]
 ROUNDS = 3
 
@@ -48,23 +47,20 @@ def replay(benchmark, seconds):
     benchmark.pedantic(advance, rounds=len(seconds))
 
 
-@cache
-def answers_of(stage, path, targets, max_seconds):
-    """Run a stage for as many merges as the last target, and return the checked answers."""
-    request = training_rows.request(stage, path, targets, max_seconds=max_seconds)
-    rounds = 1 if stage in WORK else ROUNDS
-    answers = [trainer_run.run(request) for _ in range(rounds)]
-    training_rows.check(stage, path, answers)
-    return answers
+checked_runs = cache(training_rows.checked_runs)
+counted = cache(counting_times)
 
 
 def measure(benchmark, stage, corpus, vocab_size, vocab_sizes, max_seconds=1e9):
     # A run in Python has a checkpoint at each size; a compiled loop has one only at its end.
     sizes = vocab_sizes if stage in WORK else [vocab_size]
     targets = tuple(size - training_rows.FIRST_MERGE for size in sizes)
-    answers = answers_of(stage, corpus.path, targets, max_seconds)
-    target = vocab_size - training_rows.FIRST_MERGE
-    rows = training_rows.rows(stage, corpus.name, corpus.path, answers, target)
+    rounds = 1 if stage in WORK else ROUNDS
+    rows = training_rows.rows(
+        stage, corpus.name, corpus.path,
+        checked_runs(stage, corpus.path, targets, rounds, max_seconds=max_seconds),
+        vocab_size - training_rows.FIRST_MERGE, counted(stage, corpus.path, rounds),
+    )  # fmt: skip
     benchmark.group = f"{corpus}, {vocab_size:,} tokens"
     replay(benchmark, next(row.seconds for row in rows if row.comparison == "shipped"))
     attach(benchmark, *rows)
@@ -76,13 +72,14 @@ def test_all_stages_to_their_end(benchmark, common_corpus, stage):
 
 
 @pytest.mark.parametrize("stage", TRAINERS)
-@pytest.mark.parametrize("vocab_size", VOCAB_SIZES)
-def test_whole_corpus(benchmark, corpus, stage, vocab_size, max_seconds):
-    measure(benchmark, stage, corpus, vocab_size, VOCAB_SIZES, max_seconds)
+@pytest.mark.parametrize("vocab_size", WHOLE_SIZES)
+def test_whole_corpus(benchmark, corpus, stage, vocab_size, pytestconfig):
+    max_seconds = pytestconfig.getoption("--max-seconds")
+    measure(benchmark, stage, corpus, vocab_size, WHOLE_SIZES, max_seconds)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("vocab_size", VOCAB_SIZES)
+@pytest.mark.parametrize("vocab_size", WHOLE_SIZES)
 def test_other_library(benchmark, corpus, library, vocab_size):
     with tempfile.TemporaryDirectory() as directory:
         runs = [
@@ -92,13 +89,8 @@ def test_other_library(benchmark, corpus, library, vocab_size):
         if "error" in run:
             pytest.skip(f"{library}: {run['error']}")
     benchmark.group = f"{corpus}, {vocab_size:,} tokens"
-    seconds = [run["seconds"] for run in runs]
-    replay(benchmark, seconds)
-    num_bytes = os.path.getsize(corpus.path)
-    attach(
-        benchmark,
-        Measurement(
-            "shipped", corpus.name, num_bytes, vocab_size, library, seconds, num_bytes / 1e6,
-            "MB", peak_memory=int(max(run["peak"] for run in runs)), is_peer=True,
-        ),
+    replay(benchmark, [run["seconds"] for run in runs])
+    attach_rate(
+        benchmark, "shipped", corpus, vocab_size, library, corpus.num_bytes,
+        peak_memory=int(max(run["peak"] for run in runs)), is_peer=True,
     )  # fmt: skip

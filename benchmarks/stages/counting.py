@@ -1,12 +1,14 @@
-"""The counting stages. All return the same counts.
+"""The counting stages, and how long each trainer's counting takes. All return the same counts.
 
 Each stage is a function that takes a path and returns the counts. It uses one backend of
 `count_words`, with one or several workers or at one SIMD level.
 """
 
+import time
 from functools import partial
 
-from benchmarks.corpora import EOT
+from benchmarks.corpora import EOT, head_of
+from benchmarks.machine import spawned
 from cs336_basics.pretokenization import Splitter, count_words
 from cs336_basics.pretokenization._scanner import simd_levels
 from cs336_basics.pretokenization.counting._counting import count_files
@@ -42,4 +44,52 @@ STAGES = {
 """Stage name -> function of a path, from the simplest to the fastest."""
 
 SLOW = ("regex", "regex, processes", "serial", "processes")
-"""Stages in Python, which count only the first part of a large text."""
+"""Stages in Python, which count only the first SLOW_BYTES bytes of a text."""
+
+SLOW_BYTES = 100_000_000
+"""The rate of the stages in Python hardly depends on the size."""
+
+ORIGINAL = {
+    "naive": "regex",
+    "incremental": "regex, processes",
+    "heap": "regex, processes",
+    "memoryview": "processes",
+    "native": "native, threads",
+}
+"""Trainer stage -> the counting stage from the same period."""
+
+SHIPPED = "native, threads"
+"""The default counting stage for every trainer."""
+
+
+def counting_times(stage, path, rounds):
+    """Return a trainer's counting times in each round, as dicts from a comparison to seconds.
+
+    "end-to-end" counts as when the stage was new, "shipped" as all trainers do by default. Each
+    round runs in a new process. The time of a slow stage is that of the first part of the text,
+    in proportion.
+    """
+    head = head_of(path, SLOW_BYTES) if ORIGINAL[stage] in SLOW else path
+    scale = path.stat().st_size / head.stat().st_size
+    found = [spawned(times_of_a_round, ORIGINAL[stage], head) for _ in range(rounds)]
+    return [{comparison: scale * seconds for comparison, seconds in r.items()} for r in found]
+
+
+def warm_up(path):
+    """Count the start of a text first, so that neither late imports nor new memory are timed."""
+    for name in ("regex", "serial", SHIPPED):
+        STAGES[name](head_of(path, 1_000))
+
+
+def times_of_a_round(original, path):
+    warm_up(path)
+    # Native counting comes first in every process, because a second count is faster.
+    shipped = seconds_to_count(SHIPPED, path)
+    counted = shipped if original == SHIPPED else seconds_to_count(original, path)
+    return {"end-to-end": counted, "shipped": shipped}
+
+
+def seconds_to_count(name, path):
+    start = time.perf_counter()
+    WordCounts.from_mapping(STAGES[name](path))
+    return time.perf_counter() - start

@@ -82,12 +82,15 @@ def checkpoint_merges(targets):
     return sorted({*(int(m) for m in spaced if m < most), *targets})
 
 
-def work_at(profile, num_merges):
-    """Return the work in each unit up to a number of merges, interpolated from a profile."""
+def work_at(profile, num_merges, stage):
+    """Return the work of a stage up to a number of merges, interpolated from a profile.
+
+    The result is a dict from a unit to its amount.
+    """
     merges = [0, *(number for number, _ in profile)]
     return {
         unit: float(np.interp(num_merges, merges, [0, *(work[unit] for _, work in profile)]))
-        for unit in UNITS
+        for unit in WORK[stage].values()
     }
 
 

@@ -10,11 +10,10 @@ the number of distinct words, raised to the power in the `growth` table. The mea
 Counting in Python is measured on the first part of the text and extrapolated at that rate.
 """
 
-from benchmarks.corpora import head_of
-from benchmarks.machine import spawned
 from benchmarks.report import tables
 from benchmarks.report.measurements import Measurement
-from benchmarks.stages import trainer_run, training_rows
+from benchmarks.stages import training_rows
+from benchmarks.stages.counting import SLOW_BYTES, counting_times
 from benchmarks.stages.extrapolation import WORK, exponent
 
 VOCAB_SIZES = {"tinystories": 10_000, "owt": 32_000}
@@ -26,7 +25,6 @@ MEASURED = {
 }
 """Corpus -> stages whose merge loop is run."""
 
-COUNTED_BYTES = 100_000_000
 ROUNDS = 3  # for `native`, whose first run on a new file takes up to 1.5 times as long
 
 
@@ -41,27 +39,19 @@ def measure(path, corpus, merging, max_seconds):
     """
     target = VOCAB_SIZES[corpus] - training_rows.FIRST_MERGE
     num_bytes = path.stat().st_size
-    answers = {}
+    loops = {}
     for stage in reversed(MEASURED[corpus]):
-        is_native = stage == "native"
-        request = training_rows.request(
-            stage, path, [target], count=is_native, max_seconds=max_seconds
-        )
-        answers[stage] = [trainer_run.run(request) for _ in range(ROUNDS if is_native else 1)]
-        training_rows.check(stage, path, answers[stage])
-    num_words = answers["native"][0]["words"]
+        rounds = ROUNDS if stage == "native" else 1
+        answers = training_rows.checked_runs(stage, path, [target], rounds, max_seconds=max_seconds)
+        (loops[stage],) = training_rows.rows(stage, corpus, path, answers, target)
+    num_words = loops["native"].words
     fits = {stage: merge_loop_fit(merging, stage, corpus, num_words) for stage in tables.STAGES}
-    loops = {
-        stage: training_rows.rows(stage, corpus, path, found, target)[0]
-        for stage, found in answers.items()
-    }
     # The error of the fit for stages with a known time. The fits of other stages may be as far off.
     factors = {
         stage: loop.median / fits[stage]
         for stage, loop in loops.items()
         if fits[stage] and stage not in WORK
     }
-    head = head_of(path, COUNTED_BYTES)
     found = []
     for stage in tables.STAGES:
         if stage in loops:
@@ -77,20 +67,16 @@ def measure(path, corpus, merging, max_seconds):
             note = "merge loop by the growth fit, up to its largest error"
         else:
             continue
-        memory = measured = None
-        if stage == "native":
-            counting = [answer["counting"] for answer in answers[stage]]
-            memory = loops[stage].peak_memory
-        else:
-            measured = COUNTED_BYTES / 1e6
-            times = spawned(trainer_run.counting_times, stage, head)
-            counting = [times["counting"] * num_bytes / head.stat().st_size] * len(seconds)
+        is_native = stage == "native"
+        if not is_native:
             note += "; counting at the rate of the first 100 MB"
+        counting = [t["end-to-end"] for t in counting_times(stage, path, len(seconds))]
         found.append(Measurement(
             "full-size", corpus, num_bytes, VOCAB_SIZES[corpus], stage,
             [a + b for a, b in zip(counting, seconds, strict=True)],
             num_bytes / 1e6, "MB", phases={"reading and counting": counting},
-            peak_memory=memory, note=note, measured=measured,
+            peak_memory=loops[stage].peak_memory if is_native else None, note=note,
+            measured=None if is_native else SLOW_BYTES / 1e6,
         ))  # fmt: skip
     return found
 

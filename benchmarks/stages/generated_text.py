@@ -6,7 +6,7 @@
 Words are drawn letter by letter and resemble the words of English stories. For web text, some are
 joined, capitalized or replaced by numbers. The word counts are distributed as in the corpus. The
 words are in random order, with commas, full stops and line endings, and `<|endoftext|>` after every
-document. With the same version of NumPy, the same seed gives the same file.
+document. With the same version of NumPy, the same options give the same file.
 """
 
 import argparse
@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
-from tqdm import tqdm
 
 from benchmarks.corpora import EOT
 from cs336_basics._support.files import atomic_writer
+from cs336_basics._support.progress import byte_bar
 from cs336_basics.data.datasets import sample_documents
 
 BATCH = 900 * 2_000
@@ -72,14 +72,14 @@ PROFILES = {
 }
 
 
-def drawn_words(profile, seed=0):
+def drawn_words(profile):
     """Return distinct words as rows of bytes padded with zeros, and their descending counts.
 
     Each letter depends on the two letters before it, as in the embedded sample, so that some pairs
     are frequent.
     """
     num_words = profile.num_words
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     hashes = np.zeros(0, np.uint64)
     rows = np.zeros((0, LONGEST), np.uint8)
     times = np.zeros(0, np.int64)
@@ -150,9 +150,9 @@ def hash_rows(rows):
     return mixed
 
 
-def word_table(profile, seed):
+def word_table(profile):
     """Return the words as written, with the document separator last, and cumulative counts."""
-    words, counts = drawn_words(profile, seed)
+    words, counts = drawn_words(profile)
     rows = np.zeros((len(words) + 1, LONGEST + 2), np.uint8)
     # Words without a leading space start a line, so that they do not join the previous word.
     begins_line = words[:, 0] != ord(" ")
@@ -174,15 +174,12 @@ def batch_of_text(rng, rows, sums, words_per_document):
     return words[words > 0]
 
 
-def write_text(path, profile, seed=0):
+def write_text(path, profile):
     """Write a file of `profile.num_bytes` bytes."""
-    rows, sums = word_table(profile, seed)
-    rng = np.random.default_rng(seed)
+    rows, sums = word_table(profile)
+    rng = np.random.default_rng(0)
     left = profile.num_bytes
-    with (
-        atomic_writer(path) as file,
-        tqdm(total=left, unit="B", unit_scale=True, disable=None) as bar,
-    ):
+    with atomic_writer(path) as file, byte_bar(True, left, "writing") as bar:
         while left:
             text = batch_of_text(rng, rows, sums, profile.words_per_document)[:left]
             file.write(text)
@@ -196,7 +193,6 @@ def main():
     parser.add_argument("--like", choices=PROFILES, default="owt")
     parser.add_argument("--bytes", type=int, help="default: the size of the corpus")
     parser.add_argument("--words", type=int, help="distinct words (default: as in the corpus)")
-    parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     profile = PROFILES[options.like]
     profile = replace(
@@ -204,7 +200,7 @@ def main():
         num_bytes=options.bytes or profile.num_bytes,
         num_words=options.words or profile.num_words,
     )
-    write_text(options.output, profile, options.seed)
+    write_text(options.output, profile)
 
 
 if __name__ == "__main__":

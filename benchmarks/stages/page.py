@@ -51,11 +51,10 @@ def source(file, name):
         ValueError: If the file has no such function or class.
     """
     lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
-    language = {".py": "python", ".pyx": "cython", ".hpp": "cpp"}[Path(file).suffix]
-    keyword = r"\s+[\w:<>&* ]+" if language == "cpp" else r"\s*(cp?def|def|class)\b[^(]*"
+    language = {".py": "python", ".pyx": "cython"}[Path(file).suffix]
     start, end = 0, len(lines)
     for part in name.split("."):
-        begins = re.compile(rf"{keyword}\b{part}[(:][^;]*$")
+        begins = re.compile(rf"\s*(cp?def|def|class)\b[^(]*\b{part}[(:]")
         start = next((i for i in range(start, end) if begins.match(lines[i])), None)
         if start is None:
             raise ValueError(f"{file}: no function {name!r}; correct the block on the page")
@@ -66,13 +65,11 @@ def source(file, name):
 def end_of(lines, start):
     """Return the index of the line after a function or class."""
     indent = indent_of(lines[start])
-    end = start + 1
-    while end < len(lines) and (not lines[end] or indent_of(lines[end]) > indent):
-        end += 1
-    closing = lines[end].strip() if end < len(lines) else ""
-    if closing.startswith(")"):  # the parameters are on separate lines
-        return end_of(lines, end)
-    return end + (closing == "}")
+    for end in range(start + 1, len(lines)):
+        closes = lines[end].lstrip().startswith(")")  # the parameters are on separate lines
+        if lines[end] and indent_of(lines[end]) <= indent and not closes:
+            return end
+    return len(lines)
 
 
 def indent_of(line):

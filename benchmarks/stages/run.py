@@ -26,31 +26,23 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from benchmarks.corpora import (
-    COMMON_BYTES,
-    COMMON_VOCAB_SIZE,
-    common_corpora,
-    find_corpora,
-    head_of,
-)
-from benchmarks.machine import RESULTS, ROOT, spawned
+from benchmarks.corpora import COMMON_BYTES, COMMON_VOCAB_SIZE, find_corpora, head_of
+from benchmarks.machine import RESULTS, ROOT
 from benchmarks.report import measurements, pages, tables
 from benchmarks.report.measurements import Measurement
-from benchmarks.stages import full_size, trainer_run, training_rows
-from benchmarks.stages.counting import CORES
+from benchmarks.stages import ablations, full_size, traces, trainer_run, training_rows
+from benchmarks.stages.counting import CORES, counting_times
 from benchmarks.stages.extrapolation import WORK
 from benchmarks.stages.generated_text import PROFILES, write_text
 from cs336_basics import TRAINERS
 from cs336_basics._support.files import write_json
 
-DEFAULT_CORPUS_BYTES = 2_300_000_000
+# The size of TinyStories. The trainers in Python need about 4 GB of memory for as much web text.
+CORPUS_BYTES = 2_300_000_000
 VOCAB_SIZES = (COMMON_VOCAB_SIZE, 10_000, 32_000)
 GROWTH_STEPS = 5  # sizes, each half of the previous one
 COMPILED_VOCAB_SIZES = (1_000, 2_000, 4_000, 10_000, 16_000, 32_000)
-# On a text larger than LARGE_BYTES bytes, the compiled stages run for one round, and the stages in
-# Python count only the first LARGE_BYTES bytes.
-LARGE_BYTES = 100_000_000
-PROGRAMS = ("stages.ablations", "stages.traces", "stages.page")
+LARGE_BYTES = 100_000_000  # on a larger text, every stage runs for one round
 
 # Used to predict how long the command will take: seconds per merge and per byte of distinct words
 # on an Intel Xeon, and the seconds for everything except the trainers.
@@ -68,13 +60,14 @@ class Job:
     path: Path
     targets: tuple
     rounds: int
-    count: bool  # whether each round also times the counting
+
+    @property
+    def text(self):
+        return f"{self.stage}, {self.corpus} of {self.path.stat().st_size:,} bytes"
 
     @property
     def name(self):
-        counting = " with counting" if self.count else ""
-        merges = f"{max(self.targets):,} merges, {self.rounds} rounds{counting}"
-        return f"{self.stage}, {self.corpus} of {self.path.stat().st_size:,} bytes, {merges}"
+        return f"{self.text}, {max(self.targets):,} merges, {self.rounds} rounds"
 
 
 class Finished(dict):
@@ -91,30 +84,36 @@ class Finished(dict):
         super().__setitem__(name, result)
         write_json(self.path, {"settings": self.settings, "finished": self})
 
+    def result(self, name, measure):
+        """Return the stored result, or store and return `measure()`."""
+        if name not in self:
+            say(f"{name} ...")
+            self[name] = measure()
+        return self[name]
+
 
 def main():
     options = parse_arguments()
-    corpora = find_corpora(options.corpus_bytes)
+    corpora = find_corpora(CORPUS_BYTES)
     settings = {  # an interrupted run is resumed only if they are the same
         "machine": measurements.machine_name(), "corpora": list(map(str, corpora)),
         "max_seconds": options.max_seconds,
     }  # fmt: skip
     finished = Finished(RESULTS / "stages-unfinished.json", settings)
     slow, fast = plan(corpora)
-    full_sizes = sizes_of_full_texts(options, corpora)
+    full_sizes = sizes_of_full_texts(options.full_bytes, corpora)
     say_plan(slow, fast, finished, options, corpora, sum(full_sizes.values()))
     run_all(slow, CORES, finished, options)
     run_all(fast, 1, finished, options)
-    rows = rows_of_training(slow + fast, finished)
+    rows = rows_of_training(slow + fast, corpora, finished)
     merging = tables.of_comparison(rows, "merging")
-    name = "counting, encoding and other libraries"
-    rows += once(name, finished, partial(pytest_rows, options))
-    for name in PROGRAMS:
-        once(name, finished, partial(run_program, name))
+    others = finished.result("counting, encoding and other libraries", pytest_rows)
+    for program in (ablations, traces):  # they record and draw their own results
+        finished.result(program.__name__, program.main)
     for corpus, size in full_sizes.items():
-        name = f"text like {corpus}, {size:,} bytes"
-        rows += once(name, finished, partial(full_size_rows, corpus, size, merging, options))
-    replace_rows(rows)
+        measure = partial(full_size_rows, corpus, size, merging, options.max_seconds)
+        others = others + finished.result(f"text like {corpus}, {size:,} bytes", measure)
+    replace_rows(rows + [Measurement(**row) for row in others])
     say(f"written: {', '.join(pages.write_all())}")
     finished.path.unlink(missing_ok=True)
 
@@ -126,19 +125,9 @@ def parse_arguments():
         help="stop a run after this many seconds and extrapolate (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
-        "--corpus-bytes", type=int, default=DEFAULT_CORPUS_BYTES, metavar="N",
-        help="use at most this many bytes of a corpus, 0 = all (default: %(default)s, the size of "
-        "TinyStories; the trainers in Python need about 4 GB of memory for that much web text)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--full-bytes", type=int, metavar="N",
-        help="bytes of each generated text, 0 = none (default: the size of the corpus, if the disk "
-        "has room for it)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--full-directory", type=Path, default=Path(tempfile.gettempdir()),
-        help="directory for the generated texts, which are deleted afterwards (default: "
-        "%(default)s)",
+        "--full-bytes", type=int, default=sys.maxsize, metavar="N",
+        help="most bytes of each generated text, 0 = none (default: the size of the corpus, if the "
+        "disk has room for it); TMPDIR names the directory for these texts",
     )  # fmt: skip
     return parser.parse_args()
 
@@ -171,41 +160,31 @@ def plan(corpora):
         for stage in TRAINERS:
             if stage in WORK:
                 rounds = 3 if stage == "heap" and not is_large else 1
-                slow.append(
-                    Job(stage, name, corpus.path, merges_to(*VOCAB_SIZES), rounds, count=False)
-                )
+                slow.append(Job(stage, name, corpus.path, merges_to(*VOCAB_SIZES), rounds))
             else:
                 fast += [
-                    Job(stage, name, corpus.path, merges_to(size), 1 if is_large else 5, True)
+                    Job(stage, name, corpus.path, merges_to(size), 1 if is_large else 5)
                     for size in COMPILED_VOCAB_SIZES
                 ]
         for path in growth_paths(corpus):
             for stage in TRAINERS:
-                job = Job(
-                    stage, name, path, merges_to(COMMON_VOCAB_SIZE),
-                    1 if stage == "naive" else 3, count=stage not in WORK,
-                )  # fmt: skip
+                rounds = 1 if stage == "naive" else 3
+                job = Job(stage, name, path, merges_to(COMMON_VOCAB_SIZE), rounds)
                 (slow if stage in WORK else fast).append(job)
     return slow, fast
 
 
-def sizes_of_full_texts(options, corpora):
+def sizes_of_full_texts(most, corpora):
     """Return a dict from corpus name to generated text size, for texts that fit on the disk."""
     sizes = {}
-    free = shutil.disk_usage(options.full_directory).free
-    for corpus in corpora:
-        if corpus.name not in PROFILES:
-            continue
-        size = PROFILES[corpus.name].num_bytes
-        if options.full_bytes is not None:
-            size = min(size, options.full_bytes)
-        if free < 2 * size:
-            say(
-                f"{options.full_directory} has only {free / 1e9:.0f} GB free; skipped the text "
-                f"that resembles {corpus.name} (pass --full-directory to use another disk)"
-            )
-        elif size:
-            sizes[corpus.name] = size
+    directory = tempfile.gettempdir()
+    free = shutil.disk_usage(directory).free
+    for name in [corpus.name for corpus in corpora if corpus.name in PROFILES and most]:
+        size = min(PROFILES[name].num_bytes, most)
+        if free >= 2 * size:
+            sizes[name] = size
+        else:
+            say(f"{directory} has only {free / 1e9:.0f} GB free; skipped the text like {name}")
     return sizes
 
 
@@ -240,71 +219,36 @@ def run_all(jobs, num_at_once, finished, options):
         training_rows.expected_merges(job.path)
         training_rows.profile_of(job.path)
     left = len(todo)
+    measure = partial(training_rows.checked_runs, max_seconds=options.max_seconds)
     with ThreadPoolExecutor(num_at_once) as pool:
-        running = {pool.submit(run_job, job, options): job for job in todo}
+        running = {pool.submit(measure, j.stage, j.path, j.targets, j.rounds): j for j in todo}
         for future in as_completed(running):
             job, answers = running[future], future.result()
             finished[job.name] = answers
             left -= 1
-            say(f"{job.name}: {result_of(answers)}; {left} runs left")
+            num_merges = answers[0]["checkpoints"][-1][0]
+            seconds = min(sum(a["checkpoints"][-1][1].values()) for a in answers)
+            say(f"{job.name}: {seconds:,.2f} s for {num_merges:,} merges; {left} runs left")
 
 
-def run_job(job, options):
-    """Run a job, check its merges, and return the answers without the merges."""
-    request = training_rows.request(
-        job.stage, job.path, job.targets, count=job.count, max_seconds=options.max_seconds
-    )
-    answers = [trainer_run.run(request) for _ in range(job.rounds)]
-    training_rows.check(job.stage, job.path, answers)
-    return [{key: value for key, value in a.items() if key != "merges"} for a in answers]
-
-
-def result_of(answers):
-    """Return a line about the fastest round."""
-    seconds = min(sum(a["checkpoints"][-1][1].values()) for a in answers)
-    return f"{seconds:,.2f} s for {answers[0]['learned']:,} merges"
-
-
-def rows_of_training(jobs, finished):
+def rows_of_training(jobs, corpora, finished):
     """Return the rows of `merging`, `end-to-end` and `shipped`."""
     rows = []
-    texts = {corpus.path for corpus in common_corpora()}
-    texts |= {head_of(job.path, LARGE_BYTES) for job in jobs if len(job.targets) > 1}
+    counted = {corpus.path for corpus in corpora}
+    counted |= {head_of(corpus.path, COMMON_BYTES[corpus.name]) for corpus in corpora}
     for job in jobs:
-        head = head_of(job.path, LARGE_BYTES)
-        scale = job.path.stat().st_size / head.stat().st_size
         counting = []
-        if not job.count and head in texts:
-            # The runs in Python shared the machine; their words are counted alone.
-            counting = [
-                {key: scale * seconds for key, seconds in times.items()}
-                for times in counting_of(job.stage, head, finished)
-            ]
+        if job.path in counted:
+            measure = partial(counting_times, job.stage, job.path, job.rounds)
+            counting = finished.result(f"counting for {job.text}, {job.rounds} rounds", measure)
         for target in job.targets:
             rows += training_rows.rows(
-                job.stage, job.corpus, job.path, finished[job.name], target, counting,
-            )  # fmt: skip
+                job.stage, job.corpus, job.path, finished[job.name], target, counting
+            )
     return rows
 
 
-def counting_of(stage, path, finished):
-    """Return the counting times of three rounds."""
-    name = f"counting for {stage}, {path.stat().st_size:,} bytes of {path.stem}"
-    if name not in finished:
-        say(f"{name} ...")
-        finished[name] = [spawned(trainer_run.counting_times, stage, path) for _ in range(3)]
-    return finished[name]
-
-
-def once(name, finished, measure):
-    """Return the rows of `measure()`, or the stored rows if this step was finished before."""
-    if name not in finished:
-        say(f"{name} ...")
-        finished[name] = [asdict(row) for row in measure()]
-    return [Measurement(**row) for row in finished[name]]
-
-
-def pytest_rows(options):
+def pytest_rows():
     """Measure counting, encoding and other libraries."""
     with tempfile.TemporaryDirectory() as directory:
         output = Path(directory) / "results.json"
@@ -312,29 +256,20 @@ def pytest_rows(options):
             [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider",
              "benchmarks/stages/bench_counting.py", "benchmarks/encoding/bench_encoder.py",
              "benchmarks/stages/bench_trainers.py::test_other_library",
-             "--benchmark-only", "--corpus-bytes", str(options.corpus_bytes),
+             "--benchmark-only", "--corpus-bytes", str(CORPUS_BYTES),
              f"--benchmark-json={output}"],
             check=True, cwd=ROOT,
         )  # fmt: skip
-        return pages.rows_of(json.loads(output.read_text()))
+        return [asdict(row) for row in pages.rows_of_file(output)]
 
 
-def run_program(name):
-    """Run one of PROGRAMS, which produce the other figures and drawings on the pages."""
-    if subprocess.run(
-        [sys.executable, "-m", f"benchmarks.{name}"], check=False, cwd=ROOT
-    ).returncode:
-        say(f"{name} failed; its results are unchanged")
-    return []
-
-
-def full_size_rows(corpus, size, merging, options):
+def full_size_rows(corpus, size, merging, max_seconds):
     """Measure training on a text as large as a whole corpus."""
-    with tempfile.TemporaryDirectory(dir=options.full_directory) as directory:
+    with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "text.txt"
         write_text(path, replace(PROFILES[corpus], num_bytes=size))
         say("the text is written; training ...")
-        return full_size.measure(path, corpus, merging, options.max_seconds)
+        return [asdict(row) for row in full_size.measure(path, corpus, merging, max_seconds)]
 
 
 def replace_rows(rows):

@@ -7,7 +7,6 @@ number of symbols that each merge reads, and the lower plot shows how long the m
 point is the median over a group of consecutive merges.
 """
 
-import argparse
 import itertools
 import warnings
 
@@ -21,24 +20,22 @@ from cs336_basics import TRAINERS
 from cs336_basics.reports.charts import chart
 
 PLOT = ROOT / "docs" / "work_per_merge.svg"
+VOCAB_SIZE = 2_000
+CORPUS_BYTES = 250_000
 POINTS = 24
 DASHED = "heap"
 """`heap` reads as many symbols as `incremental`; a dashed line keeps the line below it visible."""
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--vocab-size", type=int, default=2_000)
-    parser.add_argument("--corpus-bytes", type=int, default=250_000)
-    options = parser.parse_args()
-    corpus = find_corpora(options.corpus_bytes)[-1]
+    corpus = find_corpora(CORPUS_BYTES)[-1]
     word_counts = dict(corpus.word_counts)
     traces = {}
     for name, trainer in TRAINERS.items():
         traces[name] = trace = []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            trainer(trace=trace.append).train_from_counts(word_counts, options.vocab_size, [EOT])
+            trainer(trace=trace.append).train_from_counts(word_counts, VOCAB_SIZE, [EOT])
         print(f"{name}: {sum(merge.seconds for merge in trace):.3f} s", flush=True)
     pairs = {tuple((merge.left, merge.right) for merge in trace) for trace in traces.values()}
     if len(pairs) > 1:

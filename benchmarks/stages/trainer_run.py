@@ -2,48 +2,33 @@
 
 The parent starts `python trainer_run.py` with a request and receives an answer, both as JSON:
 
-    request: stage, path, targets (numbers of merges in ascending order), count (whether the
-             counting is timed), work (the profile of the text), max_seconds, omit (parts of the
-             native loop to leave out)
-    answer:  counting, shipped, checkpoints, learned, words, peak_memory, merges (in hexadecimal)
+    request: stage, path, targets (numbers of merges), max_seconds, omit (parts of the native loop
+             to leave out)
+    answer:  checkpoints, words, peak_memory, merges (in hexadecimal)
 
-The words are counted twice: `counting` is the time of the method that was used when the stage was
-new (`COUNTING`), and `shipped` is the time of native counting, the default for every trainer. The
-merge loop then starts from the counts and stops after the last target or after `max_seconds` (see
-`extrapolation.py`).
+The merge loop starts from counted words (`counting.py` times the counting) and stops after the last
+target or after `max_seconds` (see `extrapolation.py`). A checkpoint is `[merges, {phase: seconds so
+far}]`.
 """
 
 import contextlib
 import json
 import sys
-import tempfile
 import time
 import warnings
 from pathlib import Path
 
 from benchmarks.corpora import EOT
 from benchmarks.machine import in_new_process
-from benchmarks.stages.counting import STAGES
-from benchmarks.stages.extrapolation import WORK, checkpoint_merges, work_at
+from benchmarks.stages.counting import warm_up
+from benchmarks.stages.extrapolation import WORK, checkpoint_merges
 from cs336_basics import TRAINERS
 from cs336_basics._support.memory import peak_memory
 from cs336_basics.bpe.recorder import PHASES
-from cs336_basics.pretokenization import Splitter, WordCounts, count_words
+from cs336_basics.pretokenization import Splitter, count_words
 
 LOOP_PHASES = PHASES[1:-1]
 """All phases except counting words, without the key "total"."""
-
-COUNTING = {
-    "naive": "regex",
-    "incremental": "regex, processes",
-    "heap": "regex, processes",
-    "memoryview": "processes",
-    "native": "native, threads",
-}
-"""Trainer stage -> the counting stage from the same period."""
-
-SHIPPED = "native, threads"
-"""The default counting stage for every trainer."""
 
 FEWEST_MERGES = 16
 """A run is not stopped before this merge, because fewer merges show no trend."""
@@ -56,10 +41,10 @@ class Stop(Exception):
 class Watch:
     """Records checkpoints of a merge loop, and stops it after `max_seconds`."""
 
-    def __init__(self, targets, work, max_seconds):
-        self.work, self.max_seconds = work, max_seconds
+    def __init__(self, targets, max_seconds):
+        self.max_seconds = max_seconds
         self.due = checkpoint_merges(targets)
-        self.checkpoints = []
+        self.checkpoints = {}  # number of merges -> seconds so far in each phase
         self.learned = []
         self.timings = {}
         self.start = time.perf_counter()
@@ -68,20 +53,12 @@ class Watch:
         number = len(self.learned)
         is_late = time.perf_counter() - self.start > self.max_seconds and number >= FEWEST_MERGES
         if number in self.due or is_late:
-            self.add_checkpoint()
+            self.record()
         if is_late:
             raise Stop
 
-    def end(self):
-        """Record the end of a run that was not stopped, with the time to build the vocabulary."""
-        if self.checkpoints and self.checkpoints[-1][0] == len(self.learned):
-            self.checkpoints.pop()
-        self.add_checkpoint()
-
-    def add_checkpoint(self):
-        number = len(self.learned)
-        phases = {phase: self.timings[phase] for phase in LOOP_PHASES}
-        self.checkpoints.append([number, phases, work_at(self.work, number)])
+    def record(self):
+        self.checkpoints[len(self.learned)] = {phase: self.timings[phase] for phase in LOOP_PHASES}
 
 
 def watched(stage, watch):
@@ -100,24 +77,23 @@ def watched(stage, watch):
     return Watched()
 
 
-def learn(stage, word_counts, targets, work, max_seconds=1e9, omit=()):
+def learn(stage, word_counts, targets, max_seconds, omit=()):
     """Run a merge loop, and return its checkpoints and its merges.
 
     The last checkpoint is at the end of the run. A compiled loop has no other checkpoint.
     """
-    vocab_size = 257 + targets[-1]
+    vocab_size = 257 + max(targets)
     if stage not in WORK:
         trainer = TRAINERS[stage]()
-        if omit:
-            trainer.omit = omit
+        trainer.omit = omit
         _, merges = trainer.train_from_counts(word_counts, vocab_size, [EOT])
-        return [[len(merges), {phase: trainer.timings[phase] for phase in LOOP_PHASES}, {}]], merges
-    watch = Watch(targets, work, max_seconds)
+        return [[len(merges), {phase: trainer.timings[phase] for phase in LOOP_PHASES}]], merges
+    watch = Watch(targets, max_seconds)
     trainer = watched(stage, watch)
     with contextlib.suppress(Stop):
         trainer.train_from_counts(word_counts, vocab_size, [EOT])
-        watch.end()
-    return watch.checkpoints, watch.learned
+        watch.record()  # again, with the time to build the vocabulary
+    return list(watch.checkpoints.items()), watch.learned
 
 
 def words_of(path):
@@ -125,68 +101,29 @@ def words_of(path):
     return dict(count_words(path, Splitter(special_tokens=[EOT])))
 
 
-def warm_up(stage):
-    """Train on a small text first, so that late imports are not timed."""
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "text.txt"
-        path.write_text("low lower newest widest " * 20)
-        for counting in ("regex", "serial", SHIPPED):
-            STAGES[counting](path)
-        TRAINERS[stage]().train(path, 260, [EOT])
-
-
-def counted(name, path):
-    """Return the word counts of a file and the time to count them, in seconds."""
-    start = time.perf_counter()
-    word_counts = WordCounts.from_mapping(STAGES[name](path))
-    return word_counts, time.perf_counter() - start
-
-
-def counting_times(stage, path):
-    """Return the two counting times of a stage. Call this once in a process."""
-    warm_up(stage)
-    return counted_and_timed(stage, path)[1]
-
-
-def counted_and_timed(stage, path):
-    """Return a stage's word counts and its two counting times."""
-    # Native counting comes first in every process, because a second count is faster.
-    word_counts, shipped = counted(SHIPPED, path)
-    counting = shipped
-    if COUNTING[stage] != SHIPPED:
-        word_counts, counting = counted(COUNTING[stage], path)
-    return word_counts, {"counting": counting, "shipped": shipped}
-
-
-def answer(request):
-    stage, path = request["stage"], Path(request["path"])
+def answer(stage, path, targets, max_seconds, omit):
     warnings.simplefilter("ignore")
-    warm_up(stage)
-    times = {"counting": None, "shipped": None}
-    if request["count"]:
-        word_counts, times = counted_and_timed(stage, path)
-    else:
-        word_counts = words_of(path)
-    checkpoints, merges = learn(
-        stage, word_counts, request["targets"], request["work"], request["max_seconds"],
-        request["omit"],
-    )  # fmt: skip
+    warm_up(Path(path))
+    TRAINERS[stage]().train_from_counts({b"low": 5, b"lower": 2}, 260, [EOT])
+    word_counts = words_of(path)
+    checkpoints, merges = learn(stage, word_counts, targets, max_seconds, omit)
     return {
-        **times,
         "checkpoints": checkpoints,
-        "learned": len(merges),
         "words": len(word_counts),
         "peak_memory": peak_memory(),
         "merges": [(left.hex(), right.hex()) for left, right in merges],
     }
 
 
-def run(request):
-    """Run a request in a new process, and return the answer with the merges."""
+def run(stage, path, targets, max_seconds=1e9, omit=()):
+    """Run a stage in a new process, and return the answer."""
+    request = [stage, str(path), targets, max_seconds, omit]
     result = in_new_process(__file__, json.dumps(request))
+    if "error" in result:
+        raise RuntimeError(result["error"])
     result["merges"] = [tuple(map(bytes.fromhex, pair)) for pair in result["merges"]]
     return result
 
 
 if __name__ == "__main__":
-    print(json.dumps(answer(json.loads(sys.argv[1]))))
+    print(json.dumps(answer(*json.loads(sys.argv[1]))))

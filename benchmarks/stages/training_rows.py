@@ -3,7 +3,6 @@
 A time is kept only if another trainer learns the same merges.
 """
 
-import statistics
 from functools import cache
 
 from benchmarks.report.measurements import Measurement
@@ -22,13 +21,14 @@ FIRST_MERGE = 257
 MOST_MERGES = 32_000 - FIRST_MERGE
 
 
-def request(stage, path, targets, *, count=True, max_seconds=1e9, omit=()):
-    """Return a request for `trainer_run.run`. The targets are numbers of merges."""
-    return {
-        "stage": stage, "path": str(path), "targets": sorted(targets), "count": count,
-        "max_seconds": max_seconds, "omit": omit,
-        "work": profile_of(path) if stage in WORK else [],
-    }  # fmt: skip
+def checked_runs(stage, path, targets, rounds=1, **options):
+    """Run a stage to the last of several numbers of merges, and return the checked answers.
+
+    They do not include the merges.
+    """
+    answers = [trainer_run.run(stage, path, targets, **options) for _ in range(rounds)]
+    check(stage, path, answers)
+    return [{key: value for key, value in a.items() if key != "merges"} for a in answers]
 
 
 @cache
@@ -40,11 +40,10 @@ def profile_of(path):
 @cache
 def expected_merges(path):
     """Return the merges of a text, on which `native` and `memoryview` must agree."""
-    native = trainer_run.run(request("native", path, [MOST_MERGES]))["merges"]
-    memoryview = trainer_run.run(request("memoryview", path, [MOST_MERGES], count=False))["merges"]
-    if native != memoryview:
+    found = [trainer_run.run(s, path, [MOST_MERGES])["merges"] for s in ("native", "memoryview")]
+    if found[0] != found[1]:
         raise AssertionError(f"{path}: native and memoryview learn different merges")
-    return native
+    return found[0]
 
 
 def check(stage, path, answers):
@@ -70,12 +69,13 @@ def rows(stage, corpus, path, answers, target, counted=()):
         corpus: Name of the text.
         answers: One checked answer per round.
         target: Number of merges. It may exceed the number of merges that the text yields.
-        counted: Answers with the counting times, if `answers` does not have them.
+        counted: The counting times of each round (see `counting.py`).
     """
     work = len(expected_merges(path)[:target])
     num_bytes = path.stat().st_size
-    reached = [phases_at(stage, path, answer["checkpoints"], work) for answer in answers]
-    stopped = [c[-1][0] for c in (answer["checkpoints"] for answer in answers) if c[-1][0] < work]
+    runs = [with_work(stage, path, answer["checkpoints"]) for answer in answers]
+    reached = [phases_at(stage, path, checkpoints, work) for checkpoints in runs]
+    stopped = [checkpoints[-1][0] for checkpoints in runs if checkpoints[-1][0] < work]
     phases = {
         phase: [phases[phase] for phases in reached] for phase in trainer_run.LOOP_PHASES
     }  # fmt: skip
@@ -86,10 +86,7 @@ def rows(stage, corpus, path, answers, target, counted=()):
         "peak_memory": max(answer["peak_memory"] for answer in answers),
         "note": "" if work == target else f"the text has only {work:,} merges",
     }  # fmt: skip
-    # Stored once, in the row of the last target that was reached.
-    units = set(WORK.get(stage, {}).values())
-    checkpoints = [[number, phases, {unit: w for unit, w in done.items() if unit in units}]
-                   for number, phases, done in answers[0]["checkpoints"]]  # fmt: skip
+    checkpoints = runs[0]  # stored once, in the row of the last target that was reached
     merging = Measurement(
         comparison="merging", seconds=loop, work=work, unit="merges", phases=phases,
         measured=min(stopped) if stopped else None,
@@ -97,12 +94,8 @@ def rows(stage, corpus, path, answers, target, counted=()):
         **common,
     )  # fmt: skip
     found = [merging]
-    for comparison, key in (("end-to-end", "counting"), ("shipped", "shipped")):
-        counting = [answer[key] for answer in counted or answers]
-        if None in counting:
-            continue
-        if len(counting) != len(loop):  # measured separately, with a different number of rounds
-            counting = [statistics.median_low(counting)] * len(loop)
+    for comparison in ("end-to-end", "shipped") if counted else ():
+        counting = [times[comparison] for times in counted]
         found.append(Measurement(
             comparison=comparison, seconds=[a + b for a, b in zip(counting, loop, strict=True)],
             work=num_bytes / 1e6, unit="MB",
@@ -112,9 +105,17 @@ def rows(stage, corpus, path, answers, target, counted=()):
     return found
 
 
+def with_work(stage, path, checkpoints):
+    """Return the checkpoints of a run with the work so far."""
+    if stage not in WORK:
+        return [[*checkpoint, {}] for checkpoint in checkpoints]
+    profile = profile_of(path)
+    return [[number, phases, work_at(profile, number, stage)] for number, phases in checkpoints]
+
+
 def phases_at(stage, path, checkpoints, num_merges):
     """Return each phase's time in seconds up to a number of merges, extrapolated if necessary."""
     for merges, phases, _ in checkpoints:
         if merges == num_merges:
             return phases
-    return extrapolated(stage, checkpoints, work_at(profile_of(path), num_merges))
+    return extrapolated(stage, checkpoints, work_at(profile_of(path), num_merges, stage))

@@ -8,8 +8,10 @@ def test_no_sentence_contradicts_the_measurements():
 
 
 def test_a_wrong_figure_is_found(monkeypatch):
-    wrong = ("stages.md", r"gains (\d+) to (\d+) %", lambda: [3, 7.1])
-    untrue = ("profiling.md", "Updates take most of the time", lambda: False)
-    absent = ("stages.md", "no such sentence", lambda: True)
-    monkeypatch.setattr(sentences, "SENTENCES", [wrong, untrue, absent])
+    wrong = {
+        r"gains (\d+) to (\d+) %": lambda: [3, 7.1],
+        "Updates take most of the time": lambda: False,
+        "no such sentence": lambda: True,
+    }
+    monkeypatch.setattr(sentences, "SENTENCES", wrong)
     assert len(sentences.contradictions()) == 3

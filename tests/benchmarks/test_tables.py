@@ -121,7 +121,7 @@ def test_a_partial_run_replaces_its_own_rows_and_plots(tmp_path):
     before = {path.name: path.read_bytes() for path in results.glob("*.svg")}
     assert set(before) == {"merging.svg", "encoding.svg"}
     attached = {"measurements": [vars(encoding("ranks", 1.0, 3.0))]}
-    measurements.record(pages.rows_of({"benchmarks": [{"extra_info": attached}]}), "pytest", file)
+    measurements.record(pages.rows_of([attached]), "pytest", file)
     pages.write_all(tmp_path)
     after = {path.name: path.read_bytes() for path in results.glob("*.svg")}
     assert after["merging.svg"] == before["merging.svg"]

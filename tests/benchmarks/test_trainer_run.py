@@ -2,14 +2,15 @@
 
 import pytest
 
-from benchmarks import IS_BUILT
+from cs336_basics import TRAINERS
+from cs336_basics.bpe import is_built
 
-if not IS_BUILT:
+if not all(map(is_built, TRAINERS.values())):
     pytest.skip("the compiled trainers are not built", allow_module_level=True)
 
 from benchmarks.stages import ablations, run, trainer_run, training_rows
+from benchmarks.stages.counting import counting_times
 from benchmarks.stages.extrapolation import WORK, extrapolated, work_profile
-from cs336_basics import TRAINERS
 from cs336_basics.data.datasets import write_sample
 
 pytestmark = pytest.mark.filterwarnings("ignore:no pair was left")
@@ -25,29 +26,26 @@ def path(tmp_path_factory):
 
 @pytest.mark.parametrize("stage", TRAINERS)
 def test_a_run_learns_the_merges_of_the_others_and_records_its_time(path, stage):
-    answer = trainer_run.run(training_rows.request(stage, path, TARGETS))
-    training_rows.check(stage, path, [answer])
-    assert answer["learned"] == TARGETS[-1]
+    (answer,) = training_rows.checked_runs(stage, path, TARGETS)
+    assert answer["checkpoints"][-1][0] == TARGETS[-1]
+    counted = counting_times(stage, path, 1)
     for target in TARGETS[-1:] if stage not in WORK else TARGETS:
-        for row in training_rows.rows(stage, "sample", path, [answer], target):
+        rows = training_rows.rows(stage, "sample", path, [answer], target, counted)
+        assert [row.comparison for row in rows] == ["merging", "end-to-end", "shipped"]
+        for row in rows:
             assert not row.is_extrapolated
             assert row.median == pytest.approx(sum(s[0] for s in row.phases.values()))
+    answer = trainer_run.run(stage, path, TARGETS)
     answer["merges"][3] = (b"x", b"y")
     with pytest.raises(AssertionError, match="119 of 120"):
         training_rows.check(stage, path, [answer])
 
 
 def test_a_slow_run_stops_and_is_extrapolated(path):
-    counts, work = trainer_run.words_of(path), training_rows.profile_of(path)
-    checkpoints, merges = trainer_run.learn("naive", counts, TARGETS, work, max_seconds=0.02)
+    counts = trainer_run.words_of(path)
+    checkpoints, merges = trainer_run.learn("naive", counts, TARGETS, max_seconds=0.02)
     assert checkpoints[-1][0] == len(merges) < TARGETS[-1]
-    answer = {
-        "checkpoints": checkpoints,
-        "counting": None,
-        "shipped": None,
-        "words": 1,
-        "peak_memory": 1,
-    }
+    answer = {"checkpoints": checkpoints, "words": 1, "peak_memory": 1}
     (row,) = training_rows.rows("naive", "sample", path, [answer], TARGETS[-1])
     assert row.measured == len(merges)
     assert row.median > sum(checkpoints[-1][1].values())
@@ -86,7 +84,7 @@ def test_variants_of_an_ablation_learn_the_same_merges(path):
 
 
 def test_finished_jobs_are_not_run_again(path, tmp_path):
-    jobs = [run.Job("native", "owt", path, (number,), 1, count=True) for number in (20, 30)]
+    jobs = [run.Job("native", "owt", path, (number,), 1) for number in (20, 30)]
     options = run.argparse.Namespace(max_seconds=60)
     run.run_all(jobs[:1], 1, run.Finished(tmp_path / "finished.json", {}), options)
     finished = run.Finished(tmp_path / "finished.json", {})

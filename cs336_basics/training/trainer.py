@@ -387,7 +387,6 @@ class Trainer:
         if self.world.is_first:
             # The metrics of this step must reach the disk before the checkpoint.
             self.run.sync_metrics()
-            self.run.checkpoints.mkdir(exist_ok=True)
         path = self.run.checkpoint(self.step)
         write_checkpoint(path, self.model, self.optimizer, self.step)
         if self.world.is_first:

@@ -124,6 +124,15 @@ def test_every_evaluation_is_reported(tmp_path):
         assert sum(line.startswith(start) for line in said) == 1
 
 
+def test_metrics_reach_the_disk_before_a_checkpoint(tmp_path, monkeypatch):
+    trainer = make(tmp_path)
+    order = []
+    for owner, name in ((RunDirectory, "sync_metrics"), (trainer_module, "write_checkpoint")):
+        monkeypatch.setattr(owner, name, lambda *_, name=name: order.append(name))
+    trainer.save()
+    assert order == ["sync_metrics", "write_checkpoint"]
+
+
 def test_without_a_tokenizer_there_are_no_samples_and_no_bits_per_byte(tmp_path):
     result = make(tmp_path, changed(max_steps=2), tokenizer=None).fit()
     assert result.sample is None

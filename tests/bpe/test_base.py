@@ -44,7 +44,7 @@ def test_progress_bars_are_imported_before_the_clock_starts(progress):
         trainer = TRAINERS["native"](progress={progress})
         before = set(sys.modules)
         trainer.train_from_iterator(["low lower"], 258, [])
-        assert ("multiprocessing" in before) == {progress}
+        assert not {progress} or "multiprocessing" in before
         assert not {{"tqdm", "multiprocessing"}} & (set(sys.modules) - before)
     """
     run_python(code)

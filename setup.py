@@ -23,10 +23,10 @@ except ImportError as error:
 
 # module, sources, language
 EXTENSIONS = [
-    ("cs336_basics.pretokenization._scanner", ["cs336_basics/pretokenization/_scanner.pyx"], "c++"),
+    ("cs336_basics.splitting._scanner", ["cs336_basics/splitting/_scanner.pyx"], "c++"),
     (
-        "cs336_basics.pretokenization.counting._counting",
-        ["cs336_basics/pretokenization/counting/_counting.pyx"],
+        "cs336_basics.counting._counting",
+        ["cs336_basics/counting/_counting.pyx"],
         "c++",
     ),
     (

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 
+from cs336_basics.counting import count_words
 from cs336_basics.data.datasets import DATASETS, data_directory, write_sample
-from cs336_basics.pretokenization import Splitter, count_words
+from cs336_basics.splitting import Splitter
 
 EOT = "<|endoftext|>"
 

@@ -5,7 +5,7 @@ the target, even inside words and characters. Move the cut to an offset where th
 GPT-2 always ends a pre-token, whatever the rest of the text is. There are no special tokens here.
 
 Test: `pytest exercises/test_ex4_cut.py`. Solution: `next_cut` in
-cs336_basics/pretokenization/reading/chunking.py, with the rule in pretokenization/safe_cuts.py.
+cs336_basics/text/chunking.py, with the rule in splitting/safe_cuts.py.
 """
 
 import io

@@ -2,7 +2,7 @@
 
 import io
 
-from cs336_basics.pretokenization import pretokenize
+from cs336_basics.splitting import pretokenize
 from exercises import ex4_cut as exercise
 
 TEXTS = [

@@ -15,11 +15,11 @@ import torch
 from cs336_basics._support import files
 from cs336_basics.checkpoints import checkpoint, torch_file
 from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.counting import WordCounts
 from cs336_basics.formats import export_model, export_tokenizer, export_tokens
 from cs336_basics.formats.huggingface import load_model
 from cs336_basics.formats.megatron import load_indexed_dataset
 from cs336_basics.formats.onnx import onnx_models
-from cs336_basics.pretokenization import WordCounts
 from cs336_basics.tokenizer import Tokenizer, encode_file, load_document_starts, load_token_file
 from tests.formats.models import random_model
 from tests.tokenizer.examples import END, byte_tokenizer

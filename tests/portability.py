@@ -27,8 +27,8 @@ ROOT = Path(__file__).parents[1]
 # Tests that compare reference code with code that depends on the SIMD level or the compiler.
 NATIVE_TESTS = (
     "tests/test_simd_levels.py",
-    "tests/pretokenization/test_scanner.py",
-    "tests/pretokenization/counting",
+    "tests/splitting/test_scanner.py",
+    "tests/counting",
     "tests/tokenizer/encoders",
     "tests/bpe/test_v5_native.py",
 )
@@ -94,7 +94,7 @@ def build_with(compiler: str, directory: Path) -> Path:
 
 def native_environments() -> dict[str, dict[str, str]]:
     """Return an environment for each SIMD level that this CPU supports."""
-    from cs336_basics.pretokenization import _scanner
+    from cs336_basics.splitting import _scanner
 
     return {f"native: {level}": {"CS336_SIMD": level} for level in _scanner.simd_levels()}
 

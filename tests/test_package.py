@@ -17,23 +17,28 @@ PACKAGE = ROOT / "cs336_basics"
 EXTENSIONS = sorted(PACKAGE.rglob("*.pyx"))
 EXTENSION_NAMES = [".".join(s.relative_to(ROOT).with_suffix("").parts) for s in EXTENSIONS]
 
-# Maps each folder to the folders that it may import. For text: pretokenization <- bpe <- tokenizer.
-# For models: model <- generation <- training, which also imports data and checkpoints. Commands may
-# import all folders.
+# Maps each folder to the folders that it may import. For text: text <- splitting <- counting <- bpe
+# <- tokenizer. For models: model <- generation <- training, which also imports data and
+# checkpoints. Commands may import all folders.
+TEXT = {"text", "splitting", "counting", "execution"}
 MAY_IMPORT = {
     "_support": set(),
-    "pretokenization": set(),
-    "bpe": {"pretokenization"},
-    "tokenizer": {"pretokenization", "bpe"},
+    "execution": set(),
+    "splitting": set(),
+    "text": {"splitting"},
+    "counting": {"text", "splitting", "execution"},
+    "bpe": TEXT,
+    "tokenizer": {*TEXT, "bpe"},
     "model": set(),
     "generation": {"model", "tokenizer"},
     "checkpoints": set(),
-    "data": {"pretokenization", "bpe", "tokenizer", "checkpoints"},
+    "data": {*TEXT, "bpe", "tokenizer", "checkpoints"},
     "training": {"model", "generation", "checkpoints", "data", "tokenizer"},
     "experiments": {"checkpoints", "data", "training"},
-    "formats": {"pretokenization", "tokenizer", "model", "data", "checkpoints"},
-    "reports": {"pretokenization", "tokenizer", "formats", "checkpoints", "training"},
-    "playground": {"pretokenization", "bpe", "tokenizer", "data", "checkpoints", "training"},
+    "formats": {*TEXT, "tokenizer", "model", "data", "checkpoints"},
+    "reports": {*TEXT, "tokenizer", "formats", "checkpoints", "training"},
+    "playground": {*TEXT, "bpe", "tokenizer", "data", "checkpoints", "training"},
+    "integrations": {*TEXT, "bpe", "tokenizer", "formats"},
 }
 MAY_IMPORT["playground"] |= {"model", "generation"}
 for rules in MAY_IMPORT.values():
@@ -41,7 +46,7 @@ for rules in MAY_IMPORT.values():
 MAY_IMPORT["commands"] = set(MAY_IMPORT)
 # Maps a file to another folder that it may import within a function.
 MAY_ALSO_IMPORT = {"tokenizer/tokenizer.py": "formats"}  # Tokenizer.from_* and Tokenizer.save
-WITHOUT_TORCH = ("pretokenization", "bpe", "tokenizer", "data")
+WITHOUT_TORCH = (*TEXT, "bpe", "tokenizer", "data")
 
 
 @functools.cache
@@ -78,7 +83,6 @@ def test_text_does_not_need_torch(statement):
         "matplotlib",
         "ray",
         "datatrove",
-        "nemo_curator",
         "datasets",
         "safetensors",
         "huggingface_hub",

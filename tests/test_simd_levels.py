@@ -7,13 +7,14 @@ import collections
 import pytest
 
 from cs336_basics.bpe import train_bpe
-from cs336_basics.pretokenization import PATTERNS, WordCounts, reference
+from cs336_basics.counting import WordCounts
+from cs336_basics.splitting import PATTERNS, reference
 from cs336_basics.tokenizer.reference import encode_text
 from cs336_basics.tokenizer.vocabulary import Vocabulary
 from tests.texts import END_OF_TEXT, long_text
 
-_scanner = pytest.importorskip("cs336_basics.pretokenization._scanner")
-_counting = pytest.importorskip("cs336_basics.pretokenization.counting._counting")
+_scanner = pytest.importorskip("cs336_basics.splitting._scanner")
+_counting = pytest.importorskip("cs336_basics.counting._counting")
 _encoder = pytest.importorskip("cs336_basics.tokenizer.encoders._encoder")
 native_encoder = pytest.importorskip("cs336_basics.tokenizer.encoders.native_encoder")
 

@@ -44,7 +44,10 @@ def modules() -> Iterator[ModuleType]:
         )
         if is_package
     ]
-    order = ("pretokenization", "bpe", "tokenizer", "formats", "data", "model", "generation")
+    order = (
+        "text", "splitting", "counting", "bpe", "tokenizer", "formats", "data", "model",
+        "generation",
+    )  # fmt: skip
     found.sort(key=lambda m: next((i for i, n in enumerate(order) if f".{n}" in m.__name__), 99))
     yield from (module for module in found if hasattr(module, "__all__"))
     yield cs336_basics

@@ -29,7 +29,7 @@ UNICODE_VERSION = "18.0"
 
 PACKAGE = Path(cs336_basics.__file__).parent
 OUTPUT = PACKAGE / "native" / "unicode" / "unicode_tables.hpp"
-SETS_OUTPUT = PACKAGE / "pretokenization" / "patterns" / "unicode_sets.txt"
+SETS_OUTPUT = PACKAGE / "splitting" / "patterns" / "unicode_sets.txt"
 
 _CATEGORIES = (
     "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Cs Co Cn"

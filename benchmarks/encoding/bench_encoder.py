@@ -22,7 +22,7 @@ from benchmarks.report.measurements import attach_rate
 from benchmarks.report.tables import WHOLE_SIZES
 from cs336_basics import Tokenizer
 from cs336_basics.bpe import TRAINERS
-from cs336_basics.pretokenization import pretokenize, split_special_tokens
+from cs336_basics.splitting import pretokenize, split_special_tokens
 from cs336_basics.tokenizer.reference import encode_text, merge_pretoken_in_order
 
 VOCAB_SIZE = 10_000  # of the tokenizer that decodes

@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks.corpora import sample_file
 from cs336_basics.data.datasets import data_directory
-from cs336_basics.pretokenization import PATTERNS, _scanner, reference
-from cs336_basics.pretokenization.patterns.split_program import compile_program
+from cs336_basics.splitting import PATTERNS, _scanner, reference
+from cs336_basics.splitting.patterns.split_program import compile_program
 
 MAX_BYTES = 20_000_000
 

@@ -40,7 +40,7 @@ def compare(documents, tokenizer_json, num_threads):
     """Check that the files are equal, and return each step's times in seconds, one per round."""
     from datatrove.pipeline.tokens import DocumentTokenizer
 
-    from cs336_basics.datatrove import TokenizeDocuments
+    from cs336_basics.integrations.datatrove import TokenizeDocuments
 
     os.environ["TOKENIZERS_PARALLELISM"] = str(num_threads > 1).lower()
     options = {"seed": 1, "eos_token": EOT, "save_final_metadata": False}

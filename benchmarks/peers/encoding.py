@@ -62,7 +62,7 @@ def tiktoken_encoding(tokenizer):
     """Return tiktoken's encoding with the vocabulary of a tokenizer."""
     import tiktoken
 
-    from cs336_basics.pretokenization import PATTERNS
+    from cs336_basics.splitting import PATTERNS
 
     return tiktoken.Encoding(
         "benchmark",

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from benchmarks.machine import in_new_process, machine_line
 from benchmarks.peers.training_run import LIBRARIES
-from cs336_basics.pretokenization import PATTERNS
+from cs336_basics.splitting import PATTERNS
 
 SHORT_TEXT = "the cat sat on the mat and the hat of the cat\n" * 9
 

@@ -9,12 +9,13 @@ from functools import partial
 
 from benchmarks.corpora import EOT, head_of
 from benchmarks.machine import spawned
-from cs336_basics.pretokenization import Splitter, count_words
-from cs336_basics.pretokenization._scanner import simd_levels
-from cs336_basics.pretokenization.counting._counting import count_files
-from cs336_basics.pretokenization.counting.count_words import DEFAULT_BLOCK_SIZE
-from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
-from cs336_basics.pretokenization.counting.word_counts import WordCounts
+from cs336_basics.counting import count_words
+from cs336_basics.counting._counting import count_files
+from cs336_basics.counting.count_words import DEFAULT_BLOCK_SIZE
+from cs336_basics.counting.word_counts import WordCounts
+from cs336_basics.execution.parallel import resolve_num_workers
+from cs336_basics.splitting import Splitter
+from cs336_basics.splitting._scanner import simd_levels
 
 SPLITTER = Splitter(special_tokens=[EOT])
 CORES = resolve_num_workers(None)

@@ -25,7 +25,8 @@ from benchmarks.stages.extrapolation import WORK, checkpoint_merges
 from cs336_basics import TRAINERS
 from cs336_basics._support.memory import peak_memory
 from cs336_basics.bpe.recorder import PHASES
-from cs336_basics.pretokenization import Splitter, count_words
+from cs336_basics.counting import count_words
+from cs336_basics.splitting import Splitter
 
 LOOP_PHASES = PHASES[1:-1]
 """All phases except counting words, without the key "total"."""

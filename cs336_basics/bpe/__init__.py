@@ -17,7 +17,7 @@ from cs336_basics.bpe.unbuilt import is_built, unbuilt_trainer
 from cs336_basics.bpe.v1_naive import NaiveTrainer
 from cs336_basics.bpe.v2_incremental import IncrementalTrainer
 from cs336_basics.bpe.v3_heap import HeapTrainer
-from cs336_basics.pretokenization.reading.corpus import Corpus, PathsLike
+from cs336_basics.text.corpus import Corpus, PathsLike
 
 if TYPE_CHECKING:
     from cs336_basics.bpe.v4_memoryview import MemoryviewTrainer

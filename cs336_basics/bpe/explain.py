@@ -16,7 +16,7 @@ from cs336_basics.bpe import TRAINERS, get_trainer
 from cs336_basics.bpe.reference import Pair, Symbols, split_bytes
 from cs336_basics.bpe.unbuilt import is_built
 from cs336_basics.bpe.v3_heap import Entry
-from cs336_basics.pretokenization.counting.word_counts import WordCounts
+from cs336_basics.counting.word_counts import WordCounts
 
 MOST_BYTES = 500
 """Maximum total length of the distinct words, in bytes. Each byte may become a column."""

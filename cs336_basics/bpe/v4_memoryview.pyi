@@ -4,7 +4,7 @@ from numpy.typing import NDArray
 
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
-from cs336_basics.pretokenization.counting.word_counts import WordCounts
+from cs336_basics.counting.word_counts import WordCounts
 
 class MemoryviewTrainer(BPE_Trainer): ...
 

@@ -1,5 +1,5 @@
 from cs336_basics.bpe.base import BPE_Trainer
-from cs336_basics.pretokenization.counting.word_counts import WordCounts
+from cs336_basics.counting.word_counts import WordCounts
 
 class NativeTrainer(BPE_Trainer):
     omit: tuple[str, ...]

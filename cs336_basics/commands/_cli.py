@@ -92,7 +92,7 @@ def describe_error(error: Exception) -> str:
         package = _PACKAGES.get(module, module)
         return f"{module} is required but not installed: pip install {package}"
 
-    from cs336_basics.pretokenization.reading.corpus import MissingFieldError
+    from cs336_basics.text.corpus import MissingFieldError
 
     if isinstance(error, MissingFieldError):
         return f"{error.problem}; pass --{error.option} {shlex.quote(error.example)}"

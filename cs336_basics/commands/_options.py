@@ -33,7 +33,7 @@ from cs336_basics.commands._cli import say
 from cs336_basics.commands._inputs import STDIN, saved_stdin, say_directories
 
 if TYPE_CHECKING:
-    from cs336_basics.pretokenization import Corpus
+    from cs336_basics.text import Corpus
 
 _HELP = {"-h", "--help", "--help-all"}
 
@@ -92,7 +92,7 @@ class TextOptions(Checked):
         Args:
             listed: Whether to print the files of input directories.
         """
-        from cs336_basics.pretokenization import Corpus  # help pages do not need it
+        from cs336_basics.text import Corpus  # help pages do not need it
 
         corpus = Corpus(
             [saved_stdin() if name == STDIN else name for name in self.input],
@@ -140,7 +140,7 @@ class CorporaOptions(Checked):
         Args:
             listed: Whether to print the files of input directories.
         """
-        from cs336_basics.pretokenization.reading.corpus import (
+        from cs336_basics.text.corpus import (
             Corpus,
             MissingFieldError,
             check_options_are_used,

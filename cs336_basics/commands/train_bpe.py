@@ -17,8 +17,8 @@ from cs336_basics.bpe.reference import Pair
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import INPUT_HELP, Command, Several, TextOptions, UsageError
 from cs336_basics.commands._outputs import check_output
-from cs336_basics.pretokenization.counting.count_words import BACKENDS
-from cs336_basics.pretokenization.patterns.named_patterns import PATTERNS
+from cs336_basics.counting.count_words import BACKENDS
+from cs336_basics.splitting.patterns.named_patterns import PATTERNS
 
 COUNTING = tuple(name for name in BACKENDS if name != "ray")  # --ray selects Ray
 

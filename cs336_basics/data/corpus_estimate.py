@@ -17,11 +17,11 @@ from typing import TypeVar
 from cs336_basics._support.reading import decoded, open_regular
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS
-from cs336_basics.pretokenization.counting.count_words import count_words
-from cs336_basics.pretokenization.reading.chunking import next_cut
-from cs336_basics.pretokenization.reading.corpus import Corpus
-from cs336_basics.pretokenization.safe_cuts import SafeCuts
-from cs336_basics.pretokenization.splitter import Splitter
+from cs336_basics.counting.count_words import count_words
+from cs336_basics.splitting.safe_cuts import SafeCuts
+from cs336_basics.splitting.splitter import Splitter
+from cs336_basics.text.chunking import next_cut
+from cs336_basics.text.corpus import Corpus
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.files.encode_files import encode_file
 

@@ -19,17 +19,17 @@ from typing import IO, Any
 from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.data.preparation_record import Stages
-from cs336_basics.pretokenization.reading.arrow import TableFile
-from cs336_basics.pretokenization.reading.chunking import next_cut
-from cs336_basics.pretokenization.reading.corpus import Corpus
-from cs336_basics.pretokenization.reading.csv_rows import column_texts
-from cs336_basics.pretokenization.reading.readers import next_line
-from cs336_basics.pretokenization.reading.storage import (
+from cs336_basics.splitting.safe_cuts import SafeCuts
+from cs336_basics.text.arrow import TableFile
+from cs336_basics.text.chunking import next_cut
+from cs336_basics.text.corpus import Corpus
+from cs336_basics.text.csv_rows import column_texts
+from cs336_basics.text.readers import next_line
+from cs336_basics.text.storage import (
     decompressed_blocks,
     is_compressed,
     open_path,
 )
-from cs336_basics.pretokenization.safe_cuts import SafeCuts
 
 _BLOCK = 1 << 20
 

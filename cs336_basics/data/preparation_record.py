@@ -12,7 +12,7 @@ from cs336_basics._support.files import sha256_file, write_json
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.reading import read_json_object
 from cs336_basics._support.urls import is_url
-from cs336_basics.pretokenization.reading.storage import size_of
+from cs336_basics.text.storage import size_of
 
 _FILE = "stages.json"
 _MAX_BYTES = 1 << 20

@@ -21,8 +21,8 @@ from cs336_basics.data.hold_out import hold_out
 from cs336_basics.data.hold_out_tokens import hold_out_tokens
 from cs336_basics.data.preparation_record import Stages
 from cs336_basics.data.sources import Source, Text, TokenFiles, find_sources
-from cs336_basics.pretokenization.patterns.named_patterns import resolve_pattern
-from cs336_basics.pretokenization.reading.corpus import Corpus
+from cs336_basics.splitting.patterns.named_patterns import resolve_pattern
+from cs336_basics.text.corpus import Corpus
 from cs336_basics.tokenizer.files.encode_files import NoTokensError, encode_file
 from cs336_basics.tokenizer.files.joined_tokens import JoinedTokens, open_token_files
 from cs336_basics.tokenizer.files.token_files import TokenFile

@@ -14,14 +14,14 @@ from cs336_basics._support.messages import counted
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics._support.urls import is_url
 from cs336_basics.data.data_config import DataConfig
-from cs336_basics.pretokenization.reading.corpus import (
+from cs336_basics.splitting.splitter import Splitter
+from cs336_basics.text.corpus import (
     Corpus,
     MissingFieldError,
     check_options_are_used,
     expand_paths,
 )
-from cs336_basics.pretokenization.reading.readers import read_texts
-from cs336_basics.pretokenization.splitter import Splitter
+from cs336_basics.text.readers import read_texts
 
 
 @dataclass(frozen=True)

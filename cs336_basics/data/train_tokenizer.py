@@ -18,7 +18,9 @@ from cs336_basics._support.files import named_directory, printable_path, sha256_
 from cs336_basics._support.urls import is_url
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.reference import Pair
-from cs336_basics.pretokenization import Corpus, Splitter, WordCounts
+from cs336_basics.counting import WordCounts
+from cs336_basics.splitting import Splitter
+from cs336_basics.text import Corpus
 from cs336_basics.tokenizer.tokenizer import Tokenizer
 from cs336_basics.tokenizer.vocabulary import TOKENIZER_FILE
 
@@ -123,7 +125,7 @@ def _count(
     if corpus is not None:
         splitter = Splitter(trainer.pattern, special_tokens)
         if ray:
-            from cs336_basics.pretokenization.counting.ray_counting import count_words_ray
+            from cs336_basics.counting.ray_counting import count_words_ray
 
             found = count_words_ray(
                 corpus,

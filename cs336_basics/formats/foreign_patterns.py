@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.warnings import warn
-from cs336_basics.pretokenization.patterns.named_patterns import (
+from cs336_basics.splitting.patterns.named_patterns import (
     CL100K,
     GPT2,
     PATTERNS,
@@ -24,8 +24,8 @@ from cs336_basics.pretokenization.patterns.named_patterns import (
     pattern_name,
     resolve_pattern,
 )
-from cs336_basics.pretokenization.patterns.pattern_limits import MAX_LENGTH
-from cs336_basics.pretokenization.patterns.split_program import complete_program
+from cs336_basics.splitting.patterns.pattern_limits import MAX_LENGTH
+from cs336_basics.splitting.patterns.split_program import complete_program
 
 _NAMED = {expression: expression for expression in PATTERNS.values()}
 

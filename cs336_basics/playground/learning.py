@@ -17,10 +17,10 @@ from cs336_basics.bpe.reference import merge_pair, split_bytes
 from cs336_basics.bpe.trace import MergeTrace
 from cs336_basics.bpe.unbuilt import is_built
 from cs336_basics.checkpoints.run_dir import thinned
+from cs336_basics.counting.count_texts import count_texts
 from cs336_basics.data.datasets import sample_documents
 from cs336_basics.playground.texts import MOST_TEXT, check_length, shown
-from cs336_basics.pretokenization.counting.count_texts import count_texts
-from cs336_basics.pretokenization.splitter import Splitter
+from cs336_basics.splitting.splitter import Splitter
 
 MOST_WATCHED = 2_000
 """Maximum length of a watched text in characters."""

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.formats.compared_tokenizers import ComparedTokenizer
 from cs336_basics.formats.comparison import Measured, longest_tokens, measure
-from cs336_basics.pretokenization import Corpus
 from cs336_basics.reports.charts import chart
 from cs336_basics.reports.measures import (
     ALPHA,
@@ -27,6 +26,7 @@ from cs336_basics.reports.measures import (
     word_totals,
 )
 from cs336_basics.reports.page import Chart, Section, Table, Tokens
+from cs336_basics.text import Corpus
 
 _MOST_LISTED = 20
 _RANKS = [10**power for power in range(5)]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
 from cs336_basics._support.messages import short_repr
-from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
-from cs336_basics.pretokenization.splitter import check_is_str
+from cs336_basics.execution.parallel import resolve_num_workers
+from cs336_basics.splitting.splitter import check_is_str
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
 from cs336_basics.tokenizer.special_tokens import choose_special
 from cs336_basics.tokenizer.text_input import check_is_iterable, explained

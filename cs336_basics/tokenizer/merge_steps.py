@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cs336_basics.bpe.reference import Symbols, split_bytes, steps_by_rank
-from cs336_basics.pretokenization.splitter import check_is_str
+from cs336_basics.splitting.splitter import check_is_str
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
 MOST_BYTES = 1000

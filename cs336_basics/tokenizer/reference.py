@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from cs336_basics.bpe.reference import merge_by_rank, merge_pair, split_bytes
-from cs336_basics.pretokenization import reference as reference_splitter
-from cs336_basics.pretokenization import split_special_tokens
+from cs336_basics.splitting import reference as reference_splitter
+from cs336_basics.splitting import split_special_tokens
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
 from cs336_basics.tokenizer.vocabulary import Pair, Vocabulary
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from cs336_basics._support.messages import short_repr
-from cs336_basics.pretokenization import Splitter, split_special_tokens
+from cs336_basics.splitting import Splitter, split_special_tokens
 
 
 class SpecialSets(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cs336_basics._support.messages import short_repr
-from cs336_basics.pretokenization.reading.text_changes import TextChanges
+from cs336_basics.text.text_changes import TextChanges
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
 
 

@@ -18,9 +18,9 @@ from cs336_basics._support.arguments import MAX_INT64, checked_integer
 from cs336_basics._support.files import named_directory, printable_path, write_json
 from cs336_basics._support.messages import counted, short_repr
 from cs336_basics._support.text import END_OF_TEXT
-from cs336_basics.pretokenization.reading.corpus import ENCODING_ERRORS, check_errors
-from cs336_basics.pretokenization.reading.utf8 import is_valid_utf8
-from cs336_basics.pretokenization.splitter import Splitter, check_is_str, check_special_tokens
+from cs336_basics.splitting.splitter import Splitter, check_is_str, check_special_tokens
+from cs336_basics.text.corpus import ENCODING_ERRORS, check_errors
+from cs336_basics.text.utf8 import is_valid_utf8
 from cs336_basics.tokenizer import decoding, padding
 from cs336_basics.tokenizer.batches import encode_texts, useful_workers
 from cs336_basics.tokenizer.encoders.backends import make_encoder
@@ -314,7 +314,7 @@ class Tokenizer:
             ValueError: If `directory` is an empty string.
         """
         from cs336_basics.formats.huggingface.tokenizer_json import save_tokenizer_json
-        from cs336_basics.pretokenization.reference import unicode_version
+        from cs336_basics.splitting.reference import unicode_version
 
         directory = named_directory(directory)
         save_tokenizer_json(self.parts(), directory)
@@ -643,7 +643,7 @@ class Tokenizer:
         The ids equal `encode("".join(iterable))` however the text is divided into chunks: a
         pre-token or special token may continue in the next chunk. You can pass an open file, whose
         lines are read as needed. Text is buffered until the end of a pre-token is certain (see
-        `pretokenization/safe_cuts.py`). Usually the buffer contains a word or two; with a pattern
+        `splitting/safe_cuts.py`). Usually the buffer contains a word or two; with a pattern
         that cannot be compiled, it contains everything since the last special token. The word cache
         takes at most 448 KiB.
 

@@ -10,14 +10,9 @@ import pytest
 
 from cs336_basics import Tokenizer, train_bpe
 from cs336_basics._support.arguments import checked_integer
-from cs336_basics.pretokenization import (
-    Corpus,
-    Splitter,
-    WordCounts,
-    count_text,
-    count_texts,
-    count_words,
-)
+from cs336_basics.counting import WordCounts, count_text, count_texts, count_words
+from cs336_basics.splitting import Splitter
+from cs336_basics.text import Corpus
 from cs336_basics.tokenizer import encode_file
 from tests.tokenizer.examples import BYTES, byte_tokenizer
 

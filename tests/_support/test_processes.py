@@ -9,7 +9,7 @@ from tests.processes import run_python
 
 KILLED_PARENT = """
 import os
-from cs336_basics.pretokenization.counting.parallel import map_ordered
+from cs336_basics.execution.parallel import map_ordered
 next(map_ordered(os.getpid, ((),) * 100, 2))
 os.kill(os.getpid(), 9)
 """

@@ -1,6 +1,6 @@
 """If a cluster cannot finish its tasks, an error is raised within seconds.
 
-tests/pretokenization/counting/test_ray_counting.py and tests/tokenizer/files/test_ray_encoding.py
+tests/counting/test_ray_counting.py and tests/tokenizer/files/test_ray_encoding.py
 run tasks on real clusters.
 """
 

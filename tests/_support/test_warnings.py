@@ -5,7 +5,8 @@ import warnings
 import pytest
 
 from cs336_basics import Tokenizer, train_bpe
-from cs336_basics.pretokenization import Splitter, count_words
+from cs336_basics.counting import count_words
+from cs336_basics.splitting import Splitter
 from cs336_basics.tokenizer import encode_file
 from tests.tokenizer.examples import BYTES
 

@@ -1,6 +1,6 @@
 import pytest
 
-from cs336_basics.pretokenization import count_text
+from cs336_basics.counting import count_text
 from tests.texts import long_text
 
 

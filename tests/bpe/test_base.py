@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from cs336_basics import TRAINERS, BPE_Trainer, train_bpe
 from cs336_basics.bpe import get_trainer
 from cs336_basics.bpe.options import TIE_BREAKS
-from cs336_basics.pretokenization import Corpus, WordCounts, count_words
-from cs336_basics.pretokenization.counting.count_words import BACKENDS
+from cs336_basics.counting import WordCounts, count_words
+from cs336_basics.counting.count_words import BACKENDS
+from cs336_basics.text import Corpus
 from tests.bpe.trainers import (
     EOT,
     WORKED_EXAMPLE,

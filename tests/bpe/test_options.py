@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from cs336_basics import TRAINERS
 from cs336_basics.bpe.options import huggingface_byte_ranks
+from cs336_basics.counting import count_text, count_texts, count_words
 from cs336_basics.data.datasets import write_sample
-from cs336_basics.pretokenization import Splitter, count_text, count_texts, count_words
+from cs336_basics.splitting import Splitter
 from tests.bpe.trainers import EOT, byte_characters, every_trainer, train
 from tests.texts import long_text
 

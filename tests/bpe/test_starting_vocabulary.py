@@ -9,7 +9,8 @@ import pytest
 from cs336_basics import TRAINERS, Tokenizer, train_bpe
 from cs336_basics.bpe.options import TIE_BREAKS
 from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
-from cs336_basics.pretokenization import Splitter, count_text
+from cs336_basics.counting import count_text
+from cs336_basics.splitting import Splitter
 from tests.bpe.trainers import EOT, every_trainer, specified_merges, train
 from tests.texts import long_text
 from tests.tokenizer.examples import BYTES, edited_merges

@@ -8,7 +8,7 @@ import pytest
 from cs336_basics import TRAINERS
 from cs336_basics.bpe import is_built
 from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
-from cs336_basics.pretokenization import WordCounts
+from cs336_basics.counting import WordCounts
 from tests.bpe.test_starting_vocabulary import imported_vocabulary
 
 if not is_built(TRAINERS["memoryview"]):

@@ -10,7 +10,7 @@ import pytest
 from cs336_basics import TRAINERS
 from cs336_basics.bpe import is_built
 from cs336_basics.bpe.recorder import Recorder
-from cs336_basics.pretokenization import WordCounts
+from cs336_basics.counting import WordCounts
 from tests.bpe.trainers import traced, train
 from tests.faults import alarm
 

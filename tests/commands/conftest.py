@@ -6,7 +6,7 @@ import pytest
 
 from tests.commands.small_run import TINY
 from tests.data.datasets.web_server import server  # noqa: F401 -- a fixture
-from tests.pretokenization.reading.test_documents import TEXTS, plain
+from tests.text.test_documents import TEXTS, plain
 from tests.tokenizer.examples import small_tokenizer
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from cs336_basics.commands import COMMANDS
 from cs336_basics.commands._cli import guarded
-from cs336_basics.pretokenization import MissingFieldError
+from cs336_basics.text import MissingFieldError
 from tests.commands.small_run import TINY, environment, error_of, start
 from tests.processes import run_python, wait
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cs336_basics import Tokenizer, train_bpe
-from cs336_basics.pretokenization import Corpus
+from cs336_basics.text import Corpus
 from cs336_basics.tokenizer import count_tokens
 from cs336_basics.tokenizer import prune as prune_vocabulary
 from tests.commands.small_run import command

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cs336_basics import TRAINERS, Tokenizer, train_bpe
-from cs336_basics.pretokenization import PATTERNS
+from cs336_basics.splitting import PATTERNS
 from tests.commands.small_run import command, error_of
 
 main = command("train-bpe")

@@ -12,9 +12,10 @@ import pytest
 
 from cs336_basics.data.hold_out import hold_out
 from cs336_basics.data.preparation_record import Stages
-from cs336_basics.pretokenization import Corpus, Splitter
-from cs336_basics.pretokenization.reading.chunking import next_cut
-from cs336_basics.pretokenization.reading.readers import read_texts
+from cs336_basics.splitting import Splitter
+from cs336_basics.text import Corpus
+from cs336_basics.text.chunking import next_cut
+from cs336_basics.text.readers import read_texts
 from tests.tokenizer.files.corpus_files import zstandard
 
 END = "<|endoftext|>"

@@ -7,7 +7,7 @@ import pytest
 
 from cs336_basics.data import hold_out_tokens as module
 from cs336_basics.data.hold_out_tokens import hold_out_tokens
-from cs336_basics.pretokenization import Corpus
+from cs336_basics.text import Corpus
 from cs336_basics.tokenizer import encode_file
 from cs336_basics.tokenizer.files.joined_tokens import load_token_files, open_token_files
 from tests.tokenizer.examples import END, byte_tokenizer

@@ -13,7 +13,7 @@ import yaml
 from cs336_basics.data.data_config import DataConfig
 from cs336_basics.data.datasets import write_sample
 from cs336_basics.data.sources import absolute_path, check_length, find_sources
-from cs336_basics.pretokenization import Corpus
+from cs336_basics.text import Corpus
 from cs336_basics.tokenizer import Tokenizer, encode_file
 from tests.commands.small_run import assert_equal_runs, command, error_of
 from tests.data.test_hold_out import write_rows

@@ -11,8 +11,9 @@ import pytest
 
 from cs336_basics._support.files import sha256_file
 from cs336_basics.bpe import TRAINERS, BPE_Trainer
+from cs336_basics.counting import WordCounts
 from cs336_basics.data.train_tokenizer import MOST_HASHED, describe_files, train_tokenizer
-from cs336_basics.pretokenization import Corpus, WordCounts
+from cs336_basics.text import Corpus
 from cs336_basics.tokenizer import Tokenizer
 
 END = "<|endoftext|>"

@@ -11,8 +11,9 @@ import pytest
 
 from cs336_basics import Tokenizer, train_bpe
 from cs336_basics._support.text import END_OF_TEXT
+from cs336_basics.counting import count_words
 from cs336_basics.data.datasets.sample import write_sample
-from cs336_basics.pretokenization import Splitter, count_words
+from cs336_basics.splitting import Splitter
 from cs336_basics.tokenizer.files.encode_files import encode_file
 from tests.documents.shell import MODEL, TRAINING
 from tests.tokenizer.files.corpus_files import zstandard

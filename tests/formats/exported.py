@@ -9,7 +9,7 @@ import warnings
 from pathlib import Path
 
 from cs336_basics.bpe import train_bpe
-from cs336_basics.pretokenization.patterns.named_patterns import PATTERNS as NAMED
+from cs336_basics.splitting.patterns.named_patterns import PATTERNS as NAMED
 from cs336_basics.tokenizer import Tokenizer
 from tests.texts import TEXTS, long_text
 from tests.tokenizer.examples import END, FRAGMENTS, data_file

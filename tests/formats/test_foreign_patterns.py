@@ -17,8 +17,8 @@ from cs336_basics.formats.foreign_patterns import (
     to_fancy_regex,
     to_oniguruma,
 )
-from cs336_basics.pretokenization import splitter
-from cs336_basics.pretokenization.patterns.named_patterns import GPT2, PATTERNS, compile_pattern
+from cs336_basics.splitting import splitter
+from cs336_basics.splitting.patterns.named_patterns import GPT2, PATTERNS, compile_pattern
 from tests.tokenizer.examples import FRAGMENTS
 from tests.tokenizer.test_reference import without_differences
 

@@ -14,15 +14,15 @@ from tests.native.compiler import NATIVE, compiler
 from tests.processes import run_python
 
 HERE = Path(__file__).parent
-SOURCE = NATIVE.parent / "pretokenization" / "_scanner.pyx"
+SOURCE = NATIVE.parent / "splitting" / "_scanner.pyx"
 
 CHECK = """
 import importlib.util, random, sys
-name = "cs336_basics.pretokenization._scanner"
+name = "cs336_basics.splitting._scanner"
 spec = importlib.util.spec_from_file_location(name, sys.argv[1])
 sys.modules[name] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(sys.modules[name])
-from tests.pretokenization.test_scanner import SIMD_LEVELS, check, random_text
+from tests.splitting.test_scanner import SIMD_LEVELS, check, random_text
 rng = random.Random(3)
 for _ in range(int(sys.argv[2])):
     check(random_text(rng))

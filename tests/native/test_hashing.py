@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import random
 
-from cs336_basics.pretokenization import count_words
+from cs336_basics.counting import count_words
 from tests.processes import run_python
 from tests.texts import long_text
 
 RESULTS = """
 import hashlib, pathlib, sys, warnings
 from cs336_basics.bpe import TRAINERS
-from cs336_basics.pretokenization import WordCounts, count_texts
-from cs336_basics.pretokenization import count_words
+from cs336_basics.counting import WordCounts, count_texts
+from cs336_basics.counting import count_words
 from cs336_basics.tokenizer import Tokenizer
 warnings.simplefilter("ignore")
 text, folder = sys.argv[1:]

@@ -11,11 +11,11 @@ import pytest
 from cs336_basics import Tokenizer
 from cs336_basics.formats.compared_tokenizers import open_tokenizer
 from cs336_basics.formats.comparison import measure
-from cs336_basics.pretokenization import Corpus
 from cs336_basics.reports.measures import renyi_efficiency
 from cs336_basics.reports.page import Table, Tokens, render_html, render_markdown
 from cs336_basics.reports.tokenizer_report import tokenizer_sections
-from tests.pretokenization.reading.test_documents import TEXTS, plain
+from cs336_basics.text import Corpus
+from tests.text.test_documents import TEXTS, plain
 from tests.tokenizer.examples import BYTES, END, small_tokenizer
 
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cs336_basics.pretokenization import PATTERNS
+from cs336_basics.splitting import PATTERNS
 from cs336_basics.tokenizer import (
     IncrementalEncoder,
     StreamingDecoder,

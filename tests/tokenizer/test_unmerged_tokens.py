@@ -15,7 +15,7 @@ from cs336_basics.formats.tiktoken.ranks import (
     merges_of_ranks,
     tiktoken_ranks,
 )
-from cs336_basics.pretokenization import Splitter
+from cs336_basics.splitting import Splitter
 from cs336_basics.tokenizer import (
     Tokenizer,
     extend,

@@ -13,7 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cs336_basics.pretokenization import Corpus
+from cs336_basics.text import Corpus
 from cs336_basics.tokenizer import encode_file
 from cs336_basics.training import get_batch
 from cs336_basics.training.data import (

@@ -19,7 +19,7 @@ from typing import Any
 
 from cs336_basics._support.messages import short_repr
 from cs336_basics.formats.byte_strings import strings_of_vocab, token_to_string
-from cs336_basics.pretokenization.patterns.named_patterns import pattern_name
+from cs336_basics.splitting.patterns.named_patterns import pattern_name
 from cs336_basics.tokenizer.vocabulary import Pair, TokenizerParts
 
 NORMAL, CONTROL, UNUSED = 1, 3, 5

@@ -22,8 +22,8 @@ from cs336_basics.formats.byte_strings import (
     token_to_string,
     vocab_of_strings,
 )
-from cs336_basics.pretokenization.patterns.named_patterns import GPT2, resolve_pattern
-from cs336_basics.pretokenization.splitter import check_special_tokens
+from cs336_basics.splitting.patterns.named_patterns import GPT2, resolve_pattern
+from cs336_basics.splitting.splitter import check_special_tokens
 from cs336_basics.tokenizer.vocabulary import Pair, TokenizerParts
 
 VOCAB_FILE = "vocab.json"

@@ -11,7 +11,7 @@ from cs336_basics.formats.foreign_patterns import (
     from_oniguruma,
     to_oniguruma,
 )
-from cs336_basics.pretokenization.patterns.named_patterns import GPT2, pattern_name, resolve_pattern
+from cs336_basics.splitting.patterns.named_patterns import GPT2, pattern_name, resolve_pattern
 
 # The three splitting steps of deepseek-ai/DeepSeek-V3. Our named pattern combines them.
 _DEEPSEEK_V3 = [

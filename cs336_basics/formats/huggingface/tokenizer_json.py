@@ -39,8 +39,8 @@ from cs336_basics.formats.huggingface.pretokenizers import (
     pattern_of,
     pre_tokenizer_of,
 )
-from cs336_basics.pretokenization.patterns.named_patterns import pattern_name, resolve_pattern
-from cs336_basics.pretokenization.splitter import check_special_tokens
+from cs336_basics.splitting.patterns.named_patterns import pattern_name, resolve_pattern
+from cs336_basics.splitting.splitter import check_special_tokens
 from cs336_basics.tokenizer.vocabulary import TOKENIZER_FILE, TokenizerParts
 
 CONFIG_FILE = "tokenizer_config.json"

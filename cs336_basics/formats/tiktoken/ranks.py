@@ -29,8 +29,8 @@ from cs336_basics.formats.foreign_patterns import (
     from_given_fancy_regex,
     to_fancy_regex,
 )
-from cs336_basics.pretokenization.patterns.named_patterns import resolve_pattern
-from cs336_basics.pretokenization.splitter import check_special_tokens
+from cs336_basics.splitting.patterns.named_patterns import resolve_pattern
+from cs336_basics.splitting.splitter import check_special_tokens
 from cs336_basics.tokenizer.vocabulary import Pair, TokenizerParts
 
 RANKS_FILE = "ranks.tiktoken"

@@ -13,7 +13,7 @@
 namespace cs336 {
 
 // Safe cuts are offsets at which a text can be cut without changing how it is split.
-// pretokenization/safe_cuts.py implements the same rule and explains why it is correct.
+// splitting/safe_cuts.py implements the same rule and explains why it is correct.
 class SafeCuts {
   public:
     // `tokens` must outlive this object.

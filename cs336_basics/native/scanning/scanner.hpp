@@ -75,7 +75,7 @@ class Scanner {
 
     // Whether a pre-token always ends before the ASCII character at `offset` > 0, and the text
     // after `offset` does not affect how the text before it is split. See
-    // pretokenization/safe_cuts.py. The text may be invalid UTF-8.
+    // splitting/safe_cuts.py. The text may be invalid UTF-8.
     bool is_safe_cut(const uint8_t* text, size_t offset) const {
         if (program_) return program_->is_safe_cut(text, offset);
         if (text[offset] != ' ' && !(line_feeds_ && text[offset] == '\n')) return false;

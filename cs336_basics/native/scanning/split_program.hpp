@@ -1,6 +1,6 @@
 // A compiled split pattern: a table of states, and a matcher that runs it in linear time.
 //
-// pretokenization/patterns/split_program.py builds and explains the table. The matcher takes one
+// splitting/patterns/split_program.py builds and explains the table. The matcher takes one
 // transition per character. A transition contains the next state, and whether the pattern matches
 // the text before the character.
 

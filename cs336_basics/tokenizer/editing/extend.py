@@ -19,7 +19,7 @@ import copy
 from collections.abc import Iterable
 
 from cs336_basics._support.messages import short_repr
-from cs336_basics.pretokenization.splitter import split_special_tokens
+from cs336_basics.splitting.splitter import split_special_tokens
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
 from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
 from cs336_basics.tokenizer.text_input import absent_in_word, check_is_iterable

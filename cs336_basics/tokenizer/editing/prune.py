@@ -16,9 +16,10 @@ from typing import NamedTuple
 from cs336_basics._support.arguments import checked_integer
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
-from cs336_basics.pretokenization import Corpus, WordCounts, count_words
-from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
-from cs336_basics.pretokenization.reading.corpus import PathsLike
+from cs336_basics.counting import WordCounts, count_words
+from cs336_basics.execution.parallel import resolve_num_workers
+from cs336_basics.text import Corpus
+from cs336_basics.text.corpus import PathsLike
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
 from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
 from cs336_basics.tokenizer.text_input import absent_in_word

@@ -12,7 +12,7 @@ from typing import Any
 
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
-from cs336_basics.pretokenization.reading.text_changes import TextChanges
+from cs336_basics.text.text_changes import TextChanges
 from cs336_basics.tokenizer.editing.token_counts import checked_ids
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
 from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder

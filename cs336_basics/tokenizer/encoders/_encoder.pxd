@@ -7,8 +7,8 @@ from libcpp.string cimport string
 from libcpp.utility cimport pair
 from libcpp.vector cimport vector
 
-from cs336_basics.pretokenization.failures cimport Failure
-from cs336_basics.pretokenization.scanners cimport Scanner, SimdLevel
+from cs336_basics.splitting.failures cimport Failure
+from cs336_basics.splitting.scanners cimport Scanner, SimdLevel
 from cs336_basics.tokenizer.encoders.text_views cimport Buffer, TextSpan, TextView
 
 

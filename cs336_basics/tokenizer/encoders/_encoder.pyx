@@ -25,11 +25,11 @@ from libcpp.string cimport string
 from libcpp.utility cimport pair
 from libcpp.vector cimport vector
 
-from cs336_basics.pretokenization.failures cimport (
+from cs336_basics.splitting.failures cimport (
     ABSENT_BYTE, LONE_SURROGATE, NONE, Failure, raise_failure,
 )
 
-from cs336_basics.pretokenization.scanners cimport (
+from cs336_basics.splitting.scanners cimport (
     Scanner, SimdLevel, make_scanner, simd_level_of,
 )
 
@@ -37,7 +37,7 @@ from cs336_basics.tokenizer.encoders.text_views cimport (
     UTF8, TextSpan, TextView, as_utf8, utf8_bound, utf8_size, view_text, view_texts,
 )
 
-from cs336_basics.pretokenization.splitter import has_scanner
+from cs336_basics.splitting.splitter import has_scanner
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
 
 

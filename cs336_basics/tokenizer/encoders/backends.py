@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cs336_basics._support.messages import short_repr
-from cs336_basics.pretokenization.splitter import has_scanner
+from cs336_basics.splitting.splitter import has_scanner
 from cs336_basics.tokenizer.encoders.encoder import Encoder
 from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
 from cs336_basics.tokenizer.vocabulary import Vocabulary

@@ -21,11 +21,11 @@ from typing import Any, SupportsIndex
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.warnings import warn
-from cs336_basics.pretokenization import pretokenize, split_special_tokens
-from cs336_basics.pretokenization.patterns.named_patterns import pattern_name
-from cs336_basics.pretokenization.patterns.split_program import complete_program
-from cs336_basics.pretokenization.reading.text_changes import dropped_message
-from cs336_basics.pretokenization.splitter import search_words
+from cs336_basics.splitting import pretokenize, split_special_tokens
+from cs336_basics.splitting.patterns.named_patterns import pattern_name
+from cs336_basics.splitting.patterns.split_program import complete_program
+from cs336_basics.splitting.splitter import search_words
+from cs336_basics.text.text_changes import dropped_message
 from cs336_basics.tokenizer.ids import EncodedBatch, TokenArray, plain_ids, token_dtype
 from cs336_basics.tokenizer.vocabulary import Vocabulary
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cs336_basics._support.lazy import np
-from cs336_basics.pretokenization.reading.utf8 import text_and_bytes
+from cs336_basics.text.utf8 import text_and_bytes
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
 from cs336_basics.tokenizer.ids import TokenArray, token_dtype
 from cs336_basics.tokenizer.vocabulary import ABSENT

@@ -10,7 +10,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from cs336_basics.pretokenization import pretokenize, split_special_tokens
+from cs336_basics.splitting import pretokenize, split_special_tokens
 from cs336_basics.tokenizer.encoders import _encoder
 from cs336_basics.tokenizer.encoders._decoder import Decoder
 from cs336_basics.tokenizer.encoders.encoder import Encoder, offsets_of

@@ -4,7 +4,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t
 from libcpp.vector cimport vector
 
-from cs336_basics.pretokenization.failures cimport Failure
+from cs336_basics.splitting.failures cimport Failure
 
 
 cdef extern from "unicode/text_view.hpp" namespace "cs336" nogil:

@@ -14,9 +14,9 @@ from typing import Any
 from cs336_basics._support.arguments import checked_bool, checked_integer
 from cs336_basics._support.files import check_is_no_input, printable_path
 from cs336_basics._support.progress import byte_bar, title_of
-from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
-from cs336_basics.pretokenization.reading.corpus import Corpus, PathsLike
-from cs336_basics.pretokenization.reading.text_changes import TextChanges
+from cs336_basics.execution.parallel import resolve_num_workers
+from cs336_basics.text.corpus import Corpus, PathsLike
+from cs336_basics.text.text_changes import TextChanges
 from cs336_basics.tokenizer.files.encoded_blocks import (
     DEFAULT_CHUNK_SIZE,
     EncodingTask,

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
-from cs336_basics.pretokenization.reading.corpus import ENCODING_ERRORS, check_errors
-from cs336_basics.pretokenization.reading.readers import TextBlock
-from cs336_basics.pretokenization.reading.rows import texts_of_rows
-from cs336_basics.pretokenization.reading.text_changes import TextChanges
+from cs336_basics.execution.parallel import resolve_num_workers
+from cs336_basics.text.corpus import ENCODING_ERRORS, check_errors
+from cs336_basics.text.readers import TextBlock
+from cs336_basics.text.rows import texts_of_rows
+from cs336_basics.text.text_changes import TextChanges
 from cs336_basics.tokenizer.files.encode_files import check_destination, write_token_file
 from cs336_basics.tokenizer.files.encoded_blocks import (
     EncodingTask,

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 from cs336_basics._support.arguments import checked_bool
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.text import END_OF_TEXT
-from cs336_basics.pretokenization.counting.parallel import map_ordered
-from cs336_basics.pretokenization.reading.corpus import Corpus
-from cs336_basics.pretokenization.reading.readers import TextBlock, read_texts
-from cs336_basics.pretokenization.reading.text_changes import Replaced, TextChanges
-from cs336_basics.pretokenization.reading.utf8 import is_valid_utf8
+from cs336_basics.execution.parallel import map_ordered
+from cs336_basics.text.corpus import Corpus
+from cs336_basics.text.readers import TextBlock, read_texts
+from cs336_basics.text.text_changes import Replaced, TextChanges
+from cs336_basics.text.utf8 import is_valid_utf8
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
 from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, absent_byte_error, encode_exactly
 from cs336_basics.tokenizer.files.token_writer import EncodedBlock

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cs336_basics._support.arguments import checked_integer
-from cs336_basics.pretokenization.reading.corpus import PathsLike, expand_paths
+from cs336_basics.text.corpus import PathsLike, expand_paths
 from cs336_basics.tokenizer.files.token_files import TokenFile, open_token_file
 from cs336_basics.tokenizer.ids import TokenArray
 

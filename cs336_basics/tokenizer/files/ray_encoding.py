@@ -25,10 +25,10 @@ from cs336_basics._support.messages import short_repr
 from cs336_basics._support.progress import byte_bar, title_of
 from cs336_basics._support.ray_cluster import RETRIES, ray_cluster, run_tasks
 from cs336_basics._support.urls import uploaded
-from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
-from cs336_basics.pretokenization.reading.corpus import Corpus, PathsLike
-from cs336_basics.pretokenization.reading.storage import state_of
-from cs336_basics.pretokenization.reading.text_changes import TextChanges
+from cs336_basics.execution.parallel import resolve_num_workers
+from cs336_basics.text.corpus import Corpus, PathsLike
+from cs336_basics.text.storage import state_of
+from cs336_basics.text.text_changes import TextChanges
 from cs336_basics.tokenizer.files.encode_files import NoTokensError, no_tokens, write_token_file
 from cs336_basics.tokenizer.files.encoded_blocks import (
     EncodingTask,

@@ -15,7 +15,7 @@ from typing import IO, Any, TypeAlias
 import cs336_basics
 from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.lazy import np, npt
-from cs336_basics.pretokenization.reading.text_changes import TextChanges
+from cs336_basics.text.text_changes import TextChanges
 from cs336_basics.tokenizer.files.token_files import (
     FOOTER,
     MAGIC,

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from cs336_basics.pretokenization.reading.corpus import ENCODING_ERRORS, check_errors
-from cs336_basics.pretokenization.reading.text_changes import TextChanges
-from cs336_basics.pretokenization.safe_cuts import SafeCutBuffer
-from cs336_basics.pretokenization.splitter import check_is_str
+from cs336_basics.splitting.safe_cuts import SafeCutBuffer
+from cs336_basics.splitting.splitter import check_is_str
+from cs336_basics.text.corpus import ENCODING_ERRORS, check_errors
+from cs336_basics.text.text_changes import TextChanges
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
 from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, absent_byte_error, encode_exactly
 from cs336_basics.tokenizer.special_tokens import special_sets
@@ -28,7 +28,7 @@ class IncrementalEncoder:
 
     The concatenated ids equal the ids of `Tokenizer.encode_array` for the whole text. A chunk may
     end within a character, a special token or a pre-token. Text is buffered until the end of a
-    pre-token is certain (see `pretokenization/safe_cuts.py`). Usually the buffer contains a word or
+    pre-token is certain (see `splitting/safe_cuts.py`). Usually the buffer contains a word or
     two; with a pattern that cannot be compiled, it contains everything since the last special
     token.
 

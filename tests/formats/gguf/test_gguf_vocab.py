@@ -8,7 +8,7 @@ import time
 import pytest
 
 from cs336_basics.formats.gguf.gguf_vocab import CONTROL, NORMAL, UNUSED, gguf_vocab
-from cs336_basics.pretokenization import PATTERNS
+from cs336_basics.splitting import PATTERNS
 from cs336_basics.tokenizer.vocabulary import TokenizerParts
 from tests.tokenizer.examples import BYTES, byte_tokenizer
 

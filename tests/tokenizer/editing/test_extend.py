@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cs336_basics import Tokenizer
 from cs336_basics.bpe.reference import merge_by_rank
-from cs336_basics.pretokenization import pretokenize, split_special_tokens
+from cs336_basics.splitting import pretokenize, split_special_tokens
 from cs336_basics.tokenizer import extend, token_parts
 from tests.tokenizer.examples import (
     END,

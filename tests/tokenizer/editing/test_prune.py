@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cs336_basics import Tokenizer, train_bpe
-from cs336_basics.pretokenization import Corpus, Splitter, count_text, count_words
+from cs336_basics.counting import count_text, count_words
+from cs336_basics.splitting import Splitter
+from cs336_basics.text import Corpus
 from cs336_basics.tokenizer import prune
 from cs336_basics.tokenizer.reference import merge_pretoken
 from tests.texts import long_text

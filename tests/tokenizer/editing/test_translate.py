@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cs336_basics import Tokenizer
-from cs336_basics.pretokenization import Corpus
+from cs336_basics.text import Corpus
 from cs336_basics.tokenizer import (
     encode_file,
     load_document_starts,

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cs336_basics import Tokenizer, train_bpe
-from cs336_basics.pretokenization import Corpus, count_words
+from cs336_basics.counting import count_words
+from cs336_basics.text import Corpus
 from cs336_basics.tokenizer import (
     IncrementalEncoder,
     count_tokens,

@@ -20,7 +20,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cs336_basics import TRAINERS
-from cs336_basics.pretokenization._scanner import simd_levels
+from cs336_basics.splitting._scanner import simd_levels
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.encoders.native_encoder import compile_vocabulary
 from cs336_basics.tokenizer.reference import merge_pretoken_in_order

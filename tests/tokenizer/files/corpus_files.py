@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cs336_basics.pretokenization import Corpus, split_special_tokens
+from cs336_basics.splitting import split_special_tokens
+from cs336_basics.text import Corpus
 from cs336_basics.tokenizer.files.token_files import FOOTER, MAGIC, open_token_file
 from tests.tokenizer.examples import END, TRAINING_TEXT
 

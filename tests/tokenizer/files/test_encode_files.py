@@ -14,7 +14,7 @@ import pytest
 import tqdm
 
 import cs336_basics
-from cs336_basics.pretokenization import Corpus
+from cs336_basics.text import Corpus
 from cs336_basics.tokenizer import Tokenizer, encode_file, load_document_starts, load_token_file
 from cs336_basics.tokenizer.encoders.backends import BACKENDS
 from cs336_basics.tokenizer.files import encode_files

@@ -10,7 +10,7 @@ import pytest
 
 from cs336_basics.tokenizer import Tokenizer, encode_rows
 from cs336_basics.tokenizer.files.token_files import open_token_file
-from tests.pretokenization.reading.test_rows import FORMS, every_form
+from tests.text.test_rows import FORMS, every_form
 from tests.tokenizer.examples import END, byte_tokenizer
 from tests.tokenizer.files.corpus_files import ROWS, contents, ids_and_starts
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cs336_basics.pretokenization import Corpus
+from cs336_basics.text import Corpus
 from cs336_basics.tokenizer import encode_file, load_document_starts
 from cs336_basics.tokenizer.files import ray_encoding
 from cs336_basics.tokenizer.files.joined_tokens import load_token_files, open_token_files

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cs336_basics import Tokenizer
-from cs336_basics.pretokenization.safe_cuts import SafeCuts
+from cs336_basics.splitting.safe_cuts import SafeCuts
 from cs336_basics.tokenizer import IncrementalEncoder
 from cs336_basics.tokenizer.streaming import incremental_encoder
 from tests.texts import long_text

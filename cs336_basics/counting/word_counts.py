@@ -1,0 +1,424 @@
+"""Distinct words and their counts, stored in three flat arrays.
+
+BPE training needs only the word counts of a text, which are far smaller than the text. If you save
+them, you can train a larger vocabulary, change the mixture of corpora, or add the counts from
+several machines without reading the text again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import operator
+import os
+from array import array
+from collections import Counter
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
+from typing import Any, Union
+
+from cs336_basics._support.arguments import MAX_INT64, checked_integer
+from cs336_basics._support.lazy import np, npt
+from cs336_basics._support.messages import counted, short_repr
+from cs336_basics.splitting.patterns.named_patterns import pattern_name
+
+Buffer = Union["npt.NDArray[Any]", "array[int]", bytes, memoryview]
+"""One-dimensional buffer of uint8 or int64."""
+
+# Limits of the table in a notebook.
+_MOST_SHOWN = 20
+_MOST_SHOWN_BYTES = 100
+
+
+class WordCounts(Mapping[bytes, int]):
+    """An immutable mapping from distinct words (bytes) to their counts.
+
+    The count of an absent word is 0, as in a Counter. The first lookup of a word builds a dict,
+    which takes about 150 bytes per word. `len`, `total`, the arrays and addition do not need the
+    dict.
+
+    The constructor copies the arrays and makes the copies read-only, because compiled code reads
+    them without the GIL.
+
+    Args:
+        data: (number of bytes,) uint8. Bytes of all words, concatenated.
+        offsets: (n + 1,) int64. Word i is `data[offsets[i]:offsets[i + 1]]`.
+        counts: (n,) int64. Number of occurrences of each word, at least 1.
+        pattern: Split pattern (name or regular expression), or None if unknown.
+        special_tokens: Special tokens that were cut out first, or None if unknown. Counts with
+            different patterns or special tokens cannot be added.
+
+    Raises:
+        ValueError: If the arrays are inconsistent, a count is less than 1, or a word is repeated.
+        TypeError: If an array has a dtype that cannot be converted safely, or `special_tokens`
+            is a bare string.
+    """
+
+    buffers: tuple[Buffer, Buffer, Buffer]
+    """`data`, `offsets` and `counts` for compiled code. Do not modify them."""
+
+    def __init__(
+        self,
+        data: npt.NDArray[np.uint8],
+        offsets: npt.NDArray[np.int64],
+        counts: npt.NDArray[np.int64],
+        pattern: str | None = None,
+        special_tokens: Iterable[str] | None = None,
+    ) -> None:
+        # Copy before checking: other threads may write to the originals.
+        arrays = np.array(data), np.array(offsets), np.array(counts)
+        self._set(_checked(*arrays), pattern, special_tokens)
+        index = _first_repeated(self)
+        if index < len(self):
+            raise ValueError(
+                f"word {short_repr(_word(self.data, self.offsets, index))} is repeated at index "
+                f"{index:,}; add the counts of equal words"
+            )
+
+    @classmethod
+    def of_buffers(
+        cls,
+        buffers: tuple[Buffer, Buffer, Buffer],
+        pattern: str | None = None,
+        special_tokens: Iterable[str] | None = None,
+    ) -> WordCounts:
+        """Return word counts that use trusted buffers without checking or copying them.
+
+        Args:
+            buffers: Read-only `data`, `offsets` and `counts`, with the same dtypes as in the
+                constructor.
+            pattern, special_tokens: See the constructor.
+        """
+        made = cls.__new__(cls)
+        made._set(buffers, pattern, special_tokens)
+        return made
+
+    def _set(
+        self,
+        buffers: tuple[Buffer, Buffer, Buffer],
+        pattern: str | None,
+        special_tokens: Iterable[str] | None,
+    ) -> None:
+        if isinstance(special_tokens, str):
+            raise TypeError(
+                f"special_tokens must be a list of str, got {short_repr(special_tokens)}"
+            )
+        self.buffers = buffers
+        self.pattern = pattern
+        self.special_tokens = None if special_tokens is None else frozenset(special_tokens)
+        self._dict: dict[bytes, int] | None = None
+
+    @property
+    def data(self) -> npt.NDArray[np.uint8]:
+        """Bytes of all words, concatenated. Read-only."""
+        return _view(self.buffers[0], np.uint8)
+
+    @property
+    def offsets(self) -> npt.NDArray[np.int64]:
+        """Start offsets of the words in `data`, followed by the length of `data`. Read-only."""
+        return _view(self.buffers[1], np.int64)
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """Number of occurrences of each word. Read-only."""
+        return _view(self.buffers[2], np.int64)
+
+    @classmethod
+    def from_mapping(
+        cls,
+        counts: Mapping[bytes, int],
+        pattern: str | None = None,
+        special_tokens: Iterable[str] | None = None,
+    ) -> WordCounts:
+        """Convert a mapping to WordCounts. Words with count 0 are dropped.
+
+        A WordCounts is returned unchanged if neither `pattern` nor `special_tokens` is given.
+
+        Raises:
+            TypeError: If `counts` is not a mapping, a word is not bytes, or a count is not an int.
+            ValueError: If a count is negative or exceeds 2^63 - 1.
+        """
+        if isinstance(counts, WordCounts) and pattern is None and special_tokens is None:
+            return counts
+        if not isinstance(counts, Mapping):
+            raise TypeError(f"counts must be a mapping of word -> count, got {short_repr(counts)}")
+        words: list[bytes] = []
+        numbers = array("q")
+        for word, count in counts.items():
+            if not isinstance(word, bytes):
+                raise TypeError(f"words must be bytes, got {short_repr(word)}")
+            if type(count) is not int or not 0 <= count <= MAX_INT64:
+                what = f"the count of word {short_repr(word)}"
+                count = checked_integer(what, count, 0, MAX_INT64)
+            if count:
+                words.append(word)
+                numbers.append(count)
+        offsets = array("q", itertools.accumulate(map(len, words), initial=0))
+        return cls.of_buffers((b"".join(words), offsets, numbers), pattern, special_tokens)
+
+    @classmethod
+    def combined(cls, addends: Iterable[WordCounts]) -> WordCounts:
+        """Return the sum of word counts, for example from several corpora or machines.
+
+        Raises:
+            TypeError: If an addend is not a WordCounts.
+            ValueError: If the words were counted with different patterns or special tokens.
+            OverflowError: If the total count of a word exceeds 2^63 - 1.
+        """
+        addends = list(addends)
+        for counts in addends:
+            if not isinstance(counts, WordCounts):
+                raise TypeError(f"addends must be WordCounts, got {short_repr(counts)}")
+        if len(addends) == 1:
+            return addends[0]
+        named = [counts.pattern for counts in addends if counts.pattern is not None]
+        patterns = {_comparable(pattern) for pattern in named}
+        if len(patterns) > 1:
+            raise ValueError(
+                "cannot add word counts with different split patterns: "
+                + " and ".join(sorted(short_repr(pattern) for pattern in patterns))
+            )
+        pattern = named[0] if named else None
+        cut_out = {counts.special_tokens for counts in addends if counts.special_tokens is not None}
+        if len(cut_out) > 1:
+            raise ValueError(
+                "cannot add word counts with different special tokens: "
+                + " and ".join(sorted(short_repr(sorted(tokens)) for tokens in cut_out))
+            )
+        special_tokens = next(iter(cut_out), None)
+        try:
+            from cs336_basics.counting._counting import TextCounter
+        except ImportError:
+            total: Counter[bytes] = Counter()
+            for counts in addends:
+                total.update(counts)
+            return cls.from_mapping(total, pattern, special_tokens)
+        adder = TextCounter()
+        for counts in addends:
+            adder.add_words(*counts.buffers)
+        return cls.of_buffers(adder.result(), pattern, special_tokens)
+
+    def scaled(self, weight: float) -> WordCounts:
+        """Return the counts multiplied by `weight`, to change a corpus's share in a mixture.
+
+        Products are rounded to the nearest integer. Words whose product is 0 are dropped.
+
+        Raises:
+            TypeError: If `weight` is not a number.
+            ValueError: If `weight` is negative or not finite.
+            OverflowError: If a product exceeds 2^63 - 1.
+        """
+        if isinstance(weight, bool):
+            raise TypeError(f"weight must be a number, got {short_repr(weight)}")
+        if not 0 <= weight < float("inf"):
+            raise ValueError(f"weight must be finite and at least 0, got {weight}")
+        highest = int(self.counts.max()) if len(self) else 0
+        if highest * weight > MAX_INT64 - 1024:
+            raise OverflowError(f"count {highest:,} times weight {weight} exceeds 2^63 - 1")
+        if isinstance(weight, (int, np.integer)):
+            counts = self.counts * np.int64(weight)
+        else:
+            counts = np.rint(self.counts * np.float64(weight)).astype(np.int64)
+        kept = counts > 0
+        lengths = np.diff(self.offsets)
+        offsets = np.zeros(int(kept.sum()) + 1, np.int64)
+        np.cumsum(lengths[kept], out=offsets[1:])
+        arrays = self.data[np.repeat(kept, lengths)], offsets, counts[kept]
+        return self.of_buffers(arrays, self.pattern, self.special_tokens)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the counts to a file. The format is described in `word_count_files.py`."""
+        from cs336_basics.counting.word_count_files import write_counts
+
+        cut_out = None if self.special_tokens is None else sorted(self.special_tokens)
+        write_counts(path, (self.data, self.offsets, self.counts), self.pattern, cut_out)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> WordCounts:
+        """Read a file written by `save`.
+
+        Raises:
+            FileNotFoundError: If the file does not exist.
+            ValueError: If the file is damaged or has a different format or version.
+        """
+        from cs336_basics.counting.word_count_files import read_counts
+
+        return read_counts(path, WordCounts)
+
+    @property
+    def total(self) -> int:
+        """Sum of all counts. It may exceed 64 bits."""
+        high, low = self.counts >> 32, self.counts & 0xFFFFFFFF
+        return (int(high.sum()) << 32) + int(low.sum())
+
+    def sizes(self) -> str:
+        """Return a description of the number and size of the distinct words, for messages."""
+        longest = int(np.diff(self.offsets).max(initial=0))
+        return (
+            f"{counted(len(self), 'distinct word')} with {counted(len(self.data), 'byte')} in "
+            f"total (longest: {counted(longest, 'byte')})"
+        )
+
+    @property
+    def num_bytes(self) -> int:
+        """Total number of bytes in all occurrences of all words. It may exceed 64 bits."""
+        with contextlib.suppress(ModuleNotFoundError):  # there is no NumPy in a browser
+            lengths = np.diff(self.offsets)
+            # np.dot would start the linear algebra library's threads.
+            if float((lengths * self.counts.astype(float)).sum()) < 2**62:
+                return int((lengths * self.counts).sum())
+        # Python integers do not overflow, but they are slow.
+        ends = _integers(self.buffers[1])
+        sizes = map(operator.sub, itertools.islice(ends, 1, None), ends)
+        return sum(map(operator.mul, sizes, _integers(self.buffers[2])))
+
+    def words(self) -> list[bytes]:
+        """Return all words in the order of the arrays."""
+        blob, ends = bytes(self.buffers[0]), _integers(self.buffers[1])
+        return [blob[start:end] for start, end in itertools.pairwise(ends)]
+
+    def as_dict(self) -> dict[bytes, int]:
+        """Return the counts as a dict. The dict is cached; do not change it."""
+        if self._dict is None:
+            self._dict = dict(zip(self.words(), _integers(self.buffers[2]), strict=True))
+        return self._dict
+
+    def __getitem__(self, word: bytes) -> int:
+        return self.as_dict().get(word, 0)
+
+    def get(self, word: bytes, default: Any = None) -> Any:
+        """Return the count of a word, or `default` if the word is absent."""
+        return self.as_dict().get(word, default)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self.as_dict()
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.words())
+
+    def __len__(self) -> int:
+        return len(self.buffers[2])
+
+    def items(self) -> ItemsView[bytes, int]:
+        """Return `(word, count)` pairs in the order of the arrays."""
+        return self.as_dict().items()
+
+    def values(self) -> ValuesView[int]:
+        """Return the counts in the order of the arrays."""
+        return self.as_dict().values()
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Mapping):
+            return self.as_dict() == dict(other)
+        return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # may equal dicts, which are mutable
+
+    def __add__(self, other: object) -> WordCounts:
+        if not isinstance(other, WordCounts):
+            return NotImplemented
+        return WordCounts.combined([self, other])
+
+    def __repr__(self) -> str:
+        return f"<WordCounts: {counted(len(self), 'distinct word')}, {self.total:,} in all>"
+
+    def _repr_html_(self) -> str:
+        """Return the most frequent words as a table for notebooks."""
+        from cs336_basics._support.html_table import html_table
+        from cs336_basics._support.visible import visible
+
+        total = self.total
+        rows = []
+        for index in np.argsort(-self.counts, kind="stable")[:_MOST_SHOWN]:
+            word, count = _word(self.data, self.offsets, index), int(self.counts[index])
+            shown = visible(word[:_MOST_SHOWN_BYTES]) + "…" * (len(word) > _MOST_SHOWN_BYTES)
+            rows.append((shown, (count, f"{count / total:.2%}")))
+        caption = f"{counted(len(self), 'distinct word')}, {total:,} in all"
+        if len(rows) < len(self):
+            caption += f"; the {len(rows)} most frequent"
+        return html_table(caption, ("word", "count", "share"), rows)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        buffers = self.buffers
+        if not isinstance(buffers[1], array):  # workers that count in Python do not import NumPy
+            buffers = self.data, self.offsets, self.counts
+        return WordCounts.of_buffers, (buffers, self.pattern, self.special_tokens)
+
+    def check_made_with(self, pattern: str, special_tokens: Iterable[str]) -> None:
+        """Check that the words were counted with this pattern and these special tokens.
+
+        Raises:
+            ValueError: If the words were counted with a different pattern or different special
+                tokens.
+        """
+        if self.pattern is not None and _comparable(self.pattern) != _comparable(pattern):
+            raise ValueError(
+                f"the words were counted with pattern {short_repr(self.pattern)}, not "
+                f"{short_repr(pattern)}; pass the same pattern, because a tokenizer must split "
+                "text in the same way as its trainer"
+            )
+        tokens = frozenset(special_tokens)
+        if self.special_tokens is not None and self.special_tokens != tokens:
+            raise ValueError(
+                f"the words were counted with special_tokens "
+                f"{short_repr(sorted(self.special_tokens))}, not {short_repr(sorted(tokens))}; "
+                "pass the same special tokens, or count the words again"
+            )
+
+
+def _integers(buffer: Any) -> array[int]:
+    """Return an int64 buffer as a sequence of Python integers, without NumPy."""
+    integers = array("q")
+    integers.frombytes(memoryview(buffer).tobytes())
+    return integers
+
+
+def _view(buffer: Buffer, dtype: type) -> npt.NDArray[Any]:
+    view: npt.NDArray[Any] = np.frombuffer(buffer, dtype)
+    view.flags.writeable = False
+    return view
+
+
+def _comparable(pattern: str | None) -> str | None:
+    return None if pattern is None else pattern_name(pattern) or pattern
+
+
+def _first_repeated(counts: WordCounts) -> int:
+    """Return the index of the first word that repeats an earlier word, or the number of words."""
+    try:
+        from cs336_basics.counting._counting import first_repeated
+    except ImportError:
+        found: set[bytes] = set()
+        for index, word in enumerate(counts.words()):
+            found.add(word)
+            if len(found) == index:
+                return index
+        return len(counts)
+    return first_repeated(*counts.buffers[:2])
+
+
+def _checked(
+    data: npt.NDArray[Any], offsets: npt.NDArray[Any], counts: npt.NDArray[Any]
+) -> tuple[Buffer, Buffer, Buffer]:
+    """Check arrays as described in `WordCounts`, and return them with the dtypes given there."""
+    if not data.ndim == offsets.ndim == counts.ndim == 1:
+        raise ValueError(
+            "data, offsets and counts must have one dimension, got "
+            f"{data.ndim}, {offsets.ndim} and {counts.ndim}"
+        )
+    data = data.astype(np.uint8, casting="safe", copy=False)
+    offsets = offsets.astype(np.int64, casting="safe", copy=False)
+    counts = counts.astype(np.int64, casting="safe", copy=False)
+    if len(offsets) != len(counts) + 1:
+        raise ValueError(
+            f"offsets must have {len(counts) + 1:,} elements for {len(counts):,} counts, got "
+            f"{len(offsets):,}"
+        )
+    if offsets[0] != 0 or offsets[-1] != len(data) or np.any(offsets[1:] < offsets[:-1]):
+        raise ValueError(f"offsets must ascend from 0 to the number of bytes, {len(data):,}")
+    if np.any(counts <= 0):
+        raise ValueError(f"counts must be at least 1, got {counts.min():,}")
+    return data, offsets, counts
+
+
+def _word(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], index: int) -> bytes:
+    return data[offsets[index] : offsets[index + 1]].tobytes()

@@ -1,1 +1,0 @@
-"""Counting pre-tokens in files and in memory."""

@@ -1,1 +1,0 @@
-"""Reading text from files, rows and streams."""

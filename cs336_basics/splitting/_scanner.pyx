@@ -1,0 +1,261 @@
+# distutils: language = c++
+"""Python bindings for scanner.hpp and utf8.hpp: splitting text and checking UTF-8."""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE, PyBytes_FromStringAndSize
+from cpython.unicode cimport PyUnicode_DecodeUTF8
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libcpp.memory cimport shared_ptr, unique_ptr
+
+from cs336_basics.splitting.scanners cimport (
+    SIMD_LEVEL_NAMES, ScanState, Scanner, SimdLevel, SplitProgram, available_levels,
+    best_simd_level, make_program, make_scanner, simd_level_of,
+)
+
+from cs336_basics._support.lazy import LazyModule
+from cs336_basics.splitting.patterns.named_patterns import pattern_name
+
+split_program = LazyModule("cs336_basics.splitting.patterns.split_program")
+
+
+cdef extern from "scanning/scanner.hpp" namespace "cs336" nogil:
+    cdef struct Character:
+        uint32_t char_class
+        uint32_t length
+
+    Character character(const uint8_t* p)
+    size_t BATCH_CAPACITY
+
+cdef extern from "unicode/utf8.hpp" namespace "cs336" nogil:
+    cdef struct Utf8Sequence:
+        size_t length
+        bint valid
+
+    cdef struct Replaced:
+        uint64_t sequences, bytes, first
+
+    Utf8Sequence utf8_sequence(const uint8_t* p, const uint8_t* end)
+    Replaced invalid_utf8(const uint8_t* text, size_t size)
+    uint8_t* write_valid_utf8(const uint8_t* text, size_t size, uint8_t* out)
+    size_t first_invalid_utf8(const uint8_t* text, size_t size)
+    size_t first_invalid_utf8_scalar(const uint8_t* text, size_t size)
+
+# Patterns whose scanners do not need a SplitProgram.
+_WITHOUT_PROGRAM = ("gpt2", "cl100k")
+
+
+def scanned_pattern(pattern):
+    """Return the name of a pattern that has its own scanner, or None for any other pattern."""
+    name = pattern_name(pattern)
+    return name if name in _WITHOUT_PROGRAM else None
+
+
+def program_of(pattern):
+    """Return the SplitProgram of a pattern, or None if the pattern has its own scanner.
+
+    Raises:
+        ValueError: If the pattern cannot be compiled.
+    """
+    if not isinstance(pattern, str):
+        return pattern
+    if scanned_pattern(pattern) is not None:
+        return None
+    program = split_program.find_program(pattern)
+    if program is None:
+        raise ValueError(
+            f"pattern {pattern!r} cannot be compiled; use "
+            "cs336_basics.splitting.pretokenize, which accepts every pattern"
+        )
+    return program
+
+
+def simd_levels():
+    """Return the names of the SIMD levels that this build and this CPU support, slowest first."""
+    return list(available_levels())
+
+
+def default_simd_level():
+    """Return the SIMD level set in the CS336_SIMD environment variable, or the fastest level."""
+    return SIMD_LEVEL_NAMES[<int>best_simd_level()].decode()
+
+
+cdef class PreTokens:
+    """An iterator over the pre-tokens of a str without special tokens. It finds them in batches.
+
+    Args:
+        text: Text without special tokens.
+        pattern: Name in PATTERNS, regular expression, or SplitProgram.
+        simd_level: Name in `simd_levels()`. Defaults to `default_simd_level()`.
+
+    Raises:
+        ValueError: If the pattern cannot be compiled, or the SIMD level is not available.
+        UnicodeEncodeError: If the text contains a lone surrogate.
+    """
+
+    cdef bytes data
+    cdef Scanner scanner
+    cdef shared_ptr[const SplitProgram] incomplete  # replaces `scanner` if the pattern skips text
+    cdef unique_ptr[ScanState] state
+    cdef size_t size, position, start
+    cdef size_t count, index
+    cdef const uint8_t* origin
+    cdef uint32_t ends[1024]  # BATCH_CAPACITY
+
+    def __cinit__(self, str text not None, pattern="gpt2", simd_level=None):
+        cdef SimdLevel chosen = simd_level_of(simd_level)
+        program = program_of(pattern)
+        if program is not None and not program.complete:
+            self.incomplete = make_program(program)
+            self.state.reset(new ScanState(self.incomplete.get().num_states()))
+        else:
+            self.scanner = make_scanner(pattern, chosen)
+            self.state.reset(new ScanState(self.scanner.num_states()))
+        self.data = text.encode()
+        self.size = PyBytes_GET_SIZE(self.data)
+        assert sizeof(self.ends) == BATCH_CAPACITY * sizeof(uint32_t)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef const uint8_t* text = <const uint8_t*>PyBytes_AS_STRING(self.data)
+        cdef const uint8_t* word
+        if self.incomplete:
+            return self.next_match(text)
+        if self.index == self.count:
+            if self.position == self.size:
+                raise StopIteration
+            self.origin = text + self.position
+            self.start = 0
+            self.index = 0
+            self.count = self.scanner.fill(
+                text, self.size, self.position, self.ends, self.state.get()[0])
+            if self.count == 0:  # a pre-token of more than 4 GiB
+                self.position = self.scanner.next(
+                    text, self.size, self.position, self.state.get()[0])
+                return pretoken(self.origin, text + self.position)
+        word = self.origin + self.start
+        self.start = self.ends[self.index]
+        self.index += 1
+        return pretoken(word, self.origin + self.start)
+
+    cdef object next_match(self, const uint8_t* text):
+        cdef size_t start
+        while self.position < self.size:
+            start = self.position
+            self.position = self.incomplete.get().next(
+                text, self.size, start, self.state.get()[0])
+            if self.position > start:
+                return pretoken(text + start, text + self.position)
+            self.position += character(text + start).length  # no match here; skip one character
+        raise StopIteration
+
+
+cdef inline str pretoken(const uint8_t* first, const uint8_t* end):
+    return PyUnicode_DecodeUTF8(<const char*>first, end - first, NULL)
+
+
+def num_pretokens(bytes data not None, pattern="gpt2", simd_level=None):
+    """Return the number of pre-tokens in UTF-8 bytes; see `PreTokens`.
+
+    Releases the GIL if the pattern matches all text.
+
+    Raises:
+        ValueError: See `PreTokens`, or if the bytes are not valid UTF-8.
+    """
+    cdef const uint8_t* text = <const uint8_t*>PyBytes_AS_STRING(data)
+    cdef size_t size = PyBytes_GET_SIZE(data)
+    cdef size_t position = 0, found = 0, count = 0
+    cdef uint32_t ends[1024]  # BATCH_CAPACITY
+    cdef PreTokens settings = PreTokens("", pattern, simd_level)
+    if not is_valid_utf8(data):
+        raise ValueError("the text is not valid UTF-8")
+    if settings.incomplete:
+        return len(list(PreTokens(data.decode(), pattern, simd_level)))
+    with nogil:
+        while position < size:
+            count = settings.scanner.fill(text, size, position, ends, settings.state.get()[0])
+            if count == 0:  # a pre-token of more than 4 GiB
+                count = 1
+                position = settings.scanner.next(text, size, position, settings.state.get()[0])
+            found += count
+    return found
+
+
+def first_invalid(data, vectors=True):
+    """Return the offset of the first invalid byte, or None if all bytes are valid UTF-8.
+
+    If `vectors` is true, the vector instructions of this CPU are used.
+    """
+    cdef bytes text = data
+    cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(text)
+    cdef size_t size = PyBytes_GET_SIZE(text)
+    cdef size_t offset
+    offset = first_invalid_utf8(start, size) if vectors else first_invalid_utf8_scalar(start, size)
+    return None if offset == size else offset
+
+
+def is_valid_utf8(bytes data not None):
+    """Compiled version of `utf8.is_valid_utf8_in_python`. Releases the GIL."""
+    cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(data)
+    cdef size_t size = PyBytes_GET_SIZE(data)
+    cdef size_t valid
+    with nogil:
+        valid = first_invalid_utf8(start, size)
+    return valid == size
+
+
+def count_invalid(bytes data not None):
+    """Compiled version of `utf8.count_invalid_in_python`. Releases the GIL."""
+    cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(data)
+    cdef size_t size = PyBytes_GET_SIZE(data)
+    cdef Replaced found
+    with nogil:
+        found = invalid_utf8(start, size)
+    return found.sequences, found.bytes, found.first if found.sequences else size
+
+
+def replace_invalid(bytes data not None):
+    """Compiled version of `utf8.replace_invalid_in_python`. Releases the GIL."""
+    cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(data)
+    cdef size_t size = PyBytes_GET_SIZE(data)
+    cdef Replaced found
+    cdef uint8_t* out
+    with nogil:
+        found = invalid_utf8(start, size)
+    text = PyBytes_FromStringAndSize(NULL, size - found.bytes + 3 * found.sequences)
+    out = <uint8_t*>PyBytes_AS_STRING(text)
+    with nogil:
+        write_valid_utf8(start, size, out)
+    return text
+
+
+def text_and_bytes(bytes data not None):
+    """Compiled version of `utf8.text_and_bytes_in_python`."""
+    cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(data)
+    cdef size_t size = PyBytes_GET_SIZE(data)
+    cdef size_t begin = 0, end_of_text, end
+    cdef Utf8Sequence sequence
+    while begin < size:
+        end_of_text = end = begin + first_invalid_utf8(start + begin, size - begin)
+        while end < size:
+            sequence = utf8_sequence(start + end, start + size)
+            if sequence.valid:
+                break
+            end += sequence.length
+        yield data[begin:end_of_text], data[end_of_text:end]
+        begin = end
+
+
+def character_classes(str text not None):
+    """Return the class of each character as a byte: 0 other, 1 letter, 2 number, 3 whitespace."""
+    cdef bytes data = text.encode()
+    cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(data)
+    cdef size_t size = PyBytes_GET_SIZE(data)
+    cdef size_t i = 0
+    cdef Character c
+    classes = bytearray()
+    while i < size:
+        c = character(start + i)
+        classes.append(c.char_class)
+        i += c.length
+    return bytes(classes)

@@ -1,0 +1,203 @@
+"""Safe cuts: offsets where UTF-8 text can be cut without changing its pre-tokens.
+
+There are two kinds:
+
+- The end of a special token. Special tokens are cut out first, so no pre-token crosses them.
+- For `gpt2` and `cl100k`, the offset between a character that is not whitespace and an ASCII
+  space or, for `gpt2`, a line feed. The patterns match such a space or line feed only at the start
+  of a pre-token or after other whitespace, so a pre-token always ends at the cut. The lookahead
+  `\\s+(?!\\S)` looks only past whitespace, and neither pattern has a lookbehind, so each side is
+  split as if the other side did not exist. For other patterns that compile, the compiled table
+  lists the pairs of characters with this property (see `SplitProgram.safe_cuts`).
+
+An offset inside an occurrence of a special token is never a safe cut.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from cs336_basics._support.lazy import LazyModule
+from cs336_basics.splitting.patterns.named_patterns import pattern_name, resolve_pattern
+from cs336_basics.splitting.token_finder import token_finder
+
+if TYPE_CHECKING:
+    from cs336_basics.splitting.patterns import split_program
+else:  # not needed by gpt2 and cl100k
+    split_program = LazyModule("cs336_basics.splitting.patterns.split_program")
+
+# Bytes before which a cut is safe if the preceding character is not whitespace. In cl100k, line
+# endings belong to the punctuation before them (`[^\s\p{L}\p{N}]+[\r\n]*`), so only a space is
+# safe.
+_SAFE_FOLLOWERS = {"gpt2": b" \n", "cl100k": b" "}
+
+# UTF-8 encodings of the non-ASCII characters that `\s` matches in the `regex` module.
+_WIDE_WHITE_SPACE = tuple(
+    chr(code).encode()
+    for code in (0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
+)
+
+
+class SafeCuts:
+    """Finds safe cuts in bytes.
+
+    Args:
+        special_tokens: Special tokens that are cut out before the text is split.
+        pattern: Split pattern. If it cannot be compiled, only the ends of special tokens are safe.
+    """
+
+    def __init__(self, special_tokens: Iterable[str] = (), pattern: str = "gpt2") -> None:
+        tokens = tuple(token.encode() for token in special_tokens)
+        self._special = token_finder(tokens) if tokens else None
+        self.margin = 4 + (2 * self._special.longest if self._special else 0)
+        """Number of bytes needed on each side of an offset to decide whether it is a safe cut."""
+        # If a special token contains U+FFFD, the text is never cut, because replacing invalid bytes
+        # can create occurrences of the token that are not visible in the original bytes.
+        never = any("\N{REPLACEMENT CHARACTER}".encode() in token for token in tokens)
+        name = pattern_name(resolve_pattern(pattern))
+        followers = _SAFE_FOLLOWERS.get(name) if name else None
+        self._program = None if followers else split_program.find_program(pattern)
+        self._inside: re.Pattern[bytes] | None = None
+        if followers:
+            self._inside = re.compile(rb"[!-~\x80-\xff](?=[" + followers + rb"])")
+        elif self._program:
+            self._inside = _candidates(self._program)
+        self.may_exist = not never and (self._special or self._inside) is not None
+        """Whether safe cuts are possible with these special tokens and this pattern."""
+
+    def first(self, data: bytes, start: int, stop: int) -> int | None:
+        """Return the first cut in [start, stop], or None.
+
+        `data` must include `margin` bytes before `start` and after `stop`, or reach the ends of the
+        text.
+        """
+        if not self.may_exist:
+            return None
+        inside = next(self._inside_text(data, start, stop), None)
+        limit = stop if inside is None else inside
+        after = next(self._after_special_tokens(data, start, limit), None)
+        return inside if after is None else after
+
+    def _after_special_tokens(self, data: bytes, start: int, stop: int) -> Iterator[int]:
+        """Yield the cuts in [start, stop] at the ends of special tokens."""
+        if self._special is None:
+            return
+        # The first of several overlapping occurrences is certain to be cut out if it ends last.
+        end = reach = 0  # end of the first occurrence, and of all that overlap
+        found = self._special.search(data, max(0, start - self.margin))
+        while end <= stop:
+            if found is None or found[0] >= reach:
+                if end == reach >= max(start, 1):
+                    yield end
+                if found is None:
+                    return
+                end = reach = found[1]
+            reach = max(reach, found[1])
+            found = self._special.search(data, found[0] + 1)
+
+    def _inside_text(self, data: bytes, start: int, stop: int) -> Iterator[int]:
+        """Yield the cuts in [start, stop] between two pre-tokens."""
+        if self._inside is None:
+            return
+        ends = (match.end() for match in self._inside.finditer(data, max(0, start - 1)))
+        cuts: Iterator[int] = itertools.takewhile(stop.__ge__, ends)
+        cuts = (cut for cut in cuts if self._is_between_words(data, cut))
+        yield from cuts if self._special is None else self._special.uncrossed(data, cuts)
+
+    def _is_between_words(self, data: bytes, cut: int) -> bool:
+        """Return whether a candidate found by `_inside` is a safe cut for the pattern."""
+        if self._program is None:
+            return not data.endswith(_WIDE_WHITE_SPACE, max(0, cut - 3), cut)
+        before = data[max(0, cut - 4) : cut].decode("utf-8", "surrogateescape")[-1]
+        if "\udc80" <= before <= "\udcff":  # not the end of a character
+            return False
+        column_of = self._program.column_of
+        return bool(self._program.safe_cuts[column_of(before), column_of(chr(data[cut]))])
+
+    def last(self, data: bytes, start: int) -> int | None:
+        """Return the last cut at or after `start` that is safe no matter what follows, or None.
+
+        In a stream, the bytes before this cut can be split immediately. The search runs backwards
+        from the end of `data` in growing steps, so it visits few bytes before the cut.
+        """
+        upper = len(data) - self.margin
+        step = 256
+        while self.may_exist and upper > start:
+            lower = max(start, upper - step)
+            latest = max(
+                itertools.chain(
+                    self._inside_text(data, max(lower, 1), upper),
+                    self._after_special_tokens(data, max(lower, 1), upper),
+                ),
+                default=None,
+            )
+            if latest is not None:
+                return latest
+            upper, step = lower, step * 2
+        return None
+
+
+class SafeCutBuffer:
+    """Buffers the end of a stream, which cannot be split until more text arrives.
+
+    Args:
+        cuts: Finder of safe cuts.
+    """
+
+    def __init__(self, cuts: SafeCuts) -> None:
+        self._cuts = cuts
+        self._waiting = bytearray()
+        self._searched = 0  # there is no safe cut in waiting[:searched]
+
+    def add(self, data: bytes) -> bytes:
+        """Add bytes and return the part that can now be split, which may be empty."""
+        waiting, margin = self._waiting, self._cuts.margin
+        waiting += data
+        if len(waiting) - self._searched < margin:
+            return b""
+        # Search only the new bytes. Otherwise, text without a cut would take quadratic time.
+        origin = max(0, self._searched - margin)
+        cut = self._cuts.last(bytes(waiting[origin:]), self._searched - origin)
+        independent = b""
+        if cut is not None:
+            independent = bytes(waiting[: origin + cut])
+            del waiting[: origin + cut]
+        self._searched = max(0, len(waiting) - margin)
+        return independent
+
+    @property
+    def num_waiting(self) -> int:
+        """Number of bytes in the buffer."""
+        return len(self._waiting)
+
+    def rest(self) -> bytes:
+        """Return the remaining bytes. Call this method at the end of the text."""
+        return bytes(self._waiting)
+
+
+def _candidates(program: split_program.SplitProgram) -> re.Pattern[bytes] | None:
+    """Return a regex for the last byte before a possible cut, or None if no cut is possible.
+
+    Only cuts before ASCII characters are considered.
+    """
+    columns = [program.column_of(chr(code)) for code in range(128)]
+    # Characters allowed before a cut (None: any non-ASCII character) -> characters after it.
+    afters: dict[frozenset[int | None], list[int]] = {}
+    for after in range(128):
+        column = columns[after]
+        safe: set[int | None] = {c for c in range(128) if program.safe_cuts[columns[c], column]}
+        if program.safe_cuts[:, column].any():
+            safe.add(None)
+        afters.setdefault(frozenset(safe), []).append(after)
+    options = []
+    for before, following in afters.items():
+        codes = sorted(code for code in before if code is not None)
+        found = b"".join(rb"\x%02x" % code for code in codes)
+        found += rb"\x80-\xff" if None in before else b""
+        if found:
+            follow = b"".join(rb"\x%02x" % after for after in following)
+            options.append(b"[" + found + b"](?=[" + follow + b"])")
+    return re.compile(b"|".join(options)) if options else None

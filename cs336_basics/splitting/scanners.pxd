@@ -1,0 +1,118 @@
+"""Cython declarations of the scanners for split patterns."""
+
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from libcpp cimport bool as cbool
+from libcpp.memory cimport make_shared, shared_ptr
+
+
+cdef extern from "scanning/scanner.hpp" namespace "cs336" nogil:
+    enum class SimdLevel:
+        pass
+
+    int NUM_SIMD_LEVELS
+    const char* SIMD_LEVEL_NAMES[]
+    bint has_simd_level(SimdLevel simd_level)
+    SimdLevel best_simd_level()
+
+    cdef struct SplitTables:
+        const uint16_t* transitions
+        size_t num_states, num_columns
+        const uint16_t* block_of
+        const uint8_t* blocks
+        size_t num_blocks
+        const uint8_t* safe_cuts
+        const uint8_t* threes
+
+    cdef cppclass ScanState:
+        ScanState(size_t num_states) except +
+
+    cdef cppclass SplitProgram:
+        SplitProgram(const SplitTables& tables) except +
+        size_t num_states()
+        size_t next(const uint8_t* text, size_t size, size_t i, ScanState& state) except +
+
+    cdef cppclass MaskedPattern:
+        const char* name
+
+    int NUM_MASKED_PATTERNS
+    const MaskedPattern MASKED_PATTERNS[]
+
+    cdef cppclass Scanner:
+        Scanner()
+        Scanner(cbool cl100k, SimdLevel simd_level)
+        Scanner(shared_ptr[const SplitProgram] program)
+        Scanner(shared_ptr[const SplitProgram] program, const MaskedPattern& pattern,
+                SimdLevel simd_level)
+        size_t num_states()
+        size_t fill(const uint8_t* text, size_t size, size_t& position, uint32_t* ends,
+                    ScanState& state) except +
+        size_t next(const uint8_t* text, size_t size, size_t i, ScanState& state) except +
+
+
+cdef inline shared_ptr[const SplitProgram] make_program(program) except *:
+    """Convert a `split_program.SplitProgram` to the C++ class of the same name."""
+    cdef SplitTables tables
+    cdef const uint16_t[:, ::1] transitions = program.transitions
+    cdef const uint16_t[::1] block_of = program.block_of
+    cdef const uint8_t[:, ::1] blocks = program.blocks
+    cdef const uint8_t[:, ::1] safe_cuts = program.safe_cuts.view("u1")
+    assert block_of.shape[0] == 0x110000 // 64 and blocks.shape[1] == 64
+    assert safe_cuts.shape[0] == safe_cuts.shape[1] == transitions.shape[1]
+    tables.transitions = &transitions[0, 0]
+    tables.num_states = transitions.shape[0]
+    tables.num_columns = transitions.shape[1]
+    tables.block_of = &block_of[0]
+    tables.blocks = &blocks[0, 0]
+    tables.num_blocks = blocks.shape[0]
+    tables.safe_cuts = &safe_cuts[0, 0]
+    tables.threes = NULL
+    cdef const uint8_t[::1] threes
+    if program.threes is not None:
+        threes = program.threes.view("u1")
+        assert threes.shape[0] == transitions.shape[1]
+        tables.threes = &threes[0]
+    return <shared_ptr[const SplitProgram]>make_shared[SplitProgram](tables)
+
+
+cdef inline dict available_levels():
+    """Return a mapping of name -> SimdLevel, for the levels that this build and CPU support."""
+    return {
+        SIMD_LEVEL_NAMES[i].decode(): i
+        for i in range(NUM_SIMD_LEVELS) if has_simd_level(<SimdLevel>i)
+    }
+
+
+cdef inline SimdLevel simd_level_of(name) except *:
+    """Return the SIMD level with the given name, or the default level if it is None."""
+    if name is None:
+        return best_simd_level()
+    levels = available_levels()
+    if name not in levels:
+        raise ValueError(f"simd_level must be one of {', '.join(levels)}, got {name!r}")
+    return <SimdLevel><int>levels[name]
+
+
+cdef inline Scanner make_scanner(pattern, SimdLevel simd_level) except *:
+    """Return the scanner for a pattern (name, regular expression, or SplitProgram).
+
+    Raises:
+        ValueError: If the pattern cannot be compiled or does not match all text.
+    """
+    from cs336_basics.splitting._scanner import program_of, scanned_pattern
+    from cs336_basics.splitting.patterns.named_patterns import pattern_name
+
+    cdef int i
+    program = program_of(pattern)
+    if program is None:
+        return Scanner(<cbool>(scanned_pattern(pattern) == "cl100k"), simd_level)
+    if not program.complete:
+        raise ValueError(
+            f"pattern {pattern!r} does not match all text, so it has no scanner; choose another "
+            "backend"
+        )
+    # native/scanning/simd/starts.hpp contains rules for these names.
+    name = pattern_name(pattern) if isinstance(pattern, str) else None
+    for i in range(NUM_MASKED_PATTERNS):
+        if MASKED_PATTERNS[i].name.decode() == name:
+            return Scanner(make_program(program), MASKED_PATTERNS[i], simd_level)
+    return Scanner(make_program(program))

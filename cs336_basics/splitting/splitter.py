@@ -1,0 +1,289 @@
+"""Split text: cut out the special tokens, then split the rest into pre-tokens with a pattern."""
+
+from __future__ import annotations
+
+import functools
+import re
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cs336_basics._support.lazy import LazyModule
+from cs336_basics._support.messages import short_reason, short_repr
+from cs336_basics.splitting import reference
+from cs336_basics.splitting.patterns.named_patterns import (
+    PATTERNS,
+    compile_pattern,
+    resolve_pattern,
+)
+from cs336_basics.splitting.safe_cuts import SafeCuts
+from cs336_basics.splitting.token_finder import token_finder
+
+if TYPE_CHECKING:
+    from cs336_basics.splitting.patterns import split_program
+else:  # not needed by gpt2 and cl100k
+    split_program = LazyModule("cs336_basics.splitting.patterns.split_program")
+
+try:
+    from cs336_basics.splitting import _scanner
+except ImportError:  # not built; `regex` is used for all patterns
+    _scanner = None  # type: ignore[assignment]
+
+__all__ = [
+    "Splitter",
+    "check_special_tokens",
+    "has_scanner",
+    "pretokenize",
+    "split_special_tokens",
+]
+
+MAX_SPECIAL_TOKEN_LENGTH = 1024
+"""Maximum number of bytes in a special token. The time to search for a token grows with its
+length."""
+
+SEARCH_TIMEOUT = 10
+"""Maximum number of seconds that `regex` may take to split a text with a pattern that cannot be
+compiled. One second is added for every 10,000 characters of text."""
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class Splitter:
+    """A split pattern, and the special tokens to cut out before applying it.
+
+    The constructor checks both; functions that take a Splitter do not check them again. Splitters
+    are immutable, hashable and picklable.
+
+    Args:
+        pattern: Name in PATTERNS, or regular expression for the `regex` module.
+        special_tokens: Strings that are never part of a pre-token. If occurrences overlap, the
+            leftmost wins; at the same offset, the longest wins.
+
+    Raises:
+        ValueError: If the pattern is neither a name nor a regular expression that can split text,
+            or a special token is empty, repeated, too long, or not valid Unicode.
+        TypeError: If `special_tokens` is a single string or a set, or an item is not a str.
+    """
+
+    pattern: str = "gpt2"
+    special_tokens: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        resolve_pattern(self.pattern)
+        tokens = tuple(check_special_tokens(self.special_tokens))
+        object.__setattr__(self, "special_tokens", tokens)
+
+    @classmethod
+    def of(cls, splitter: Splitter | None) -> Splitter:
+        """Return `splitter`, or the default `Splitter()` if it is None.
+
+        Raises:
+            TypeError: If `splitter` is neither a Splitter nor None.
+        """
+        if splitter is None:
+            return cls()
+        if not isinstance(splitter, Splitter):
+            raise TypeError(
+                f"splitter must be a Splitter, such as "
+                f"Splitter(special_tokens=['<|endoftext|>']), got {short_repr(splitter)}"
+            )
+        return splitter
+
+    @property
+    def expression(self) -> str:
+        """The pattern as a regular expression."""
+        return resolve_pattern(self.pattern)
+
+    @property
+    def has_scanner(self) -> bool:
+        """Whether the compiled scanner is built and supports the pattern."""
+        return has_scanner(self.pattern)
+
+    @property
+    def safe_cuts(self) -> SafeCuts:
+        """Finder of offsets where text can be cut without changing its pre-tokens."""
+        return _safe_cuts(tuple(self.special_tokens), self.pattern)
+
+    def split(self, text: str) -> Iterator[str]:
+        """Yield the pre-tokens of a text, in order, without special tokens.
+
+        Text that the pattern does not match is skipped; the named patterns match every character.
+        """
+        for segment, is_special in self.split_special_tokens(text):
+            if not is_special:
+                yield from self.pretokenize(segment)
+
+    def split_special_tokens(self, text: str) -> Iterator[tuple[str, bool]]:
+        """Yield `(segment, is_special)` from left to right; see `split_special_tokens`."""
+        return split_special_tokens(text, self.special_tokens)
+
+    def pretokenize(self, text: str) -> Iterator[str]:
+        """Return an iterator over the pre-tokens of a text without special tokens."""
+        return pretokenize(text, self.pattern)
+
+
+def has_scanner(pattern: str) -> bool:
+    """Return whether compiled code can split text with this pattern (name or expression).
+
+    This requires that the extensions are built, and that the pattern compiles and matches all text.
+    """
+    return _scanner is not None and (
+        _scanner.scanned_pattern(pattern) is not None
+        or split_program.complete_program(pattern) is not None
+    )
+
+
+def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
+    """Return an iterator over the pre-tokens of a text without special tokens, in order.
+
+    Compiled code is used if the pattern compiles (see `find_program`), and `regex` otherwise. Both
+    give the same result as `reference.pretokenize`.
+
+    Args:
+        text: Text to split. Cut out special tokens first with `split_special_tokens`.
+        pattern: Name in PATTERNS, or regular expression.
+
+    Raises:
+        ValueError: If `resolve_pattern` rejects the pattern, or a search takes too long during
+            iteration.
+        TypeError: If `text` is not a str.
+    """
+    resolve_pattern(pattern)
+    check_is_str(text)
+    # The scanner reads UTF-8, which cannot represent lone surrogates.
+    if (
+        _scanner is not None
+        and (
+            _scanner.scanned_pattern(pattern) is not None
+            or split_program.find_program(pattern) is not None
+        )
+        and (text.isascii() or not _LONE_SURROGATE.search(text))
+    ):
+        return _scanner.PreTokens(str(text), pattern)  # not a subclass, such as NumPy's str_
+    return search_pretokens(text, pattern)
+
+
+def search_pretokens(text: str, pattern: str) -> Iterator[str]:
+    """Return an iterator over the pre-tokens that `regex` finds, in order.
+
+    Raises:
+        ValueError: If a search takes too long during iteration; see `search_words`.
+    """
+    # With a time limit, the search takes 2.5 times as long. The named patterns do not need a limit.
+    if pattern in PATTERNS:
+        return reference.pretokenize(text, pattern)
+    return (word for _, word in search_words(text, pattern))
+
+
+def search_words(text: str, pattern: str) -> Iterator[tuple[int, str]]:
+    """Yield `(start, pre-token)` for each nonempty match of `regex`. `start` is a character index.
+
+    Raises:
+        ValueError: If the search takes longer than SEARCH_TIMEOUT allows.
+    """
+    find = compile_pattern(resolve_pattern(pattern)).finditer
+    if pattern in PATTERNS:  # no time limit; see `search_pretokens`
+        yield from ((match.start(), match.group()) for match in find(text))
+        return
+    limit = SEARCH_TIMEOUT + len(text) / 10_000
+    # All spans are found before the first yield, so that the caller's own time does not count as
+    # search time.
+    spans = array("q")
+    try:
+        for match in find(text, timeout=limit):
+            if match.end() > match.start():
+                spans.extend(match.span())
+    except TimeoutError:
+        raise ValueError(
+            f"pattern {short_repr(pattern)} took more than {limit:.3g} seconds to split a text; "
+            "rewrite it without nested repetitions"
+        ) from None
+    bounds = iter(spans)
+    for start, end in zip(bounds, bounds, strict=True):
+        yield start, text[start:end]
+
+
+def split_special_tokens(text: str, special_tokens: Iterable[str]) -> Iterator[tuple[str, bool]]:
+    """Yield `(segment, is_special)` from left to right. Joining the segments restores `text`.
+
+    If occurrences of special tokens overlap, the leftmost wins; at the same index, the longest
+    wins. Empty segments are skipped.
+
+    Raises:
+        TypeError: If `special_tokens` is not an iterable of str.
+        ValueError: If a special token is empty.
+    """
+    if isinstance(special_tokens, (str, bytes)) or not isinstance(special_tokens, Iterable):
+        special_tokens = check_special_tokens(special_tokens)
+    tokens = tuple(special_tokens)
+    if not tokens:
+        if text:
+            yield text, False
+        return
+    end = 0
+    for start, stop in token_finder(tokens).occurrences(text):
+        if start > end:
+            yield text[end:start], False
+        yield text[start:stop], True
+        end = stop
+    if end < len(text):
+        yield text[end:], False
+
+
+_safe_cuts = functools.lru_cache(maxsize=8)(SafeCuts)
+
+
+def check_is_str(text: object) -> None:
+    """Raise TypeError if `text` is not a str."""
+    if not isinstance(text, str):
+        hint = "; decode it first: text.decode('utf-8')" if isinstance(text, bytes) else ""
+        raise TypeError(f"text must be a str, not {type(text).__name__}{hint}")
+
+
+def check_special_tokens(special_tokens: Iterable[str] | None) -> list[str]:
+    """Check the special tokens and return them as a list. None becomes an empty list.
+
+    Raises:
+        TypeError: If `special_tokens` is a bare string (each character would become a special
+            token), a mapping (the vocabulary stores the ids) or a set (which has no order), or an
+            item is not a str.
+        ValueError: If a special token is empty, repeated, longer than MAX_SPECIAL_TOKEN_LENGTH, or
+            cannot be encoded as UTF-8.
+    """
+    if special_tokens is None:
+        return []
+    if isinstance(special_tokens, (str, bytes, Mapping, set, frozenset)) or not isinstance(
+        special_tokens, Iterable
+    ):
+        raise TypeError(
+            "special_tokens must be a list of str in the order of their ids, such as "
+            f"['<|endoftext|>'], got {short_repr(special_tokens)}"
+        )
+    tokens = list(special_tokens)
+    seen: set[str] = set()
+    for token in tokens:
+        if not isinstance(token, str):
+            raise TypeError(
+                f"special tokens must be str, got {short_repr(token)} ({type(token).__name__})"
+            )
+        if not token:
+            raise ValueError(
+                "special_tokens must not contain the empty string, which matches everywhere"
+            )
+        if token in seen:
+            raise ValueError(f"special token {short_repr(token)} is given twice; remove one")
+        try:
+            num_bytes = len(token.encode("utf-8"))
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"special token {short_repr(token)} is not valid Unicode: {short_reason(error)}"
+            ) from None
+        if num_bytes > MAX_SPECIAL_TOKEN_LENGTH:
+            raise ValueError(
+                f"special token {short_repr(token)} must have at most "
+                f"{MAX_SPECIAL_TOKEN_LENGTH:,} bytes, got {num_bytes:,}"
+            )
+        seen.add(token)
+    return tokens

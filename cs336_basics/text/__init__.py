@@ -1,0 +1,5 @@
+"""Reading the text of files and rows. Only this folder distinguishes kinds of files."""
+
+from cs336_basics.text.corpus import Corpus, MissingFieldError
+
+__all__ = ["Corpus", "MissingFieldError"]

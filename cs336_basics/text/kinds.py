@@ -1,0 +1,160 @@
+"""Detect the kind of a file (text, JSON Lines, CSV, Parquet, Arrow) from its name and content.
+
+The content decides only in clear cases. Prose, code, Markdown tables and logs count as text.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import json
+import os
+import re
+from collections.abc import Iterator
+
+from cs336_basics.text.storage import COMPRESSED_ENDINGS
+
+KINDS = ("text", "jsonl", "csv", "parquet", "arrow")
+
+HEAD = 1 << 16
+"""Number of bytes to examine at the start of a file."""
+
+JSON = "json"
+"""Provisional kind of .json files. Their content shows whether they are JSON Lines or text."""
+
+_ENDINGS = {
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": JSON, ".csv": "csv", ".tsv": "csv",
+    ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow",
+}  # fmt: skip
+
+_TEXT_ENDINGS = (
+    ".txt", ".text", ".md", ".markdown", ".rst", ".adoc", ".org", ".tex", ".html", ".htm", ".xml",
+    ".css", ".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".cs", ".go", ".java", ".js", ".jsx", ".ts",
+    ".tsx", ".kt", ".lua", ".php", ".pl", ".py", ".pyx", ".r", ".rb", ".rs", ".scala", ".sh",
+    ".sql", ".swift", ".toml", ".yaml", ".yml",
+)  # fmt: skip
+
+_FIRST_LINES = 5
+_FEWEST_BYTES = 32
+"""Minimum number of bytes needed to classify a file as binary."""
+
+_CONTROLS = bytes(code for code in range(32) if code not in b"\t\n\r\f\x1b")
+_BEGINNING_OF_OBJECT = re.compile(r'\{\s*"(?:[^"\\\n]|\\.){0,200}"\s*:\s*["\[{\d\-tfn]')
+_NAME_OF_COLUMN = re.compile(r"[A-Za-z_][\w.-]{0,60}")
+_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
+
+
+def named_kind(path: str | os.PathLike[str]) -> str:
+    """Return the kind that a file's name indicates: a name in KINDS, or JSON."""
+    return _ENDINGS.get(ending_of(path), "text")
+
+
+def has_known_ending(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file name has an ending for text or for rows that contain text."""
+    ending = ending_of(path)
+    return ending in _ENDINGS or ending in _TEXT_ENDINGS
+
+
+def ending_of(path: str | os.PathLike[str]) -> str:
+    """Return the ending of a file name in lower case, without an ending for compression."""
+    name = os.fspath(path).lower()
+    for ending in COMPRESSED_ENDINGS:
+        name = name.removesuffix(ending)
+    return os.path.splitext(name)[1]
+
+
+def kind_of_json(head: bytes, path: str) -> str:
+    """Return the kind of a .json file. `head` contains its first HEAD bytes, decompressed.
+
+    Raises:
+        ValueError: If the file is a single JSON value instead of one object per line.
+    """
+    if _is_json_lines(head):
+        return "jsonl"
+    if head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"["):
+        raise ValueError(
+            f"{path} is a single JSON value, not JSON Lines; convert it with `jq -c '.[]'`, leave "
+            "it out with a glob such as 'data/**/*.txt', or pass format=\"text\" to read all files "
+            "as plain text"
+        )
+    return "text"
+
+
+def check_is_text(head: bytes, path: str, *, may_be_binary: bool) -> None:
+    """Reject a file that is evidently not plain text. For `head`, see `kind_of_json`.
+
+    Raises:
+        ValueError: If the file contains JSON Lines or CSV, or is binary and `may_be_binary` is
+            false.
+    """
+    as_text = 'or format="text" to read it as plain text'
+    if _is_json_lines(head):
+        raise ValueError(f'{path} contains JSON Lines; pass format="jsonl" and field, {as_text}')
+    if _is_csv(head):
+        raise ValueError(f'{path} contains CSV rows; pass format="csv" and column, {as_text}')
+    if not may_be_binary and _is_binary(head):
+        raise ValueError(
+            f'{path} is binary, not text; pass a text file, or format="text" to read it as text'
+        )
+
+
+def _is_json_lines(head: bytes) -> bool:
+    """Return whether the first lines are JSON objects, or a long first line starts like one."""
+    text = head.decode("utf-8", "replace").removeprefix("\ufeff")
+    if not text.lstrip().startswith("{"):
+        return False
+    lines = [line for line in _whole_lines(text, len(head) < HEAD) if line.strip()]
+    if not lines:
+        return _BEGINNING_OF_OBJECT.match(text) is not None
+    return all(map(_is_object, lines[:_FIRST_LINES]))
+
+
+def _is_object(line: str) -> bool:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and bool(value)
+
+
+def _is_csv(head: bytes) -> bool:
+    """Return whether a line of names is followed by rows with the same number of fields.
+
+    In addition, at least one field must need its quotes, or one column must contain only numbers.
+    """
+    text = head.decode("utf-8", "replace").removeprefix("\ufeff")
+    names = text.partition("\n")[0].rstrip("\r").split(",")
+    if len(set(names)) < max(2, len(names)) or not all(map(_NAME_OF_COLUMN.fullmatch, names)):
+        return False
+    rows: list[list[str]] = []
+    reader = csv.reader(_whole_lines(text, len(head) < HEAD), strict=True)
+    try:
+        rows.extend(row for row in reader if row)
+    except csv.Error as error:
+        if len(head) < HEAD or "end of data" not in str(error):
+            return False
+    rows = rows[1:]
+    if len(rows) < 2 or any(len(row) != len(names) for row in rows):
+        return False
+    columns = zip(*rows, strict=True)
+    return any(re.search('[,"\n]', field) for row in rows for field in row) or any(
+        all(map(_NUMBER.fullmatch, column)) for column in columns
+    )
+
+
+def _is_binary(head: bytes) -> bool:
+    """Return whether the bytes are not UTF-8 and contain many control characters."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        controls = len(head) - len(head.translate(None, _CONTROLS))
+        return len(head) >= _FEWEST_BYTES and controls > len(head) / 20
+    return False
+
+
+def _whole_lines(text: str, is_whole: bool) -> Iterator[str]:
+    """Yield the lines at the start of a file. Drop the last line if it may be incomplete."""
+    for line in io.StringIO(text, newline="\n"):
+        if is_whole or line.endswith("\n"):
+            yield line

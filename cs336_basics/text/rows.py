@@ -1,0 +1,140 @@
+"""Read text from rows in memory: dicts, Hugging Face datasets, Arrow tables and streams.
+
+Objects are recognized by their methods, so that their libraries need not be imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from cs336_basics._support.messages import short_names, short_reason, short_repr
+from cs336_basics.text.arrow import (
+    array_texts,
+    explained,
+    holds_text,
+    import_pyarrow,
+)
+
+_ROWS_IN_A_BATCH = 1000
+
+
+def texts_of_rows(rows: Any, field: str | None = None) -> Iterator[Any]:
+    """Yield the text of each row, in order. None becomes empty text.
+
+    Rows are read one at a time or in batches, so they may be streamed or larger than memory.
+
+    Args:
+        rows: Iterable of texts (str or UTF-8 bytes), which may be an Arrow array. With `field`, an
+            iterable of dicts, a `datasets.Dataset` or `IterableDataset`, or an object that exports
+            an Arrow stream (pyarrow.Table, RecordBatch, RecordBatchReader, pyarrow.dataset.Dataset,
+            pandas or polars DataFrame). Of a dataset, only the column `field` is read.
+        field: Field or column that contains the text.
+
+    Raises:
+        TypeError: If `rows` is a single text, is not iterable, or is a mapping of several datasets,
+            or if `field` is not a str.
+        ValueError: If `field` is missing, if the rows do not have it, or if it does not contain
+            strings. The message includes the index of the invalid row.
+        ImportError: If `rows` exports an Arrow stream and pyarrow is not installed.
+    """
+    if isinstance(rows, (str, bytes)):
+        raise TypeError(f"texts must be a list of texts, got {short_repr(rows)}; pass [text]")
+    if isinstance(rows, Mapping):
+        names = ", ".join(map(str, list(rows)[:10]))
+        raise TypeError(
+            f"rows must not be a mapping, got one with keys {names}; pass a value such as "
+            "rows['train']"
+        )
+    if not isinstance(field, (str, type(None))):
+        raise TypeError(f"field must be a str or None, got {short_repr(field)}")
+    if hasattr(rows, "select_columns") and hasattr(rows, "iter"):
+        return _dataset_texts(rows, field)
+    if _is_table(rows):
+        return _table_texts(rows, field)
+    if hasattr(rows, "columns"):  # iterating would yield the column names
+        raise TypeError(
+            f"rows must export an Arrow stream, got a table of type {type(rows).__name__}; pass "
+            "one of its columns, or upgrade its library"
+        )
+    if not isinstance(rows, Iterable):
+        raise TypeError(f"texts must be a list of texts, got {short_repr(rows)}")
+    if hasattr(rows, "to_pylist"):  # a pyarrow.Array or ChunkedArray
+        rows = (_plain(text) or "" for text in rows)
+    return iter(rows) if field is None else _dict_texts(rows, field)
+
+
+def _is_table(rows: Any) -> bool:
+    """Return whether `rows` exports an Arrow stream with columns."""
+    is_stream = hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "scanner")
+    return is_stream and (hasattr(rows, "schema") or hasattr(rows, "columns"))
+
+
+def _dict_texts(rows: Iterable[Any], field: str) -> Iterator[Any]:
+    for index, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise ValueError(
+                f"row {index:,} must be a dict with field {field!r}, got {type(row).__name__}; "
+                "omit field if the rows are texts"
+            )
+        if field not in row:
+            names = short_repr([str(name) for name in row])
+            raise ValueError(f"row {index:,} has no field {field!r}; fields are {names}")
+        text = row[field]
+        yield "" if text is None else text
+
+
+def _dataset_texts(rows: Any, field: str | None) -> Iterator[Any]:
+    """Yield the texts in a Hugging Face `datasets.Dataset`. Only the text column is decoded."""
+    names = getattr(rows, "column_names", None)  # None for streams that do not report them
+    field = _checked_field(field, names)
+    done = 0
+    try:
+        for batch in rows.select_columns([field]).iter(_ROWS_IN_A_BATCH):
+            for text in batch[field]:
+                yield "" if text is None else _plain(text)
+                done += 1
+    except KeyError as error:
+        raise ValueError(
+            f"row {done:,} or a later row has no field {field!r}: {short_reason(error)}"
+        ) from error
+
+
+def _plain(text: Any) -> Any:
+    """Return a text as a Python object. Datasets in Arrow format yield Arrow scalars."""
+    return text.as_py() if hasattr(text, "as_py") else text
+
+
+def _table_texts(rows: Any, field: str | None) -> Iterator[bytes]:
+    """Yield the texts in one column of an Arrow stream."""
+    pyarrow = import_pyarrow("Arrow data")
+    if hasattr(rows, "scanner"):  # a pyarrow.dataset.Dataset can read a single column
+        field = _checked_field(field, rows.schema.names)
+        reader = rows.scanner(columns=[field]).to_reader()
+    else:
+        reader = pyarrow.RecordBatchReader.from_stream(rows)
+    field = _checked_field(field, reader.schema.names)
+    kind = reader.schema.field(field).type
+    if not holds_text(kind):
+        raise ValueError(f"column {field!r} must contain strings, got {kind}")
+    done = 0
+    while True:
+        with explained(f"row {done:,} or a later row is damaged"):
+            batch = next(reader, None)
+            texts = iter(()) if batch is None else array_texts(batch.column(field))
+        if batch is None:
+            return
+        yield from (text or b"" for text in texts)
+        done += batch.num_rows
+
+
+def _checked_field(field: str | None, names: Any) -> str:
+    """Check that the field is in `names`, if the names are known, and return it."""
+    shown = "" if names is None else f"; fields are {short_names(names)}"
+    if field is None:
+        raise ValueError(f"pass the field that contains the text, such as field='text'{shown}")
+    if names is not None and field not in names:
+        raise ValueError(f"the rows have no field {short_repr(field)}{shown}")
+    if names is not None and list(names).count(field) > 1:
+        raise ValueError(f"the rows have several fields named {field!r}; rename them")
+    return field

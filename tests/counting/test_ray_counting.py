@@ -1,0 +1,162 @@
+"""Counting on a local Ray cluster with two workers."""
+
+import gzip
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import pytest
+
+from cs336_basics.__main__ import main
+from cs336_basics.counting import count_text, count_words, ray_counting
+from cs336_basics.counting.ray_counting import _count_chunk, _key, count_words_ray
+from cs336_basics.splitting import Splitter
+from cs336_basics.text import Corpus
+from tests.counting.hostile import EOT, SPLITTER
+from tests.processes import wait
+from tests.ray_nodes import a_worker_killed, cluster_of
+
+TEXT = (f"It's the dogs' bone, isn't it? 好的 é 12,345.67\n{EOT}\n" * 400).encode()
+
+
+@pytest.fixture
+def text_file(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes(TEXT + b"\xff tail")
+    return path
+
+
+def test_files_of_every_kind_are_counted_together(local_ray, text_file, tmp_path):
+    (tmp_path / "more.txt.gz").write_bytes(gzip.compress(TEXT))
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps({"text": "ab cd"}) + "\n" for _ in range(50)))
+    expected = Counter({b"ab": 50, b" cd": 50})
+    for _ in range(2):
+        expected.update(count_words(text_file, SPLITTER, backend="serial"))
+    expected.update(count_text(TEXT.decode(), SPLITTER))
+    files = [text_file, str(tmp_path / "more*.gz"), rows, f"file://{text_file}"]
+    corpus = Corpus(files, field="text")
+    counts = count_words_ray(corpus, SPLITTER, chunk_size=700)
+    assert counts == expected
+
+
+@pytest.mark.parametrize("times", [5, pytest.param(40, marks=pytest.mark.slow)])
+def test_errors_of_tasks_reach_the_caller(local_ray, text_file, times):
+    # Cancelling the other tasks used to abort this process if a task was about to end.
+    for _ in range(times):
+        with pytest.raises(ValueError, match=r"text\.txt: byte 0xff at offset 26,000 "):
+            count_words_ray(Corpus(text_file, errors="strict"), SPLITTER, chunk_size=1000)
+    assert count_words_ray(text_file, SPLITTER) == count_words(
+        text_file, SPLITTER, backend="serial"
+    )
+
+
+def test_missing_and_empty_files_are_rejected(local_ray, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"missing\.txt"):
+        count_words_ray(tmp_path / "missing.txt")
+    (tmp_path / "empty.txt").touch()
+    with pytest.raises(ValueError, match=r"empty\.txt"):
+        count_words_ray(tmp_path / "empty.txt")
+
+
+def test_a_killed_worker_costs_a_retry(local_ray, tmp_path):
+    # The pattern cannot be compiled, so counting is slow and leaves time to kill a worker.
+    path = tmp_path / "text.txt"
+    path.write_bytes(TEXT * 20)
+    splitter = Splitter(r"\w+\b|[^\w\s]+|\s+", [EOT])
+    expected = count_words(path, splitter, backend="serial")
+    with a_worker_killed("_count_chunk"):
+        counts = count_words_ray(path, splitter, chunk_size=60_000)
+    assert counts == expected
+
+
+def test_partial_counts_are_not_counted_again(local_ray, text_file, tmp_path):
+    folder = tmp_path / "new" / "partial"
+    expected = count_words(text_file, SPLITTER, backend="serial")
+    messages = []
+
+    def count():
+        with pytest.warns(UserWarning, match="not all UTF-8: 1 invalid sequence") as caught:
+            counts = count_words_ray(text_file, SPLITTER, chunk_size=3000, partial_counts=folder)
+        messages.append([str(one.message) for one in caught])
+        return counts
+
+    assert count() == expected
+    kept = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert len(kept) == 2 * len(Corpus(text_file).chunks(3000))
+    removed = sorted(folder.glob("*.npz"))[:2]
+    removed[0].unlink()
+    removed[1].write_bytes(removed[1].read_bytes()[:-1])  # damaged
+    assert count() == expected
+    assert messages[0] == messages[1]  # kept counts warn like new ones
+    again = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    changed = {path for path in kept if again[path] != kept[path]}
+    assert again.keys() == kept.keys()
+    assert changed == {path.with_suffix(end) for path in removed for end in (".npz", ".json")}
+
+
+@pytest.mark.parametrize("change", ["text", "pattern", "special tokens", "chunk size"])
+def test_partial_counts_are_used_only_for_the_same_text_and_options(text_file, tmp_path, change):
+    folder = str(tmp_path)
+    chunk = Corpus(text_file).absolute().chunks(3000)[0]
+    counts, _ = _count_chunk(chunk, SPLITTER, folder)
+    splitter = SPLITTER
+    if change == "text":
+        text_file.write_bytes(TEXT.replace(b"dogs", b"cats") + b"\xff tail")
+    elif change == "pattern":
+        splitter = Splitter("cl100k", [EOT])
+    elif change == "special tokens":
+        splitter = Splitter()
+    else:
+        chunk = Corpus(text_file).absolute().chunks(5000)[0]
+    again, _ = _count_chunk(chunk, splitter, folder)
+    assert again != counts
+    assert again == _count_chunk(chunk, splitter, None)[0]
+    assert len(list(tmp_path.glob("*.npz"))) == 2
+
+
+def test_partial_counts_are_used_only_with_the_same_unicode_version(text_file, monkeypatch):
+    (chunk,) = Corpus(text_file).chunks()
+    before = _key(chunk, SPLITTER)
+    monkeypatch.setattr(ray_counting, "unicode_version", lambda: "18.5")
+    assert _key(chunk, SPLITTER) != before
+
+
+def arguments(cluster, path, folder):
+    command = [sys.executable, "-m", "cs336_basics", "train-bpe", "--input", str(path)]
+    output = ["--output", str(folder / "tokenizer"), "--vocab-size", "300"]
+    ray = ["--ray", cluster.address, "--partial-counts", str(folder / "partial")]
+    # The pattern cannot be compiled, so counting is slow.
+    return [*command, *output, *ray, "--pattern", r"\w+\b|[^\w\s]+|\s+"]
+
+
+@pytest.mark.slow
+def test_a_lost_head_node_costs_only_the_rest(tmp_path):
+    files = []
+    for number in range(12):
+        files.append(tmp_path / f"{number:02}.txt")
+        words = (f"w{number}x{word} " for word in range(150_000))
+        files[-1].write_text("".join(words))
+    partial = tmp_path / "partial"
+    with cluster_of(2) as cluster:
+        job = arguments(cluster, tmp_path / "*.txt", tmp_path)
+        with subprocess.Popen(job, stderr=subprocess.PIPE, text=True) as run:
+            wait(lambda: run.poll() or len(list(partial.glob("*.npz"))) >= 3, 120)
+            cluster.head_node.kill_gcs_server()
+            killed = time.monotonic()
+            error = run.communicate()[1]
+            seconds = time.monotonic() - killed
+    assert seconds < 10
+    assert run.returncode == 1
+    assert "the head node of the Ray cluster has not answered" in error.splitlines()[-1]
+    kept = {path: path.stat().st_mtime_ns for path in partial.glob("*.npz")}
+    assert 3 <= len(kept) < 12
+    with cluster_of(2) as cluster:
+        subprocess.run(arguments(cluster, tmp_path / "*.txt", tmp_path), check=True)
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    one = ["train-bpe", "--input", str(tmp_path / "*.txt"), "--output", str(tmp_path / "one")]
+    assert main([*one, "--vocab-size", "300", "--pattern", r"\w+\b|[^\w\s]+|\s+"]) == 0
+    read = [(tmp_path / name / "tokenizer.json").read_bytes() for name in ("one", "tokenizer")]
+    assert read[0] == read[1]

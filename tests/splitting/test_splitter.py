@@ -1,0 +1,92 @@
+"""Splitter cuts out special tokens: the leftmost wins, then the longest."""
+
+import dataclasses
+import pickle
+
+import pytest
+
+from cs336_basics.splitting import PATTERNS, Splitter, pretokenize, reference
+from cs336_basics.splitting.splitter import check_special_tokens, split_special_tokens
+
+EOT = "<|endoftext|>"
+
+
+@pytest.mark.parametrize(
+    ("text", "special_tokens", "segments"),
+    [
+        ("", [EOT], []),
+        ("plain", [], [("plain", False)]),
+        ("plain", [EOT], [("plain", False)]),
+        (f"a{EOT}b", [EOT], [("a", False), (EOT, True), ("b", False)]),
+        (EOT, [EOT], [(EOT, True)]),
+        (EOT * 2, [EOT], [(EOT, True)] * 2),
+        (EOT * 3, [EOT, EOT * 2], [(EOT * 2, True), (EOT, True)]),
+        (EOT * 3, [EOT * 2, EOT], [(EOT * 2, True), (EOT, True)]),
+        ("a.*b", [".*"], [("a", False), (".*", True), ("b", False)]),
+        ("aab", ["ab", "aa"], [("aa", True), ("b", False)]),
+    ],
+)
+def test_special_tokens_are_cut_out(text, special_tokens, segments):
+    assert list(split_special_tokens(text, special_tokens)) == segments
+
+
+@pytest.mark.parametrize(
+    ("special_tokens", "error", "message"),
+    [
+        (["a", ""], ValueError, "empty"),
+        ([EOT, "x", EOT], ValueError, r"'<\|endoftext\|>' is given twice"),
+        (["\ud800"], ValueError, "not valid Unicode"),
+        ([b"x"], TypeError, "special tokens must be str, got b'x'"),
+        ({"b"}, TypeError, "special_tokens must be .*got {'b'}"),
+        ({"b": 1}, TypeError, "special_tokens must be .*got {'b': 1}"),
+        ("b", TypeError, "special_tokens must be .*got 'b'"),
+        (5, TypeError, "special_tokens must be .*got 5"),
+    ],
+)
+def test_messages_include_bad_special_tokens(special_tokens, error, message):
+    with pytest.raises(error, match=message):
+        check_special_tokens(special_tokens)
+
+
+def test_splitting_at_the_empty_string_is_rejected():
+    with pytest.raises(ValueError, match="empty string"):
+        next(split_special_tokens("abc", [""]))
+
+
+def test_a_splitter_splits_between_special_tokens():
+    splitter = Splitter(special_tokens=[EOT])
+    assert list(splitter.split(f"It's{EOT} 3 cats{EOT}")) == ["It", "'s", " 3", " cats"]
+    assert list(splitter.split_special_tokens(f"a{EOT}")) == [("a", False), (EOT, True)]
+    assert list(Splitter(r"[a-z]+").split("ab, cd")) == ["ab", "cd"]
+    assert list(Splitter().split("")) == []
+
+
+@pytest.mark.parametrize("pattern", [r"\b|\w+|\W", r"(?=a)|\w+|\W"])
+def test_empty_matches_are_not_pre_tokens(pattern):
+    assert list(pretokenize("low aab", pattern)) == ["low", " ", "aab"]
+    assert list(reference.pretokenize("low aab", pattern)) == ["low", " ", "aab"]
+
+
+def test_a_splitter_is_immutable_hashable_and_picklable():
+    splitter = Splitter("cl100k", [EOT])
+    assert splitter.special_tokens == (EOT,)
+    assert splitter.expression == PATTERNS["cl100k"]
+    assert splitter == Splitter("cl100k", (EOT,))
+    assert hash(splitter) == hash(pickle.loads(pickle.dumps(splitter)))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        splitter.pattern = "gpt2"
+
+
+def test_of_accepts_a_splitter_or_none():
+    splitter = Splitter("cl100k")
+    assert Splitter.of(splitter) is splitter
+    assert Splitter.of(None) == Splitter()
+    with pytest.raises(TypeError, match=r"splitter must be a Splitter.*got 'gpt2'"):
+        Splitter.of("gpt2")
+
+
+def test_a_subclass_of_str_is_split_like_a_str():
+    text = "a café"
+    subclass = type("Text", (str,), {})
+    for pattern in ("gpt2", r"\w+|\W+"):
+        assert list(Splitter(pattern).split(subclass(text))) == list(Splitter(pattern).split(text))

@@ -1,0 +1,242 @@
+"""Corpus: checks, files, chunks and pickling."""
+
+import dataclasses
+import gzip
+import os
+import pickle
+import re
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from cs336_basics.counting import count_words
+from cs336_basics.splitting import Splitter
+from cs336_basics.text import Corpus, MissingFieldError
+from cs336_basics.text.corpus import (
+    Chunk,
+    check_options_are_used,
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name, content in (("b.txt", "bb"), ("a.txt", "a"), ("empty.txt", ""), ("c.jsonl", "{}\n")):
+        (tmp_path / name).write_text(content)
+    return tmp_path
+
+
+def test_paths_keep_their_order_and_globs_are_sorted(folder):
+    corpus = Corpus([folder / "b.txt", str(folder / "*.txt"), "memory://x.txt"])
+    names = [os.path.basename(file) for file in corpus.files]
+    assert names == ["b.txt", "a.txt", "b.txt", "empty.txt", "x.txt"]
+    assert Corpus(folder / "a.txt").files == (str(folder / "a.txt"),)
+    (folder / "[x]*.txt").write_text("a name that looks like a glob")
+    assert Corpus(folder / "[x]*.txt").files == (str(folder / "[x]*.txt"),)
+
+
+def test_two_stars_match_files_in_all_subdirectories(folder):
+    deep = folder / "d" / "e"
+    deep.mkdir(parents=True)
+    (deep / "f.txt").write_text("x")
+    files = ["a.txt", "b.txt", "d/e/f.txt", "empty.txt"]
+    assert Corpus(folder / "**" / "*.txt").files == tuple(str(folder / name) for name in files)
+
+
+@pytest.mark.parametrize(
+    ("paths", "options", "error", "message"),
+    [
+        ("gone.txt", {}, FileNotFoundError, r"^'.*gone\.txt' does not exist$"),
+        ("a.txt/b.txt", {}, FileNotFoundError, "does not exist"),
+        ("*.csv", {}, FileNotFoundError, r"no file matches the glob '.*\*\.csv'"),
+        ("fifo", {}, ValueError, "is a pipe or a device"),
+        ("empty.txt", {}, ValueError, r"^'.*empty\.txt': no text"),
+        (
+            "a.txt",
+            {"errors": "ignore"},
+            ValueError,
+            "errors must be one of replace, .* got 'ignore'",
+        ),
+        ("c.jsonl", {}, MissingFieldError, r"c\.jsonl: JSON Lines .*Corpus\(.*field='text'\)"),
+        ("c.jsonl", {"column": "x"}, MissingFieldError, "JSON Lines files need"),
+        ("c.jsonl", {"field": ["text"]}, TypeError, r"field must be a str or None, got \['text'\]"),
+    ],
+)
+def test_the_constructor_rejects_bad_paths_and_options(folder, paths, options, error, message):
+    os.mkfifo(folder / "fifo")
+    with pytest.raises(error, match=message):
+        Corpus([folder / paths], **options)
+
+
+@pytest.mark.parametrize("name", ["x.tar", "x.tar.gz", "x.tgz"])
+def test_archives_are_rejected(folder, name):
+    with tarfile.open(folder / name, "w" if name == "x.tar" else "w:gz") as archive:
+        archive.add(folder / "b.txt")
+    kind = "a gzip file" if name == "x.tgz" else "a tar archive"
+    with pytest.raises(ValueError, match=rf"{name} is {kind}, not text; (unpack|decompress) it"):
+        Corpus([folder / "a.txt", folder / name])
+    assert Corpus(folder / name, errors="bytes").num_bytes > 0
+
+
+def test_archives_at_urls_are_rejected_when_read(folder):
+    pytest.importorskip("fsspec")
+    with tarfile.open(folder / "x.tar", "w") as archive:
+        archive.add(folder / "b.txt")
+    with pytest.raises(ValueError, match=r"x\.tar is a tar archive"):
+        count_words(Corpus(f"file://{folder / 'x.tar'}"), Splitter(), num_workers=1)
+
+
+def test_other_types_than_paths_are_rejected():
+    for paths in (5, b"a.txt", [b"a.txt"], [None]):
+        with pytest.raises(TypeError, match="path"):
+            Corpus(paths)
+    with pytest.raises(ValueError, match="paths must contain"):
+        Corpus([])
+
+
+def test_fitting_ignores_options_that_no_file_needs(folder):
+    given = {"field": "body", "column": "text"}
+    text = Corpus.fitting(iter([folder / "a.txt"]), errors="strict", **given)
+    assert text == Corpus([folder / "a.txt"], errors="strict")
+    several = Corpus.fitting([folder / "*.txt", folder / "c.jsonl"], **given)
+    assert several == Corpus([folder / "*.txt", folder / "c.jsonl"], field="body")
+    with pytest.raises(MissingFieldError):
+        Corpus.fitting(folder / "c.jsonl", column="text")
+    check_options_are_used([text, several], field="body", column=None)
+    check_options_are_used([], field=None, column=None)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("field", "data.field 'x' applies only to JSON Lines (.jsonl, .ndjson)"),
+        (
+            "column",
+            "data.column 'x' applies only to Parquet, Arrow or CSV (.parquet, .arrow, .feather, "
+            ".csv)",
+        ),
+    ],
+)
+def test_an_option_that_no_corpus_uses_is_rejected(folder, option, message):
+    given = {"field": None, "column": None, option: "x"}
+    corpora = [Corpus.fitting(folder / name, **given) for name in ("a.txt", "b.txt")]
+    with pytest.raises(ValueError, match=f"^{re.escape(message)};"):
+        check_options_are_used(corpora, prefix="data.", **given)
+
+
+def test_a_corpus_is_immutable_and_picklable(folder):
+    corpus = Corpus([folder / "*.txt", folder / "c.jsonl"], field="body", errors="strict")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        corpus.field = "text"
+    assert Corpus.of(corpus) is corpus
+    assert pickle.loads(pickle.dumps(corpus)) == corpus
+    # Unpickling does not check the files again.
+    pickled = pickle.dumps(corpus)
+    (folder / "a.txt").unlink()
+    assert pickle.loads(pickled).files == corpus.files
+
+
+def test_absolute_paths_mean_the_same_in_every_directory(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    corpus = Corpus(["*.txt", "c.jsonl", f"file://{folder}/a.txt"], field="body")
+    absolute = corpus.absolute()
+    files = [str(folder / name) for name in corpus.files[:-1]]
+    assert absolute.files == (*files, corpus.files[-1])
+    assert (absolute.kinds, absolute.field) == (corpus.kinds, "body")
+    assert corpus.files[0] == "a.txt"
+
+
+def test_missing_field_error_is_picklable_and_has_a_problem_without_advice(folder):
+    with pytest.raises(MissingFieldError) as caught:
+        Corpus(folder / "c.jsonl")
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert str(error) == str(caught.value)
+    assert (error.option, error.given, error.columns) == ("field", None, ())
+    assert error.path == str(folder / "c.jsonl")
+    assert "Corpus(" not in error.problem
+    assert str(error).startswith(error.problem)
+    assert isinstance(error, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("columns", "example"),
+    [
+        (["body"], "body"),
+        (["id", "body"], "NAME"),
+        (["a\n\x1b"], "NAME"),
+        (["x" * 1000], "NAME"),
+        (["a", "text"], "text"),
+    ],
+)
+def test_missing_field_error_suggests_a_column_that_can_be_typed(columns, example):
+    error = MissingFieldError("a.csv", "column", None, columns)
+    assert error.example == example
+    assert str(error).isprintable()
+    assert len(str(error)) < 500
+
+
+def test_plain_text_is_separated_from_other_kinds(folder):
+    (folder / "b.gz").write_bytes(gzip.compress(b"bb"))
+    names = ("a.txt", "c.jsonl", "b.txt", "b.gz")
+    corpus = Corpus([*(folder / name for name in names), "s3://b.txt"], field="body")
+    plain, others = corpus.by_plainness()
+    assert [Path(file).name for file in plain.files] == ["a.txt", "b.txt"]
+    assert [Path(file).name for file in others.files] == ["c.jsonl", "b.gz", "b.txt"]
+    assert others.field == plain.field == "body"
+    assert corpus.kinds == ("text", "jsonl", "text", "text", "text")
+    assert corpus.plain == (True, False, True, False, False)
+    assert others.only(others.files[:1]).by_plainness()[0].chunks() == []
+
+
+def test_chunks_carry_field_and_errors(folder):
+    corpus = Corpus([folder / "b.txt", folder / "c.jsonl"], field="body", errors="strict")
+    text, rows = (str(folder / name) for name in ("b.txt", "c.jsonl"))
+    assert corpus.chunks(2) == [
+        Chunk(text, "text", 0, 2, 2, None, "strict"),
+        Chunk(rows, "jsonl", 0, 2, 2, "body", "strict"),
+        Chunk(rows, "jsonl", 2, 3, 1, "body", "strict"),
+    ]
+
+
+def test_a_directory_stands_for_its_files_with_known_endings(folder):
+    (folder / "z" / "deep").mkdir(parents=True)
+    (folder / ".git").mkdir()
+    for name in ("z/deep/x.MD", "z/code.py.gz", "z/picture.png", ".git/a.txt", ".hidden.txt"):
+        (folder / name).write_text("")
+    (folder / "c.jsonl").unlink()
+    (folder / "z" / "code.py.gz").write_bytes(gzip.compress(b"x = 1"))
+    names = ["a.txt", "b.txt", "empty.txt", "z/code.py.gz", "z/deep/x.MD"]
+    assert Corpus(folder).files == tuple(str(folder / name) for name in names)
+    (folder / "images").mkdir()
+    (folder / "images" / "a.png").write_text("")
+    with pytest.raises(ValueError, match="images' is a directory without text files"):
+        Corpus([folder / "a.txt", folder / "images"])
+
+
+def test_format_overrides_names_and_contents(folder):
+    rows = '{"text": "a b"}\n' * 3
+    (folder / "rows.txt").write_text(rows)
+    (folder / "rows.json").write_text(rows)
+    assert Corpus(folder / "rows.json", field="text").kinds == ("jsonl",)
+    assert Corpus(folder / "rows.json", format="text").kinds == ("text",)
+    with pytest.raises(ValueError, match=r"rows\.txt .*format=\"jsonl\""):
+        Corpus(folder / "rows.txt")
+    words = {b"a": 3, b" b": 3}
+    assert count_words(Corpus(folder / "rows.txt", field="text", format="jsonl")) == words
+    assert count_words(Corpus(folder / "rows.json", field="text"), num_workers=1) == words
+    assert b"text" in count_words(Corpus(folder / "rows.txt", format="text"))
+    with pytest.raises(ValueError, match=r"format must be .* got 'yaml'"):
+        Corpus(folder / "rows.txt", format="yaml")
+
+
+def test_csv_needs_an_existing_column(folder):
+    (folder / "rows.csv").write_text("id,text\n1,a\n")
+    with pytest.raises(MissingFieldError, match="id, text") as caught:
+        Corpus(folder / "rows.csv")
+    assert (caught.value.option, caught.value.example) == ("column", "text")
+    with pytest.raises(MissingFieldError, match="'body'"):
+        Corpus(folder / "rows.csv", column="body").chunks()
+    (folder / "rows.csv").write_text("text,text\n1,a\n")
+    with pytest.raises(ValueError, match="several columns"):
+        Corpus(folder / "rows.csv", column="text").chunks()
+    assert Corpus([folder / "empty.txt", folder / "a.txt"], format="csv", column="a").kinds

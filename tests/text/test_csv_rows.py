@@ -1,0 +1,63 @@
+"""A column of a CSV file is read, and malformed CSV is rejected."""
+
+import csv
+import gzip
+import io
+
+import pytest
+
+from cs336_basics.text import Corpus
+from cs336_basics.text.csv_rows import column_texts, read_header
+from tests.text.counted import DOCUMENTS, count, expected
+
+LIMIT = 1 << 20
+
+
+def texts(data, column="text", name="x.csv", limit=LIMIT):
+    return [text for _, text in column_texts(io.BytesIO(data), name, column, limit)]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.tsv"])
+def test_csv_files_are_counted(tmp_path, name):
+    file = io.StringIO()
+    writer = csv.writer(file, delimiter="\t" if "tsv" in name else ",")
+    writer.writerows([("id", "text"), *enumerate(DOCUMENTS)])
+    data = file.getvalue().encode()
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    assert Corpus(tmp_path / name, column="text").kinds == ("csv",)
+    for chunk_size in (1, 1 << 20):
+        assert count([tmp_path / name], column="text", chunk_size=chunk_size) == expected(DOCUMENTS)
+
+
+def test_rows_are_parsed_like_the_csv_module():
+    data = b'\xef\xbb\xbfid,text\r\n1,"a, ""b""\nc"\r\n\r\n2,d\0e\n3,'
+    assert texts(data) == ['a, "b"\nc', "d\0e", ""]
+    assert read_header(io.BytesIO(data), "x.csv", LIMIT) == ["id", "text"]
+    assert read_header(io.BytesIO(b""), "x.csv", LIMIT) == []
+    locations = [where for where, _ in column_texts(io.BytesIO(data), "x.csv", "text", LIMIT)]
+    assert locations == [f"the row at line {line}" for line in (2, 5, 6)]
+
+
+def test_invalid_utf8_is_returned_as_bytes():
+    assert texts(b"text\ncaf\xe9\nok\n") == [b"caf\xe9", "ok"]
+
+
+def test_fields_may_exceed_the_limit_of_the_csv_module():
+    assert texts(b"text\n" + b"a" * 300_000) == ["a" * 300_000]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"id,text\n1,a\n2\n", "x.csv, the row at line 3: must have 2 fields, .* got 1"),
+        (b"id,text\n1,a,b\n", "x.csv, the row at line 2: must have 2 fields, .* got 3"),
+        (b'id,text\n1,"a\nb\n', "x.csv, the row at line 2: not CSV"),
+        (b'id,text\n1,"a"b\n', "x.csv, the row at line 2: not CSV"),
+        (b"id,text\n1,a\rb\n", "x.csv, the row at line 2: .* carriage return must be in quotes"),
+        (b"id,text\n1," + b"a" * 3000, "x.csv, the line at byte 8 is longer than 2,000"),
+        (b'id,text\n1,"' + b"a\n" * 3000, "x.csv, the row at line 2 is longer than 2,000"),
+    ],
+)
+def test_errors_for_bad_csv_include_the_line(data, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        texts(data, limit=2000)

@@ -1,0 +1,218 @@
+"""Each backend reports exactly once how much of the text was changed."""
+
+import gzip
+import json
+import warnings
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs336_basics import TRAINERS
+from cs336_basics.counting import count_texts, count_words
+from cs336_basics.splitting import Splitter
+from cs336_basics.text import Corpus
+from cs336_basics.text.text_changes import Replaced, TextChanges
+from cs336_basics.tokenizer import encode_file
+from tests.tokenizer.examples import byte_tokenizer
+
+LETTERS = r"\p{L}+"
+
+
+def messages_of(function, *arguments, **options):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        function(*arguments, **options)
+    return [str(one.message) for one in caught if "cannot be compiled or" not in str(one.message)]
+
+
+@given(st.lists(st.sampled_from([b"a", b"\xff", b"\xe2\x82", "é\ufffd好".encode(), b"\xf0\x9f"])))
+def test_replaced_sequences_are_those_of_decode(parts):
+    data = b"".join(parts)
+    changes = TextChanges()
+    assert changes.utf8_of(data, "replace", start=7) == data.decode("utf-8", "replace").encode()
+    # Python's decoder raises one error for each sequence that it would replace.
+    calls = []
+    rest, offset = data, 0
+    while True:
+        try:
+            rest.decode()
+            break
+        except UnicodeDecodeError as error:
+            calls.append((offset + error.start, error.end - error.start))
+            rest, offset = rest[error.end :], offset + error.end
+    if not calls:
+        assert not changes.replaced
+        return
+    num_bytes = sum(length for _, length in calls)
+    assert changes.replaced == {"": Replaced(len(calls), num_bytes, 7 + calls[0][0])}
+
+
+def ways_to_read(path, out, field=None):
+    corpus = Corpus(path, field=field)
+    for backend in ("serial", "processes", "native"):
+        yield partial(count_words, corpus, backend=backend, num_workers=2, chunk_size=700)
+    for backend in ("python", "native"):
+        tokenizer = byte_tokenizer(backend=backend)
+        yield partial(
+            encode_file, tokenizer, corpus, out, overwrite=True, chunk_size=700, num_workers=1
+        )
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_replaced_bytes_of_a_file_are_reported_with_share_and_first_offset(tmp_path, ending):
+    good = ("plain words \ufffd é " * 100).encode()
+    data = good + b"\xff \xe2\x82 " + good + b"\xc3"
+    path = tmp_path / f"a.txt{ending}"
+    path.write_bytes(gzip.compress(data) if ending else data)
+    for read in ways_to_read(path, tmp_path / "a.npy"):
+        (message,) = messages_of(read)
+        assert message.startswith(
+            f"the text is not all UTF-8: 3 invalid sequences ({400 / len(data):.2f}% of the "
+            f"text) were read as U+FFFD; the first in {path} is at offset {len(good):,}; "
+        )
+
+
+def test_replaced_bytes_of_rows_are_reported_with_the_row(tmp_path):
+    path = tmp_path / "a.jsonl"
+    first = json.dumps({"text": "fine \ufffd"}, ensure_ascii=False).encode() + b"\n"
+    path.write_bytes(first + b'{"text": "caf\xe9", "other": "\xff"}\n{"text": "a\\ud800"}\n')
+    for read in ways_to_read(path, tmp_path / "a.npy", "text"):
+        (message,) = messages_of(read)
+        assert message.startswith("the text is not all UTF-8: 2 invalid sequences ")
+        assert f"the first in {path} is at byte 3 of the line at byte {len(first)}" in message
+
+
+@pytest.mark.parametrize("text", [b"", "é\ufffd\0 好".encode() * 300, b"\xef\xbb\xbfa b"])
+def test_valid_text_is_read_without_a_warning(tmp_path, text):
+    path = tmp_path / "a.txt"
+    path.write_bytes(text + b" end")
+    for read in ways_to_read(path, tmp_path / "a.npy"):
+        assert messages_of(read) == []
+    assert messages_of(count_texts, [text, text.decode()]) == []
+
+
+def test_several_damaged_files_give_one_warning(tmp_path):
+    for name in "abc":
+        (tmp_path / f"{name}.txt").write_bytes(b"word \xff " * (3 if name == "b" else 1))
+    (message,) = messages_of(count_words, str(tmp_path / "*.txt"))
+    assert "5 invalid sequences" in message
+    assert f"the first in {tmp_path / 'b.txt'} is at offset 5" in message
+    assert "2 other files are affected" in message
+
+
+def test_changes_are_added_up_in_any_order():
+    one, two = TextChanges(10), TextChanges(20, 3)
+    one.add_replaced("a", Replaced(1, 2, 50))
+    two.add_replaced("a", Replaced(2, 2, 7))
+    two.add_replaced("b", Replaced(1, 1, 0))
+    for first, second in ((one, two), (two, one)):
+        total = TextChanges()
+        total.add(first)
+        total.add(second)
+        assert (total.num_bytes, total.num_dropped) == (30, 3)
+        assert total.replaced == {"a": Replaced(3, 4, 7), "b": Replaced(1, 1, 0)}
+
+
+def test_warnings_for_texts_in_memory_include_the_index():
+    texts = ["fine", b"caf\xe9", "a\ud800"]
+    (message,) = messages_of(count_texts, texts)
+    assert "2 invalid sequences" in message
+    assert "the first is at byte 3 of text 1" in message
+    train = TRAINERS["heap"]().train_from_iterator
+    assert messages_of(train, texts, 256, []) == [message]
+    (message,) = messages_of(byte_tokenizer().encode_array, b"caf\xe9")
+    assert "1 invalid sequence (25.00% of the text)" in message
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_utf_16_is_rejected_before_reading(tmp_path, suffix):
+    (tmp_path / "good.txt").write_text("good")
+    for name, text in (("a.txt", "hello"), ("a.jsonl", '{"text": "hello"}\n')):
+        data = text.encode("utf-16")
+        path = tmp_path / f"{name}{suffix}"
+        path.write_bytes(gzip.compress(data) if suffix else data)
+        field = "text" if "json" in name else None
+        with pytest.raises(ValueError, match=rf"{name}{suffix} starts with .* UTF-16.*iconv"):
+            Corpus([tmp_path / "good.txt", path], field=field)
+    data = "hello".encode("utf-16")
+    with pytest.raises(ValueError, match="the text starts with the byte order mark of UTF-16"):
+        byte_tokenizer().encode_array(data)
+    with pytest.raises(ValueError, match="text 1 starts with the byte order mark of UTF-16"):
+        count_texts(["a", data])
+
+
+def test_utf_16_without_a_byte_order_mark_is_reported(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(("plain English " * 10).encode("utf-16-le"))
+    (message,) = messages_of(Corpus, path)
+    assert "looks like UTF-16LE but is read as UTF-8" in message
+
+
+# Patterns that do not match all text.
+
+TEXT = "Hello, world! 123<s>é 4"
+DROPPED = len(", ! 123 4")
+
+
+def test_counting_reports_text_that_the_pattern_drops(tmp_path):
+    path, packed = tmp_path / "a.txt", tmp_path / "a.txt.gz"
+    path.write_text(TEXT, encoding="utf-8")
+    packed.write_bytes(gzip.compress(TEXT.encode()))
+    splitter = Splitter(LETTERS, ["<s>"])
+    size = len(TEXT.encode())
+    expected = (
+        f"pattern {LETTERS!r} does not match {DROPPED} of {size} bytes "
+        f"({100 * DROPPED / size:.2f}%) of the text; these bytes are not counted"
+    )
+    for source in (path, packed):
+        for backend in ("serial", "processes"):
+            (message,) = messages_of(count_words, source, splitter, backend=backend)
+            assert message.startswith(expected)
+    (message,) = messages_of(count_texts, [TEXT], splitter)
+    assert message.startswith(expected)
+
+
+@pytest.mark.parametrize("backend", ["reference", "python", "native"])
+def test_encoding_reports_text_that_the_pattern_drops(tmp_path, backend):
+    path = tmp_path / "a.txt"
+    path.write_text(TEXT * 30, encoding="utf-8")
+
+    def new():
+        return byte_tokenizer("<s>", pattern=LETTERS, backend=backend)
+
+    size = len(TEXT.encode())
+    for encode in (
+        lambda tokenizer: tokenizer.encode(TEXT),
+        lambda tokenizer: tokenizer.encode_array(TEXT),
+        lambda tokenizer: tokenizer.encode_batch([TEXT, TEXT]),
+        lambda tokenizer: tokenizer.encode_with_offsets(TEXT),
+        lambda tokenizer: list(tokenizer.encode_iterable([TEXT])),
+    ):
+        tokenizer = new()
+        (message,) = messages_of(encode, tokenizer)
+        assert f"does not match {DROPPED} of {size} bytes" in message
+        assert "these bytes are not encoded" in message
+    # Each tokenizer warns only once.
+    tokenizer = new()
+    assert len(messages_of(tokenizer.encode, "a b")) == 1
+    assert messages_of(tokenizer.encode, TEXT) == []
+    assert messages_of(new().encode, "letters<s>") == []
+    (message,) = messages_of(encode_file, new(), path, tmp_path / "a.npy", chunk_size=100)
+    assert f"does not match {30 * DROPPED} of {30 * size} bytes" in message
+
+
+def test_changes_survive_json_and_other_json_is_rejected():
+    changes = TextChanges(100, 7)
+    changes.utf8_of(b"ab\xff\xfe", "replace", file="a.txt", start=5)
+    changes.utf8_of(b"\xe2\x82", "replace", file="b.jsonl", row="row 3")
+    content = json.loads(json.dumps(changes.as_json()))
+    assert TextChanges.from_json(content) == changes
+    for other in (None, [], {}, {**content, "num_bytes": "1"}, {**content, "num_dropped": -1}):
+        with pytest.raises(ValueError, match="not a record of changes"):
+            TextChanges.from_json(other)
+    for change in ({"sequences": 1.5}, {"num_bytes": None}, {"first": []}, {"x": 1}):
+        found = {"a": {"sequences": 1, "num_bytes": 1, "first": 0, **change}}
+        with pytest.raises(ValueError, match="not a record of changes"):
+            TextChanges.from_json({**content, "replaced": found})

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from cs336_basics import __version__
+from cs336_basics._support.errors import InputError
 from cs336_basics.commands import COMMANDS, INVOCATION, PROGRAM
 from cs336_basics.commands._cli import guarded, say
 
@@ -44,7 +45,7 @@ def _answer(word: str) -> int:
     else:
         from cs336_basics._support.messages import nearest
 
-        raise ValueError(f"unknown command {word!r}{nearest(word, COMMANDS)}")
+        raise InputError(f"unknown command {word!r}{nearest(word, COMMANDS)}")
     return 0
 
 

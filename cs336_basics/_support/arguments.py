@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
 
 MAX_INT64 = 2**63 - 1
@@ -16,7 +17,7 @@ MOST_THREADS = 4096
 def checked_bool(name: str, value: Any) -> bool:
     """Return `value` if it is True or False. Other values, such as "no", raise TypeError."""
     if not isinstance(value, bool):
-        raise TypeError(f"{name} must be True or False, got {short_repr(value)}")
+        raise InputTypeError(f"{name} must be True or False, got {short_repr(value)}")
     return value
 
 
@@ -37,13 +38,13 @@ def checked_integer(
     """
     # The type is compared by name to avoid importing NumPy. NumPy 1 names its bool "bool_".
     if type(value).__name__ in ("bool", "bool_"):
-        raise TypeError(f"{name} must be an int, got {value!r}")
+        raise InputTypeError(f"{name} must be an int, got {value!r}")
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} must be an int, got {short_repr(value)}") from None
+        raise InputTypeError(f"{name} must be an int, got {short_repr(value)}") from None
     if smallest is not None and number < smallest:
-        raise ValueError(f"{name} must be at least {smallest}{note}, got {short_repr(number)}")
+        raise InputError(f"{name} must be at least {smallest}{note}, got {short_repr(number)}")
     if largest is not None and number > largest:
-        raise ValueError(f"{name} must be at most {largest}{note}, got {short_repr(number)}")
+        raise InputError(f"{name} must be at most {largest}{note}, got {short_repr(number)}")
     return number

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import shown_names
 
 _BLOCK = 1 << 20
@@ -141,7 +142,7 @@ def named_directory(path: str | os.PathLike[str]) -> Path:
         ValueError: If `path` is an empty string.
     """
     if not os.fspath(path):
-        raise ValueError("directory must be a path, got ''")
+        raise InputError("directory must be a path, got ''")
     return Path(path)
 
 
@@ -177,7 +178,7 @@ def check_is_regular(path: str | os.PathLike[str], mode: int) -> None:
     if not stat.S_ISREG(mode):
         kinds = {stat.S_IFDIR: "directory", stat.S_IFIFO: "FIFO", stat.S_IFSOCK: "socket"}
         kind = kinds.get(stat.S_IFMT(mode), "device")
-        raise ValueError(f"{os.fspath(path)} is a {kind}; use a regular file")
+        raise InputError(f"{os.fspath(path)} is a {kind}; use a regular file")
 
 
 def replaced_file(path: str | os.PathLike[str]) -> Path:
@@ -186,7 +187,7 @@ def replaced_file(path: str | os.PathLike[str]) -> Path:
     # Renaming a file over /dev/stdout would lose the data written to standard output.
     parent = os.path.realpath(os.path.dirname(os.path.abspath(path)))
     if parent == "/dev" or parent.startswith("/proc/"):
-        raise ValueError(f"{os.fspath(path)} is a device; use a regular file")
+        raise InputError(f"{os.fspath(path)} is a device; use a regular file")
     with contextlib.suppress(FileNotFoundError):  # a new file, or a dangling link
         mode = os.stat(path).st_mode
         if stat.S_ISDIR(mode):
@@ -320,7 +321,7 @@ def check_is_no_input(output: str | os.PathLike[str], inputs: Iterable[str]) -> 
         ValueError: If `output` is one of the inputs.
     """
     if _identity(output) in map(_identity, inputs):
-        raise ValueError(f"{output} is also an input or another output; choose another name")
+        raise InputError(f"{output} is also an input or another output; choose another name")
 
 
 def _identity(path: str | os.PathLike[str]) -> object:

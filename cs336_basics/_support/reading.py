@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import check_is_regular
 from cs336_basics._support.lazy import np
 from cs336_basics._support.messages import short_reason, short_repr
@@ -57,7 +58,7 @@ def decoded(content: bytes, path: str | os.PathLike[str]) -> str:
         # "-sig" removes the byte order mark that some Windows editors write.
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: invalid UTF-8 at byte {error.start}: {error.reason}") from error
+        raise InputError(f"{path}: invalid UTF-8 at byte {error.start}: {error.reason}") from error
 
 
 def parse_json(content: bytes, path: str | os.PathLike[str], object_pairs_hook: Any = None) -> Any:
@@ -75,15 +76,15 @@ def parse_json(content: bytes, path: str | os.PathLike[str], object_pairs_hook: 
         return found
     except UnicodeEncodeError as error:
         half = error.object[error.start]
-        raise ValueError(f"{path}: invalid Unicode: unpaired surrogate {half!a}") from None
+        raise InputError(f"{path}: invalid Unicode: unpaired surrogate {half!a}") from None
     except json.JSONDecodeError as error:
-        raise ValueError(
+        raise InputError(
             f"{path}, line {error.lineno}, column {error.colno}: not JSON: {error.msg}"
         ) from error
     except RecursionError as error:
-        raise ValueError(f"{path}: nested too deeply") from error
+        raise InputError(f"{path}: nested too deeply") from error
     except ValueError as error:
-        raise ValueError(f"{path}: {short_reason(error)}") from error
+        raise InputError(f"{path}: {short_reason(error)}") from error
 
 
 def unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -97,7 +98,7 @@ def unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for key, _ in items:
             if key in seen:
-                raise ValueError(f"key {short_repr(key)} occurs twice; remove one")
+                raise InputError(f"key {short_repr(key)} occurs twice; remove one")
             seen.add(key)
     return content
 
@@ -116,10 +117,10 @@ def read_json_object(path: Path, longest: int) -> dict[str, Any]:
     with open_regular(path) as file:
         content = file.read(longest + 1)
     if len(content) > longest:
-        raise ValueError(f"{path} must have at most {longest:,} bytes")
+        raise InputError(f"{path} must have at most {longest:,} bytes")
     found = parse_json(content, path, unique_keys)
     if not isinstance(found, dict):
-        raise ValueError(f"{path}: must contain a JSON object, got {type(found).__name__}")
+        raise InputError(f"{path}: must contain a JSON object, got {type(found).__name__}")
     return found
 
 
@@ -147,15 +148,15 @@ def read_array_header(
     try:
         dtype, shape = _parse_array_header(file)
     except Exception as error:  # including a MemoryError from the parser
-        raise ValueError(f"{path}: not a complete .npy file: {short_reason(error)}") from error
+        raise InputError(f"{path}: not a complete .npy file: {short_reason(error)}") from error
     if dtype not in [np.dtype(name).newbyteorder("<") for name in dtypes] or len(shape) != 1:
-        raise ValueError(
+        raise InputError(
             f"{path}: must contain a one-dimensional array of {' or '.join(dtypes)}, got "
             f"{str(dtype)[:80]} of shape {str(shape)[:80]}"
         )
     num_bytes, found = shape[0] * dtype.itemsize, size - (file.tell() - start)
     if shape[0] < 0 or num_bytes != found:
-        raise ValueError(
+        raise InputError(
             f"{path}: not a complete .npy file: {num_bytes:,} bytes must follow the header, got "
             f"{found:,}"
         )
@@ -165,8 +166,8 @@ def read_array_header(
 def _parse_array_header(file: BinaryIO) -> tuple[np.dtype[Any], tuple[int, ...]]:
     version = np.lib.format.read_magic(file)
     if version != (1, 0):  # later versions are for long headers
-        raise ValueError(f"unsupported format version {version[0]}.{version[1]}")
+        raise InputError(f"unsupported format version {version[0]}.{version[1]}")
     shape, _, dtype = np.lib.format.read_array_header_1_0(file)
     if not all(type(length) is int for length in shape):
-        raise ValueError(f"invalid shape {short_repr(shape)}")
+        raise InputError(f"invalid shape {short_repr(shape)}")
     return dtype, shape

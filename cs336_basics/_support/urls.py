@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.lazy import needed_for
 from cs336_basics._support.messages import short_reason
 
@@ -85,7 +86,7 @@ def names_in(url: str) -> list[str]:
         ValueError: If the URL is the address of a web page, which cannot be written to.
     """
     if _is_web(url):
-        raise ValueError(f"{url}: a web server cannot be written to; use an object store")
+        raise InputError(f"{url}: a web server cannot be written to; use an object store")
     system, path = _find(url)
     with _naming(url):
         system.invalidate_cache()  # other machines may have added files

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
 
 from cs336_basics._support.arguments import MAX_INT64
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import nearest, short_repr
 
 T = TypeVar("T")
@@ -47,7 +48,7 @@ class Limits(NamedTuple):
                 (self.lt is None or value < self.lt, "below", self.lt),
             ):
                 if not holds:
-                    raise ValueError(f"must be {words} {limit}")
+                    raise InputError(f"must be {words} {limit}")
         return value
 
 
@@ -57,7 +58,7 @@ def one_of(names: Iterable[str]) -> Callable[[Any], Any]:
 
     def check(value: Any) -> Any:
         if value not in known:
-            raise ValueError(f"must be {_either(map(repr, known[:-1]))}")
+            raise InputError(f"must be {_either(map(repr, known[:-1]))}")
         return value
 
     return check
@@ -65,7 +66,7 @@ def one_of(names: Iterable[str]) -> Callable[[Any], Any]:
 
 def _one_or_several(paths: str | tuple[str, ...]) -> str | tuple[str, ...]:
     if not paths:
-        raise ValueError("must be a path or a list of paths")
+        raise InputError("must be a path or a list of paths")
     return paths[0] if isinstance(paths, tuple) and len(paths) == 1 else paths
 
 
@@ -141,12 +142,12 @@ def build(kind: type[T], values: Mapping[str, Any], show: Callable[[str], str] =
     sections: dict[str, dict[str, Any]] = {"": {}}
     for name, value in values.items():
         if name not in known:
-            raise ValueError(f"unknown option {show(name[:100])!r}{nearest(name, known)}")
+            raise InputError(f"unknown option {show(name[:100])!r}{nearest(name, known)}")
         section, _, key = name.rpartition(".")
         sections.setdefault(section, {})[key] = _checked(show(name), value, known[name])
     missing = [name for name in known if known[name].is_required and name not in values]
     if missing:
-        raise ValueError("; ".join(f"{show(name)} is required" for name in missing))
+        raise InputError("; ".join(f"{show(name)} is required" for name in missing))
     own, made = sections.pop(""), cast(Any, kind)
     nested = {name: _options(made)[name].kind(**inner) for name, inner in sections.items()}
     return kind(**own, **nested)
@@ -185,7 +186,7 @@ def _checked(name: str, value: Any, known: Option) -> Any:
     try:
         return known.limits(_convert(value, known.kind))
     except ValueError as error:
-        raise ValueError(f"{name} {error}, got {short_repr(value)}") from None
+        raise InputError(f"{name} {error}, got {short_repr(value)}") from None
 
 
 def _convert(value: Any, kind: Any) -> Any:
@@ -207,22 +208,22 @@ def _convert(value: Any, kind: Any) -> Any:
         return _convert(value, last)
     if origin is Literal:
         if not isinstance(value, str) or value not in args:
-            raise ValueError(f"must be {_either(map(repr, args))}")
+            raise InputError(f"must be {_either(map(repr, args))}")
         return str(value)
     if origin is tuple:
         if not isinstance(value, (list, tuple)):
-            raise ValueError("must be a list")
+            raise InputError("must be a list")
         inner = args[:1] * len(value) if args[-1] is ... else args
         if len(value) != len(inner):
-            raise ValueError(f"must be a list of length {len(inner)}")
+            raise InputError(f"must be a list of length {len(inner)}")
         return tuple(map(_convert, value, inner))
     if kind in _NAMES:
         try:
             return _plain(value, kind)
         except (ValueError, OverflowError, KeyError):
-            raise ValueError(f"must be {_NAMES[kind]}") from None
+            raise InputError(f"must be {_NAMES[kind]}") from None
     if not isinstance(value, kind):
-        raise ValueError(f"must be a {kind.__name__}")
+        raise InputError(f"must be a {kind.__name__}")
     return value
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
 
 MAX_ID = (1 << 32) - 1
@@ -29,21 +30,21 @@ def checked_token_ids(tokens: Mapping[int, bytes]) -> dict[bytes, int]:
     token_ids = {}
     for token_id, token in tokens.items():
         if type(token_id) is not int:
-            raise TypeError(
+            raise InputTypeError(
                 f"vocab: ids must be ints, got {short_repr(token_id)} "
                 f"({type(token_id).__name__}) for {short_repr(token)}"
             )
         if not 0 <= token_id <= MAX_ID:
-            raise ValueError(f"vocab: {explain_bad_id(token_id, token)}")
+            raise InputError(f"vocab: {explain_bad_id(token_id, token)}")
         if not isinstance(token, bytes):
-            raise TypeError(
+            raise InputTypeError(
                 f"vocab: tokens must be bytes, got {short_repr(token)} ({type(token).__name__}) "
                 f"for id {short_repr(token_id)}"
             )
         if not token:
-            raise ValueError(f"vocab: id {short_repr(token_id)} has an empty token; remove it")
+            raise InputError(f"vocab: id {short_repr(token_id)} has an empty token; remove it")
         if token in token_ids:
-            raise ValueError(
+            raise InputError(
                 f"vocab: ids {short_repr(token_ids[token])} and {short_repr(token_id)} are both "
                 f"{short_repr(token)}; remove one"
             )
@@ -64,18 +65,18 @@ def checked_merge_ids(
             or not isinstance(merge[0], bytes)
             or not isinstance(merge[1], bytes)
         ):
-            raise TypeError(f"merge {rank} must be a pair of bytes, got {short_repr(merge)}")
+            raise InputTypeError(f"merge {rank} must be a pair of bytes, got {short_repr(merge)}")
         left, right = merge
         joined = left + right
         row = token_ids.get(left), token_ids.get(right), token_ids.get(joined)
         if row[0] is None or row[1] is None or row[2] is None:
             missing = next(token for token in (left, right, joined) if token not in token_ids)
-            raise ValueError(
+            raise InputError(
                 f"merge {rank} joins {short_repr(left)} and {short_repr(right)}, but the "
                 f"vocabulary has no token {short_repr(missing)}; add it, or remove the merge"
             )
         if (first := ranks.setdefault(row[:2], rank)) != rank:
-            raise ValueError(
+            raise InputError(
                 f"merge {rank} of {short_repr(left)} and {short_repr(right)} repeats merge "
                 f"{first}; remove one"
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import nearest, short_repr
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.reference import Pair
@@ -72,7 +73,7 @@ def get_trainer(name: str) -> type[BPE_Trainer]:
     """
     if not isinstance(name, str) or name not in TRAINERS:
         near = nearest(name, TRAINERS) if isinstance(name, str) else ""
-        raise ValueError(
+        raise InputError(
             f"trainer must be one of {', '.join(TRAINERS)}, got {short_repr(name)}{near}"
         )
     return TRAINERS[name]

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import counted, short_repr
 from cs336_basics._support.progress import checked_progress
 from cs336_basics._support.warnings import warn
@@ -87,17 +88,17 @@ class BPE_Trainer:
         continue_from: tuple[Mapping[int, bytes], Iterable[Pair]] | None = None,
     ) -> None:
         if type(self) is BPE_Trainer:
-            raise TypeError("BPE_Trainer is abstract; use a class in TRAINERS")
+            raise InputTypeError("BPE_Trainer is abstract; use a class in TRAINERS")
         resolve_pattern(pattern)
         check_backend(counting, "counting")
         resolve_num_workers(num_workers)
         if trace is not None and not callable(trace):
-            raise TypeError(f"trace must be callable or None, got {short_repr(trace)}")
+            raise InputTypeError(f"trace must be callable or None, got {short_repr(trace)}")
         min_frequency = checked_integer("min_frequency", min_frequency, 0, MAX_INT64)
         if max_token_length is not None:
             max_token_length = checked_integer("max_token_length", max_token_length, 1, MAX_INT64)
         if tie_break not in TIE_BREAKS:
-            raise ValueError(
+            raise InputError(
                 f"tie_break must be one of {', '.join(TIE_BREAKS)}, got {short_repr(tie_break)}"
             )
         self.pattern = pattern
@@ -178,10 +179,10 @@ class BPE_Trainer:
             TypeError: See `WordCounts.from_mapping`.
         """
         if not isinstance(word_counts, Mapping):
-            raise TypeError(f"word_counts must be a dict, got {short_repr(word_counts)}")
+            raise InputTypeError(f"word_counts must be a dict, got {short_repr(word_counts)}")
         counts = WordCounts.from_mapping(word_counts)
         if counts.num_bytes > MAX_INT64:
-            raise ValueError(
+            raise InputError(
                 f"word_counts must count at most 2^63 - 1 bytes, got {counts.num_bytes:,}; "
                 "divide all counts by a common factor"
             )

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from unicodedata import east_asian_width
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.visible import visible
 from cs336_basics.bpe import TRAINERS, get_trainer
 from cs336_basics.bpe.reference import Pair, Symbols, split_bytes
@@ -90,10 +91,10 @@ def _moment(stage: str, word_counts: Mapping[bytes, int], num_merges: int) -> _M
     """Return a Python trainer's state after `num_merges` merges, and the pair to merge next."""
     num_bytes = sum(map(len, word_counts))
     if not num_bytes:
-        raise ValueError("words must not be empty; try 'low lower widest'")
+        raise InputError("words must not be empty; try 'low lower widest'")
     if num_bytes > MOST_BYTES:
         longest = _symbol(max(word_counts, key=len)[:20])
-        raise ValueError(
+        raise InputError(
             f"the distinct words must have at most {MOST_BYTES} bytes in total, got {num_bytes:,} "
             f"(the longest word starts with {longest})"
         )

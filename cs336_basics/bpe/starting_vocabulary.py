@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import counted, short_repr
 from cs336_basics._support.vocabularies import checked_merge_ids, checked_token_ids
 from cs336_basics._support.warnings import warn
@@ -97,14 +98,14 @@ class StartingVocabulary:
         num_new = 0
         for token in special_tokens:
             if len(token.encode()) == 1:
-                raise ValueError(
+                raise InputError(
                     f"special token {token!r} is a single byte, which every vocabulary already "
                     "contains; choose a longer token"
                 )
             num_new += token.encode() not in known
         smallest = self.num_ids + num_new
         if vocab_size < smallest:
-            raise ValueError(
+            raise InputError(
                 f"vocab_size must be at least {smallest} ({self.num_ids:,} existing ids and "
                 f"{num_new} special tokens), got {vocab_size}"
             )
@@ -133,7 +134,7 @@ class StartingVocabulary:
         made = list(map(b"".join, merges))
         for token in filter(special.__contains__, made):
             # This happens only if the special tokens were not cut out of the counted text.
-            raise ValueError(
+            raise InputError(
                 f"the merges produce the special token {special[token]!r}, which is part of a "
                 "word; count the words with the same special_tokens"
             )
@@ -158,13 +159,13 @@ def _checked(continued: Any) -> tuple[dict[int, bytes], list[Pair]]:
         vocab, merges = continued
         tokens, merges = dict(vocab), list(merges)
     except (TypeError, ValueError):
-        raise TypeError(
+        raise InputTypeError(
             "continue_from must be (vocab, merges), such as (tokenizer.vocab, tokenizer.merges), "
             f"got {short_repr(continued)}"
         ) from None
     token_ids = checked_token_ids(tokens)
     for byte in BYTES:
         if byte not in token_ids:
-            raise ValueError(f"vocab must contain all 256 bytes, but {byte!r} is missing")
+            raise InputError(f"vocab must contain all 256 bytes, but {byte!r} is missing")
     checked_merge_ids(merges, token_ids)
     return tokens, [(left, right) for left, right in merges]

@@ -29,6 +29,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch.optim import Optimizer
 
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.files import atomic_path, check_is_regular
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.reading import parse_json
@@ -131,7 +132,7 @@ def _optimizer_tensors(model: Module, optimizer: Optimizer) -> dict[str, Tensor]
             if isinstance(value, Tensor):
                 tensors[f"{names[index]}.{key}"] = value
             elif value is not None:
-                raise TypeError(
+                raise InputTypeError(
                     f"the optimizer's {key} must be a tensor or a number, got {short_repr(value)}"
                 )
     return tensors
@@ -142,7 +143,7 @@ def _parameter_names(model: Module, optimizer: Optimizer) -> list[str]:
     names = {id(value): plain_name(name) for name, value in model.named_parameters()}
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     if not all(id(parameter) in names for parameter in parameters):
-        raise ValueError("the optimizer has a parameter that the model does not have")
+        raise InputError("the optimizer has a parameter that the model does not have")
     return [names[id(parameter)] for parameter in parameters]
 
 
@@ -195,7 +196,7 @@ def _read(
                 if part in parts:
                     parts[part][name] = file.get_tensor(key)
     except SafetensorError as error:
-        raise ValueError(
+        raise InputError(
             f"{path} is not a checkpoint, or it is damaged: {short_reason(error)}"
         ) from error
     content: dict[str, Any] = parse_json(text.encode(), path) if text else {}
@@ -205,10 +206,10 @@ def _read(
         ):
             pass
         case _:
-            raise ValueError(f"{path} is not a checkpoint: the header has no valid {_ENTRY!r}")
+            raise InputError(f"{path} is not a checkpoint: the header has no valid {_ENTRY!r}")
     for part, tensors in parts.items():
         if _checksum(content, tensors) != sums.get(part):
-            raise ValueError(f"{path} is damaged: the checksum of {part} is wrong")
+            raise InputError(f"{path} is damaged: the checksum of {part} is wrong")
     return content, parts
 
 
@@ -222,7 +223,7 @@ def _state_of(
     for full_name, value in tensors.items():
         name, _, key = full_name.rpartition(".")
         if name not in index_of:
-            raise ValueError(
+            raise InputError(
                 f"{source} was saved by a different optimizer: unexpected {short_repr(full_name)}"
             )
         index = index_of[name]

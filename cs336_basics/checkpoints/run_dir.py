@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import TEMPORARY_NAME, atomic_writer, full_disk_names, remove, sync
 from cs336_basics._support.processes import lock_file
 from cs336_basics._support.reading import open_regular
@@ -187,7 +188,7 @@ class RunDirectory:
         try:
             self._lock = lock_file(self.path / ".lock")
         except BlockingIOError:
-            raise ValueError(
+            raise InputError(
                 f"{self.path} is in use by another process; wait until it exits"
             ) from None
 
@@ -195,7 +196,7 @@ class RunDirectory:
         """Raise ValueError if writing to this run could change files in other directories."""
         for path in self._entries():
             if path.is_symlink() and path.name != ".lock":  # `os.open` refuses this link
-                raise ValueError(
+                raise InputError(
                     f"{path} is a symbolic link; replace it with the file or directory itself "
                     "(only the whole run directory may be a link)"
                 )
@@ -309,10 +310,10 @@ def _read_lines(file: Path) -> list[dict[str, Any]]:
             row = json.loads(line.decode("utf-8", "replace"))
         except (ValueError, RecursionError):
             if number < len(lines):
-                raise ValueError(f"{file}, line {number}: not JSON; remove the line") from None
+                raise InputError(f"{file}, line {number}: not JSON; remove the line") from None
             break
         if not _is_row(row, has_kind=file.name == "timings.jsonl"):
-            raise ValueError(
+            raise InputError(
                 f"{file}, line {number}: not an object with a step and numbers; remove the line"
             )
         rows.append(row)

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch.optim import Optimizer
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 
 _ADAM = {"step", "exp_avg", "exp_avg_sq"}
@@ -55,9 +56,9 @@ def checked_weights(model: Module, saved: Mapping[str, Any], source: str) -> dic
     different = f"{source} was saved from a different model"
     for name in [*own, *weights]:
         if name not in weights:
-            raise ValueError(f"{different}: {name!r} is missing")
+            raise InputError(f"{different}: {name!r} is missing")
         if name not in own:
-            raise ValueError(f"{different}: unexpected {short_repr(name)}")
+            raise InputError(f"{different}: unexpected {short_repr(name)}")
         _check_tensor(weights[name], own[name][1], f"{different}: {name}")
     return {own[name][0]: value for name, value in weights.items()}
 
@@ -75,20 +76,20 @@ def checked_state(
     own_kind = kind_of(optimizer)
     different = f"{source} was saved by a different optimizer than {own_kind}"
     if kind not in (None, own_kind):
-        raise ValueError(f"{different}: got {short_repr(kind)}")
+        raise InputError(f"{different}: got {short_repr(kind)}")
     parameters = dict(
         enumerate((group, p) for group in optimizer.param_groups for p in group["params"])
     )
     state = {}
     for index, values in saved.items():
         if index not in parameters or not isinstance(values, dict):
-            raise ValueError(f"{different}: the parameters differ")
+            raise InputError(f"{different}: the parameters differ")
         group, parameter = parameters[index]
         if not _all_dense(values.values()):
-            raise ValueError(f"{source}: each tensor of an optimizer's state must be dense")
+            raise InputError(f"{source}: each tensor of an optimizer's state must be dense")
         if own_kind in _KEYS and values:
             if set(values) not in _KEYS["MomentumSGD" if group.get("muon") else own_kind]:
-                raise ValueError(f"{different}: the state has keys {short_repr(list(values))}")
+                raise InputError(f"{different}: the state has keys {short_repr(list(values))}")
             for key, value in values.items():
                 _check_value(key, value, parameter, f"{source}: the optimizer's {key}")
         # The tensors may be views of a file.
@@ -106,13 +107,13 @@ def check_groups(optimizer: Optimizer, saved: Sequence[Any]) -> None:
     """
     for group, own in zip(saved, optimizer.state_dict()["param_groups"], strict=True):
         if list(group["params"]) != own["params"]:
-            raise ValueError("the parameters differ")
+            raise InputError("the parameters differ")
         if not _all_dense(group.values()):
-            raise ValueError("each tensor of a group's settings must be dense")
+            raise InputError("each tensor of a group's settings must be dense")
         if hasattr(optimizer, "_check_settings"):
             optimizer._check_settings({key: group[key] for key in own})
         if group.get("muon") != own.get("muon"):
-            raise ValueError("the groups with muon differ")
+            raise InputError("the groups with muon differ")
 
 
 def _check_value(key: str, value: Any, parameter: Tensor, name: str) -> None:
@@ -121,17 +122,17 @@ def _check_value(key: str, value: Any, parameter: Tensor, name: str) -> None:
         return
     number = value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
     if not isinstance(number, (int, float)) or not 0 <= number < 2**63:
-        raise ValueError(f"{name} must be a non-negative number, got {short_repr(value)}")
+        raise InputError(f"{name} must be a non-negative number, got {short_repr(value)}")
 
 
 def _check_tensor(value: Any, expected: Tensor, name: str) -> None:
     """Check the shape and dtype of a value. Any floating-point dtype matches any other."""
     if not isinstance(value, Tensor) or not _all_dense([value]):
-        raise ValueError(f"{name} must be a dense tensor, got {short_repr(value)}")
+        raise InputError(f"{name} must be a dense tensor, got {short_repr(value)}")
     is_alike = value.is_floating_point() and expected.is_floating_point()
     if value.shape != expected.shape or not (is_alike or value.dtype == expected.dtype):
         wanted, found = (f"{t.dtype} of shape {tuple(t.shape)}" for t in (expected, value))
-        raise ValueError(f"{name} must be {wanted}, got {found}")
+        raise InputError(f"{name} must be {wanted}, got {found}")
 
 
 def _all_dense(values: Iterable[Any]) -> bool:

@@ -13,6 +13,7 @@ import torch
 from torch.nn import Module
 from torch.optim import Optimizer
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.messages import short_reason
 from cs336_basics._support.reading import open_regular
@@ -63,7 +64,7 @@ def load_checkpoint(src: Source, model: Module, optimizer: Optimizer | None) -> 
         } if type(iteration) is int and iteration >= 0 and all(type(k) is str for k in weights):
             pass
         case _:
-            raise ValueError(
+            raise InputError(
                 f'{source} is not a checkpoint: it must have "model", "optimizer" and "iteration"'
             )
     weights = checked_weights(model, weights, source)
@@ -73,7 +74,7 @@ def load_checkpoint(src: Source, model: Module, optimizer: Optimizer | None) -> 
             check_groups(optimizer, groups)
             optimizer.load_state_dict({"param_groups": groups, "state": state})
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(
+            raise InputError(
                 f"{source} was saved by a different optimizer: {short_reason(error)}"
             ) from error
     model.load_state_dict(weights)
@@ -94,18 +95,18 @@ def _read(file: IO[bytes], source: str) -> Any:
             # so entries with the same name share bytes, too.
             shared = len({member.filename for member in members}) < len(members)
             if shared or sum(m.compress_size for m in members) > file.seek(0, os.SEEK_END):
-                raise ValueError("its entries overlap or have the same name")
+                raise InputError("its entries overlap or have the same name")
             for member in members:
                 if member.compress_type != zipfile.ZIP_STORED or member.external_attr != 0:
-                    raise ValueError(f"{member.filename!a} is compressed or has unusual attributes")
+                    raise InputError(f"{member.filename!a} is compressed or has unusual attributes")
             if (damaged := archive.testzip()) is not None:
-                raise ValueError(f"the checksum of {damaged!a} is wrong")
+                raise InputError(f"the checksum of {damaged!a} is wrong")
         file.seek(0)
         return torch.load(file, map_location="cpu", weights_only=True)
     except MemoryError:
         raise
     except Exception as error:  # a damaged file can raise an error anywhere
-        raise ValueError(
+        raise InputError(
             f"{source} is not a checkpoint, or it is damaged: {short_reason(error)}"
         ) from error
 

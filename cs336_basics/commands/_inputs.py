@@ -11,6 +11,7 @@ import tempfile
 import threading
 from collections.abc import Iterable
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import counted, shown_names
 from cs336_basics.commands._cli import say
 
@@ -45,7 +46,7 @@ def saved_stdin() -> str:
     with open(path, "wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
         if not file.tell():
-            raise ValueError("standard input is empty; pipe text into the command")
+            raise InputError("standard input is empty; pipe text into the command")
     return path
 
 

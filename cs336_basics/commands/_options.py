@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 from cs336_basics._support.arguments import MOST_THREADS
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import nearest
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics._support.validation import (
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 _HELP = {"-h", "--help", "--help-all"}
 
 
-class UsageError(ValueError):
+class UsageError(InputError):
     """An invalid command line."""
 
 
@@ -157,7 +158,7 @@ class CorporaOptions(Checked):
             raise
         except ValueError as error:  # here, --format is the output format
             message = re.sub(r'\bformat="(\w+)"', r"--input-format \1", str(error))
-            raise ValueError(message) from None
+            raise InputError(message) from None
         return list(zip(self.input, corpora, strict=True))
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import check_is_free, check_is_no_input, replaced_file
 from cs336_basics._support.messages import short_repr
 
@@ -37,11 +38,11 @@ def check_output(
         return
     real, other = Path(os.path.realpath(file)), Path(os.path.realpath(directory))
     if directory and (real.is_relative_to(other) or other.is_relative_to(real)):
-        raise ValueError(
+        raise InputError(
             f"{option} must be outside the tokenizer directory, got {short_repr(file)}"
         )
     check_is_no_input(file, inputs)
     replaced_file(file)
     check_is_free(file, overwrite)
     if not file.endswith(ending):
-        raise ValueError(f"{option} must end in {ending}, got {short_repr(file)}")
+        raise InputError(f"{option} must end in {ending}, got {short_repr(file)}")

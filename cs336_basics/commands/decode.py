@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.validation import Checked, option
@@ -56,7 +57,7 @@ def decode(options: Options) -> None:
             try:
                 data = tokenizer.decode_bytes(ids)
             except UnknownIdError as error:
-                raise ValueError(f"{path}: {error}") from None
+                raise InputError(f"{path}: {error}") from None
             write(data)
 
 
@@ -93,7 +94,7 @@ def _parsed(words: list[bytes], path: str, number: int) -> list[int]:
     ids: list[int] = []
     for word in words:
         if not word.isdigit() or len(word) > _LONGEST_ID:
-            raise ValueError(
+            raise InputError(
                 f"{path} must be a token file, or ids with only whitespace between them, but word "
                 f"{number + len(ids) + 1:,} is {short_repr(word.decode('utf-8', 'replace'))}"
             )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.validation import option
 from cs336_basics.commands._cli import say, show
 from cs336_basics.commands._inputs import STDOUT
@@ -86,9 +87,9 @@ def _encode_with_ray(options: Options, tokenizer: Tokenizer) -> None:
     from cs336_basics.tokenizer.files.ray_encoding import encode_files_ray
 
     if options.output == STDOUT:
-        raise ValueError("with --ray, --output must be a directory or a URL, got -")
+        raise InputError("with --ray, --output must be a directory or a URL, got -")
     if options.overwrite:
-        raise ValueError("--ray does not replace a directory; remove --overwrite")
+        raise InputError("--ray does not replace a directory; remove --overwrite")
     metadata = encode_files_ray(
         tokenizer,
         options.corpus(),

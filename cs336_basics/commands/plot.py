@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.validation import Checked, option
 from cs336_basics.commands._cli import say
@@ -49,7 +50,7 @@ def _check_format(output: Path) -> None:
     from matplotlib.backend_bases import FigureCanvasBase  # slow to import
 
     if output.suffix[1:].lower() not in FigureCanvasBase.get_supported_filetypes():
-        raise ValueError(f"--output must end in .png, .svg or .pdf, got {short_repr(str(output))}")
+        raise InputError(f"--output must end in .png, .svg or .pdf, got {short_repr(str(output))}")
 
 
 COMMAND = Command(

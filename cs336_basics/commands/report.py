@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.validation import Count, option
@@ -42,11 +43,11 @@ class Options(CorporaOptions):
         super().__post_init__()
         for name in self.output:
             if Path(name).suffix not in (".html", ".md"):
-                raise ValueError(f"--output must end in .html or .md, got {short_repr(name)}")
+                raise InputError(f"--output must end in .html or .md, got {short_repr(name)}")
         if self.input and not self.tokenizer and self.run is not None:
             self.tokenizer = (str(RunDirectory(self.run).tokenizer),)
         if bool(self.tokenizer) != bool(self.input) or not (self.input or self.run):
-            raise ValueError("pass --tokenizer and --input, or --run, or --run and --input")
+            raise InputError("pass --tokenizer and --input, or --run, or --run and --input")
 
 
 def report(options: Options) -> None:

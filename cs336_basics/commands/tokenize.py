@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.validation import Checked, option
 from cs336_basics.commands._cli import say, show
@@ -51,9 +52,9 @@ class Options(Checked):
         """Check that at most one task was given."""
         super().__post_init__()
         if self.ids + self.count + (self.merges is not None) > 1:
-            raise ValueError("--ids, --count and --merges are mutually exclusive; pass one")
+            raise InputError("--ids, --count and --merges are mutually exclusive; pass one")
         if self.merges is not None and self.file:
-            raise ValueError(
+            raise InputError(
                 f"--merges takes no FILE, got {short_repr(self.file[0])}; quote the word"
             )
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import counted, short_repr
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics._support.validation import one_of, option
@@ -101,7 +102,7 @@ def _check_has_no_text_options(options: Options) -> None:
     for name in ("field", "column", "format", "errors", "counting", "ray"):
         value = getattr(options, name)
         if value is not None and (name, value) != ("errors", "replace"):
-            raise ValueError(f"--{name} {value} requires --input")
+            raise InputError(f"--{name} {value} requires --input")
 
 
 def train_bpe(options: Options) -> None:
@@ -207,7 +208,7 @@ def _start(
     check_merges_suffice(tokenizer, "continued training")
     vocab, merges, special_tokens, pattern, _ = tokenizer.parts()
     if options.pattern not in (None, pattern):
-        raise ValueError(
+        raise InputError(
             f"--pattern {options.pattern!r} conflicts with the pattern {pattern!r} of "
             f"{options.continue_}; remove --pattern"
         )

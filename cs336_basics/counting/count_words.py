@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.progress import HiddenBar, byte_bar
 from cs336_basics._support.warnings import warn
@@ -138,7 +139,7 @@ def count_words(
 def check_backend(backend: str | None, name: str = "backend") -> None:
     """Raise ValueError if `backend` is neither a name in BACKENDS nor None."""
     if backend is not None and backend not in BACKENDS:
-        raise ValueError(
+        raise InputError(
             f"{name} must be one of {', '.join(BACKENDS)}, or None, got {short_repr(backend)}"
         )
 

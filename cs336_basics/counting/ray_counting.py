@@ -18,6 +18,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import write_json
 from cs336_basics._support.progress import byte_bar
 from cs336_basics._support.ray_cluster import RETRIES, ray_cluster, run_tasks
@@ -89,7 +90,7 @@ def count_words_ray(
         resolve_num_workers(num_workers)  # checks the argument
     chunks = corpus.absolute().chunks(chunk_size)
     if not chunks:
-        raise ValueError(f"{', '.join(corpus.files[:3])}: no text; pass a file that contains text")
+        raise InputError(f"{', '.join(corpus.files[:3])}: no text; pass a file that contains text")
     folder = None
     if partial_counts is not None:
         folder = os.fspath(partial_counts).rstrip("/") or "/"

@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.reading import open_regular, parse_json, read_array_header
@@ -73,7 +74,7 @@ def read_counts(path: str | os.PathLike[str], make: Callable[..., Made]) -> Made
             return make(*_read(file))
         except Exception as error:
             # zipfile, zlib, NumPy and JSON raise different exceptions for a damaged archive.
-            raise ValueError(
+            raise InputError(
                 f"{os.fspath(path)}: not a word count file, or damaged: {short_reason(error)}"
             ) from error
 
@@ -83,17 +84,17 @@ def _read(file: BinaryIO) -> tuple[Any, ...]:
         header = parse_json(_array(archive, "header", "uint8").tobytes(), "header.npy")
         found = header.get("format") if isinstance(header, dict) else header
         if found != FORMAT:
-            raise ValueError(f"format must be {FORMAT!r}, got {short_repr(found)}")
+            raise InputError(f"format must be {FORMAT!r}, got {short_repr(found)}")
         version, pattern = header.get("version"), header.get("pattern")
         if version != FORMAT_VERSION:
-            raise ValueError(f"version must be {FORMAT_VERSION}, got {short_repr(version)}")
+            raise InputError(f"version must be {FORMAT_VERSION}, got {short_repr(version)}")
         if pattern is not None and not isinstance(pattern, str):
-            raise ValueError(f"pattern must be a string, got {short_repr(pattern)}")
+            raise InputError(f"pattern must be a string, got {short_repr(pattern)}")
         tokens = header.get("special_tokens")
         if tokens is not None and not (
             isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)
         ):
-            raise ValueError(f"special_tokens must be a list of strings, got {short_repr(tokens)}")
+            raise InputError(f"special_tokens must be a list of strings, got {short_repr(tokens)}")
         data = _array(archive, "data", "uint8")
         offsets, counts = (_array(archive, name, "int64") for name in ("offsets", "counts"))
     return data, offsets, counts, pattern, tokens
@@ -103,7 +104,7 @@ def _array(archive: zipfile.ZipFile, name: str, dtype: str) -> npt.NDArray[Any]:
     """Return an array from the archive. `read_array_header` explains why `np.load` is not used."""
     member = archive.getinfo(f"{name}.npy")
     if member.compress_type != zipfile.ZIP_STORED or member.file_size > archive.start_dir:
-        raise ValueError(f"{member.filename} is compressed, or longer than the file")
+        raise InputError(f"{member.filename} is compressed, or longer than the file")
     content = archive.read(member)  # verifies the checksum
     stream = io.BytesIO(content)
     found, _ = read_array_header(stream, member.filename, len(content), (dtype,))

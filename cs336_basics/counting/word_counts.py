@@ -17,6 +17,7 @@ from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from typing import Any, Union
 
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import counted, short_repr
 from cs336_basics.splitting.patterns.named_patterns import pattern_name
@@ -69,7 +70,7 @@ class WordCounts(Mapping[bytes, int]):
         self._set(_checked(*arrays), pattern, special_tokens)
         index = _first_repeated(self)
         if index < len(self):
-            raise ValueError(
+            raise InputError(
                 f"word {short_repr(_word(self.data, self.offsets, index))} is repeated at index "
                 f"{index:,}; add the counts of equal words"
             )
@@ -99,7 +100,7 @@ class WordCounts(Mapping[bytes, int]):
         special_tokens: Iterable[str] | None,
     ) -> None:
         if isinstance(special_tokens, str):
-            raise TypeError(
+            raise InputTypeError(
                 f"special_tokens must be a list of str, got {short_repr(special_tokens)}"
             )
         self.buffers = buffers
@@ -140,12 +141,14 @@ class WordCounts(Mapping[bytes, int]):
         if isinstance(counts, WordCounts) and pattern is None and special_tokens is None:
             return counts
         if not isinstance(counts, Mapping):
-            raise TypeError(f"counts must be a mapping of word -> count, got {short_repr(counts)}")
+            raise InputTypeError(
+                f"counts must be a mapping of word -> count, got {short_repr(counts)}"
+            )
         words: list[bytes] = []
         numbers = array("q")
         for word, count in counts.items():
             if not isinstance(word, bytes):
-                raise TypeError(f"words must be bytes, got {short_repr(word)}")
+                raise InputTypeError(f"words must be bytes, got {short_repr(word)}")
             if type(count) is not int or not 0 <= count <= MAX_INT64:
                 what = f"the count of word {short_repr(word)}"
                 count = checked_integer(what, count, 0, MAX_INT64)
@@ -167,20 +170,20 @@ class WordCounts(Mapping[bytes, int]):
         addends = list(addends)
         for counts in addends:
             if not isinstance(counts, WordCounts):
-                raise TypeError(f"addends must be WordCounts, got {short_repr(counts)}")
+                raise InputTypeError(f"addends must be WordCounts, got {short_repr(counts)}")
         if len(addends) == 1:
             return addends[0]
         named = [counts.pattern for counts in addends if counts.pattern is not None]
         patterns = {_comparable(pattern) for pattern in named}
         if len(patterns) > 1:
-            raise ValueError(
+            raise InputError(
                 "cannot add word counts with different split patterns: "
                 + " and ".join(sorted(short_repr(pattern) for pattern in patterns))
             )
         pattern = named[0] if named else None
         cut_out = {counts.special_tokens for counts in addends if counts.special_tokens is not None}
         if len(cut_out) > 1:
-            raise ValueError(
+            raise InputError(
                 "cannot add word counts with different special tokens: "
                 + " and ".join(sorted(short_repr(sorted(tokens)) for tokens in cut_out))
             )
@@ -208,9 +211,9 @@ class WordCounts(Mapping[bytes, int]):
             OverflowError: If a product exceeds 2^63 - 1.
         """
         if isinstance(weight, bool):
-            raise TypeError(f"weight must be a number, got {short_repr(weight)}")
+            raise InputTypeError(f"weight must be a number, got {short_repr(weight)}")
         if not 0 <= weight < float("inf"):
-            raise ValueError(f"weight must be finite and at least 0, got {weight}")
+            raise InputError(f"weight must be finite and at least 0, got {weight}")
         highest = int(self.counts.max()) if len(self) else 0
         if highest * weight > MAX_INT64 - 1024:
             raise OverflowError(f"count {highest:,} times weight {weight} exceeds 2^63 - 1")
@@ -351,14 +354,14 @@ class WordCounts(Mapping[bytes, int]):
                 tokens.
         """
         if self.pattern is not None and _comparable(self.pattern) != _comparable(pattern):
-            raise ValueError(
+            raise InputError(
                 f"the words were counted with pattern {short_repr(self.pattern)}, not "
                 f"{short_repr(pattern)}; pass the same pattern, because a tokenizer must split "
                 "text in the same way as its trainer"
             )
         tokens = frozenset(special_tokens)
         if self.special_tokens is not None and self.special_tokens != tokens:
-            raise ValueError(
+            raise InputError(
                 f"the words were counted with special_tokens "
                 f"{short_repr(sorted(self.special_tokens))}, not {short_repr(sorted(tokens))}; "
                 "pass the same special tokens, or count the words again"
@@ -401,7 +404,7 @@ def _checked(
 ) -> tuple[Buffer, Buffer, Buffer]:
     """Check arrays as described in `WordCounts`, and return them with the dtypes given there."""
     if not data.ndim == offsets.ndim == counts.ndim == 1:
-        raise ValueError(
+        raise InputError(
             "data, offsets and counts must have one dimension, got "
             f"{data.ndim}, {offsets.ndim} and {counts.ndim}"
         )
@@ -409,14 +412,14 @@ def _checked(
     offsets = offsets.astype(np.int64, casting="safe", copy=False)
     counts = counts.astype(np.int64, casting="safe", copy=False)
     if len(offsets) != len(counts) + 1:
-        raise ValueError(
+        raise InputError(
             f"offsets must have {len(counts) + 1:,} elements for {len(counts):,} counts, got "
             f"{len(offsets):,}"
         )
     if offsets[0] != 0 or offsets[-1] != len(data) or np.any(offsets[1:] < offsets[:-1]):
-        raise ValueError(f"offsets must ascend from 0 to the number of bytes, {len(data):,}")
+        raise InputError(f"offsets must ascend from 0 to the number of bytes, {len(data):,}")
     if np.any(counts <= 0):
-        raise ValueError(f"counts must be at least 1, got {counts.min():,}")
+        raise InputError(f"counts must be at least 1, got {counts.min():,}")
     return data, offsets, counts
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.reading import decoded, open_regular
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS
@@ -114,7 +115,7 @@ def measure_rates(text: Path, vocab_size: int) -> Rates:
         content = file.read(end)
         part = content[: next_cut(file, len(content) // 8, SafeCuts())]
     if len(content) < _LEAST_SIZE:
-        raise ValueError(f"{text} must have at least {_LEAST_SIZE} bytes, got {len(content)}")
+        raise InputError(f"{text} must have at least {_LEAST_SIZE} bytes, got {len(content)}")
     decoded(content, text)  # an error in the copies below would not name this file
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "piece").write_bytes(content)
@@ -123,7 +124,7 @@ def measure_rates(text: Path, vocab_size: int) -> Rates:
         splitter = Splitter(special_tokens=[END_OF_TEXT])
         counts, counting = _timed(lambda: count_words(piece, splitter, num_workers=1))
         if not counts:
-            raise ValueError(f"{text}: no words, only special tokens")
+            raise InputError(f"{text}: no words, only special tokens")
         few = len(count_words(eighth, splitter, num_workers=1)) or 1
         growth = 1.0  # for text that cannot be divided
         if len(part) < len(content):

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.data.preparation_record import Stages
@@ -220,7 +221,7 @@ class _DividedFile:
         for cut in (*cuts, 0, end):
             if (cut > 0 or self.has_before) and (cut < end or self.has_after):
                 return cut
-        raise ValueError(
+        raise InputError(
             f"{self.corpus.files[0]}: the file cannot be cut to hold out {self.fraction:.0%} for "
             "validation; set data.valid_path"
         )

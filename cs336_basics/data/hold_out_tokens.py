@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.data.hold_out import Window
 from cs336_basics.tokenizer.files.joined_tokens import JoinedTokens
 from cs336_basics.tokenizer.files.token_files import TokenFile
@@ -32,7 +33,7 @@ def hold_out_tokens(
     joined = JoinedTokens([file.tokens for file in files])
     total = len(joined)
     if total < 2:
-        raise ValueError(
+        raise InputError(
             f"{files[0].path}: at least 2 tokens are needed to hold some out for validation, got "
             f"{total}; set data.valid_path"
         )

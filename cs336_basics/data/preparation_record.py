@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import sha256_file, write_json
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.reading import read_json_object
@@ -79,7 +80,7 @@ class Stages:
                 for key in {**before, **inputs}
                 if before.get(key) != inputs.get(key)
             )
-            raise ValueError(
+            raise InputError(
                 f"{name}: the data has changed since the run started ({changes}); start a new run"
             )
 
@@ -111,5 +112,5 @@ def read_records(directory: Path) -> dict[str, Any]:
         ):
             raise ValueError
     except ValueError:
-        raise ValueError(f"{path} is damaged; remove it to prepare the data again") from None
+        raise InputError(f"{path} is damaged; remove it to prepare the data again") from None
     return records

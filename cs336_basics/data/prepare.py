@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS, train_bpe
 from cs336_basics.bpe.reference import NUM_BYTES
@@ -194,7 +195,7 @@ class _Preparing:
                 given = self.given.train
                 if source in (given, self.given.valid) or not isinstance(given, Text):
                     raise
-                raise ValueError(
+                raise InputError(
                     f"{given.corpus.files[-1]}: the {name} split of the data has no tokens; set "
                     "data.valid_path, so that the data is not divided"
                 ) from error
@@ -222,7 +223,7 @@ def check_sources(preparation: Preparation) -> Sources:
     tokenizer = None
     smallest = NUM_BYTES + 1
     if data.tokenizer is None and preparation.vocab_size < smallest:
-        raise ValueError(
+        raise InputError(
             f"model.vocab_size must be at least {smallest} ({NUM_BYTES} bytes and {END_OF_TEXT}), "
             f"got {preparation.vocab_size}"
         )
@@ -236,7 +237,7 @@ def check_sources(preparation: Preparation) -> Sources:
             if isinstance(source, TokenFiles):
                 _open(source.files, tokenizer)
     if data.trainer not in ("auto", *TRAINERS):
-        raise ValueError(
+        raise InputError(
             f"data.trainer must be one of auto, {', '.join(TRAINERS)}, got {data.trainer!r}"
         )
     resolve_pattern(data.pattern)
@@ -245,11 +246,11 @@ def check_sources(preparation: Preparation) -> Sources:
 
 def _check_tokenizer(tokenizer: Tokenizer, directory: str) -> None:
     if END_OF_TEXT not in tokenizer.special_tokens:
-        raise ValueError(
+        raise InputError(
             f"{directory}: the tokenizer has no special token {END_OF_TEXT}, which separates "
             f"documents; train it with --special-token '{END_OF_TEXT}'"
         )
     # A model can predict any id below the vocabulary size, so each id must be decodable.
     for token_id in range(tokenizer.vocab_size):
         if token_id not in tokenizer.vocab:
-            raise ValueError(f"{directory}: the tokenizer has no token with id {token_id}")
+            raise InputError(f"{directory}: the tokenizer has no token with id {token_id}")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import counted
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics._support.urls import is_url
@@ -94,7 +95,7 @@ def find_sources(data: DataConfig) -> tuple[Source | None, Source | None]:
         corpora = [source.corpus for source in (train, valid) if isinstance(source, Text)]
         check_options_are_used(corpora, prefix="data.", field=data.field, column=data.column)
     except ValueError as error:  # these messages suggest arguments of Corpus
-        raise ValueError(re.sub(r'\bformat="(\w+)"', r"data.format=\1", str(error))) from None
+        raise InputError(re.sub(r'\bformat="(\w+)"', r"data.format=\1", str(error))) from None
     return train, valid
 
 
@@ -108,18 +109,18 @@ def _find(key: str, paths: str | tuple[str, ...] | None, data: DataConfig) -> So
         raise type(error)(f"{key}: {error}") from None
     if not any(is_url(file) or os.path.getsize(file) for file in files):
         shown = ", ".join(map(repr, files[:3])) + ", ..." * (len(files) > 3)
-        raise ValueError(f"{key} must contain text, got only empty files: {shown}")
+        raise InputError(f"{key} must contain text, got only empty files: {shown}")
     tokens = [file for file in files if file.endswith(".npy")]
     if not tokens:
         return Text.of(_corpus(key, files, data))
     if len(tokens) < len(files):
         text = next(file for file in files if file not in tokens)
-        raise ValueError(
+        raise InputError(
             f"{key} must be either text or token files, got the token file {tokens[0]} and the "
             f"text {text}; encode the text first"
         )
     if data.tokenizer is None:
-        raise ValueError(
+        raise InputError(
             f"{key} is the token file {tokens[0]}; set data.tokenizer to its tokenizer"
         )
     return TokenFiles(files)
@@ -142,7 +143,7 @@ def _corpus(key: str, files: tuple[str, ...], data: DataConfig) -> Corpus:
             elif kind != "text":
                 corpus.only([file]).chunks()
     except MissingFieldError as error:
-        raise ValueError(
+        raise InputError(
             f"{key}: {error.problem}; set data.{error.option}, for example to {error.example!r}"
         ) from None
     return corpus
@@ -159,7 +160,7 @@ def check_length(key: str, source: Source | None, context_length: int) -> None:
     num_bytes, num_files = source.corpus.num_bytes, len(source.corpus.files)
     # Every token has at least one byte, except the one added at the end of each file.
     if num_bytes + num_files < context_length + 1:
-        raise ValueError(
+        raise InputError(
             f"{key} must have at least {context_length + 1:,} tokens for a context of "
             f"{context_length:,}, but has only {counted(num_bytes, 'byte')}; use more text or a "
             "smaller model.context_length"

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cs336_basics._support.arguments import checked_bool
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import named_directory, printable_path, sha256_file
 from cs336_basics._support.urls import is_url
 from cs336_basics.bpe.base import BPE_Trainer
@@ -121,7 +122,7 @@ def _count(
         try:
             addends[-1].check_made_with(trainer.pattern, special_tokens)
         except ValueError as error:
-            raise ValueError(f"{file}: {error}") from None
+            raise InputError(f"{file}: {error}") from None
     if corpus is not None:
         splitter = Splitter(trainer.pattern, special_tokens)
         if ray:

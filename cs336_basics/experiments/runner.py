@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import write_json
 from cs336_basics._support.reading import open_regular, parse_json
 from cs336_basics.checkpoints.run_dir import RunDirectory
@@ -48,7 +49,7 @@ def run_experiments(
         paths = common.get(key) or ()
         for path in [paths] if isinstance(paths, str) else paths:
             if path.endswith(".npy"):
-                raise ValueError(
+                raise InputError(
                     f"{key} must be text, got the token file {path}; the experiments train their "
                     "own tokenizer"
                 )
@@ -78,7 +79,7 @@ def _check_same_request(out: Path, request: list[str]) -> None:
         with open_regular(record) as file:
             before = parse_json(file.read(), record)
         if before != request:
-            raise ValueError(
+            raise InputError(
                 f"{out} contains experiments with other options; use another directory"
             )
         return

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.vocabularies import MAX_ID, explain_bad_id
 from cs336_basics.tokenizer.vocabulary import Pair, TokenizerParts
@@ -112,7 +113,7 @@ def vocab_of_strings(strings: Mapping[str, Any], *, plain_text: bool = False) ->
     vocab = {}
     for (string, token_id), token in zip(strings.items(), tokens, strict=True):
         if token is None and not plain_text:
-            raise ValueError(
+            raise InputError(
                 f"token {short_repr(string)} has a character outside GPT-2's byte alphabet"
             )
         add_token(vocab, token_id, string.encode() if token is None else token)
@@ -126,13 +127,13 @@ def add_token(vocab: dict[int, bytes], token_id: Any, token: bytes) -> None:
         ValueError: If the id is not an integer, is out of range, or belongs to another token.
     """
     if type(token_id) is not int:
-        raise ValueError(
+        raise InputError(
             f"the id of {short_repr(token)} must be an integer, got {short_repr(token_id)}"
         )
     if not 0 <= token_id <= MAX_ID:
-        raise ValueError(explain_bad_id(token_id, token))
+        raise InputError(explain_bad_id(token_id, token))
     if token_id in vocab:
-        raise ValueError(
+        raise InputError(
             f"{short_repr(vocab[token_id])} and {short_repr(token)} have the same id {token_id}"
         )
     vocab[token_id] = token
@@ -188,7 +189,7 @@ def _merge_of_strings(pair: Any, index: int, place: Callable[[int], str]) -> Pai
             return left, right
     except (KeyError, TypeError, ValueError):  # unknown character, not a string, or not two strings
         pass
-    raise ValueError(
+    raise InputError(
         f"{place(index)} must be two tokens in GPT-2's byte alphabet, got {short_repr(pair)}"
     )
 
@@ -220,9 +221,9 @@ def strings_of_vocab(parts: TokenizerParts) -> dict[str, int]:
             elif strings_to_tokens([string]) != [None]:
                 reason = "it would be decoded to other bytes"
             if reason:
-                raise ValueError(f"special token {short_repr(string)} cannot be exported: {reason}")
+                raise InputError(f"special token {short_repr(string)} cannot be exported: {reason}")
         if string in strings:
-            raise ValueError(
+            raise InputError(
                 f"ids {strings[string]} and {token_id} are both written as {short_repr(string)}; a "
                 "special token must not look like an ordinary token in GPT-2's byte alphabet"
             )
@@ -234,7 +235,7 @@ def check_has_all_bytes(tokens: Collection[bytes]) -> None:
     """Raise ValueError unless a vocabulary has a token for every byte."""
     for byte in range(256):
         if bytes([byte]) not in tokens:
-            raise ValueError(
+            raise InputError(
                 f"there is no token for byte {byte:#04x}; only vocabularies with all 256 bytes can "
                 "be exported or read as ranks"
             )

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import cs336_basics
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.lazy import needed_for
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics.formats.byte_strings import character_to_byte, string_to_token
@@ -183,6 +184,6 @@ def _guarded(path: Path, load: Callable[[], Any]) -> Any:
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
     except BaseException as error:  # a Rust panic is not an Exception
-        raise ValueError(
+        raise InputError(
             f"{short_repr(os.fspath(path))}: not a valid tokenizer: {short_reason(error)}"
         ) from error

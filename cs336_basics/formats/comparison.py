@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_reason
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.formats.compared_tokenizers import ComparedTokenizer
@@ -141,11 +142,11 @@ def _encode(
     except (KeyboardInterrupt, MemoryError):
         raise
     except BaseException as error:  # a Rust panic is not an Exception
-        raise ValueError(
+        raise InputError(
             f"{tokenizer.name}: cannot encode a document of {corpus}: {short_reason(error)}"
         ) from error
     if not any(all_ids):
-        raise ValueError(f"{tokenizer.name}: the documents of {corpus} have no tokens")
+        raise InputError(f"{tokenizer.name}: the documents of {corpus} have no tokens")
     return all_ids, changed
 
 

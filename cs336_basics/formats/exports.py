@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cs336_basics._support.arguments import checked_bool
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.files import (
     check_is_free,
     new_directory_name,
@@ -160,7 +161,7 @@ def export_model(
     found = _model_format(model, tokenizer, to, options)
     checked_bool("overwrite", overwrite)
     if tokenizer.vocab_size > model.config.vocab_size:
-        raise ValueError(
+        raise InputError(
             f"the tokenizer has {tokenizer.vocab_size:,} ids, but the model's vocab_size is "
             f"{model.config.vocab_size:,}; export the model with its own tokenizer"
         )
@@ -226,10 +227,10 @@ def _damage_named(output: str | os.PathLike[str]) -> Iterator[None]:
 def _format_named(to: str, formats: Mapping[str, Format], options: Iterable[str] = ()) -> Format:
     """Return a format, after checking that it accepts the options."""
     if to not in formats:
-        raise ValueError(f"to must be one of {', '.join(formats)}, got {short_repr(to)}")
+        raise InputError(f"to must be one of {', '.join(formats)}, got {short_repr(to)}")
     for name in options:
         if name not in formats[to].options:
-            raise TypeError(f"{name} is not an option of format {to}; omit it")
+            raise InputTypeError(f"{name} is not an option of format {to}; omit it")
     return formats[to]
 
 
@@ -239,5 +240,5 @@ def _model_format(model: object, tokenizer: object, to: str, options: Iterable[s
 
     check_is_tokenizer(tokenizer)
     if not isinstance(model, TransformerLM):
-        raise TypeError(f"model must be a TransformerLM, got {short_repr(model)}")
+        raise InputTypeError(f"model must be a TransformerLM, got {short_repr(model)}")
     return _format_named(to, MODEL_FORMATS, options)

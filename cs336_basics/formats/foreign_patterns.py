@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.warnings import warn
 from cs336_basics.splitting.patterns.named_patterns import (
@@ -99,7 +100,7 @@ def _is_shared_syntax(expression: str) -> bool:
 
 def _checked(expression: str, library: str) -> str:
     if not _is_shared_syntax(expression):
-        raise ValueError(
+        raise InputError(
             f"pattern {short_repr(expression)} has syntax that may mean something else in "
             f"{library}; use a named pattern, or only classes, repetitions, groups and lookahead"
         )
@@ -120,7 +121,7 @@ def _never_empty(expression: str) -> str:
     except TimeoutError:
         matches_nothing = True
     if matches_nothing:
-        raise ValueError(
+        raise InputError(
             f"an alternative of split pattern {short_repr(expression)} may match the empty string, "
             "which may mean something else in another library; make it match a character"
         )
@@ -172,7 +173,7 @@ def _imported(expression: str, known: Mapping[str, str], keeps_rest: bool) -> st
     if expression in known:
         return pattern_name(known[expression]) or known[expression]
     if len(expression) > MAX_LENGTH or not _is_shared_syntax(expression):
-        raise ValueError(
+        raise InputError(
             f"split pattern {short_repr(expression)} is longer than {MAX_LENGTH:,} characters, or "
             "has syntax that may mean something else in Python's `regex` module"
         )

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from cs336_basics._support.arguments import checked_integer
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.generation.row_products import with_row_products
 from cs336_basics.generation.sampling import Sampling
@@ -94,7 +95,7 @@ def generate_batch(
     max_new_tokens = checked_integer("max_new_tokens", max_new_tokens, 0)
     texts = _Texts(model, prompts, sampling, eos_id, allowed_ids, use_cache)
     if generators is not None and len(generators) != len(prompts):
-        raise ValueError(f"generators must have length {len(prompts)}, got {len(generators)}")
+        raise InputError(f"generators must have length {len(prompts)}, got {len(generators)}")
     results: list[list[int]] = [[] for _ in prompts]
     running = list(range(len(prompts)))  # index of the prompt in each row of `texts`
     for _ in range(max_new_tokens):
@@ -143,18 +144,18 @@ class _Texts:
         size, self.context_length = model.config.vocab_size, model.config.context_length
         self.ids = [[checked_id(token_id, size) for token_id in prompt] for prompt in prompts]
         if [] in self.ids:
-            raise ValueError(
+            raise InputError(
                 "prompt_ids must not be empty; to start a new document, pass the end-of-text id"
             )
         self.eos_id = None if eos_id is None else checked_id(eos_id, size)
         self.allowed: Tensor | None = None
         if allowed_ids is not None:
             if len(allowed_ids) == 0:
-                raise ValueError("allowed_ids must not be empty; to allow all ids, pass None")
+                raise InputError("allowed_ids must not be empty; to allow all ids, pass None")
             self.allowed = torch.zeros(size, dtype=torch.bool)
             self.allowed[[checked_id(token_id, size) for token_id in allowed_ids]] = True
         if not isinstance(sampling, Sampling | None):  # a temperature, perhaps
-            raise TypeError(f"sampling must be a Sampling, got {short_repr(sampling)}")
+            raise InputTypeError(f"sampling must be a Sampling, got {short_repr(sampling)}")
         self.sampling = Sampling() if sampling is None else sampling
         self.windows = [ids[-self.context_length :] for ids in self.ids]
         self.weight = next(model.parameters())

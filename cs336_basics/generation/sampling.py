@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.validation import Checked, Count, option
 from cs336_basics.model.attention import softmax
 
@@ -65,7 +66,7 @@ class Sampling(Checked):
             ValueError: If the logits have the wrong shape or are not finite.
         """
         if logits.ndim != 1 or not len(logits):
-            raise ValueError(f"logits must have shape (vocab_size,), got {tuple(logits.shape)}")
+            raise InputError(f"logits must have shape (vocab_size,), got {tuple(logits.shape)}")
         (token_id,) = self.draw_rows(logits[None], [previous_ids], [generator], allowed=allowed)
         return token_id
 
@@ -91,7 +92,7 @@ class Sampling(Checked):
         logits = logits.detach().double().cpu()  # a tiny temperature would be 0 in float32
         # Here and below, NumPy is ten times as fast as torch (benchmarks/NOTES.md).
         if not np.isfinite(logits.numpy()).all():
-            raise ValueError("logits must be finite; the model's weights may be damaged")
+            raise InputError("logits must be finite; the model's weights may be damaged")
         if self.repetition_penalty != 1:
             penalty = self.repetition_penalty
             rows = zip(logits, previous_ids, strict=True)

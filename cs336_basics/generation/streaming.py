@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.generation.generate import generate
@@ -85,9 +86,11 @@ def stop_at(texts: Iterable[str], stop: Sequence[str]) -> Iterator[str]:
     Errors are raised by the call itself, not when the first string is requested.
     """
     if isinstance(stop, str):
-        raise TypeError(f"stop must be a list of strings, such as ['.'], got {short_repr(stop)}")
+        raise InputTypeError(
+            f"stop must be a list of strings, such as ['.'], got {short_repr(stop)}"
+        )
     if "" in stop:
-        raise ValueError(f"stop must not contain an empty string, got {short_repr(stop)}")
+        raise InputError(f"stop must not contain an empty string, got {short_repr(stop)}")
 
     def until_stop() -> Iterator[str]:
         held = ""

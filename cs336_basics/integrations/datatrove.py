@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from cs336_basics._support.arguments import checked_integer
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.lazy import needed_for
 from cs336_basics._support.messages import short_repr
@@ -168,7 +169,7 @@ class TrainTokenizer(PipelineStep):  # type: ignore[misc]
                 different pattern or different special tokens.
         """
         if world_size != 1:
-            raise ValueError(f"TrainTokenizer must run as one task, got {world_size}; pass tasks=1")
+            raise InputError(f"TrainTokenizer must run as one task, got {world_size}; pass tasks=1")
         _read_all(data)
         with self.track_time(), tempfile.TemporaryDirectory() as directory:
             counts = _sum_of(self.counts_folder, _names_of_counts(self.counts_folder))
@@ -215,7 +216,7 @@ class TokenizeDocuments(DocumentTokenizer):  # type: ignore[misc]
     ) -> None:
         checked_integer("num_workers", num_workers, 1)
         if options.get("save_loss_metadata"):
-            raise ValueError("save_loss_metadata must be False; use datatrove's DocumentTokenizer")
+            raise InputError("save_loss_metadata must be False; use datatrove's DocumentTokenizer")
         super().__init__(
             output_folder,
             tokenizer_name_or_path=os.fspath(tokenizer),
@@ -289,7 +290,7 @@ def _names_of_counts(folder: DataFolder) -> list[str]:
         world_size = int(names[0].removesuffix(".npz").split("-of-")[1])
     except (IndexError, ValueError):
         found = f"found {short_repr(names[0])}" if names else "the folder is empty or missing"
-        raise ValueError(
+        raise InputError(
             f"{where}: the folder must contain only the counts that CountWords wrote, but {found}"
         ) from None
     # A file name may claim a huge number of tasks. To find a missing file, it is enough to check
@@ -297,12 +298,12 @@ def _names_of_counts(folder: DataFolder) -> list[str]:
     ranks = range(min(world_size, len(names) + 1))
     expected = [_name_of_counts(rank, world_size) for rank in ranks]
     if missing := sorted({*expected} - {*names}):
-        raise ValueError(
+        raise InputError(
             f"{where}: {missing[0]}, the counts of one of {world_size:,} tasks, is missing; run "
             "the incomplete tasks again"
         )
     if others := sorted({*names} - {*expected}):
-        raise ValueError(
+        raise InputError(
             f"{where}: {short_repr(others[0])} is not one of the counts of {world_size:,} tasks; "
             "remove the files of other runs"
         )

@@ -10,6 +10,7 @@ import pickle
 from collections.abc import Mapping
 from typing import Any
 
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.counting.ray_counting import count_words_ray
 from cs336_basics.tokenizer.files.encoded_blocks import unpickled_once
@@ -58,12 +59,12 @@ class Encode:
         elif isinstance(batch, Mapping):
             names = list(batch)
         else:
-            raise TypeError(
+            raise InputTypeError(
                 f"batch must be a dict of columns or a pyarrow table, not {type(batch).__name__}; "
                 'pass batch_format="numpy" or batch_format="pyarrow" to map_batches'
             )
         if self._column not in names:
-            raise ValueError(
+            raise InputError(
                 f"the dataset has no column {short_repr(self._column)}, only "
                 f"{short_repr(names)}; pass Encode(tokenizer, column=...)"
             )

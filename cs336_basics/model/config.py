@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.validation import Amount, Checked, Count, option
 
 
 def _fits_float32(value: float) -> float:
     if not 2.0**-126 <= value < 2.0**128:
-        raise ValueError("must be positive and finite in float32")
+        raise InputError("must be positive and finite in float32")
     return value
 
 
@@ -83,17 +84,17 @@ class ModelConfig(Checked):
         """Check that a model can be built from the values."""
         super().__post_init__()
         if self.d_model % self.num_heads != 0:
-            raise ValueError(
+            raise InputError(
                 f"num_heads must divide d_model ({self.d_model}), got {self.num_heads}"
             )
         if self.position == "rope" and self.d_head % 2 != 0:
-            raise ValueError(
+            raise InputError(
                 "d_model / num_heads must be even because RoPE rotates pairs of features, got "
                 f"{self.d_model} / {self.num_heads} = {self.d_head}"
             )
         most = min(self.num_heads, self.context_length - 1) if self.position == "rope" else 0
         if self.previous_token_heads > most:
-            raise ValueError(
+            raise InputError(
                 f"previous_token_heads must be at most {most}, for {self.num_heads} heads, context "
                 f"length {self.context_length} and position {self.position!r}, got "
                 f"{self.previous_token_heads}; set it to {most}"

@@ -7,6 +7,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.model.attention import causal_attention
 from cs336_basics.model.transformer import TransformerBlock, TransformerLM
 
@@ -28,7 +29,7 @@ def attention_weights(model: TransformerLM, token_ids: Tensor, layer: int) -> Te
         ValueError: If the model does not have this layer.
     """
     if not 0 <= layer < len(model.layers):
-        raise ValueError(f"layer must be at least 0 and below {len(model.layers)}, got {layer}")
+        raise InputError(f"layer must be at least 0 and below {len(model.layers)}, got {layer}")
     x: Tensor = model.token_embeddings(token_ids)  # (sequence, d_model)
     if model.config.tied_embeddings:
         x = x * model.embedding_scale

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.model.config import ModelConfig
 
 
@@ -100,7 +101,7 @@ class KVCache:
                 exceeds the current length.
         """
         if not all(0 <= new <= old for new, old in zip(lengths, self.lengths, strict=True)):
-            raise ValueError(
+            raise InputError(
                 f"lengths must be between 0 and the current lengths {self.lengths}, got "
                 f"{list(lengths)}"
             )

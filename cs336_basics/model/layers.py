@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import Module, Parameter, init
 
+from cs336_basics._support.errors import InputTypeError
+
 
 class Linear(Module):
     """A linear map without bias, y = W x.
@@ -164,7 +166,7 @@ def check_ids(token_ids: Tensor, vocab_size: int) -> None:
     """
     dtype = token_ids.dtype
     if dtype not in (torch.int32, torch.int64):
-        raise TypeError(f"token ids must be int32 or int64, got {dtype}; convert with .long()")
+        raise InputTypeError(f"token ids must be int32 or int64, got {dtype}; convert with .long()")
     if torch.compiler.is_compiling() or token_ids.device.type != "cpu" or token_ids.numel() == 0:
         return
     smallest, largest = (int(value) for value in torch.aminmax(token_ids))

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from cs336_basics._support.arguments import checked_integer
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics.model.layers import Embedding, Linear
 from cs336_basics.model.transformer import TransformerLM
 
@@ -47,7 +48,7 @@ def resize_embeddings(
     old_size = _vocab_size_of(model)
     vocab_size = checked_integer("vocab_size", vocab_size, 1, 1 << 32, note=" (ids have 32 bits)")
     if vocab_size < old_size:
-        raise ValueError(
+        raise InputError(
             f"vocab_size must be at least {old_size:,}, the current size, got {vocab_size:,}; "
             "to remove rows, use select_embeddings"
         )
@@ -89,13 +90,13 @@ def select_embeddings(model: TransformerLM, id_map: npt.NDArray[np.int64]) -> No
     old_size = _vocab_size_of(model)
     ids = np.asarray(id_map)
     if ids.dtype.kind not in "iu":
-        raise TypeError(f"id_map must have an integer dtype, got {ids.dtype}")
+        raise InputTypeError(f"id_map must have an integer dtype, got {ids.dtype}")
     if ids.shape != (old_size,):
-        raise ValueError(f"id_map must have shape ({old_size},), got {ids.shape}")
+        raise InputError(f"id_map must have shape ({old_size},), got {ids.shape}")
     kept = np.flatnonzero(ids != -1)
     order = kept[np.argsort(ids[kept], kind="stable")]
     if not len(order) or not np.array_equal(ids[order], np.arange(len(order))):
-        raise ValueError(
+        raise InputError(
             "id_map must contain each new id 0, 1, 2, ... exactly once, and -1 for removed ids"
         )
     index = torch.from_numpy(order)
@@ -104,7 +105,9 @@ def select_embeddings(model: TransformerLM, id_map: npt.NDArray[np.int64]) -> No
 
 def _vocab_size_of(model: TransformerLM) -> int:
     if not isinstance(model, TransformerLM):
-        raise TypeError(f"model must be an unwrapped TransformerLM, got {type(model).__name__}")
+        raise InputTypeError(
+            f"model must be an unwrapped TransformerLM, got {type(model).__name__}"
+        )
     return model.config.vocab_size
 
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module, ModuleList, init
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.model.attention import MultiHeadSelfAttention, RotaryPositionalEmbedding
 from cs336_basics.model.config import ModelConfig
 from cs336_basics.model.kv_cache import KVCache, LayerCache
@@ -157,7 +158,7 @@ class TransformerLM(Module):
         sequence = token_ids.shape[-1]
         length = sequence + (max(cache.lengths) if cache is not None else 0)
         if length > self.config.context_length:
-            raise ValueError(
+            raise InputError(
                 f"token_ids must have at most {self.config.context_length} tokens, the context "
                 f"length, got {length} including any cached tokens; keep only the last tokens"
             )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.reading import read_start
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics._support.validation import Amount, Checked, Count, build, option
@@ -71,7 +72,7 @@ class Runs:
 
     def _run(self, request: RunRequest) -> RunDirectory:
         if request.run >= len(self._runs):
-            raise ValueError(f"run must be below {len(self._runs)}, got {request.run}")
+            raise InputError(f"run must be below {len(self._runs)}, got {request.run}")
         return self._runs[request.run]
 
     def curves(self, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,7 +164,7 @@ class Runs:
         config = loaded.model.config
         ids = loaded.tokenizer.encode(request.text)[: min(config.context_length, MOST_ATTENDED)]
         if request.head >= config.num_heads:
-            raise ValueError(f"head must be below {config.num_heads}, got {request.head}")
+            raise InputError(f"head must be below {config.num_heads}, got {request.head}")
         weights: list[float] = []
         index = len(ids) - 1
         if ids:

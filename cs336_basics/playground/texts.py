@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.validation import Checked, build, option
 from cs336_basics.bpe.reference import split_bytes
 from cs336_basics.tokenizer import Tokenizer, merge_steps, tokens_of, visible_parts
@@ -57,7 +58,7 @@ class Texts:
     def _read(self, asked: Mapping[str, Any], longest: int) -> tuple[Tokenizer, str]:
         request = build(TextRequest, asked)
         if request.tokenizer >= len(self._tokenizers):
-            raise ValueError(
+            raise InputError(
                 f"tokenizer must be below {len(self._tokenizers)}, got {request.tokenizer}"
             )
         check_length(request.text, longest)
@@ -112,7 +113,7 @@ class Texts:
 def check_length(text: str, longest: int) -> None:
     """Raise ValueError if a text is too long for the page."""
     if len(text) > longest:
-        raise ValueError(f"the text must have at most {longest:,} characters, got {len(text):,}")
+        raise InputError(f"the text must have at most {longest:,} characters, got {len(text):,}")
 
 
 def shown(token: bytes) -> list[list[str]]:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.reading import read_start
 from cs336_basics.checkpoints.run_dir import RunDirectory, thinned
 from cs336_basics.formats.run_card import card_of_run
@@ -123,10 +124,10 @@ def distance_from_unused(head: Tensor, unused: Sequence[int]) -> npt.NDArray[np.
         ValueError: If `unused` is empty or a weight is not finite.
     """
     if not unused:
-        raise ValueError("every id can occur in a text")
+        raise InputError("every id can occur in a text")
     rows = head.detach().double().cpu()
     if not rows.isfinite().all():
-        raise ValueError("some weights are not finite")
+        raise InputError("some weights are not finite")
     mean = rows[list(unused)].mean(0, keepdim=True)
     distance: npt.NDArray[np.float64] = (1 - torch.cosine_similarity(rows, mean)).numpy()
     return distance

@@ -9,6 +9,7 @@ import platform
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.formats.compared_tokenizers import ComparedTokenizer
 from cs336_basics.formats.comparison import Measured, longest_tokens, measure
@@ -52,7 +53,7 @@ def tokenizer_sections(
     for names in ([t.name for t in tokenizers], [name for name, _ in corpora]):
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(
+                raise InputError(
                     f"tokenizers and corpora must have different names, got {name!r} twice; "
                     "remove one"
                 )

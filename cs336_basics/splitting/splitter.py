@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics.splitting import reference
@@ -85,7 +86,7 @@ class Splitter:
         if splitter is None:
             return cls()
         if not isinstance(splitter, Splitter):
-            raise TypeError(
+            raise InputTypeError(
                 f"splitter must be a Splitter, such as "
                 f"Splitter(special_tokens=['<|endoftext|>']), got {short_repr(splitter)}"
             )
@@ -196,7 +197,7 @@ def search_words(text: str, pattern: str) -> Iterator[tuple[int, str]]:
             if match.end() > match.start():
                 spans.extend(match.span())
     except TimeoutError:
-        raise ValueError(
+        raise InputError(
             f"pattern {short_repr(pattern)} took more than {limit:.3g} seconds to split a text; "
             "rewrite it without nested repetitions"
         ) from None
@@ -239,7 +240,7 @@ def check_is_str(text: object) -> None:
     """Raise TypeError if `text` is not a str."""
     if not isinstance(text, str):
         hint = "; decode it first: text.decode('utf-8')" if isinstance(text, bytes) else ""
-        raise TypeError(f"text must be a str, not {type(text).__name__}{hint}")
+        raise InputTypeError(f"text must be a str, not {type(text).__name__}{hint}")
 
 
 def check_special_tokens(special_tokens: Iterable[str] | None) -> list[str]:
@@ -257,7 +258,7 @@ def check_special_tokens(special_tokens: Iterable[str] | None) -> list[str]:
     if isinstance(special_tokens, (str, bytes, Mapping, set, frozenset)) or not isinstance(
         special_tokens, Iterable
     ):
-        raise TypeError(
+        raise InputTypeError(
             "special_tokens must be a list of str in the order of their ids, such as "
             f"['<|endoftext|>'], got {short_repr(special_tokens)}"
         )
@@ -265,23 +266,23 @@ def check_special_tokens(special_tokens: Iterable[str] | None) -> list[str]:
     seen: set[str] = set()
     for token in tokens:
         if not isinstance(token, str):
-            raise TypeError(
+            raise InputTypeError(
                 f"special tokens must be str, got {short_repr(token)} ({type(token).__name__})"
             )
         if not token:
-            raise ValueError(
+            raise InputError(
                 "special_tokens must not contain the empty string, which matches everywhere"
             )
         if token in seen:
-            raise ValueError(f"special token {short_repr(token)} is given twice; remove one")
+            raise InputError(f"special token {short_repr(token)} is given twice; remove one")
         try:
             num_bytes = len(token.encode("utf-8"))
         except UnicodeEncodeError as error:
-            raise ValueError(
+            raise InputError(
                 f"special token {short_repr(token)} is not valid Unicode: {short_reason(error)}"
             ) from None
         if num_bytes > MAX_SPECIAL_TOKEN_LENGTH:
-            raise ValueError(
+            raise InputError(
                 f"special token {short_repr(token)} must have at most "
                 f"{MAX_SPECIAL_TOKEN_LENGTH:,} bytes, got {num_bytes:,}"
             )

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from cs336_basics._support.errors import InputError
+
 
 class TokenFinder:
     """Finds tokens in text.
@@ -27,7 +29,7 @@ class TokenFinder:
 
     def __init__(self, tokens: tuple[Any, ...]) -> None:
         if not all(tokens):
-            raise ValueError(
+            raise InputError(
                 "special_tokens must not contain the empty string, which matches everywhere"
             )
         self.longest = max(map(len, tokens))

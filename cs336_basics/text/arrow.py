@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from typing import IO, Any
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_reason
 
 _ROWS_IN_A_BATCH = 64
@@ -152,7 +153,7 @@ def explained(what: str) -> Iterator[None]:
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise ValueError(f"{what}: {short_reason(error)}") from error
+        raise InputError(f"{what}: {short_reason(error)}") from error
 
 
 def holds_text(kind: Any) -> bool:

@@ -15,9 +15,10 @@ import os
 import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Union
+from typing import Any, Union
 
 from cs336_basics._support.arguments import checked_integer
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_names, short_repr
 from cs336_basics._support.urls import is_url, matching_urls
 from cs336_basics._support.warnings import warn
@@ -92,7 +93,7 @@ class Chunk:
     max_piece_bytes: int = MAX_PIECE_BYTES
 
 
-class MissingFieldError(ValueError):
+class MissingFieldError(InputError):
     """Raised if the field or column of a file was not given, or the file does not have the column.
 
     Attributes:
@@ -105,15 +106,18 @@ class MissingFieldError(ValueError):
     def __init__(
         self, path: str, option: str, given: str | None = None, columns: Sequence[str] = ()
     ) -> None:
-        super().__init__(path, option, given, columns)
         self.path = path
         self.option = option
         self.given = given
         self.columns = tuple(columns)
+        super().__init__(
+            self._problem(), argument=option, remedy=f"pass Corpus(..., {option}={self.example!r})"
+        )
 
-    @property
-    def problem(self) -> str:
-        """The message without advice. Commands append advice that names their own option."""
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.path, self.option, self.given, self.columns)
+
+    def _problem(self) -> str:
         if self.option == "field":
             return (
                 f"{self.path}: JSON Lines files need the name of the field that contains the text"
@@ -133,9 +137,6 @@ class MissingFieldError(ValueError):
             return "text"
         only = self.columns[0] if len(self.columns) == 1 else ""
         return only if only.isprintable() and 0 < len(only) < 100 else "NAME"
-
-    def __str__(self) -> str:
-        return f"{self.problem}; pass Corpus(..., {self.option}={self.example!r})"
 
 
 @dataclass(frozen=True)
@@ -195,17 +196,17 @@ class Corpus:
         object.__setattr__(self, "paths", _names_of(self.paths))
         check_errors(self.errors, ENCODING_ERRORS)
         if self.format not in (None, *KINDS):
-            raise ValueError(
+            raise InputError(
                 f"format must be one of {', '.join(KINDS)}, or None, got {short_repr(self.format)}"
             )
         checked_integer("max_piece_bytes", self.max_piece_bytes, 1, note=" byte")
         for option, value in (("field", self.field), ("column", self.column)):
             if not isinstance(value, (str, type(None))):
-                raise TypeError(f"{option} must be a str or None, got {short_repr(value)}")
+                raise InputTypeError(f"{option} must be a str or None, got {short_repr(value)}")
         files = expand_paths(self.paths)
         object.__setattr__(self, "files", files)
         if not files:
-            raise ValueError("paths must contain at least one file")
+            raise InputError("paths must contain at least one file")
         object.__setattr__(self, "kinds", kinds_of(files, self.format))
         for file, kind in zip(files, self.kinds, strict=True):
             if kind == "jsonl" and self.field is None:
@@ -215,7 +216,7 @@ class Corpus:
         check_options_are_used([self], field=self.field, column=self.column)
         if not any(is_url(file) or os.path.getsize(file) for file in files):
             shown = ", ".join(map(repr, files[:3])) + (", ..." if len(files) > 3 else "")
-            raise ValueError(f"{shown}: no text; pass a file that contains text")
+            raise InputError(f"{shown}: no text; pass a file that contains text")
         for file, kind in zip(files, self.kinds, strict=True):
             self._check_beginning_of(file, kind)
 
@@ -351,9 +352,9 @@ class Corpus:
         if self.column is None or self.column not in names:
             raise MissingFieldError(file, "column", self.column, names)
         if names.count(self.column) > 1:
-            raise ValueError(f"{file}: several columns are named {self.column!r}; rename them")
+            raise InputError(f"{file}: several columns are named {self.column!r}; rename them")
         if kind != "csv" and not holds_text(found := table.schema.field(self.column).type):
-            raise ValueError(f"{file}: column {self.column!r} must contain strings, got {found}")
+            raise InputError(f"{file}: column {self.column!r} must contain strings, got {found}")
         return sizes
 
     def _check_beginning_of(self, file: str, kind: str) -> None:
@@ -415,7 +416,7 @@ def check_options_are_used(
     kinds = {kind for corpus in corpora for kind in corpus.kinds}
     for option, given in (("field", field), ("column", column)):
         if given is not None and kinds.isdisjoint(_KINDS_WITH[option]):
-            raise ValueError(
+            raise InputError(
                 f"{prefix}{option} {short_repr(given)} applies only to {_FILES_WITH[option]}; omit "
                 f'it, or set format="{_KINDS_WITH[option][0]}"'
             )
@@ -425,7 +426,7 @@ def check_errors(errors: str, allowed: Sequence[str] = ERRORS) -> None:
     """Raise ValueError if `errors` is not one of the allowed values."""
     if errors not in allowed:
         note = " (for encoding only)" if errors in ENCODING_ERRORS else ""
-        raise ValueError(
+        raise InputError(
             f"errors must be one of {', '.join(allowed)}, got {short_repr(errors)}{note}"
         )
 
@@ -439,11 +440,13 @@ def _names_of(paths: object) -> tuple[str, ...]:
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
     if isinstance(paths, (bytes, io.IOBase)) or not isinstance(paths, Iterable):
-        raise TypeError(f"paths must be a str or Path, or a list of these, got {short_repr(paths)}")
+        raise InputTypeError(
+            f"paths must be a str or Path, or a list of these, got {short_repr(paths)}"
+        )
     several = []
     for path in paths:  # check while iterating, because a dataset's rows may be endless
         if not isinstance(path, (str, os.PathLike)):
-            raise TypeError(
+            raise InputTypeError(
                 f"paths must contain str or Path, got {short_repr(path)}; for rows in memory, use "
                 "train_from_iterator or encode_rows"
             )
@@ -470,7 +473,7 @@ def _expand(name: str) -> list[str]:
     if stat.S_ISDIR(mode):
         return _files_in(name)
     if not stat.S_ISREG(mode):
-        raise ValueError(
+        raise InputError(
             f"{name!r} is a pipe or a device, which cannot be read in chunks; save its content to "
             "a file first"
         )
@@ -491,7 +494,7 @@ def _files_in(directory: str) -> list[str]:
             if has_known_ending(name) and not name.startswith(".") and os.path.isfile(path):
                 found.append(path)
     if not found:
-        raise ValueError(
+        raise InputError(
             f"{directory!r} is a directory without text files (.txt, .md, .jsonl, .csv, .parquet, "
             "...); pass files or a glob"
         )

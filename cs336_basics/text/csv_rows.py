@@ -6,6 +6,7 @@ import csv
 from collections.abc import Iterator
 from typing import IO
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.text.kinds import ending_of
 from cs336_basics.text.storage import (
     decompressed_blocks,
@@ -42,7 +43,7 @@ def column_texts(
     index = names.index(column)
     for location, row in rows:
         if len(row) != len(names):
-            raise ValueError(
+            raise InputError(
                 f"{path}, {location}: must have {len(names)} fields, like the first row, got "
                 f"{len(row)}"
             )
@@ -83,7 +84,7 @@ def _rows(file: IO[bytes], path: str, max_bytes: int) -> Iterator[tuple[str, lis
             reason = str(error)
             if "new-line character seen" in reason:
                 reason = "a field with a carriage return must be in quotes"
-            raise ValueError(f"{path}, the row at line {first:,}: not CSV: {reason}") from None
+            raise InputError(f"{path}, the row at line {first:,}: not CSV: {reason}") from None
         if row is None:
             return
         if row:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from cs336_basics._support.arguments import checked_integer
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import counted
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics._support.warnings import warn
@@ -64,7 +65,7 @@ def sample_documents(
             first.append(document)
             num_bytes += len(document)
     if total == 0:
-        raise ValueError(f"{_names_in(corpus)}: no documents, only whitespace")
+        raise InputError(f"{_names_in(corpus)}: no documents, only whitespace")
     number = min(number, total)
     chosen = {index * total // number for index in range(number)}
     documents = enumerate(read_documents(corpus, separator))

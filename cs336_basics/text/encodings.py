@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import codecs
 
+from cs336_basics._support.errors import InputError
+
 # Longer marks come first, because the little-endian UTF-32 mark starts with the UTF-16 mark.
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF32_LE, "UTF-32"),
@@ -43,7 +45,7 @@ def check_file(data: bytes, name: str) -> None:
     check_beginning(data, name)
     for offset, magic, kind, advice in _FORMATS:
         if data.startswith(magic, offset) and not _may_be_text(data):
-            raise ValueError(f"{name} is {kind}, not text; {advice}")
+            raise InputError(f"{name} is {kind}, not text; {advice}")
 
 
 def _may_be_text(data: bytes) -> bool:
@@ -65,7 +67,7 @@ def check_beginning(data: bytes, name: str) -> None:
     """
     for mark, encoding in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
-            raise ValueError(
+            raise InputError(
                 f"{name} starts with the byte order mark of {encoding}; convert it to UTF-8 with "
                 f"`iconv -f {encoding} -t UTF-8`"
             )

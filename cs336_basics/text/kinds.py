@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Iterator
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.text.storage import COMPRESSED_ENDINGS
 
 KINDS = ("text", "jsonl", "csv", "parquet", "arrow")
@@ -73,7 +74,7 @@ def kind_of_json(head: bytes, path: str) -> str:
     if _is_json_lines(head):
         return "jsonl"
     if head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"["):
-        raise ValueError(
+        raise InputError(
             f"{path} is a single JSON value, not JSON Lines; convert it with `jq -c '.[]'`, leave "
             "it out with a glob such as 'data/**/*.txt', or pass format=\"text\" to read all files "
             "as plain text"
@@ -90,11 +91,11 @@ def check_is_text(head: bytes, path: str, *, may_be_binary: bool) -> None:
     """
     as_text = 'or format="text" to read it as plain text'
     if _is_json_lines(head):
-        raise ValueError(f'{path} contains JSON Lines; pass format="jsonl" and field, {as_text}')
+        raise InputError(f'{path} contains JSON Lines; pass format="jsonl" and field, {as_text}')
     if _is_csv(head):
-        raise ValueError(f'{path} contains CSV rows; pass format="csv" and column, {as_text}')
+        raise InputError(f'{path} contains CSV rows; pass format="csv" and column, {as_text}')
     if not may_be_binary and _is_binary(head):
-        raise ValueError(
+        raise InputError(
             f'{path} is binary, not text; pass a text file, or format="text" to read it as text'
         )
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.splitting.safe_cuts import SafeCuts
 from cs336_basics.splitting.splitter import Splitter
@@ -216,17 +217,17 @@ def _text_of_line(line: bytes, chunk: Chunk, origin: str) -> str | bytes:
         # The first line may start with a byte order mark.
         row = json.loads(decoded.removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:  # including overlong numbers
-        raise ValueError(f"{origin}: not JSON ({error}): {line[:60]!r}") from None
+        raise InputError(f"{origin}: not JSON ({error}): {line[:60]!r}") from None
     if not isinstance(row, dict):
-        raise ValueError(f"{origin}: must be a JSON object, got {line[:60]!r}")
+        raise InputError(f"{origin}: must be a JSON object, got {line[:60]!r}")
     if chunk.field not in row:
         names = short_repr(sorted(row)[:20])
-        raise ValueError(f"{origin}: no field {chunk.field!r}; fields are {names}")
+        raise InputError(f"{origin}: no field {chunk.field!r}; fields are {names}")
     text = row[chunk.field]
     if text is None:
         return ""
     if not isinstance(text, str):
-        raise ValueError(f"{origin}: field {chunk.field!r} must be a string, got {text!r:.60}")
+        raise InputError(f"{origin}: field {chunk.field!r} must be a string, got {text!r:.60}")
     return text if is_utf8 else text.encode("utf-8", "surrogateescape")
 
 

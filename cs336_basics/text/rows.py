@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_names, short_reason, short_repr
 from cs336_basics.text.arrow import (
     array_texts,
@@ -39,26 +40,26 @@ def texts_of_rows(rows: Any, field: str | None = None) -> Iterator[Any]:
         ImportError: If `rows` exports an Arrow stream and pyarrow is not installed.
     """
     if isinstance(rows, (str, bytes)):
-        raise TypeError(f"texts must be a list of texts, got {short_repr(rows)}; pass [text]")
+        raise InputTypeError(f"texts must be a list of texts, got {short_repr(rows)}; pass [text]")
     if isinstance(rows, Mapping):
         names = ", ".join(map(str, list(rows)[:10]))
-        raise TypeError(
+        raise InputTypeError(
             f"rows must not be a mapping, got one with keys {names}; pass a value such as "
             "rows['train']"
         )
     if not isinstance(field, (str, type(None))):
-        raise TypeError(f"field must be a str or None, got {short_repr(field)}")
+        raise InputTypeError(f"field must be a str or None, got {short_repr(field)}")
     if hasattr(rows, "select_columns") and hasattr(rows, "iter"):
         return _dataset_texts(rows, field)
     if _is_table(rows):
         return _table_texts(rows, field)
     if hasattr(rows, "columns"):  # iterating would yield the column names
-        raise TypeError(
+        raise InputTypeError(
             f"rows must export an Arrow stream, got a table of type {type(rows).__name__}; pass "
             "one of its columns, or upgrade its library"
         )
     if not isinstance(rows, Iterable):
-        raise TypeError(f"texts must be a list of texts, got {short_repr(rows)}")
+        raise InputTypeError(f"texts must be a list of texts, got {short_repr(rows)}")
     if hasattr(rows, "to_pylist"):  # a pyarrow.Array or ChunkedArray
         rows = (_plain(text) or "" for text in rows)
     return iter(rows) if field is None else _dict_texts(rows, field)
@@ -73,13 +74,13 @@ def _is_table(rows: Any) -> bool:
 def _dict_texts(rows: Iterable[Any], field: str) -> Iterator[Any]:
     for index, row in enumerate(rows):
         if not isinstance(row, Mapping):
-            raise ValueError(
+            raise InputError(
                 f"row {index:,} must be a dict with field {field!r}, got {type(row).__name__}; "
                 "omit field if the rows are texts"
             )
         if field not in row:
             names = short_repr([str(name) for name in row])
-            raise ValueError(f"row {index:,} has no field {field!r}; fields are {names}")
+            raise InputError(f"row {index:,} has no field {field!r}; fields are {names}")
         text = row[field]
         yield "" if text is None else text
 
@@ -95,7 +96,7 @@ def _dataset_texts(rows: Any, field: str | None) -> Iterator[Any]:
                 yield "" if text is None else _plain(text)
                 done += 1
     except KeyError as error:
-        raise ValueError(
+        raise InputError(
             f"row {done:,} or a later row has no field {field!r}: {short_reason(error)}"
         ) from error
 
@@ -116,7 +117,7 @@ def _table_texts(rows: Any, field: str | None) -> Iterator[bytes]:
     field = _checked_field(field, reader.schema.names)
     kind = reader.schema.field(field).type
     if not holds_text(kind):
-        raise ValueError(f"column {field!r} must contain strings, got {kind}")
+        raise InputError(f"column {field!r} must contain strings, got {kind}")
     done = 0
     while True:
         with explained(f"row {done:,} or a later row is damaged"):
@@ -132,9 +133,9 @@ def _checked_field(field: str | None, names: Any) -> str:
     """Check that the field is in `names`, if the names are known, and return it."""
     shown = "" if names is None else f"; fields are {short_names(names)}"
     if field is None:
-        raise ValueError(f"pass the field that contains the text, such as field='text'{shown}")
+        raise InputError(f"pass the field that contains the text, such as field='text'{shown}")
     if names is not None and field not in names:
-        raise ValueError(f"the rows have no field {short_repr(field)}{shown}")
+        raise InputError(f"the rows have no field {short_repr(field)}{shown}")
     if names is not None and list(names).count(field) > 1:
-        raise ValueError(f"the rows have several fields named {field!r}; rename them")
+        raise InputError(f"the rows have several fields named {field!r}; rename them")
     return field

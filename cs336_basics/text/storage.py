@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.urls import is_url, open_url, state_of_url
 
 COMPRESSED_ENDINGS = (".gz", ".zst")
@@ -90,7 +91,7 @@ def decompressed_blocks(file: IO[bytes], path: str, block_size: int) -> Iterator
         except damaged as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise  # from the operating system, not the decompressor
-            raise ValueError(
+            raise InputError(
                 f"{path}: damaged or truncated after {done:,} decompressed bytes: {error}"
             ) from None
         if not block:
@@ -135,7 +136,7 @@ def lines_of(
 
 def piece_too_long(where: str, max_bytes: int) -> ValueError:
     """Return an error for a row, or text without a safe cut, that exceeds the limit."""
-    return ValueError(
+    return InputError(
         f"{where} is longer than {max_bytes:,} bytes, the limit for a row and for text without a "
         "safe cut; to read it, increase max_piece_bytes (--max-piece-bytes)"
     )
@@ -143,7 +144,7 @@ def piece_too_long(where: str, max_bytes: int) -> ValueError:
 
 def became_shorter(path: str | os.PathLike[str], size: int, expected: int) -> ValueError:
     """Return an error for a file that was truncated after it was divided into chunks."""
-    return ValueError(
+    return InputError(
         f"{os.fspath(path)}: the file ended at byte {size:,}, but must have at least {expected:,} "
         "bytes; it was truncated while it was being read"
     )
@@ -155,7 +156,7 @@ def invalid_utf8_error(where: str | os.PathLike[str] | None, byte: int, offset: 
     `where` is None for text in memory.
     """
     prefix = "" if where is None else f"{os.fspath(where)}: "
-    return ValueError(
+    return InputError(
         f"{prefix}byte {byte:#04x} at offset {offset:,} is not valid UTF-8; "
         'pass errors="replace" to read such bytes as U+FFFD'
     )

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import counted, short_reason, short_repr
 from cs336_basics._support.warnings import warn
 from cs336_basics.text.encodings import check_beginning
@@ -107,7 +108,7 @@ class TextChanges:
         if not isinstance(text, bytes):
             hint = "; pass field=, such as field='text'" if isinstance(text, Mapping) else ""
             kind = type(text).__name__
-            raise TypeError(f"{_named(row) or 'text'} must be str or bytes, not {kind}{hint}")
+            raise InputTypeError(f"{_named(row) or 'text'} must be str or bytes, not {kind}{hint}")
         data = bytes(text)
         if is_valid_utf8(data):
             return data
@@ -128,7 +129,7 @@ class TextChanges:
         """Encode a str that contains surrogates, the first one at `index`; see `utf8_of`."""
         named = _named(row) or "the text"
         if errors == "strict":
-            raise ValueError(
+            raise InputError(
                 f"{', '.join(filter(None, (file, named)))}: the lone surrogate "
                 f"U+{ord(text[index]):04X} at character {index:,} cannot be encoded as UTF-8"
             )
@@ -160,10 +161,10 @@ class TextChanges:
                 numbers += [found.sequences, found.num_bytes]
                 numbers += [] if isinstance(found.first, str) else [found.first]
             if any(type(number) is not int or number < 0 for number in numbers):
-                raise TypeError(f"numbers must be non-negative ints, got {numbers}")
+                raise InputTypeError(f"numbers must be non-negative ints, got {numbers}")
             return changes
         except (AttributeError, KeyError, TypeError) as error:
-            raise ValueError(f"not a record of changes to text: {short_reason(error)}") from None
+            raise InputError(f"not a record of changes to text: {short_reason(error)}") from None
 
     def warn(self, pattern: str, done: str) -> None:
         """Warn if the text was changed. `done` names the operation, such as "counted"."""

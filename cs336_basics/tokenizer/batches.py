@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.execution.parallel import resolve_num_workers
 from cs336_basics.splitting.splitter import check_is_str
@@ -39,7 +40,9 @@ def encode_texts(
     """
     check_is_iterable("texts", texts, "texts")
     if isinstance(texts, Mapping):  # iterating over a batch of Dataset rows gives column names
-        raise TypeError(f"texts must be a list of texts, such as a column, got {short_repr(texts)}")
+        raise InputTypeError(
+            f"texts must be a list of texts, such as a column, got {short_repr(texts)}"
+        )
     texts = list(texts)
     special = choose_special(encoder.all_special, "", allowed_special, disallowed_special)
     for index, text in enumerate(texts):
@@ -58,7 +61,7 @@ def encode_texts(
             try:
                 encoder.encode(text, special)
             except (UnicodeEncodeError, AbsentByteError) as error:
-                raise ValueError(f"text {index:,}: {explained(error, text)}") from None
+                raise InputError(f"text {index:,}: {explained(error, text)}") from None
         raise
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import SupportsIndex
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.lazy import np
 from cs336_basics._support.messages import short_repr
 from cs336_basics.tokenizer.encoders.encoder import Encoder, UnknownIdError
@@ -21,7 +22,7 @@ _REPLACEMENT = "\ufffd".encode()
 def check_decode_errors(errors: str | None) -> None:
     """Raise ValueError unless `errors` is None or one of DECODE_ERRORS."""
     if errors is not None and errors not in DECODE_ERRORS:
-        raise ValueError(
+        raise InputError(
             f"errors must be None or one of {', '.join(DECODE_ERRORS)}, got {short_repr(errors)}"
         )
 
@@ -72,7 +73,7 @@ def not_utf8(error: UnicodeDecodeError, start: int = 0) -> ValueError:
         error: Error raised by the decoder.
         start: Offset of the decoder's input within the bytes of all ids.
     """
-    return ValueError(
+    return InputError(
         f"the bytes of the ids are not UTF-8: {error.object[error.start]:#04x} at offset "
         f"{start + error.start:,} ({error.reason}); use errors='replace' or decode_bytes"
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
 
@@ -54,25 +55,25 @@ def plain_ids(ids: Any) -> Iterator[int]:
         ValueError: If an array or tensor is not one-dimensional.
     """
     if isinstance(ids, (str, bytes, bytearray)) or not isinstance(ids, Iterable):
-        raise TypeError(f"ids must be an iterable of ints, got {short_repr(ids)}")
+        raise InputTypeError(f"ids must be an iterable of ints, got {short_repr(ids)}")
     array: Any = ids
     if getattr(array, "ndim", 1) != 1:  # a tensor row with a single id would convert to an int
-        raise ValueError(f"ids must be one-dimensional, got shape {tuple(array.shape)}")
+        raise InputError(f"ids must be one-dimensional, got shape {tuple(array.shape)}")
     if str(getattr(array, "dtype", "")) == "torch.bool":  # its items would convert to ints
-        raise TypeError("ids must be integers, got torch.bool")
+        raise InputTypeError("ids must be integers, got torch.bool")
     if isinstance(ids, np.ndarray):
         if ids.dtype.kind not in "iu" and ids.size:
-            raise TypeError(f"ids must be integers, got {ids.dtype}")
+            raise InputTypeError(f"ids must be integers, got {ids.dtype}")
         ids = ids.tolist()
     for token_id in ids:
         if type(token_id) is int:
             yield token_id
         elif isinstance(token_id, (bool, np.bool_)):
-            raise TypeError(f"ids must be integers, got {token_id!r}")
+            raise InputTypeError(f"ids must be integers, got {token_id!r}")
         else:
             try:
                 yield operator.index(token_id)
             except TypeError:
-                raise TypeError(
+                raise InputTypeError(
                     f"ids must be integers, got {short_repr(token_id)} ({type(token_id).__name__})"
                 ) from None

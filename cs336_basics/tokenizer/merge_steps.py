@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.bpe.reference import Symbols, split_bytes, steps_by_rank
 from cs336_basics.splitting.splitter import check_is_str
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
@@ -57,7 +58,7 @@ def merge_steps(tokenizer: Tokenizer, text: str) -> list[MergedWord]:
     check_is_tokenizer(tokenizer)
     check_is_str(text)
     if (size := len(text.encode("utf-8", "replace"))) > MOST_BYTES:
-        raise ValueError(f"text must have at most {MOST_BYTES:,} bytes, got {size:,}")
+        raise InputError(f"text must have at most {MOST_BYTES:,} bytes, got {size:,}")
     tokenizer.encode(text)  # rejects lone surrogates and absent bytes
     encoder = tokenizer.encoder
     ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, SupportsIndex
 
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
 from cs336_basics.tokenizer.encoders.encoder import offsets_of
@@ -107,7 +108,7 @@ def pad(
     if max_length is not None:
         max_length = checked_integer("max_length", max_length, 1)
         if max_length % multiple_of:
-            raise ValueError(
+            raise InputError(
                 f"max_length must be a multiple of multiple_of ({multiple_of}), got {max_length}"
             )
     if isinstance(sequences, EncodedBatch):
@@ -117,7 +118,7 @@ def pad(
     lengths = np.diff(batch.offsets)[:, None]
     width = -(-int(lengths.max(initial=0)) // multiple_of) * multiple_of
     if len(lengths) * width > MAX_ELEMENTS:
-        raise ValueError(
+        raise InputError(
             f"the array must have at most {MAX_ELEMENTS:,} ids, got {len(lengths):,} sequences of "
             f"up to {lengths.max():,} ids; pass max_length, or sort the sequences by length and "
             "pad smaller batches"
@@ -138,14 +139,14 @@ def model_inputs(
 ) -> tuple[list[list[int]], list[list[int]]]:
     """Truncate and pad lists of ids, and return them with their masks; see `Tokenizer.__call__`."""
     if padding not in (False, True, "longest", "max_length"):
-        raise ValueError(
+        raise InputError(
             f"padding must be True, False, 'longest' or 'max_length', got {short_repr(padding)}"
         )
     if not isinstance(truncation, bool):
-        raise ValueError(f"truncation must be True or False, got {short_repr(truncation)}")
+        raise InputError(f"truncation must be True or False, got {short_repr(truncation)}")
     needs_length = truncation or padding == "max_length"
     if needs_length != (max_length is not None):
-        raise ValueError(
+        raise InputError(
             "max_length must be set with truncation=True or padding='max_length', and only then, "
             f"got {short_repr(max_length)}"
         )
@@ -153,7 +154,7 @@ def model_inputs(
         max_length = checked_integer("max_length", max_length, 1)
         for index, ids in enumerate(lists):
             if len(ids) > max_length and not truncation:
-                raise ValueError(
+                raise InputError(
                     f"text {index:,} has {len(ids):,} ids, but max_length is {max_length:,}; pass "
                     "truncation=True"
                 )
@@ -180,7 +181,7 @@ def _truncated_batch(batch: EncodedBatch, max_length: int | None) -> EncodedBatc
 
 def _check_side(side: str) -> None:
     if side not in ("right", "left"):
-        raise ValueError(f"side must be 'right' or 'left', got {short_repr(side)}")
+        raise InputError(f"side must be 'right' or 'left', got {short_repr(side)}")
 
 
 def _sliceable(sequence: Any, index: int) -> Any:
@@ -208,7 +209,7 @@ def _joined(rows: list[Any]) -> EncodedBatch:
         except (TypeError, ValueError) as error:
             raise type(error)(f"sequence {index:,}: {error}") from None
         except OverflowError:
-            raise ValueError(
+            raise InputError(
                 f"sequence {index:,}: an id in {short_repr(row)} does not fit int64"
             ) from None
         arrays.append(array)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.splitting import Splitter, split_special_tokens
 
@@ -35,7 +36,7 @@ class SpecialSets(NamedTuple):
             text, sorted(self.allowed | self.disallowed)
         ):
             if is_special and segment in self.disallowed:
-                raise ValueError(
+                raise InputError(
                     f"the text contains the special token {segment!r} at character {start:,}; add "
                     "it to allowed_special, or remove it from disallowed_special to read it as text"
                 )
@@ -89,7 +90,7 @@ def special_sets(
             )
         for token in tokens:
             if not isinstance(token, str) or token not in all_special:
-                raise ValueError(
+                raise InputError(
                     f"{name}: {short_repr(token)} is not a special token; the tokenizer has "
                     f"{short_repr(sorted(all_special))}"
                 )
@@ -102,7 +103,7 @@ def special_sets(
         allowed = named("allowed_special", allowed_special, all_special)
         disallowed = named("disallowed_special", disallowed_special, all_special - allowed)
     if both := allowed & disallowed:
-        raise ValueError(
+        raise InputError(
             f"special token {min(both)!r} must not be in both allowed_special and "
             "disallowed_special; remove it from one of them"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.text.text_changes import TextChanges
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
@@ -13,7 +14,7 @@ from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
 def check_is_iterable(name: str, value: object, of: str) -> None:
     """Raise TypeError if the argument called `name` is not iterable or is a single text."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        raise TypeError(f"{name} must be a list of {of}, got {short_repr(value)}")
+        raise InputTypeError(f"{name} must be a list of {of}, got {short_repr(value)}")
 
 
 def text_column(row: Mapping[str, Any]) -> Any:
@@ -23,7 +24,7 @@ def text_column(row: Mapping[str, Any]) -> Any:
         ValueError: If there is no such column.
     """
     if "text" not in row:
-        raise ValueError(
+        raise InputError(
             f"the row has no column 'text', only {short_repr(list(row))}; pass the texts, or name "
             "their column: dataset.map(tokenizer, input_columns=NAME)"
         )
@@ -50,14 +51,14 @@ def explained(
     """
     if isinstance(error, UnicodeEncodeError):
         surrogate = ord(error.object[error.start])
-        return ValueError(
+        return InputError(
             f"the text contains the lone surrogate U+{surrogate:04X} at character "
             f"{start + error.start:,}; surrogates cannot be encoded as UTF-8"
         )
     data = text if isinstance(text, bytes) else text.encode()
     before = data[: error.offset].decode(errors="ignore")  # drops an incomplete last character
     character = data[len(before.encode()) :][:4].decode(errors="ignore")[0]
-    return ValueError(
+    return InputError(
         f"the vocabulary has no token for the byte {error.byte:#04x} of {character!r} at character "
         f"{start + len(before):,} of the text; add the byte to the vocabulary, or remove the "
         "character"
@@ -66,7 +67,7 @@ def explained(
 
 def absent_in_word(error: AbsentByteError, word: str | bytes) -> ValueError:
     """Return a ValueError that names the word that an encoder could not encode."""
-    return ValueError(
+    return InputError(
         f"word {short_repr(word)} needs the byte {error.byte:#04x}, which is not in the "
         "vocabulary; add the byte to the vocabulary, or leave out the word"
     )

@@ -15,6 +15,7 @@ from typing import Any, SupportsIndex
 
 import cs336_basics
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.files import named_directory, printable_path, write_json
 from cs336_basics._support.messages import counted, short_repr
 from cs336_basics._support.text import END_OF_TEXT
@@ -109,7 +110,7 @@ class Tokenizer:
         )
         check_is_iterable("merges", merges, "pairs of bytes")
         if not isinstance(vocab, Mapping):
-            raise TypeError(f"vocab must be a dict of id -> bytes, got {short_repr(vocab)}")
+            raise InputTypeError(f"vocab must be a dict of id -> bytes, got {short_repr(vocab)}")
         splitter = Splitter(pattern, check_special_tokens(special_tokens))
         vocabulary = Vocabulary(vocab, merges, splitter.special_tokens, ignore_merges)
         self._set(vocabulary, splitter, cache_size, backend)
@@ -294,7 +295,7 @@ class Tokenizer:
         try:
             tokenizer = cls(**parts._asdict(), cache_size=cache_size, backend=backend)
         except ValueError as error:
-            raise ValueError(f"{source}: {error}") from None
+            raise InputError(f"{source}: {error}") from None
         tokenizer.source = printable_path(source)
         return tokenizer
 
@@ -398,7 +399,7 @@ class Tokenizer:
         if isinstance(token, str):
             token = token.encode()
         elif not isinstance(token, bytes):
-            raise TypeError(f"token must be bytes or a str, got {short_repr(token)}")
+            raise InputTypeError(f"token must be bytes or a str, got {short_repr(token)}")
         return self._vocabulary.token_ids.get(token)
 
     def id_to_token(self, token_id: SupportsIndex) -> bytes | None:
@@ -418,7 +419,7 @@ class Tokenizer:
             ValueError: If `token` is not a special token of this tokenizer.
         """
         if not isinstance(token, str) or token not in self._vocabulary.special_ids:
-            raise ValueError(
+            raise InputError(
                 f"{short_repr(token)} is not a special token; use one of "
                 f"{short_repr(self.special_tokens)}, or add it with add_special_tokens"
             )
@@ -658,7 +659,7 @@ class Tokenizer:
         from cs336_basics.tokenizer.streaming.incremental_encoder import encode_chunks
 
         if not isinstance(iterable, Iterable):
-            raise TypeError(f"iterable must be an iterable of str, got {short_repr(iterable)}")
+            raise InputTypeError(f"iterable must be an iterable of str, got {short_repr(iterable)}")
         yield from encode_chunks(self, iterable, allowed_special, disallowed_special)
 
     # ----------------------------------------------------------------- ids to text
@@ -754,4 +755,4 @@ def files_of_tokenizer(directory: str | os.PathLike[str]) -> list[str]:
 def check_is_tokenizer(tokenizer: object, name: str = "tokenizer") -> None:
     """Raise TypeError if the argument called `name` is not a Tokenizer."""
     if not isinstance(tokenizer, Tokenizer):
-        raise TypeError(f"{name} must be a Tokenizer, got {short_repr(tokenizer)}")
+        raise InputTypeError(f"{name} must be a Tokenizer, got {short_repr(tokenizer)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import counted, short_repr
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
 from cs336_basics.tokenizer.tokenizer import Tokenizer
@@ -42,7 +43,7 @@ def check_merges_suffice(tokenizer: Tokenizer, who: str) -> None:
     """
     tokens = unmerged_tokens(tokenizer)
     if tokens:
-        raise ValueError(
+        raise InputError(
             f"the tokenizer sets ignore_merges and has {counted(len(tokens), 'token')} that its "
             f"merges cannot produce, such as {short_repr(tokens[0])}; {who} would encode such text "
             "differently"

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from cs336_basics._support.arguments import checked_bool
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.vocabularies import (
     MAX_ID,
@@ -81,7 +82,7 @@ class Vocabulary:
             token = special_token.encode()
             if token not in token_ids:
                 if next_id > MAX_ID:
-                    raise ValueError(f"vocab: {explain_bad_id(next_id, token)}")
+                    raise InputError(f"vocab: {explain_bad_id(next_id, token)}")
                 token_ids[token] = next_id
                 self.tokens[next_id] = token
                 next_id += 1
@@ -186,7 +187,7 @@ def check_gaps(tokens: Mapping[int, bytes]) -> None:
     """
     highest = max(tokens, default=-1)
     if highest >= max_array_size(len(tokens)):
-        raise ValueError(
+        raise InputError(
             f"the highest id is {highest:,}, but the vocabulary has only {len(tokens):,} tokens; "
             "use smaller ids, because this operation needs an array with one item per id"
         )

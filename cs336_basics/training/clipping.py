@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.model.layers import at_least_float32
 
 
@@ -36,7 +37,7 @@ def clip_gradients(parameters: Iterable[Tensor], max_l2_norm: float, eps: float 
         ValueError: If `max_l2_norm` is not positive.
     """
     if not max_l2_norm > 0:
-        raise ValueError(f"max_l2_norm must be positive, got {max_l2_norm}")
+        raise InputError(f"max_l2_norm must be positive, got {max_l2_norm}")
     if isinstance(parameters, Tensor):
         parameters = [parameters]
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]

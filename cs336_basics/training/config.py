@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from cs336_basics._support.arguments import MAX_INT64, MOST_THREADS
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.validation import Amount, Checked, Count, Limits, option
 from cs336_basics.data.data_config import DataConfig, Preparation
@@ -56,7 +57,7 @@ class OptimizerConfig(Checked):
         """Check each value, then the constraints between values."""
         super().__post_init__()
         if self.nesterov and self.momentum == 0:
-            raise ValueError("optimizer.nesterov requires momentum; set optimizer.momentum above 0")
+            raise InputError("optimizer.nesterov requires momentum; set optimizer.momentum above 0")
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class ScheduleConfig(Checked):
         """Check each value, then the constraints between values."""
         super().__post_init__()
         if self.min_learning_rate > self.max_learning_rate:
-            raise ValueError(
+            raise InputError(
                 "schedule.min_learning_rate must be at most schedule.max_learning_rate "
                 f"({self.max_learning_rate}), got {self.min_learning_rate}"
             )
@@ -171,21 +172,21 @@ class TrainConfig(Checked):
         """Check each value, then the constraints between values."""
         super().__post_init__()
         if not re.fullmatch(r"[\w.-]+", self.name):
-            raise ValueError(
+            raise InputError(
                 "name must contain only letters, digits, '-', '.' and '_', "
                 f"got {short_repr(self.name)}"
             )
         if self.batch_size % self.accumulation:
-            raise ValueError(
+            raise InputError(
                 f"accumulation must divide batch_size ({self.batch_size}), got {self.accumulation}"
             )
         if self.products == "onednn" and self.precision != "float32":
-            raise ValueError(
+            raise InputError(
                 f"products must be torch with precision {self.precision}, got onednn; torch "
                 "multiplies 16-bit matrices with oneDNN anyway"
             )
         if not set(self.loggers) <= set(LOGGERS) or len(set(self.loggers)) < len(self.loggers):
-            raise ValueError(
+            raise InputError(
                 f"log_to must contain only {', '.join(LOGGERS)}, each at most once, "
                 f"got {short_repr(self.log_to)}"
             )

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import nearest, short_reason, short_repr
 from cs336_basics._support.reading import decoded, open_regular
 from cs336_basics._support.validation import Word, build, fields_of
@@ -55,7 +56,7 @@ def find_config(name: str) -> Path:
     if name in NAMED_CONFIGS:
         return _DIRECTORY / f"{name}.yaml"
     if not Path(name).is_file():
-        raise ValueError(
+        raise InputError(
             f"--config must be a file or one of {', '.join(NAMED_CONFIGS)}, got {short_repr(name)}"
         )
     return Path(name)
@@ -89,7 +90,7 @@ def load_config(source: Path, changes: Mapping[str, Any] | None = None) -> Train
         if changes and (not named or named[-1] in changes):
             raise
         place = values[named[-1]].place if named else source  # no name: values contradict
-        raise ValueError(f"{place}: {error}") from None
+        raise InputError(f"{place}: {error}") from None
 
 
 def read_values(source: Path) -> dict[str, FileValue]:
@@ -106,28 +107,28 @@ def read_values(source: Path) -> dict[str, FileValue]:
     with open_regular(source) as file:
         data = file.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
-        raise ValueError(f"{source}: a configuration must have at most {_MAX_BYTES:,} bytes")
+        raise InputError(f"{source}: a configuration must have at most {_MAX_BYTES:,} bytes")
     text = decoded(data, source)
     values: dict[str, FileValue] = {}
     try:
         for name, value, mark in _named_values(text, source):
             found = FileValue(value, source, mark.line + 1, mark.column + 1)
             if name in values:
-                raise ValueError(f"{found.place}: {short_repr(name)} is given twice")
+                raise InputError(f"{found.place}: {short_repr(name)} is given twice")
             values[name] = found
     except yaml.MarkedYAMLError as error:
         at = error.problem_mark or error.context_mark
         place = f", line {at.line + 1}, column {at.column + 1}" if at else ""
         reason = textwrap.shorten(error.problem or error.context or "", 300)
-        raise ValueError(f"{source}{place}: not YAML: {reason}") from None
+        raise InputError(f"{source}{place}: not YAML: {reason}") from None
     except yaml.reader.ReaderError as error:  # a character that YAML does not allow
         before = text[: error.position]
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-        raise ValueError(
+        raise InputError(
             f"{source}, line {line}, column {column}: not YAML: {error.reason}"
         ) from None
     except RecursionError as error:
-        raise ValueError(f"{source}: nested too deeply: {short_reason(error)}") from None
+        raise InputError(f"{source}: nested too deeply: {short_reason(error)}") from None
     return {**_base_values(values.pop("base", None)), **values}
 
 
@@ -138,7 +139,7 @@ def _base_values(base: FileValue | None) -> dict[str, FileValue]:
         return {}
     if base is not None and name not in NAMED_CONFIGS:
         known = (*NAMED_CONFIGS, "none")
-        raise ValueError(
+        raise InputError(
             f"{base.place}: base must be one of {', '.join(known)}, got {short_repr(name)}"
             f"{nearest(name, known) if isinstance(name, str) else ''}"
         )
@@ -151,9 +152,9 @@ def _named_values(text: str, source: Path) -> Iterator[tuple[str, Any, yaml.Mark
     try:
         root = loader.get_single_node()
     except ValueError as error:  # a number that Python refuses to convert
-        raise ValueError(f"{source}: not YAML: {short_reason(error)}") from None
+        raise InputError(f"{source}: not YAML: {short_reason(error)}") from None
     if not isinstance(root, yaml.MappingNode):
-        raise ValueError(
+        raise InputError(
             f"{source}: a configuration must have names and values, such as `max_steps: 100`"
         )
     for name, node in _entries(root):
@@ -191,7 +192,7 @@ def config_to_yaml(config: TrainConfig) -> str:
     """
     text: str = yaml.safe_dump({"base": "none", **dataclasses.asdict(config)}, sort_keys=False)
     if len(text) > _MAX_BYTES:  # the text is ASCII
-        raise ValueError(
+        raise InputError(
             f"the configuration must have at most {_MAX_BYTES:,} bytes, got {len(text):,}; to name "
             "thousands of files, use a glob in quotes, such as --data.train-path 'data/*.txt'"
         )

@@ -25,6 +25,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics.tokenizer.files.joined_tokens import (
     JoinedTokens,
     TokenPaths,
@@ -80,9 +81,9 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
         if isinstance(tokens, (np.ndarray, JoinedTokens)):
             self.tokens: TokenArray = tokens
             if tokens.ndim != 1:
-                raise ValueError(f"{name} must have one dimension, got shape {tokens.shape}")
+                raise InputError(f"{name} must have one dimension, got shape {tokens.shape}")
             if tokens.dtype.kind not in "iu":
-                raise TypeError(f"{name} must have an integer dtype, got {tokens.dtype}")
+                raise InputTypeError(f"{name} must have an integer dtype, got {tokens.dtype}")
             if vocab_size is not None:
                 _check_ids(name, tokens, vocab_size)
         else:
@@ -90,7 +91,7 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
                 tokens, vocab_size=vocab_size, tokenizer_hash=tokenizer_hash
             )
         if len(self.tokens) <= context_length:
-            raise ValueError(
+            raise InputError(
                 f"{name} must have more tokens than context_length ({context_length:,}), "
                 f"got {len(self.tokens):,} tokens; use more text or a shorter context"
             )
@@ -234,7 +235,7 @@ def get_batch(
     """
     checked_integer("batch_size", batch_size, 1)
     if not isinstance(dataset, (np.ndarray, JoinedTokens)):
-        raise TypeError(
+        raise InputTypeError(
             f"dataset must be a NumPy array or JoinedTokens, got {type(dataset).__name__}"
         )
     windows = TokenWindows(dataset, context_length, stride=1)
@@ -304,11 +305,11 @@ class StepBatches(Sampler[list[int]]):
         self.world_size = checked_integer("world_size", world_size, 1)
         self.rank = checked_integer("rank", rank, 0, world_size - 1)
         if batch_size % world_size:
-            raise ValueError(
+            raise InputError(
                 f"batch_size must be a multiple of world_size ({world_size}), got {batch_size}"
             )
         if not replacement and batch_size > num_items:
-            raise ValueError(
+            raise InputError(
                 f"batch_size must be at most num_items ({num_items}) without replacement, "
                 f"got {batch_size}"
             )
@@ -317,7 +318,7 @@ class StepBatches(Sampler[list[int]]):
     def __len__(self) -> int:
         """Return the number of steps. Raise TypeError if `num_steps` is None."""
         if self.num_steps is None:
-            raise TypeError("the number of batches is unlimited because num_steps is None")
+            raise InputTypeError("the number of batches is unlimited because num_steps is None")
         return self.num_steps
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -405,7 +406,7 @@ class StepLoader:
         """
         for name, value in self.batches.settings().items():
             if state.get(name) != value:
-                raise ValueError(
+                raise InputError(
                     f"{name} must be {state.get(name)!r}, as in the saved state, got {value}; "
                     "otherwise, the batches would differ"
                 )
@@ -438,7 +439,7 @@ def _check_ids(name: str, tokens: TokenArray, vocab_size: int) -> None:
         smallest, largest = int(ids.min()), int(ids.max())
         release_pages(tokens)
         if smallest < 0 or largest >= vocab_size:
-            raise ValueError(
+            raise InputError(
                 f"{name} must have token ids in the model's vocabulary, 0 to {vocab_size - 1}, got "
                 f"{smallest if smallest < 0 else largest}; increase model.vocab_size to match "
                 "the tokenizer"

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.model import ModelConfig
 from cs336_basics.model.accounting import forward_flops
@@ -52,14 +53,14 @@ def choose_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise ValueError(
+        raise InputError(
             f"device must be auto, cpu, cuda, cuda:N or mps, got {short_repr(name)}"
         ) from None
     missing = (device.type == "mps" and not has_mps) or (
         device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count()
     )
     if missing or device.type not in ("cpu", "cuda", "mps"):
-        raise ValueError(
+        raise InputError(
             f"device must be available on this machine, got {short_repr(name)}; use auto or cpu"
         )
     return device
@@ -72,7 +73,7 @@ def check_precision(precision: str, device: torch.device) -> None:
         ValueError: If the device can only emulate the precision, which is slower than float32.
     """
     if precision == "bfloat16" and not has_bfloat16(device):
-        raise ValueError(
+        raise InputError(
             f"precision must be float32 on {device_name(device)}, got bfloat16; without hardware "
             "support, bfloat16 is slower than float32"
         )

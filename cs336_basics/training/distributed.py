@@ -22,6 +22,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn import Module
 
+from cs336_basics._support.errors import InputError
+
 if TYPE_CHECKING:
     from cs336_basics.training.config import TrainConfig
 
@@ -121,7 +123,7 @@ def join_world(device: str) -> World:
     on_gpu = device.startswith("cuda") or (device == "auto" and torch.cuda.is_available())
     if on_gpu:
         if world.local_rank >= torch.cuda.device_count():
-            raise ValueError(
+            raise InputError(
                 f"--nproc-per-node must be at most the number of GPUs "
                 f"({torch.cuda.device_count()}), got at least {world.local_rank + 1}; use fewer "
                 "processes or --device cpu"
@@ -138,7 +140,7 @@ def check_batch_size(config: TrainConfig, world: World) -> None:
         ValueError: If the share cannot be split equally.
     """
     if config.batch_size % (world.size * config.accumulation) != 0:
-        raise ValueError(
+        raise InputError(
             f"batch_size must be a multiple of the number of processes ({world.size}) times "
             f"accumulation ({config.accumulation}), got {config.batch_size}"
         )

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.generation import Sampling, generate_text
@@ -144,7 +145,7 @@ def check_samples(tokenizer: Tokenizer, config: TrainConfig) -> None:
         tokenizer.special_token_id(END_OF_TEXT)
         tokenizer.encode(config.sample_prompt)
     except ValueError as error:
-        raise ValueError(
+        raise InputError(
             f"sample_prompt {short_repr(config.sample_prompt)} cannot be used: {error}; to sample "
             "no texts, set sample_tokens to 0"
         ) from error

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import atomic_writer, printable_path
 from cs336_basics.checkpoints.run_dir import RunDirectory
 
@@ -32,13 +33,13 @@ def read_curves(path: Path) -> Rows:
     """
     run = RunDirectory(path)
     if not run.metrics.is_file():
-        raise ValueError(f"{path} is not a run directory or has no metrics yet ({run.metrics})")
+        raise InputError(f"{path} is not a run directory or has no metrics yet ({run.metrics})")
     rows = run.read_metrics()
     if not rows:
-        raise ValueError(f"{run.metrics}: no rows yet")
+        raise InputError(f"{run.metrics}: no rows yet")
     for row in rows:
         if "tokens" not in row:
-            raise ValueError(
+            raise InputError(
                 f"{run.metrics}: the row of step {row['step']} has no tokens; remove it"
             )
     return rows

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import torch
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.checkpoints.checkpoint import read_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.generation import Sampling, generate_text
@@ -108,7 +109,7 @@ def load_run(
     tokenizer = Tokenizer.from_directory(run.tokenizer)
     config = load_config(run.config).model
     if tokenizer.vocab_size > config.vocab_size:
-        raise ValueError(
+        raise InputError(
             f"{run.tokenizer}: the tokenizer has {tokenizer.vocab_size:,} ids, but the model's "
             f"vocab_size is {config.vocab_size:,}; restore the run's own tokenizer"
         )
@@ -137,7 +138,7 @@ def check_model_size(config: ModelConfig, run: RunDirectory, checkpoints: Sequen
     # A weight takes at least a byte, and the header describes at least six tensors of each layer.
     least = max(config.num_parameters(), 6 * config.num_layers * _BYTES_TO_DESCRIBE_A_TENSOR)
     if least > num_bytes or not context_fits(config, num_bytes):
-        raise ValueError(
+        raise InputError(
             f"{checkpoints[-1]}: {num_bytes:,} bytes are too few for the model in {run.config}, "
             f"which has {config.num_parameters():,} weights and a context of "
             f"{config.context_length:,} tokens"

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_reason
 from cs336_basics._support.warnings import warn
 from cs336_basics.checkpoints.run_dir import RunDirectory
@@ -64,7 +65,7 @@ def check_loggers(names: Sequence[str]) -> None:
         try:
             importlib.import_module(LOGGERS[name])
         except ImportError as error:
-            raise ValueError(
+            raise InputError(
                 f"log_to needs {name}, which is not installed ({error}); "
                 f"run pip install 'cs336-basics[{name}]'"
             ) from error
@@ -91,7 +92,7 @@ def open_loggers(
         except Exception as error:  # each package raises its own types
             for opened in loggers:
                 opened.close()
-            raise ValueError(f"log_to: {name} could not be started: {_describe(error)}") from error
+            raise InputError(f"log_to: {name} could not be started: {_describe(error)}") from error
     return loggers
 
 

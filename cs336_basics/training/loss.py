@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch.utils.checkpoint import checkpoint
 
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics.model import TransformerLM
 from cs336_basics.model.layers import at_least_float32
 from cs336_basics.training.products import PRODUCTS
@@ -35,14 +36,14 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
         RuntimeError: If a target is outside the vocabulary (checked only on the CPU).
     """
     if targets.is_floating_point():
-        raise TypeError(f"targets must have an integer dtype, got {targets.dtype}")
+        raise InputTypeError(f"targets must have an integer dtype, got {targets.dtype}")
     if logits.shape[:-1] != targets.shape:
-        raise ValueError(
+        raise InputError(
             f"targets must have shape {tuple(logits.shape[:-1])}, the shape of logits without its "
             f"last dimension, got {tuple(targets.shape)}"
         )
     if targets.numel() == 0:
-        raise ValueError(f"targets must not be empty, got shape {tuple(targets.shape)}")
+        raise InputError(f"targets must not be empty, got shape {tuple(targets.shape)}")
 
     # -log(e^x_t / sum e^x) = log(sum e^x) - x_t. Subtracting the maximum from all x does not change
     # the result. It makes the largest exponential e^0 = 1, which prevents overflow, and keeps x_t

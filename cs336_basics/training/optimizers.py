@@ -12,6 +12,8 @@ from torch import Tensor
 from torch.nn import Module
 from torch.optim import Optimizer
 
+from cs336_basics._support.errors import InputError
+
 if TYPE_CHECKING:
     from cs336_basics.training.config import OptimizerConfig
 
@@ -45,14 +47,14 @@ class _GroupOptimizer(Optimizer):
         """Raise ValueError if a setting of the group is out of range."""
         for name in ("lr", "eps", "weight_decay", "lr_scale"):
             if not 0 <= group.get(name, 0) <= sys.float_info.max:
-                raise ValueError(f"{name} must be finite and at least 0, got {group[name]}")
+                raise InputError(f"{name} must be finite and at least 0, got {group[name]}")
         if not 0 <= group.get("momentum", 0) < 1:
-            raise ValueError(f"momentum must be in [0, 1), got {group['momentum']}")
+            raise InputError(f"momentum must be in [0, 1), got {group['momentum']}")
         betas = group.get("betas", (0, 0))
         if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
-            raise ValueError(f"betas must be two numbers in [0, 1), got {betas}")
+            raise InputError(f"betas must be two numbers in [0, 1), got {betas}")
         if group.get("nesterov") and group["momentum"] == 0:
-            raise ValueError("nesterov requires momentum; set momentum above 0")
+            raise InputError("nesterov requires momentum; set momentum above 0")
 
     def _update_group(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
         """Update parameters in place with their group's settings."""
@@ -240,7 +242,7 @@ class Muon(AdamW):
         """Raise ValueError if a setting of the group is out of range."""
         super()._check_settings(group)
         if group["precision"] not in ("float32", "bfloat16"):
-            raise ValueError(f"precision must be float32 or bfloat16, got {group['precision']!r}")
+            raise InputError(f"precision must be float32 or bfloat16, got {group['precision']!r}")
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters with their own settings. The constructor calls this method too."""
@@ -249,7 +251,7 @@ class Muon(AdamW):
         for parameter in group["params"] if group["muon"] else ():
             if parameter.ndim != 2:
                 self.param_groups.pop()
-                raise ValueError(
+                raise InputError(
                     f"parameters in a Muon group must be matrices, got shape "
                     f"{tuple(parameter.shape)}; put the parameter into a group with muon=False"
                 )

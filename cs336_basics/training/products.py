@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.model import Linear, ModelConfig, TransformerLM
 
 # Minimum number of output features for which oneDNN computes the gradient of the weight. oneDNN is
@@ -42,7 +43,7 @@ def check_products(products: str, device: torch.device) -> None:
     """
     if products == "onednn" and (device.type != "cpu" or not has_onednn()):
         where = f"on {device.type}" if device.type != "cpu" else "if torch has no oneDNN"
-        raise ValueError(f"products must be torch {where}, got {products}")
+        raise InputError(f"products must be torch {where}, got {products}")
 
 
 @torch.library.custom_op("cs336_basics::onednn_product", mutates_args=())

@@ -6,6 +6,8 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Literal
 
+from cs336_basics._support.errors import InputError
+
 if TYPE_CHECKING:
     from cs336_basics.training.config import ScheduleConfig, TrainConfig
 
@@ -49,7 +51,7 @@ def resumed_schedule(
         return old, None
     new, lowest = dataclasses.replace(old, cycle_steps=end), old.min_learning_rate
     if steps > end and lowest == 0:
-        raise ValueError(
+        raise InputError(
             f"max_steps must be at most {end}, where the schedule of this run ends with a learning "
             f"rate of 0, got {steps}; to extend the schedule, pass --schedule extend"
         )
@@ -82,7 +84,7 @@ def cosine_schedule(
             0 <= min_learning_rate <= max_learning_rate < inf.
     """
     if not 0 <= warmup_iters <= cosine_cycle_iters:
-        raise ValueError(
+        raise InputError(
             f"warmup_iters must be between 0 and cosine_cycle_iters ({cosine_cycle_iters}), "
             f"got {warmup_iters}"
         )
@@ -124,7 +126,7 @@ def linear_schedule(
             0 <= min_learning_rate <= max_learning_rate < inf.
     """
     if min(warmup_iters, decay_iters) < 0 or warmup_iters + decay_iters > cycle_iters:
-        raise ValueError(
+        raise InputError(
             "warmup_iters and decay_iters must be at least 0 and sum to at most cycle_iters "
             f"({cycle_iters}), got {warmup_iters} and {decay_iters}"
         )
@@ -142,9 +144,9 @@ def linear_schedule(
 
 def _check(it: int, max_learning_rate: float, min_learning_rate: float) -> None:
     if not it >= 0:
-        raise ValueError(f"iteration `it` must be at least 0, got {it}")
+        raise InputError(f"iteration `it` must be at least 0, got {it}")
     if not 0 <= min_learning_rate <= max_learning_rate < math.inf:
-        raise ValueError(
+        raise InputError(
             f"min_learning_rate must be between 0 and max_learning_rate ({max_learning_rate}), and "
             f"both must be finite, got {min_learning_rate}"
         )

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.messages import short_reason
 from cs336_basics.checkpoints.checkpoint import read_checkpoint, verify_checkpoint
@@ -78,7 +79,7 @@ def create_run(config: TrainConfig, path: str | os.PathLike[str] | None = None) 
         ValueError: If another process has just created a run there, or `config.fast` is "auto".
     """
     if config.fast != "off":
-        raise ValueError(
+        raise InputError(
             f"fast must be 'off', got {config.fast!r}; pass the configuration to "
             "cs336_basics.training.fast_path.choose_fast_path and train with the result"
         )
@@ -241,7 +242,7 @@ def resume_run(trainer: Trainer, resume: Resumption) -> None:
     if source is not None:
         trainer.step = _load(trainer, source)
     if trainer.step > trainer.config.max_steps:
-        raise ValueError(
+        raise InputError(
             f"max_steps must be at least {trainer.step}, the step of {source}, got "
             f"{trainer.config.max_steps}"
         )
@@ -268,7 +269,7 @@ def _newest_checkpoint(run: RunDirectory, skip_damaged: bool, report: Report) ->
     steps = run.steps_saved()
     if not steps and any("val_loss" in row for row in run.read_metrics()):
         # Starting again would remove the metrics, the only remaining record of the run.
-        raise ValueError(
+        raise InputError(
             f"{run.checkpoints}: the saved checkpoints of this run are missing; restore them, pass "
             "one with --resume-from, or start a new run in another directory"
         )
@@ -281,7 +282,7 @@ def _newest_checkpoint(run: RunDirectory, skip_damaged: bool, report: Report) ->
         except (ValueError, OSError) as error:
             report(f"skipped: {error}")
     if steps:
-        raise ValueError(
+        raise InputError(
             f"{run.checkpoints}: all checkpoints are damaged; pass another one with --resume-from, "
             "or start a new run in another directory"
         )
@@ -301,7 +302,7 @@ def _load(trainer: Trainer, source: Path) -> int:
     except Exception as error:
         run = trainer.run
         others = [path for path in map(run.checkpoint, run.steps_saved()) if path != source]
-        raise ValueError(
+        raise InputError(
             f"cannot resume from {source}: {short_reason(error)}; pass --resume-from "
             f"{others[-1] if others else 'CHECKPOINT'} for another checkpoint, or --skip-damaged "
             "for the newest intact one"

@@ -119,7 +119,7 @@ def test_ctrl_c_ends_the_worker_processes(tmp_path):
     path.write_bytes(gzip.compress(b"Many words of a text that is read repeatedly.\n" * 20_000, 1))
     script = (
         "import sys\n"
-        "from cs336_basics.splitting import count_words\n"
+        "from cs336_basics.counting import count_words\n"
         "if __name__ == '__main__':\n"
         "    print('started', flush=True)\n"
         "    count_words([sys.argv[1]] * 5000, num_workers=2)\n"

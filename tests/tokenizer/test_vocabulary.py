@@ -79,7 +79,7 @@ def test_compiled_and_python_merge_ids_are_equal(merges):
         assert list(map(tuple, found.tolist())) == expected
     else:
         of_a_subclass = any(type(token) is np.bytes_ for merge in merges for token in merge)
-        assert of_a_subclass or expected in (TypeError, ValueError)
+        assert of_a_subclass or issubclass(expected, ValueError)
 
 
 @given(st.lists(st.tuples(st.integers(0, MAX_ID), st.integers(0, MAX_ID)) | st.just((1, MAX_ID))))

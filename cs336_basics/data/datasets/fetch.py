@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.processes import lock_file
@@ -69,10 +70,10 @@ def fetch_split(
     file = find_split(name, split)
     path = data_directory(data_dir) / file.name
     if source is not None and file.repository is None:
-        raise ValueError(f"{file.name} is generated, not downloaded; omit source (--from)")
+        raise InputError(f"{file.name} is generated, not downloaded; omit source (--from)")
     is_url = isinstance(source, str) and source.startswith(("http://", "https://"))
     if source is not None and not is_url and not (os.fspath(source) and Path(source).is_dir()):
-        raise ValueError(
+        raise InputError(
             "source (--from) must be an existing directory or start with http:// or https://, got "
             f"{short_repr(os.fspath(source))}"
         )

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from cs336_basics._support.errors import InputError
+
 SPLITS = ("train", "valid")
 
 
@@ -136,9 +138,9 @@ def find_split(name: str, split: str) -> DataFile:
         ValueError: If the dataset or the split is unknown. The message lists the known names.
     """
     if name not in DATASETS:
-        raise ValueError(f"unknown dataset {name!r}; choose one of {', '.join(DATASETS)}")
+        raise InputError(f"unknown dataset {name!r}; choose one of {', '.join(DATASETS)}")
     if split not in SPLITS:
-        raise ValueError(f"unknown split {split!r}; choose one of {', '.join(SPLITS)}")
+        raise InputError(f"unknown split {split!r}; choose one of {', '.join(SPLITS)}")
     return DATASETS[name].files[split]
 
 

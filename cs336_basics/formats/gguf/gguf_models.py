@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 import cs336_basics
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import atomic_path
 from cs336_basics._support.lazy import needed_for
 from cs336_basics._support.messages import short_repr
@@ -126,14 +127,14 @@ def _fields(
 ) -> Fields:
     """Return the metadata of the file. See `write` for the errors."""
     if type not in WEIGHT_TYPES:
-        raise ValueError(f"type must be one of {', '.join(WEIGHT_TYPES)}, got {short_repr(type)}")
+        raise InputError(f"type must be one of {', '.join(WEIGHT_TYPES)}, got {short_repr(type)}")
     if config.num_layers > _MAX_LAYERS:
-        raise ValueError(
+        raise InputError(
             f"the model has {config.num_layers} layers; llama.cpp allows at most {_MAX_LAYERS}"
         )
     name = output.stem
     if "phi-3" in name.lower() or "phi3" in name.lower():
-        raise ValueError(
+        raise InputError(
             f"the model's name would be {short_repr(name)}, and llama.cpp treats any model with "
             "phi-3 in its name as Microsoft's; choose another file name"
         )
@@ -177,7 +178,7 @@ def _description(card: ModelCard) -> str:
 def _tokenizer_fields(tokenizer: Tokenizer, size: int) -> Fields:
     """Return the fields for the vocabulary, padded to `size` ids."""
     if END_OF_TEXT not in tokenizer.special_tokens:
-        raise ValueError(
+        raise InputError(
             f"the tokenizer has no special token {END_OF_TEXT}; without it, llama.cpp would end "
             "texts at id 11"
         )
@@ -210,14 +211,14 @@ def _tensors(gguf: ModuleType, model: TransformerLM, type: str) -> dict[str, tup
         name = names.get_name(theirs, try_suffixes=(".weight",))
         value = weight.to("cpu", torch.float32).numpy()
         if not np.isfinite(value).all():
-            raise ValueError(f"weight {name} must be finite to be exported, got inf or NaN")
+            raise InputError(f"weight {name} must be finite to be exported, got inf or NaN")
         is_gain, rows_fit = value.ndim == 1, value.shape[-1] % 32 == 0
         rounded = type if type != "q8_0" or rows_fit else "f16"
         kind = gguf.GGMLQuantizationType["F32" if is_gain else rounded.upper()]
         with np.errstate(over="ignore", invalid="ignore"):
             data = gguf.quantize(value, kind)
             if not np.isfinite(gguf.dequantize(data, kind)).all():
-                raise ValueError(
+                raise InputError(
                     f"weight {name} has a value of {np.abs(value).max():.3g}, too large for type "
                     f"{type}; use f32"
                 )

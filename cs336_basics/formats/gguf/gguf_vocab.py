@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.formats.byte_strings import strings_of_vocab, token_to_string
 from cs336_basics.splitting.patterns.named_patterns import pattern_name
@@ -50,7 +51,7 @@ def gguf_vocab(parts: TokenizerParts, size: int) -> dict[str, Any]:
     """
     _check_special_tokens(parts.special_tokens)
     if not parts.merges:
-        raise ValueError("the vocabulary has no merges; llama.cpp requires at least one")
+        raise InputError("the vocabulary has no merges; llama.cpp requires at least one")
     tokens = [f"[PAD{token_id}]" for token_id in range(size)]
     types = [UNUSED] * size
     special_tokens = set(parts.special_tokens)
@@ -58,7 +59,7 @@ def gguf_vocab(parts: TokenizerParts, size: int) -> dict[str, Any]:
         tokens[token_id] = string
         types[token_id] = CONTROL if string in special_tokens else NORMAL
     if len(set(tokens)) < size:
-        raise ValueError("a token equals the placeholder for an unused id, such as [PAD300]")
+        raise InputError("a token equals the placeholder for an unused id, such as [PAD300]")
     merges = [f"{token_to_string(left)} {token_to_string(right)}" for left, right in parts.merges]
     return {
         "tokenizer.ggml.pre": _pre_tokenizer(parts.pattern, parts.merges),
@@ -72,7 +73,7 @@ def _pre_tokenizer(pattern: str, merges: Sequence[Pair]) -> str:
     """Return llama.cpp's name for a split pattern. See `gguf_vocab` for the errors."""
     name = pattern_name(pattern)
     if name not in _PRE_TOKENIZERS:
-        raise ValueError(
+        raise InputError(
             f"pattern must be one of {', '.join(_PRE_TOKENIZERS)} for GGUF, got "
             f"{short_repr(pattern)}; llama.cpp does not support this pattern"
         )
@@ -82,7 +83,7 @@ def _pre_tokenizer(pattern: str, merges: Sequence[Pair]) -> str:
         # same unless a token spans that boundary, that is, continues after a line ending.
         for left, right in merges:
             if re.search(rb"[\r\n][^\r\n]+\Z", left + right):
-                raise ValueError(
+                raise InputError(
                     f"the pattern is cl100k and the vocabulary has the token "
                     f"{short_repr(left + right)}; llama.cpp would give different ids, because it "
                     "splits whitespace at the end of a text after the last line ending; train with "
@@ -100,7 +101,7 @@ def _check_special_tokens(special_tokens: Sequence[str]) -> None:
     """
     for token in special_tokens:
         if "\0" in token:
-            raise ValueError(
+            raise InputError(
                 f"special token {short_repr(token)} contains U+0000, so it cannot be exported to "
                 "GGUF; llama.cpp would end the token there"
             )
@@ -110,7 +111,7 @@ def _check_special_tokens(special_tokens: Sequence[str]) -> None:
             for tail in _starting_with(head[-size:], tokens):
                 if len(head) <= len(tail) and head != tail:
                     first, second = head.decode(), tail.decode()
-                    raise ValueError(
+                    raise InputError(
                         f"special tokens {short_repr(first)} and {short_repr(second)} may overlap "
                         "in a text, so they cannot be exported to GGUF; llama.cpp could match the "
                         "wrong one"

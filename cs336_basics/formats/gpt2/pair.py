@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.reading import decoded, open_regular, parse_json, unique_keys
 from cs336_basics.formats.byte_strings import (
@@ -44,7 +45,7 @@ def contents(parts: TokenizerParts) -> dict[str, str]:
             different ids. Also see `strings_of_vocab`.
     """
     if resolve_pattern(parts.pattern) != GPT2:
-        raise ValueError(
+        raise InputError(
             f"the tokenizer's pattern must be gpt2, got {short_repr(parts.pattern)}; readers of "
             "vocab.json and merges.txt would split differently; export to huggingface instead"
         )
@@ -102,7 +103,7 @@ def load_gpt2(
     vocab_file = source
     if merges_file is None:
         if source.is_file():
-            raise ValueError(f"{source} is a file; pass merges_file too, or a directory with both")
+            raise InputError(f"{source} is a file; pass merges_file too, or a directory with both")
         names = (VOCAB_FILE, MERGES_FILE)
         if not (source / VOCAB_FILE).exists() and (source / OLD_NAMES[0]).exists():
             names = OLD_NAMES
@@ -123,7 +124,7 @@ def _unmade_tokens(source: Path, vocab: Mapping[int, bytes], merges: Sequence[Pa
             if len(vocab[token_id]) > 1 and vocab[token_id] not in made
         ]
     except UnicodeDecodeError as error:
-        raise ValueError(
+        raise InputError(
             f"{source}: token {short_repr(error.object)} is not produced by a merge, and cannot be "
             "a special token because it is not UTF-8; pass special_tokens"
         ) from None
@@ -142,13 +143,13 @@ def load_vocab(path: str | os.PathLike[str]) -> dict[int, bytes]:
     """
     strings = parse_json(_read(path), path, unique_keys)
     if not isinstance(strings, dict):
-        raise ValueError(
+        raise InputError(
             f"{path} must contain an object of token -> id, got a {type(strings).__name__}"
         )
     try:
         return vocab_of_strings(strings, plain_text=True)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise InputError(f"{path}: {error}") from None
 
 
 @collection_paused()
@@ -173,7 +174,7 @@ def load_merges(path: str | os.PathLike[str]) -> list[Pair]:
 
 def _read(path: str | os.PathLike[str]) -> bytes:
     if Path(path).suffix in (".pkl", ".pickle"):
-        raise ValueError(
+        raise InputError(
             f"{path} is a pickle, which could run code; write vocab.json and merges.txt instead"
         )
     with open_regular(path) as file:

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import json_text, printable_path, write_directory
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.reading import read_json_object
@@ -128,17 +129,17 @@ def load_model(
     try:
         config = config_from_llama(content)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise InputError(f"{path}: {error}") from None
     tensors = _read_tensors(directory)
     if not context_fits(config, sum(tensor.nbytes for tensor in tensors.values())):
-        raise ValueError(
+        raise InputError(
             f"{path}: max_position_embeddings {config.context_length:,} is too large; pass a "
             "smaller context_length"
         )
     try:
         state = state_from_llama(config, tensors, tied=content.get("tie_word_embeddings", False))
     except ValueError as error:
-        raise ValueError(f"{directory}: {error}") from None
+        raise InputError(f"{directory}: {error}") from None
     model = TransformerLM(config, device, dtype)
     model.load_state_dict(state)
     return model
@@ -156,7 +157,7 @@ def _read_tensors(directory: Path) -> dict[str, Tensor]:
     weight_map = read_json_object(index, _LONGEST_INDEX).get("weight_map")
     names = weight_map.values() if isinstance(weight_map, dict) else [None]
     if not all(isinstance(n, str) and re.fullmatch(_SHARD, n) and n.isprintable() for n in names):
-        raise ValueError(
+        raise InputError(
             f"{index}: weight_map must map tensors to NAME.safetensors files in the same "
             f"directory, got {short_repr(weight_map)}"
         )
@@ -164,7 +165,7 @@ def _read_tensors(directory: Path) -> dict[str, Tensor]:
     for name in sorted(set(names)):
         for key, tensor in _read_file(directory / name).items():
             if key in found:
-                raise ValueError(f"{directory / name}: tensor {short_repr(key)} occurs twice")
+                raise InputError(f"{directory / name}: tensor {short_repr(key)} occurs twice")
             found[key] = tensor
     return found
 
@@ -178,5 +179,5 @@ def _read_file(path: Path) -> dict[str, Tensor]:
     try:
         tensors: dict[str, Tensor] = load_file(path)
     except (SafetensorError, KeyError, json.JSONDecodeError) as error:  # KeyError: an unknown dtype
-        raise ValueError(f"{path} is not a safetensors file: {short_reason(error)}") from error
+        raise InputError(f"{path} is not a safetensors file: {short_reason(error)}") from error
     return tensors

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.validation import build
 from cs336_basics.model.config import ModelConfig
@@ -54,7 +55,7 @@ def check_is_llama(config: ModelConfig) -> None:
         ("logit_soft_cap", config.logit_soft_cap, None),
     ):
         if value != needed:
-            raise ValueError(
+            raise InputError(
                 f"{switch} must be {needed!r} to export a model as a Llama or Qwen3, got {value!r}"
             )
 
@@ -127,10 +128,10 @@ def config_from_llama(content: Mapping[str, Any]) -> ModelConfig:
     """
     kind = content.get("model_type")
     if kind not in ("llama", "qwen3"):
-        raise ValueError(f"model_type must be 'llama' or 'qwen3', got {short_repr(kind)}")
+        raise InputError(f"model_type must be 'llama' or 'qwen3', got {short_repr(kind)}")
     rope = content.get("rope_parameters") or content.get("rope_scaling") or {}
     if not isinstance(rope, dict) or (content.get("rope_scaling") or rope) != rope:
-        raise ValueError(
+        raise InputError(
             f"rope_parameters must be an object and equal rope_scaling, got {short_repr(rope)}"
         )
     theta = content.get("rope_theta")
@@ -152,7 +153,7 @@ def config_from_llama(content: Mapping[str, Any]) -> ModelConfig:
         ("tie_word_embeddings", tied, tied if type(tied) is bool else "true or false"),
     ):
         if value != needed:
-            raise ValueError(f"{key} must be {needed!r}, got {short_repr(value)}")
+            raise InputError(f"{key} must be {needed!r}, got {short_repr(value)}")
     try:
         values = {
             "vocab_size": content["vocab_size"],
@@ -166,11 +167,11 @@ def config_from_llama(content: Mapping[str, Any]) -> ModelConfig:
             "qk_norm": kind == "qwen3",
         }
     except KeyError as error:
-        raise ValueError(f"{error.args[0]} is missing") from None
+        raise InputError(f"{error.args[0]} is missing") from None
     config = build(ModelConfig, values)
     for key, only in (("head_dim", config.d_head), ("num_key_value_heads", config.num_heads)):
         if content.get(key) not in (None, only):
-            raise ValueError(f"{key} must be {only}, got {short_repr(content[key])}")
+            raise InputError(f"{key} must be {only}, got {short_repr(content[key])}")
     return config
 
 
@@ -192,27 +193,27 @@ def state_from_llama(
     if tied and (embeddings := given.get("model.embed_tokens.weight")) is not None:
         head = given.setdefault("lm_head.weight", embeddings)
         if not torch.equal(head, embeddings):
-            raise ValueError(
+            raise InputError(
                 "tensor 'lm_head.weight' differs from the embeddings, but tie_word_embeddings is "
                 "true; remove the tensor, or set tie_word_embeddings to false"
             )
     if 9 * config.num_layers > len(given):  # before building a model with a billion layers
-        raise ValueError(
+        raise InputError(
             f"the model's {config.num_layers:,} layers need {9 * config.num_layers:,} tensors, but "
             f"there are only {len(given):,} in all"
         )
     try:
         expected = TransformerLM(config, device="meta").state_dict()
     except RuntimeError as error:  # the size of a tensor does not fit int64
-        raise ValueError(short_reason(error)) from None
+        raise InputError(short_reason(error)) from None
     found: dict[str, Tensor] = {}
     for name, needed in expected.items():
         theirs, shape = _theirs(name), tuple(needed.shape)
         value = given.pop(theirs, None)
         if value is None:
-            raise ValueError(f"tensor {theirs!r} is missing")
+            raise InputError(f"tensor {theirs!r} is missing")
         if tuple(value.shape) != shape or value.dtype not in _FLOATS:
-            raise ValueError(
+            raise InputError(
                 f"tensor {theirs!r} must be floating point of shape {shape}, got {value.dtype} of "
                 f"shape {tuple(value.shape)}"
             )
@@ -220,7 +221,7 @@ def state_from_llama(
         found[name] = (_pairs(value, config) if _is_rotated(name) else value).contiguous()
     unknown = [name for name in given if not name.endswith("rotary_emb.inv_freq")]
     if unknown:
-        raise ValueError(f"tensor {short_repr(unknown[0])} has no counterpart in TransformerLM")
+        raise InputError(f"tensor {short_repr(unknown[0])} has no counterpart in TransformerLM")
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.formats.foreign_patterns import (
     GPT2_NUMBERS,
@@ -67,23 +68,23 @@ def pattern_of(pre_tokenizer: Any) -> str:
     if isinstance(pre_tokenizer, dict) and pre_tokenizer.get("type") == "Sequence":
         steps = list_in(pre_tokenizer, "pretokenizers")
     if not steps or not all(isinstance(step, dict) for step in steps):
-        raise ValueError(unknown)
+        raise InputError(unknown)
     *before, last = steps
     if last.get("type") != "ByteLevel":
-        raise ValueError(unknown)
+        raise InputError(unknown)
     if last.get("add_prefix_space"):
-        raise ValueError("the pre_tokenizer adds a space before the text, which is not supported")
+        raise InputError("the pre_tokenizer adds a space before the text, which is not supported")
     types = [step.get("type") for step in before]
     if last.get("use_regex", True):
         if types == ["Digits"]:
             return GPT2_SINGLE_DIGITS if before[0].get("individual_digits") else GPT2_NUMBERS
         if before:
-            raise ValueError("the pre_tokenizer splits twice, which is not supported")
+            raise InputError("the pre_tokenizer splits twice, which is not supported")
         return "gpt2"
     if not before:
-        raise ValueError("the pre_tokenizer does not split text, which is not supported")
+        raise InputError("the pre_tokenizer does not split text, which is not supported")
     if any(kind != "Split" for kind in types):
-        raise ValueError(unknown)
+        raise InputError(unknown)
     found = [_expression_of(step) for step in before]
     if len(found) == 1:
         return from_oniguruma(found[0][0], keeps_rest=found[0][1])
@@ -91,7 +92,7 @@ def pattern_of(pre_tokenizer: Any) -> str:
     escaped = [expression.replace("\r", r"\r").replace("\n", r"\n") for expression, _ in found]
     if escaped == _DEEPSEEK_V3 and all(isolated for _, isolated in found):
         return "deepseek-v3"
-    raise ValueError(unknown)
+    raise InputError(unknown)
 
 
 def _expression_of(split: dict[str, Any]) -> tuple[str, bool]:
@@ -100,7 +101,7 @@ def _expression_of(split: dict[str, Any]) -> tuple[str, bool]:
     expression = pattern.get("Regex") if isinstance(pattern, dict) and len(pattern) == 1 else None
     how = (split.get("behavior"), split.get("invert", False))
     if not isinstance(expression, str) or how not in (("Isolated", False), ("Removed", True)):
-        raise ValueError(
+        raise InputError(
             f"the pre_tokenizer splits at {short_repr(pattern)} with behavior "
             f"{short_repr(how[0])} and invert {short_repr(how[1])}; it must split at a Regex, "
             "either with behavior Isolated, or with behavior Removed and invert true"
@@ -117,7 +118,7 @@ def list_in(parent: dict[str, Any], key: str, default: list[Any] | None = None) 
     value = parent.get(key)
     value = default if value is None else value
     if not isinstance(value, list):
-        raise ValueError(f"{key!r} must be a list, got {short_repr(value)}")
+        raise InputError(f"{key!r} must be a list, got {short_repr(value)}")
     return value
 
 

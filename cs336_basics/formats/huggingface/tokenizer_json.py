@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import atomic_writer, json_text
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.reading import open_regular, parse_json, unique_keys
@@ -125,7 +126,7 @@ def _model_json(strings: dict[str, int], parts: TokenizerParts) -> dict[str, Any
 def _check_comes_back(pattern: str, pre_tokenizer: dict[str, Any]) -> None:
     """Raise ValueError if `pattern_of` rejects a pattern or returns a different spelling of it."""
     if resolve_pattern(pattern_of(pre_tokenizer)) != resolve_pattern(pattern):
-        raise ValueError(f"pattern {short_repr(pattern)} is another spelling of a known pattern")
+        raise InputError(f"pattern {short_repr(pattern)} is another spelling of a known pattern")
 
 
 def _own_json(parts: TokenizerParts, reason: str) -> dict[str, Any]:
@@ -154,7 +155,7 @@ def special_roles(parts: TokenizerParts, given: Mapping[str, str]) -> dict[str, 
     """
     for role, token in given.items():
         if token not in parts.special_tokens:
-            raise ValueError(
+            raise InputError(
                 f"{role} must be one of the special tokens {short_repr(parts.special_tokens)}, "
                 f"got {short_repr(token)}"
             )
@@ -220,7 +221,7 @@ def load_tokenizer_json(
     ignored = [ignore] if isinstance(ignore, str) else list(ignore)
     for name in ignored:
         if name not in [*IGNORABLE]:
-            raise ValueError(
+            raise InputError(
                 f"ignore must contain only {', '.join(IGNORABLE)}, got {short_repr(name)}"
             )
     path = Path(path)
@@ -238,17 +239,17 @@ def load_tokenizer_json(
             return _parse_own(content, own)
         return parse_tokenizer_json(content, ignored)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise InputError(f"{path}: {error}") from None
 
 
 def _parse_own(content: dict[str, Any], own: bool) -> TokenizerParts:
     """Return the parts of the tokenizer in a file with OWN_VERSION."""
     if not own:
-        raise ValueError("the file is not in Hugging Face's format; use from_directory")
+        raise InputError("the file is not in Hugging Face's format; use from_directory")
     pattern: Any = content.get("pattern")
     special_tokens = list_in(content, "special_tokens")
     if not all(isinstance(text, str) for text in (pattern, *special_tokens)):
-        raise ValueError(
+        raise InputError(
             f"pattern and special_tokens must be strings, got {short_repr(pattern)} and "
             f"{short_repr(special_tokens)}"
         )
@@ -265,30 +266,30 @@ def parse_tokenizer_json(content: Any, ignored: Sequence[str] = ()) -> Tokenizer
         ValueError: See `load_tokenizer_json`.
     """
     if not isinstance(content, dict):
-        raise ValueError(f"the file must contain an object, got a {type(content).__name__}")
+        raise InputError(f"the file must contain an object, got a {type(content).__name__}")
     model = _object(content, "model")
     for key, why in IGNORABLE.items():
         if key not in ignored and not _does_nothing(key, content.get(key)):
-            raise ValueError(
+            raise InputError(
                 f"{key} {kind_of(content[key])} is not supported: {why}; pass ignore=[{key!r}] to "
                 "load the tokenizer without it"
             )
     decoder = content.get("decoder")
     if not isinstance(decoder, dict) or decoder.get("type") != "ByteLevel":
-        raise ValueError(f"decoder must be ByteLevel, got {kind_of(decoder)}")
+        raise InputError(f"decoder must be ByteLevel, got {kind_of(decoder)}")
     pattern = pattern_of(content.get("pre_tokenizer"))
     special_tokens = _special_tokens(list_in(content, "added_tokens", default=[]))
     strings = _object(model, "vocab")
     next_id = len(strings)  # tokenizers ignores the file's ids and numbers the added tokens itself
     for token, token_id in special_tokens.items():
         if token in strings and strings_to_tokens([token]) not in ([None], [token.encode()]):
-            raise ValueError(
+            raise InputError(
                 f"added token {short_repr(token)} is also the token of other bytes in the "
                 "vocabulary, written in GPT-2's byte alphabet; remove it from added_tokens"
             )
         theirs = strings.pop(token, next_id)
         if theirs != token_id:
-            raise ValueError(
+            raise InputError(
                 f"added token {short_repr(token)} has id {token_id}, but tokenizers gives it id "
                 f"{short_repr(theirs)}; load the file with tokenizers and save it again"
             )
@@ -336,12 +337,12 @@ _NOT_PLAIN = {
 def _check_model(model: dict[str, Any], vocab: Mapping[int, bytes]) -> None:
     """Raise ValueError unless a model is plain byte-pair encoding."""
     if model.get("type", "BPE") != "BPE":
-        raise ValueError(f"the model's type must be BPE, got {short_repr(model['type'])}")
+        raise InputError(f"the model's type must be BPE, got {short_repr(model['type'])}")
     has_all_bytes = {bytes([byte]) for byte in range(256)}.issubset(vocab.values())
     for key, why in _NOT_PLAIN.items():
         value = model.get(key)
         if value and not (key == "unk_token" and has_all_bytes):
-            raise ValueError(f"the model's {key} {short_repr(value)} is not supported: {why}")
+            raise InputError(f"the model's {key} {short_repr(value)} is not supported: {why}")
 
 
 def _special_tokens(added: list[Any]) -> dict[str, int]:
@@ -351,16 +352,16 @@ def _special_tokens(added: list[Any]) -> dict[str, int]:
     for token in added:
         content = token.get("content") if isinstance(token, dict) else None
         if not isinstance(content, str) or not content or type(token.get("id")) is not int:
-            raise ValueError(
+            raise InputError(
                 f"an added token must have a content and an id, got {short_repr(token)}"
             )
         for key in ("single_word", "lstrip", "rstrip"):
             if token.get(key):
-                raise ValueError(
+                raise InputError(
                     f"added token {short_repr(content)} has {key}, which is not supported"
                 )
         if content in found:
-            raise ValueError(f"added token {short_repr(content)} occurs twice")
+            raise InputError(f"added token {short_repr(content)} occurs twice")
         found[content] = token["id"]
         normalized[bool(token.get("normalized", False))].append(content)
     check_special_tokens(list(found))
@@ -381,14 +382,14 @@ def _check_overlaps(first: Sequence[str], second: Sequence[str]) -> None:
         ValueError: If two tokens may overlap, or there are too many to compare.
     """
     if sum(map(len, first)) * len(second) + sum(map(len, second)) * len(first) > _MAX_COMPARISONS:
-        raise ValueError(
+        raise InputError(
             f"{len(first):,} added tokens are not 'normalized' and {len(second):,} are, which is "
             "too many to compare; make all or none of them 'normalized'"
         )
     for one in first:
         for other in second:
             if _may_overlap(one, other):
-                raise ValueError(
+                raise InputError(
                     f"added tokens {short_repr(one)} and {short_repr(other)} may overlap, but only "
                     "the second is 'normalized', so the ids could differ"
                 )
@@ -406,14 +407,14 @@ def _may_overlap(a: str, b: str) -> bool:
 def _ignore_merges(model: dict[str, Any]) -> bool:
     value = model.get("ignore_merges") or False
     if not isinstance(value, bool):
-        raise ValueError(f"ignore_merges must be true or false, got {short_repr(value)}")
+        raise InputError(f"ignore_merges must be true or false, got {short_repr(value)}")
     return value
 
 
 def _object(parent: dict[str, Any], key: str) -> dict[str, Any]:
     value = parent.get(key)
     if not isinstance(value, dict):
-        raise ValueError(f"{key!r} must be an object, got {short_repr(value)}")
+        raise InputError(f"{key!r} must be an object, got {short_repr(value)}")
     return value
 
 

@@ -21,6 +21,7 @@ import struct
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import new_directory
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_reason
@@ -98,7 +99,7 @@ def load_indexed_dataset(prefix: str | os.PathLike[str]) -> tuple[IdArray, Posit
     with open_regular(ids_path) as file:
         size = os.fstat(file.fileno()).st_size
         if size != num_tokens * dtype.itemsize:
-            raise ValueError(
+            raise InputError(
                 f"{ids_path}: the index requires {num_tokens * dtype.itemsize:,} bytes, got "
                 f"{size:,}"
             )
@@ -111,14 +112,14 @@ def _copy_ids(found: TokenFile, file: IO[bytes]) -> None:
     for first in range(0, len(found.tokens), _IDS_AT_A_TIME):
         some = found.tokens[first : first + _IDS_AT_A_TIME]
         if int(some.max()) >= limit:
-            raise ValueError(f"{found.path}: damaged file: id {some.max()} is not below {limit}")
+            raise InputError(f"{found.path}: damaged file: id {some.max()} is not below {limit}")
         file.write(some.data)
 
 
 def _lengths(found: TokenFile) -> Positions:
     lengths = np.diff(found.document_starts(), append=len(found.tokens))
     if len(lengths) and int(lengths.max()) > _LONGEST:
-        raise ValueError(
+        raise InputError(
             f"{found.path}: documents must have fewer than 2**31 tokens for Megatron, got "
             f"{lengths.max():,}"
         )
@@ -133,9 +134,9 @@ def _map_index(file: IO[bytes], path: Path) -> tuple[Any, Positions, Positions, 
     except struct.error as error:
         raise _damaged(path, short_reason(error)) from error
     if magic != _MAGIC or version != _VERSION:
-        raise ValueError(f"{path}: not an index in Megatron's format, version {_VERSION}")
+        raise InputError(f"{path}: not an index in Megatron's format, version {_VERSION}")
     if code not in _TYPES:
-        raise ValueError(f"{path}: ids must be uint16 or int32 (types 8 and 4), got type {code}")
+        raise InputError(f"{path}: ids must be uint16 or int32 (types 8 and 4), got type {code}")
     sizes = (num_sequences * 4, num_sequences * 8, num_documents * 8)
     if _HEADER.size + sum(sizes) != size:
         raise _damaged(path, f"{_HEADER.size + sum(sizes):,} bytes are needed, got {size:,}")
@@ -148,4 +149,4 @@ def _map_index(file: IO[bytes], path: Path) -> tuple[Any, Positions, Positions, 
 
 
 def _damaged(path: Path, reason: str) -> ValueError:
-    return ValueError(f"{path}: damaged index: {reason}")
+    return InputError(f"{path}: damaged index: {reason}")

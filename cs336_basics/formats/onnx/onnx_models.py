@@ -31,6 +31,7 @@ from torch import Tensor
 from torch.nn import Module
 
 import cs336_basics
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import write_directory
 from cs336_basics._support.lazy import needed_for
 from cs336_basics._support.messages import short_reason
@@ -116,7 +117,7 @@ def write(
         import onnxscript  # noqa: F401 -- torch's exporter needs onnx and onnxscript
     size = 4 * model.config.num_parameters()
     if size > _MAX_BYTES:
-        raise ValueError(
+        raise InputError(
             f"the weights take {size / 2**30:.1f} GiB in float32; an ONNX file must be smaller "
             "than 2 GiB"
         )

@@ -19,6 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.files import json_text
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.reading import open_regular, read_json_object
@@ -119,7 +120,7 @@ def tiktoken_ranks(parts: TokenizerParts) -> dict[bytes, int]:
     special = {token.encode() for token in special_tokens}
     for first, second in pairwise(sorted(special)):
         if second.startswith(first):
-            raise ValueError(
+            raise InputError(
                 f"special token {short_repr(second)} starts with special token "
                 f"{short_repr(first)}; tiktoken could match either"
             )
@@ -127,7 +128,7 @@ def tiktoken_ranks(parts: TokenizerParts) -> dict[bytes, int]:
     merged = {left + right for left, right in merges}
     for token in special:
         if len(token) == 1 or token in merged:
-            raise ValueError(
+            raise InputError(
                 f"special token {short_repr(token)} is also an ordinary token, which tiktoken does "
                 "not allow"
             )
@@ -139,7 +140,7 @@ def tiktoken_ranks(parts: TokenizerParts) -> dict[bytes, int]:
         number = number_of.get(pair, -1)
         if number <= before:  # tiktoken merges in the order of the ids
             token = b"".join(pair)
-            raise ValueError(
+            raise InputError(
                 f"ranks cannot represent the merges that produce {short_repr(token)}, id "
                 f"{ranks[token]}; tiktoken would join {short_repr(list(pair))}"
             )
@@ -147,7 +148,7 @@ def tiktoken_ranks(parts: TokenizerParts) -> dict[bytes, int]:
     unmade = ranks.keys() - set(map(b"".join, made))
     for token in sorted(unmade, key=ranks.__getitem__):
         if len(token) > 1 and not ignore_merges:
-            raise ValueError(
+            raise InputError(
                 f"no merge produces token {short_repr(token)}, but tiktoken would produce it; "
                 "remove the token"
             )
@@ -221,7 +222,7 @@ def load_tiktoken(
     """
     path = Path(source)
     if special_tokens is not None and not isinstance(special_tokens, Mapping):
-        raise TypeError(
+        raise InputTypeError(
             "special_tokens must be a mapping of special token -> id, got "
             f"{short_repr(special_tokens)}"
         )
@@ -242,7 +243,7 @@ def load_tiktoken(
         )
     special = found.get("special_tokens", {}) if special_tokens is None else dict(special_tokens)
     if pattern is None and "pat_str" not in found:
-        raise ValueError(f"{path} has no split pattern; pass pattern, such as 'gpt2' or 'cl100k'")
+        raise InputError(f"{path} has no split pattern; pass pattern, such as 'gpt2' or 'cl100k'")
     if pattern is not None:
         pattern = from_given_fancy_regex(
             resolve_pattern(pattern)
@@ -254,7 +255,7 @@ def load_tiktoken(
         for token, token_id in special.items():
             add_token(vocab, token_id, token.encode())
     except ValueError as error:
-        raise ValueError(f"{source}: {error}") from None
+        raise InputError(f"{source}: {error}") from None
     ignore_merges = len(merges) < sum(len(token) > 1 for token in ranks)
     return TokenizerParts(vocab, merges, list(special), pattern, ignore_merges)
 
@@ -270,7 +271,7 @@ def _read_export(directory: Path) -> tuple[dict[bytes, int], dict[str, Any]]:
     found = read_json_object(path, _MAX_SETTINGS)
     special = found.get("special_tokens")
     if not isinstance(special, dict) or not isinstance(found.get("pat_str"), str):
-        raise ValueError(f"{path} must contain a string 'pat_str' and an object 'special_tokens'")
+        raise InputError(f"{path} must contain a string 'pat_str' and an object 'special_tokens'")
     return load_ranks(directory / RANKS_FILE), found
 
 
@@ -326,12 +327,12 @@ def load_ranks(path: str | os.PathLike[str]) -> dict[bytes, int]:
             if not token or rank > MAX_ID:
                 raise ValueError
         except (ValueError, binascii.Error):
-            raise ValueError(
+            raise InputError(
                 f"{path}, line {number} must be a token in base64 and a rank, got "
                 f"{short_repr(line)}"
             ) from None
         if token in ranks or rank in seen:
-            raise ValueError(
+            raise InputError(
                 f"{path}, line {number}: token {short_repr(token)} or rank {rank} occurs twice"
             )
         ranks[token] = rank
@@ -357,7 +358,7 @@ def merges_of_ranks(ranks: Mapping[bytes, int]) -> list[Pair]:
     check_has_all_bytes(ranks)
     num_bytes, most = sum(map(len, ranks)), _MAX_BYTES + _MAX_BYTES_PER_TOKEN * len(ranks)
     if num_bytes > most:
-        raise ValueError(
+        raise InputError(
             f"{len(ranks):,} tokens must have at most {most:,} bytes in total, got {num_bytes:,}; "
             f"the longest has {max(map(len, ranks)):,}; train with a smaller max_token_length "
             "(--max-token-length)"

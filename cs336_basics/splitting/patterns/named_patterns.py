@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.messages import nearest, short_reason, short_repr
 from cs336_basics.splitting.patterns.pattern_limits import check_limits
@@ -109,7 +110,7 @@ def resolve_pattern(pattern: str) -> str:
         TypeError: If `pattern` is not a str.
     """
     if not isinstance(pattern, str):
-        raise TypeError(
+        raise InputTypeError(
             f"pattern must be a str, one of {', '.join(PATTERNS)} or a regular expression, got "
             f"{short_repr(pattern)} ({type(pattern).__name__})"
         )
@@ -122,29 +123,29 @@ def _checked_expression(pattern: str) -> str:
     shown = short_repr(pattern)
     if _OPERATORS.isdisjoint(pattern) and any(map(str.isalnum, pattern)):
         hint = nearest(pattern.strip().lower(), PATTERNS) or f"; choose from {', '.join(PATTERNS)}"
-        raise ValueError(
+        raise InputError(
             f"unknown pattern {shown}{hint} (for a regular expression that matches only this text, "
             f"write {short_repr(f'(?:{pattern})')})"
         )
     try:
         compiled = compile_pattern(pattern)
     except ValueError as error:
-        raise ValueError(f"pattern {shown} cannot be used: {error}") from None
+        raise InputError(f"pattern {shown} cannot be used: {error}") from None
     except regex.error as error:
-        raise ValueError(
+        raise InputError(
             f"pattern {shown} is neither one of {', '.join(PATTERNS)} nor a valid regular "
             f"expression: {short_reason(error)}"
         ) from None
     if compiled.flags & regex.REVERSE:
-        raise ValueError(f"pattern {shown} must not search backwards; remove (?r)")
+        raise InputError(f"pattern {shown} must not search backwards; remove (?r)")
     try:
         matches_nothing = compiled.fullmatch("", timeout=1) is not None
     except TimeoutError:
-        raise ValueError(
+        raise InputError(
             f"pattern {shown} takes more than a second to match the empty string; simplify it"
         ) from None
     if matches_nothing:
-        raise ValueError(f"pattern {shown} must not match the empty string")
+        raise InputError(f"pattern {shown} must not match the empty string")
     return pattern
 
 
@@ -178,4 +179,4 @@ def compile_pattern(expression: str) -> regex.Pattern[str]:
         # An alternative that never matches disables this search and costs nothing.
         return compiled("(?!)|" + expression)
     except (RecursionError, OverflowError, MemoryError) as error:
-        raise ValueError(f"it is too complex: {short_reason(error)}") from None
+        raise InputError(f"it is too complex: {short_reason(error)}") from None

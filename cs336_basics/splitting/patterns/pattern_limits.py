@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 import re
 
+from cs336_basics._support.errors import InputError
+
 MAX_LENGTH = 10_000
 """Maximum number of characters in a pattern."""
 
@@ -38,17 +40,17 @@ def check_limits(pattern: str) -> None:
             too much.
     """
     if len(pattern) > MAX_LENGTH:
-        raise ValueError(f"it must have at most {MAX_LENGTH:,} characters, got {len(pattern):,}")
+        raise InputError(f"it must have at most {MAX_LENGTH:,} characters, got {len(pattern):,}")
     if _RECURSION.search(pattern):
-        raise ValueError("it must not be recursive; write out (?R) and calls to groups")
+        raise InputError("it must not be recursive; write out (?R) and calls to groups")
     if _OTHER_SYNTAX.search(pattern):
         size, depth = _size_bound(pattern), pattern.count("(")
     else:
         size, depth = _size_and_depth(pattern)
     if depth > MAX_DEPTH:
-        raise ValueError(f"its groups must be nested at most {MAX_DEPTH} deep")
+        raise InputError(f"its groups must be nested at most {MAX_DEPTH} deep")
     if size > MAX_SIZE:
-        raise ValueError(
+        raise InputError(
             "it repeats too much; use smaller numbers in {} or fewer nested repetitions"
         )
 

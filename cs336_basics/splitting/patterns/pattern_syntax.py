@@ -14,6 +14,7 @@ import re
 import string
 from dataclasses import dataclass, replace
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.splitting.patterns.char_sets import (
     EVERYTHING,
@@ -30,7 +31,7 @@ MAX_POSSESSIVE = 50
 """Maximum difference between the two numbers in the braces of a possessive repetition."""
 
 
-class UnsupportedPatternError(ValueError):
+class UnsupportedPatternError(InputError):
     """Raised if a pattern cannot be compiled. The message gives the reason."""
 
 

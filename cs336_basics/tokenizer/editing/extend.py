@@ -18,6 +18,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.splitting.splitter import split_special_tokens
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
@@ -100,7 +101,7 @@ def token_parts(old: Tokenizer, new: Tokenizer) -> dict[int, list[int]]:
     check_is_tokenizer(new, "new")
     for token_id, token in old.vocab.items():
         if new.vocab.get(token_id) != token:
-            raise ValueError(
+            raise InputError(
                 f"the new vocabulary must extend the old one, but id {token_id} is "
                 f"{short_repr(token)} in the old one and {short_repr(new.vocab.get(token_id))} in "
                 "the new one"
@@ -136,27 +137,27 @@ def _new_merges(word: bytes, ranks: dict[Pair, int]) -> list[Pair]:
 def _checked_word(tokenizer: Tokenizer, word: str) -> bytes:
     """Check that a word can become one token, and return its bytes."""
     if not isinstance(word, str):
-        raise TypeError(f"words must be str, got {short_repr(word)} ({type(word).__name__})")
+        raise InputTypeError(f"words must be str, got {short_repr(word)} ({type(word).__name__})")
     if not word:
-        raise ValueError("words must not be empty, got ''")
+        raise InputError("words must not be empty, got ''")
     try:
         data = word.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"word {short_repr(word)} contains a lone surrogate") from None
+        raise InputError(f"word {short_repr(word)} contains a lone surrogate") from None
     if len(data) > MAX_WORD_LENGTH:
-        raise ValueError(
+        raise InputError(
             f"words must have at most {MAX_WORD_LENGTH:,} bytes, got {len(data):,} in "
             f"{short_repr(word)}"
         )
     for segment, is_special in split_special_tokens(word, tokenizer.special_tokens):
         if is_special:
-            raise ValueError(
+            raise InputError(
                 f"word {short_repr(word)} contains the special token {short_repr(segment)}; pass "
                 "it in special_tokens, or leave it out"
             )
     pretokens = list(tokenizer.splitter.pretokenize(word))
     if pretokens != [word]:
-        raise ValueError(
+        raise InputError(
             f"word {short_repr(word)} is split into {short_repr(pretokens)} by the pattern "
             f"{short_repr(tokenizer.pattern)}, and merges cannot join pre-tokens; add the "
             "pre-tokens instead"

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from cs336_basics._support.arguments import checked_integer
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
 from cs336_basics.counting import WordCounts, count_words
@@ -73,7 +74,7 @@ def prune(
     check_is_tokenizer(tokenizer)
     vocab_size = checked_integer("vocab_size", vocab_size, 1)
     if vocab_size > len(tokenizer):
-        raise ValueError(
+        raise InputError(
             f"vocab_size must be at most {len(tokenizer):,}, the number of tokens, got "
             f"{vocab_size:,}"
         )
@@ -172,7 +173,7 @@ class WordUsage:
         self._holders: defaultdict[int, list[int]] = defaultdict(list)
         for word, count in word_counts.items():
             if not isinstance(word, bytes):
-                raise TypeError(
+                raise InputTypeError(
                     f"words must be bytes, got {short_repr(word)} ({type(word).__name__})"
                 )
             if type(count) is not int or count < 0:
@@ -222,7 +223,7 @@ def _remove_rarest(tree: MergeTree, usage: WordUsage, number: int) -> None:
         while heap and (not tree.is_leaf(heap[0][2]) or heap[0][0] != usage.counts[heap[0][2]]):
             heapq.heappop(heap)
         if not heap:
-            raise ValueError(
+            raise InputError(
                 f"vocab_size must be at least {len(tree.tokens):,}, the number of single bytes, "
                 "special tokens and their parts, got "
                 f"{len(tree.tokens) - number + done:,}"

@@ -11,6 +11,7 @@ import os
 from typing import TypeAlias
 
 from cs336_basics._support.arguments import checked_integer
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.progress import byte_bar, title_of
 from cs336_basics.execution.parallel import resolve_num_workers
@@ -118,12 +119,12 @@ def never_used(tokenizer: Tokenizer, counts: TokenCounts) -> list[int]:
     """
     check_is_tokenizer(tokenizer)
     if np.shape(counts) != (tokenizer.vocab_size,):
-        raise ValueError(
+        raise InputError(
             f"counts must have the shape ({tokenizer.vocab_size},), got {np.shape(counts)}; pass "
             "the result of count_tokens for this tokenizer"
         )
     if np.asarray(counts).dtype.kind not in "iu":
-        raise TypeError(f"counts must be integers, got {np.asarray(counts).dtype}")
+        raise InputTypeError(f"counts must be integers, got {np.asarray(counts).dtype}")
     special = {token.encode() for token in tokenizer.special_tokens}
     return [
         token_id
@@ -141,7 +142,7 @@ def checked_ids(ids: TokenArray, vocab_size: int, path: str | os.PathLike[str]) 
     copy: TokenArray = np.array(ids)  # unaffected by later changes to the file
     highest = int(copy.max(initial=0))
     if highest >= vocab_size:
-        raise ValueError(
+        raise InputError(
             f"{os.fspath(path)}: damaged file; ids must be below {vocab_size:,}, got {highest}; "
             "encode the text again"
         )

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
 from cs336_basics.text.text_changes import TextChanges
@@ -134,11 +135,11 @@ class Translation:
 
     def _refuse(self, token_id: int) -> None:
         if token_id not in self._old.vocab:
-            raise ValueError(
+            raise InputError(
                 f"{self._source}: damaged file; its tokenizer has no token for id {token_id}; "
                 "encode the text again"
             )
-        raise ValueError(
+        raise InputError(
             f"{self._source}: token {short_repr(self._old.vocab[token_id])} cannot be translated, "
             "because it is a special token or has a byte that is not in the new vocabulary; add "
             "the token or byte to the new vocabulary"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.splitting.splitter import has_scanner
 from cs336_basics.tokenizer.encoders.encoder import Encoder
@@ -20,7 +21,7 @@ def make_encoder(
         ValueError: If the backend is unknown or not available.
     """
     if backend not in (None, *BACKENDS):
-        raise ValueError(
+        raise InputError(
             f"backend must be None or one of {', '.join(BACKENDS)}, got {short_repr(backend)}"
         )
     if backend == "reference":
@@ -29,7 +30,7 @@ def make_encoder(
         return ReferenceEncoder(vocabulary, pattern)
     obstacle = _obstacle_to_native(vocabulary)
     if backend == "native" and obstacle is not None:
-        raise ValueError(f"backend 'native' is not available: {obstacle}; use None or 'python'")
+        raise InputError(f"backend 'native' is not available: {obstacle}; use None or 'python'")
     if backend == "python" or obstacle is not None:
         return PythonEncoder(vocabulary, pattern, cache_size)
     from cs336_basics.tokenizer.encoders.native_encoder import NativeEncoder, NativeWordEncoder

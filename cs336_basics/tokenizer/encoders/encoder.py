@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, SupportsIndex
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.warnings import warn
@@ -50,7 +51,7 @@ class AbsentByteError(Exception):
         return f"no token for the byte {self.byte:#04x} {where}"
 
 
-class UnknownIdError(ValueError):
+class UnknownIdError(InputError):
     """Raised for an id that is not in the vocabulary."""
 
 

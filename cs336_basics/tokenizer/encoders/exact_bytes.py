@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.lazy import np
 from cs336_basics.text.utf8 import text_and_bytes
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
@@ -112,7 +113,7 @@ def absent_byte_error(byte: int, where: str) -> ValueError:
         byte: Value of the byte.
         where: Location of the byte, for example "at offset 5".
     """
-    return ValueError(
+    return InputError(
         f"the vocabulary has no token for the byte {byte:#04x} {where}; add the byte to the "
         "vocabulary, or remove it from the text"
     )

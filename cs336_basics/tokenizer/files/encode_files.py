@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cs336_basics._support.arguments import checked_bool, checked_integer
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import check_is_no_input, printable_path
 from cs336_basics._support.progress import byte_bar, title_of
 from cs336_basics.execution.parallel import resolve_num_workers
@@ -26,7 +27,7 @@ from cs336_basics.tokenizer.files.token_writer import EncodedBlock, open_token_w
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
 
-class NoTokensError(ValueError):
+class NoTokensError(InputError):
     """Raised if a text has no tokens."""
 
 
@@ -173,7 +174,7 @@ def no_tokens(source: str | Sequence[str], num_bytes: int) -> NoTokensError:
 def check_destination(destination: Path, sources: Iterable[str], overwrite: bool) -> None:
     """Check that a token file may be written to `destination`."""
     if destination.suffix != ".npy":
-        raise ValueError(f"destination must end in .npy, got {destination}")
+        raise InputError(f"destination must end in .npy, got {destination}")
     check_is_no_input(destination, sources)
     if not checked_bool("overwrite", overwrite) and destination.exists():
         raise FileExistsError(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from cs336_basics._support.errors import InputTypeError
 from cs336_basics.execution.parallel import resolve_num_workers
 from cs336_basics.text.corpus import ENCODING_ERRORS, check_errors
 from cs336_basics.text.readers import TextBlock
@@ -86,5 +87,7 @@ def _blocks(texts: Iterable[Any]) -> Iterator[TextBlock]:
     for index, text in enumerate(texts):
         if not isinstance(text, (str, bytes)):
             hint = "; pass field=, such as field='text'" if isinstance(text, Mapping) else ""
-            raise TypeError(f"row {index:,} must be str or bytes, not {type(text).__name__}{hint}")
+            raise InputTypeError(
+                f"row {index:,} must be str or bytes, not {type(text).__name__}{hint}"
+            )
         yield TextBlock(text, True, "", f"row {index:,}", None, 0)

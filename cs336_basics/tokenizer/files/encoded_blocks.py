@@ -17,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from cs336_basics._support.arguments import checked_bool
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.execution.parallel import map_ordered
@@ -313,4 +314,4 @@ def _absent_byte(name: str, error: AbsentByteError, is_exact: bool) -> ValueErro
     The offset is not exact if earlier bytes were replaced with U+FFFD.
     """
     where = f"{'at' if is_exact else 'near'} offset {error.offset:,}"
-    return ValueError(f"{name}: {absent_byte_error(error.byte, where)}")
+    return InputError(f"{name}: {absent_byte_error(error.byte, where)}")

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cs336_basics._support.arguments import checked_integer
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics.text.corpus import PathsLike, expand_paths
 from cs336_basics.tokenizer.files.token_files import TokenFile, open_token_file
 from cs336_basics.tokenizer.ids import TokenArray
@@ -48,10 +49,10 @@ class JoinedTokens:
 
     def __getitem__(self, index: slice) -> npt.NDArray[Any]:
         if not isinstance(index, slice):
-            raise TypeError(f"index must be a slice, not {type(index).__name__}")
+            raise InputTypeError(f"index must be a slice, not {type(index).__name__}")
         start, stop, step = index.indices(len(self))
         if step != 1:
-            raise ValueError(f"the step of a slice must be 1, got {step}")
+            raise InputError(f"the step of a slice must be 1, got {step}")
         found = self._between(start, stop)
         return found[0] if len(found) == 1 else np.concatenate(found, dtype=self.dtype)
 
@@ -95,10 +96,10 @@ def open_token_files(
         for path in expand_paths(paths)
     ]
     if not files:
-        raise ValueError("paths must contain at least one token file")
+        raise InputError("paths must contain at least one token file")
     for file in files:
         if file.metadata["tokenizer_hash"] != files[0].metadata["tokenizer_hash"]:
-            raise ValueError(
+            raise InputError(
                 f"{file.path}: encoded with a different tokenizer than {files[0].path}; encode "
                 "both texts with the same tokenizer"
             )

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import cs336_basics
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import printable_path
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.progress import byte_bar, title_of
@@ -188,7 +189,7 @@ def _check_names(folder: TokenFolder, shards: list[_Shard]) -> None:
     expected = {shard.name for shard in shards}
     for name in folder.names():
         if name not in expected:
-            raise ValueError(
+            raise InputError(
                 f"{folder.path} contains {short_repr(name)}, which is not a token file of this "
                 "corpus; remove the directory to encode everything again"
             )
@@ -216,7 +217,7 @@ def _finished(
         expected[name] = (made_from.get(name) if isinstance(made_from, dict) else None, value)
     other = [name for name, (before, now) in expected.items() if before != now]
     if other:
-        raise ValueError(
+        raise InputError(
             f"{shard.destination}: made with another text or other settings ({', '.join(other)}); "
             f"encode the same text with the same settings, or remove {folder.path} to encode "
             "everything again"

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from cs336_basics._support.arguments import checked_integer
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.reading import open_regular, parse_json, read_array_header
@@ -60,7 +61,7 @@ class TokenFile:
         """Return the positions where documents start; see `load_document_starts`."""
         starts = self._starts
         if not self.has_document_starts:
-            raise ValueError(
+            raise InputError(
                 f"{self.path}: encoded without document starts; encode the text again with "
                 "document_starts=True (--document-starts)"
             )
@@ -81,7 +82,7 @@ def open_token_file(
 ) -> TokenFile:
     """Open a token file; see `load_token_file` for the arguments and errors."""
     if is_url(os.fspath(path)):
-        raise ValueError(
+        raise InputError(
             f"{os.fspath(path)}: token files are mapped into memory, so they must be local; "
             "download them first"
         )
@@ -89,7 +90,7 @@ def open_token_file(
     if vocab_size is not None:
         vocab_size = checked_integer("vocab_size", vocab_size, 1)
     if not isinstance(tokenizer_hash, (str, type(None))):
-        raise TypeError(
+        raise InputTypeError(
             "tokenizer_hash must be a str, such as tokenizer.hash(), got "
             f"{short_repr(tokenizer_hash)}"
         )
@@ -109,12 +110,12 @@ def open_token_file(
     if tokenizer_hash is not None and made_by != tokenizer_hash:
         source = found.metadata.get("tokenizer")
         which = f", loaded from {short_repr(source)}" if isinstance(source, str) else ""
-        raise ValueError(
+        raise InputError(
             f"{path}: encoded with another tokenizer{which}; use that tokenizer, or encode the "
             "text again with this one"
         )
     if vocab_size is not None and size > vocab_size:
-        raise ValueError(
+        raise InputError(
             f"{path}: vocab_size must be at least {size} for this file, got {vocab_size}; change "
             "it, or encode the text with a smaller vocabulary"
         )
@@ -191,7 +192,7 @@ def read_layout(file: BinaryIO, path: str | os.PathLike[str], size: int) -> Layo
     file.seek(0)
     if not footer.endswith(MAGIC):
         read_array_header(file, path, size, ("uint16", "uint32"))
-        raise ValueError(
+        raise InputError(
             f"{os.fspath(path)}: array without metadata, so its tokenizer is unknown; "
             f"{_make_it(path)}"
         )
@@ -226,7 +227,7 @@ def _parse_metadata(content: bytes, path: str | os.PathLike[str]) -> dict[str, A
 
 
 def _damaged(path: str | os.PathLike[str], reason: str) -> ValueError:
-    return ValueError(f"{path}: damaged file: {reason}; encode the text again")
+    return InputError(f"{path}: damaged file: {reason}; encode the text again")
 
 
 def _make_it(path: str | os.PathLike[str]) -> str:

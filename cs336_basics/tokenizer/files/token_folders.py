@@ -16,6 +16,7 @@ import os
 import re
 from typing import Any, TypeAlias
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import new_directory, new_directory_name, remove, rename_directory
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.reading import parse_json
@@ -158,12 +159,12 @@ def download_token_files(url: str, directory: str | os.PathLike[str]) -> dict[st
     record: dict[str, Any] = parse_json(content, f"{url}/{RECORD}")
     names = record.get("files") if isinstance(record, dict) else None
     if not isinstance(names, list) or not all(_is_name(name) for name in names):
-        raise ValueError(
+        raise InputError(
             f"{url}/{RECORD}: files must be names of token files, got {short_repr(names)}"
         )
     made_by = record.get("tokenizer_hash")
     if not isinstance(made_by, str):
-        raise ValueError(f"{url}/{RECORD}: tokenizer_hash must be a str, got {short_repr(made_by)}")
+        raise InputError(f"{url}/{RECORD}: tokenizer_hash must be a str, got {short_repr(made_by)}")
     num_tokens = 0
     with new_directory(directory) as temporary:
         for name in names:
@@ -172,9 +173,9 @@ def download_token_files(url: str, directory: str | os.PathLike[str]) -> dict[st
                 # The file is closed at once, because Windows cannot rename open files.
                 num_tokens += len(open_token_file(temporary / name, tokenizer_hash=made_by).tokens)
             except ValueError as error:
-                raise ValueError(str(error).replace(str(temporary), url)) from error
+                raise InputError(str(error).replace(str(temporary), url)) from error
         if num_tokens != record.get("num_tokens"):
-            raise ValueError(
+            raise InputError(
                 f"{url}: the token files have {num_tokens:,} tokens, but {RECORD} says "
                 f"{short_repr(record.get('num_tokens'))}; encode the text again"
             )

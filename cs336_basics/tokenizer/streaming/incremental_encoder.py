@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
+from cs336_basics._support.errors import InputTypeError
 from cs336_basics.splitting.safe_cuts import SafeCutBuffer
 from cs336_basics.splitting.splitter import check_is_str
 from cs336_basics.text.corpus import ENCODING_ERRORS, check_errors
@@ -80,7 +81,7 @@ class IncrementalEncoder:
             except UnicodeEncodeError as error:
                 raise explained(error, text) from None
         elif not isinstance(text, bytes):
-            raise TypeError(f"text must be str or bytes, not {type(text).__name__}")
+            raise InputTypeError(f"text must be str or bytes, not {type(text).__name__}")
         return self._encode(self._buffer.add(text))
 
     def finish(self) -> list[int]:

@@ -21,7 +21,7 @@ PAGES = (
 
 
 def machine_info():
-    from cs336_basics.execution.parallel import resolve_num_workers
+    from cs336_basics.execution.workers import resolve_num_workers
 
     info = {
         "cpu": cpu_model(),

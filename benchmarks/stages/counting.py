@@ -13,7 +13,7 @@ from cs336_basics.counting import count_words
 from cs336_basics.counting._counting import count_files
 from cs336_basics.counting.count_words import DEFAULT_BLOCK_SIZE
 from cs336_basics.counting.word_counts import WordCounts
-from cs336_basics.execution.parallel import resolve_num_workers
+from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.splitting import Splitter
 from cs336_basics.splitting._scanner import simd_levels
 

@@ -27,7 +27,7 @@ from cs336_basics.bpe.trace import Trace
 from cs336_basics.counting.count_texts import count_texts
 from cs336_basics.counting.count_words import check_backend, count_words
 from cs336_basics.counting.word_counts import WordCounts
-from cs336_basics.execution.parallel import resolve_num_workers
+from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.splitting.patterns.named_patterns import resolve_pattern
 from cs336_basics.splitting.splitter import Splitter, check_special_tokens
 from cs336_basics.text.corpus import Corpus, PathsLike

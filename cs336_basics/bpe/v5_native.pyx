@@ -21,7 +21,7 @@ from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.options import huggingface_byte_ranks
 from cs336_basics.bpe.reference import NUM_BYTES
 from cs336_basics.bpe.trace import Work
-from cs336_basics.execution.parallel import resolve_num_workers
+from cs336_basics.execution.workers import resolve_num_workers
 
 cdef extern from "merging/flat_merge_loop.hpp" namespace "cs336" nogil:
     cdef cppclass MergeOptions:

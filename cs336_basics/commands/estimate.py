@@ -98,7 +98,7 @@ def _estimate_corpus(options: Options, vocab_size: int) -> None:
     """Measure a piece of a corpus, and print estimates for preparing the whole corpus."""
     from cs336_basics.data.corpus_estimate import Cluster, estimate_rows, measure_rates
     from cs336_basics.data.datasets.sample import write_sample
-    from cs336_basics.execution.parallel import resolve_num_workers
+    from cs336_basics.execution.workers import resolve_num_workers
 
     assert options.corpus_bytes is not None
     cluster = Cluster(options.nodes, options.cores or resolve_num_workers(None), options.network)

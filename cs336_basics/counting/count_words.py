@@ -22,7 +22,8 @@ from cs336_basics._support.progress import HiddenBar, byte_bar
 from cs336_basics._support.warnings import warn
 from cs336_basics.counting.count_texts import count_chunk
 from cs336_basics.counting.word_counts import WordCounts
-from cs336_basics.execution.parallel import map_ordered, resolve_num_workers
+from cs336_basics.execution.parallel import map_ordered
+from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.splitting.splitter import Splitter, has_scanner
 from cs336_basics.text.corpus import (
     DEFAULT_CHUNK_SIZE as CHUNK_SIZE,

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import write_json
 from cs336_basics._support.progress import byte_bar
-from cs336_basics._support.ray_cluster import RETRIES, ray_cluster, run_tasks
 from cs336_basics._support.reading import parse_json
 from cs336_basics._support.urls import downloaded, is_url, names_in, uploaded
 from cs336_basics.counting.count_texts import count_chunk
 from cs336_basics.counting.word_counts import WordCounts
-from cs336_basics.execution.parallel import resolve_num_workers
+from cs336_basics.execution.ray_executor import RETRIES, ray_cluster, run_tasks
+from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.splitting.reference import unicode_version
 from cs336_basics.splitting.splitter import Splitter
 from cs336_basics.text.corpus import (

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
-from cs336_basics.execution.parallel import resolve_num_workers
+from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.splitting.splitter import check_is_str
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
 from cs336_basics.tokenizer.special_tokens import choose_special

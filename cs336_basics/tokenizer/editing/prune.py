@@ -18,7 +18,7 @@ from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
 from cs336_basics.counting import WordCounts, count_words
-from cs336_basics.execution.parallel import resolve_num_workers
+from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.text import Corpus
 from cs336_basics.text.corpus import PathsLike
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError

@@ -14,7 +14,7 @@ from cs336_basics._support.arguments import checked_integer
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.progress import byte_bar, title_of
-from cs336_basics.execution.parallel import resolve_num_workers
+from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.text.corpus import Corpus, PathsLike
 from cs336_basics.text.text_changes import TextChanges
 from cs336_basics.tokenizer.files.encoded_blocks import (

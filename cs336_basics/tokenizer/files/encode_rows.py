@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cs336_basics._support.errors import InputTypeError
-from cs336_basics.execution.parallel import resolve_num_workers
+from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.text.corpus import ENCODING_ERRORS, check_errors
 from cs336_basics.text.readers import TextBlock
 from cs336_basics.text.rows import texts_of_rows

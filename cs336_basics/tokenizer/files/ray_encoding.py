@@ -24,9 +24,9 @@ from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import printable_path
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.progress import byte_bar, title_of
-from cs336_basics._support.ray_cluster import RETRIES, ray_cluster, run_tasks
 from cs336_basics._support.urls import uploaded
-from cs336_basics.execution.parallel import resolve_num_workers
+from cs336_basics.execution.ray_executor import RETRIES, ray_cluster, run_tasks
+from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.text.corpus import Corpus, PathsLike
 from cs336_basics.text.storage import state_of
 from cs336_basics.text.text_changes import TextChanges

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from cs336_basics._support import ray_cluster
-from cs336_basics._support.ray_cluster import run_tasks
+from cs336_basics.execution import ray_executor
+from cs336_basics.execution.ray_executor import run_tasks
 
 
 class FakeRay:
@@ -40,8 +40,8 @@ class FakeRay:
 
 @pytest.fixture(autouse=True)
 def short_silence(monkeypatch):
-    monkeypatch.setattr(ray_cluster, "LONGEST_SILENCE", 0.2)
-    monkeypatch.setattr(ray_cluster, "_POLL", 0.05)
+    monkeypatch.setattr(ray_executor, "LONGEST_SILENCE", 0.2)
+    monkeypatch.setattr(ray_executor, "_POLL", 0.05)
 
 
 def cpus(*first):

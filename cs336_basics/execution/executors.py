@@ -1,0 +1,235 @@
+"""Executors: run a job in this process, in threads, in worker processes, or on Ray.
+
+An executor yields the partial results of a job in the order of the pieces, whichever worker is
+done first. It reads the pieces only as they are needed.
+"""
+
+from __future__ import annotations
+
+import abc
+import collections
+import contextlib
+import functools
+import itertools
+import pickle
+from collections.abc import Callable, Generator, Iterable
+from typing import TYPE_CHECKING, Any
+
+from cs336_basics._support.errors import InputError
+from cs336_basics._support.messages import short_repr
+from cs336_basics._support.processes import end_with_parent
+from cs336_basics.execution.jobs import Job, Partial, Piece, Reduction
+from cs336_basics.execution.workers import resolve_num_workers
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+EXECUTORS = ("serial", "threads", "processes", "ray")
+"""Names of the executors."""
+
+
+def executor(
+    name: str, num_workers: int | None = None, *, ray_address: str | None = None
+) -> Executor:
+    """Return an executor.
+
+    Args:
+        name: Name in EXECUTORS.
+        num_workers: Number of threads, processes or Ray tasks that run at the same time. Defaults
+            to all cores of this machine or cluster. `"serial"` uses one.
+        ray_address: Ray cluster to connect to; see `ray_cluster`.
+
+    Raises:
+        ValueError: If the name is unknown, or `num_workers` is out of range.
+        TypeError: If `num_workers` is not an int.
+    """
+    if name == "serial":
+        return SerialExecutor()
+    if name == "threads":
+        return ThreadExecutor(resolve_num_workers(num_workers))
+    if name == "processes":
+        return ProcessExecutor(resolve_num_workers(num_workers))
+    if name == "ray":
+        from cs336_basics.execution.ray_executor import RayExecutor
+
+        return RayExecutor(num_workers, ray_address)
+    raise InputError(
+        f"execution must be one of {', '.join(EXECUTORS)}, got {short_repr(name)}",
+        argument="execution",
+    )
+
+
+def ignore(piece: object) -> None:
+    """Do nothing. The default callback for pieces that are done."""
+
+
+class Executor(abc.ABC):
+    """Runs jobs."""
+
+    @abc.abstractmethod
+    def map_ordered(
+        self,
+        job: Job[Piece, Partial],
+        pieces: Iterable[Piece],
+        done: Callable[[Piece], object] = ignore,
+    ) -> Generator[Partial, None, None]:
+        """Yield the partial result of each piece, in order.
+
+        Closing the generator stops the work.
+
+        Args:
+            job: Job to run.
+            pieces: Pieces, read only a few ahead of the results.
+            done: Callback invoked with each piece when it is done.
+
+        Raises:
+            Exception: Any exception that the job raises.
+            RuntimeError: If a worker process, or every machine, is lost.
+        """
+
+    def reduce(
+        self,
+        job: Reduction[Piece, Partial],
+        pieces: Iterable[Piece],
+        done: Callable[[Piece], object] = ignore,
+    ) -> Partial:
+        """Return the combined result of all pieces. See `map_ordered`."""
+        with contextlib.closing(self.map_ordered(job, pieces, done)) as partials:
+            return job.combine(partials)
+
+
+class SerialExecutor(Executor):
+    """Runs jobs in the calling thread."""
+
+    def map_ordered(
+        self,
+        job: Job[Piece, Partial],
+        pieces: Iterable[Piece],
+        done: Callable[[Piece], object] = ignore,
+    ) -> Generator[Partial, None, None]:
+        """Yield the partial results; see `Executor.map_ordered`."""
+        for piece in pieces:
+            partial = job.run(piece)
+            done(piece)
+            yield partial
+
+
+class ThreadExecutor(Executor):
+    """Runs jobs that release the GIL, in threads.
+
+    Even a single worker is a separate thread, so that the calling thread can handle Ctrl-C and
+    consume results.
+    """
+
+    def __init__(self, num_workers: int) -> None:
+        self._num_workers = num_workers
+
+    def map_ordered(
+        self,
+        job: Job[Piece, Partial],
+        pieces: Iterable[Piece],
+        done: Callable[[Piece], object] = ignore,
+    ) -> Generator[Partial, None, None]:
+        """Yield the partial results; see `Executor.map_ordered`."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        pool = ThreadPoolExecutor(self._num_workers)
+        try:
+            yield from _in_order(
+                lambda piece: pool.submit(job.run, piece), pieces, self._num_workers, done
+            )
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+class ProcessExecutor(Executor):
+    """Runs jobs in worker processes. With one worker or one piece, in this process.
+
+    loky starts the processes. It does not fork, because forking a process with threads is unsafe.
+    Unlike `multiprocessing`, it does not need `if __name__ == "__main__"` in the caller's script.
+    If a worker is killed or runs out of memory, RuntimeError is raised immediately.
+    """
+
+    def __init__(self, num_workers: int) -> None:
+        self._num_workers = num_workers
+
+    def map_ordered(
+        self,
+        job: Job[Piece, Partial],
+        pieces: Iterable[Piece],
+        done: Callable[[Piece], object] = ignore,
+    ) -> Generator[Partial, None, None]:
+        """Yield the partial results; see `Executor.map_ordered`."""
+        pieces = iter(pieces)
+        first = list(itertools.islice(pieces, self._num_workers))
+        num_workers = len(first)  # more would be idle
+        pieces = itertools.chain(first, pieces)
+        del first
+        if num_workers <= 1:
+            yield from SerialExecutor().map_ordered(job, pieces, done)
+            return
+
+        from loky import ProcessPoolExecutor
+        from loky.process_executor import TerminatedWorkerError
+
+        pool = ProcessPoolExecutor(
+            num_workers, initializer=_start_worker, initargs=(pickle.dumps(job),)
+        )
+        finished = False
+        try:
+            yield from _in_order(
+                lambda piece: pool.submit(_run_in_worker, piece), pieces, num_workers, done
+            )
+            finished = True
+        except TerminatedWorkerError as error:
+            raise RuntimeError(
+                f"one of {num_workers} worker processes was killed or ran out of memory; try "
+                f"num_workers={max(1, num_workers // 2)} ({error})"
+            ) from error
+        finally:
+            # After an error, or if the caller stops early, kill the workers instead of waiting.
+            pool.shutdown(wait=True, kill_workers=not finished)
+
+
+def _in_order(
+    submit: Callable[[Piece], Future[Partial]],
+    pieces: Iterable[Piece],
+    num_workers: int,
+    done: Callable[[Piece], object],
+) -> Generator[Partial, None, None]:
+    """Submit the pieces, a few ahead of the results, and yield the results in order."""
+    pending: collections.deque[tuple[Piece, Future[Partial]]] = collections.deque()
+
+    def next_partial() -> Partial:
+        piece, future = pending.popleft()
+        partial = future.result()
+        done(piece)
+        return partial
+
+    for piece in pieces:
+        pending.append((piece, submit(piece)))
+        if len(pending) > 2 * num_workers:
+            yield next_partial()
+    while pending:
+        yield next_partial()
+
+
+# ---------------------------------------------------------------- in a worker process
+
+_pickled_job: bytes
+
+
+def _start_worker(pickled: bytes) -> None:
+    global _pickled_job
+    end_with_parent()
+    _pickled_job = pickled
+
+
+def _run_in_worker(piece: Any) -> Any:
+    return unpickled_job(_pickled_job).run(piece)
+
+
+@functools.lru_cache(maxsize=1)
+def unpickled_job(pickled: bytes) -> Any:
+    """Unpickle a job. Each worker caches the result, because a job may be large."""
+    return pickle.loads(pickled)

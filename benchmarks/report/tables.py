@@ -22,7 +22,7 @@ from cs336_basics import TRAINERS
 from cs336_basics.commands.train_bpe import phase_lines
 
 STAGES = tuple(TRAINERS)
-SIMD_LEVELS = ("scalar", "portable", "neon", "avx2", "avx512")
+SIMD_LEVELS = ("scalar", "neon", "avx2", "avx512")
 COUNTING_STAGES = (
     "regex", "regex, processes", "serial", "processes",
     *(f"native, 1 thread, {level}" for level in SIMD_LEVELS), "native, threads",

@@ -1,4 +1,4 @@
-// Replaces native/scanning/simd/target.hpp in test_emulated_simd.py. SIMDe emulates the AVX2,
+// Replaces native/base/simd_target.hpp in test_emulated_simd.py. SIMDe emulates the AVX2,
 // AVX-512 and NEON instructions on any CPU.
 
 #pragma once

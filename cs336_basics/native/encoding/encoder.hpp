@@ -25,7 +25,7 @@
 #include "base/failure.hpp"
 #include "base/hashing.hpp"
 #include "base/memory.hpp"
-#include "counting/word_table.hpp"
+#include "base/word_key.hpp"
 #include "encoding/join_filter.hpp"
 #include "encoding/merge_table.hpp"
 #include "encoding/segment_cutter.hpp"

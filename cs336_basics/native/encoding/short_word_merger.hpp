@@ -7,9 +7,9 @@
 #include <cstdint>
 
 #include "base/compiler.hpp"
+#include "base/simd_level.hpp"
+#include "base/simd_target.hpp"
 #include "encoding/merge_table.hpp"
-#include "scanning/simd/dispatch.hpp"
-#include "scanning/simd/target.hpp"
 
 namespace cs336 {
 

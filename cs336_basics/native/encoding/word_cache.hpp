@@ -16,7 +16,7 @@
 #include "base/hashing.hpp"
 #include "base/l2_cache.hpp"
 #include "base/memory.hpp"
-#include "counting/word_table.hpp"
+#include "base/word_key.hpp"
 
 namespace cs336 {
 

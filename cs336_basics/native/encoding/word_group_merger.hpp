@@ -7,10 +7,10 @@
 #include <cstdint>
 
 #include "base/compiler.hpp"
+#include "base/simd_level.hpp"
+#include "base/simd_target.hpp"
 #include "encoding/merge_table.hpp"
 #include "encoding/short_word_merger.hpp"
-#include "scanning/simd/dispatch.hpp"
-#include "scanning/simd/target.hpp"
 
 namespace cs336 {
 

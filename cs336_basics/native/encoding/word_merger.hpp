@@ -8,10 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/simd_level.hpp"
 #include "encoding/long_word_merger.hpp"
 #include "encoding/merge_table.hpp"
 #include "encoding/short_word_merger.hpp"
-#include "scanning/simd/dispatch.hpp"
 
 namespace cs336 {
 

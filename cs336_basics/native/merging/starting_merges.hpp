@@ -8,9 +8,9 @@
 #include <numeric>
 #include <vector>
 
+#include "base/simd_level.hpp"
 #include "encoding/merge_table.hpp"
 #include "encoding/word_merger.hpp"
-#include "scanning/simd/dispatch.hpp"
 
 namespace cs336 {
 

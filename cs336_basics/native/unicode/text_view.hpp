@@ -10,7 +10,7 @@
 #include "base/compiler.hpp"
 #include "base/failure.hpp"
 #include "base/memory.hpp"
-#include "scanning/simd/target.hpp"
+#include "base/simd_target.hpp"
 
 namespace cs336 {
 

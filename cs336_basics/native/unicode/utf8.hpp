@@ -8,7 +8,7 @@
 #include <cstring>
 #include <vector>
 
-#include "scanning/simd/target.hpp"
+#include "base/simd_target.hpp"
 
 namespace cs336 {
 

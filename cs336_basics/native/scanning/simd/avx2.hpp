@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "base/compiler.hpp"
+#include "base/simd_target.hpp"
 #include "scanning/simd/masks.hpp"
-#include "scanning/simd/target.hpp"
 
 #if defined(CS336_X86)
 
@@ -100,8 +100,8 @@ CS336_AVX2 CS336_INLINE Masks masks(const uint8_t* window) {
     return m;
 }
 
-// Like portable::positions, but writes eight positions at a time, so that the CPU predicts the loop
-// better.
+// Write origin + i to `out` for every set bit i of `bits`, eight at a time, so that the CPU predicts
+// the loop better. Returns the number of set bits. `out` must have room for 72 elements.
 CS336_AVX2 CS336_INLINE size_t positions(uint64_t bits, uint32_t origin, uint32_t* out) {
     const size_t count = __builtin_popcountll(bits);
     for (size_t done = 0; done < count; done += 8) {

@@ -1,61 +1,18 @@
-// The SIMD levels, and the choice between them at run time.
+// The functions that find pre-tokens, by SIMD level.
 
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
 
+#include "base/simd_level.hpp"
+#include "base/simd_target.hpp"
 #include "scanning/simd/avx2.hpp"
-#include "scanning/simd/avx512.hpp"
 #include "scanning/simd/neon.hpp"
-#include "scanning/simd/portable.hpp"
 #include "scanning/simd/scalar.hpp"
 #include "scanning/simd/starts.hpp"
-#include "scanning/simd/target.hpp"
 
 namespace cs336 {
-
-enum class SimdLevel { SCALAR, PORTABLE, NEON, AVX2, AVX512 };
-
-inline const char* const SIMD_LEVEL_NAMES[] = {"scalar", "portable", "neon", "avx2", "avx512"};
-constexpr int NUM_SIMD_LEVELS = 5;
-
-// Whether this build and this CPU support the level.
-inline bool has_simd_level(SimdLevel simd_level) {
-    switch (simd_level) {
-        case SimdLevel::SCALAR:
-        case SimdLevel::PORTABLE: return true;
-#if defined(CS336_NEON)
-        case SimdLevel::NEON: return true;
-#endif
-#if defined(CS336_X86)
-        case SimdLevel::AVX2: return has_avx2();
-        case SimdLevel::AVX512: return has_avx512();
-#endif
-        default: return false;
-    }
-}
-
-// The level named in the CS336_SIMD environment variable, if supported; otherwise, the fastest
-// supported level.
-inline SimdLevel best_simd_level() {
-    static const SimdLevel best = [] {
-        if (const char* wanted = std::getenv("CS336_SIMD")) {
-            for (int i = 0; i < NUM_SIMD_LEVELS; ++i) {
-                if (!std::strcmp(wanted, SIMD_LEVEL_NAMES[i]) && has_simd_level(SimdLevel(i))) {
-                    return SimdLevel(i);
-                }
-            }
-        }
-        for (int i = NUM_SIMD_LEVELS - 1; i > 0; --i) {
-            if (has_simd_level(SimdLevel(i))) return SimdLevel(i);
-        }
-        return SimdLevel::SCALAR;
-    }();
-    return best;
-}
 
 // The types of `fill` and `fill_with`; see scalar.hpp.
 using Fill = size_t (*)(const uint8_t*, size_t, size_t&, uint32_t*);
@@ -66,13 +23,12 @@ template <class Pattern, class Starts>
 Fill fill_function(SimdLevel simd_level) {
     switch (simd_level) {
 #if defined(CS336_X86)
-        case SimdLevel::AVX512: return avx512::fill<Pattern, Starts>;
+        case SimdLevel::AVX512:
         case SimdLevel::AVX2: return avx2::fill<Pattern, Starts>;
 #endif
 #if defined(CS336_NEON)
         case SimdLevel::NEON: return neon::fill<Pattern, Starts>;
 #endif
-        case SimdLevel::PORTABLE: return portable::fill<Pattern, Starts>;
         default: return scalar::fill<Pattern, Starts>;
     }
 }
@@ -81,13 +37,12 @@ template <class Starts>
 FillWith fill_with_function(SimdLevel simd_level) {
     switch (simd_level) {
 #if defined(CS336_X86)
-        case SimdLevel::AVX512: return avx512::fill_with<Starts>;
+        case SimdLevel::AVX512:
         case SimdLevel::AVX2: return avx2::fill_with<Starts>;
 #endif
 #if defined(CS336_NEON)
         case SimdLevel::NEON: return neon::fill_with<Starts>;
 #endif
-        case SimdLevel::PORTABLE: return portable::fill_with<Starts>;
         default: return scalar::fill_with<Starts>;
     }
 }

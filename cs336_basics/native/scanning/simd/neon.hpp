@@ -2,12 +2,12 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/compiler.hpp"
+#include "base/simd_target.hpp"
 #include "scanning/simd/masks.hpp"
-#include "scanning/simd/portable.hpp"
-#include "scanning/simd/target.hpp"
 
 #if defined(CS336_NEON)
 
@@ -69,7 +69,16 @@ CS336_INLINE Masks masks(const uint8_t* window) {
     return m;
 }
 
-using portable::positions;
+// Write origin + i to `out` for every set bit i of `bits`. Returns the number of set bits. `out`
+// must have room for 64 elements.
+CS336_INLINE size_t positions(uint64_t bits, uint32_t origin, uint32_t* out) {
+    size_t count = 0;
+    while (bits) {
+        out[count++] = origin + lowest_bit(bits);
+        bits &= bits - 1;
+    }
+    return count;
+}
 
 CS336_DEFINE_FILL()
 

@@ -18,7 +18,6 @@ cdef extern from "base/failure.hpp" namespace "cs336" nogil:
     int SHORTER "cs336::Failure::SHORTER"
     int NOT_UTF8 "cs336::Failure::NOT_UTF8"
     int MEMORY "cs336::Failure::MEMORY"
-    int ABSENT_BYTE "cs336::Failure::ABSENT_BYTE"
     int LONE_SURROGATE "cs336::Failure::LONE_SURROGATE"
     int TOO_LONG "cs336::Failure::TOO_LONG"
 

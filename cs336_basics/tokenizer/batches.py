@@ -9,7 +9,8 @@ from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.splitting.splitter import check_is_str
-from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
+from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
+from cs336_basics.tokenizer.encoders.encoder import Encoder
 from cs336_basics.tokenizer.special_tokens import choose_special
 from cs336_basics.tokenizer.text_input import check_is_iterable, explained
 
@@ -61,7 +62,9 @@ def encode_texts(
             try:
                 encoder.encode(text, special)
             except (UnicodeEncodeError, AbsentByteError) as error:
-                raise InputError(f"text {index:,}: {explained(error, text)}") from None
+                raise InputError(
+                    f"text {index:,}: {explained(error, encoder, text, special)}"
+                ) from None
         raise
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
+from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
+from cs336_basics.tokenizer.encoders.encoder import Encoder
 from cs336_basics.tokenizer.text_input import explained
 
 Span = tuple[int, int]
@@ -18,7 +19,6 @@ def encode_with_offsets(
     vocabulary = encoder.vocabulary
     ids: list[int] = []
     spans: list[Span] = []
-    start = 0
     try:
         text.encode()  # raises UnicodeEncodeError
         for start, word, is_special in encoder.located_words(text, special):
@@ -30,11 +30,8 @@ def encode_with_offsets(
                 ids += word_ids
                 lengths = (len(vocabulary.tokens[token_id]) for token_id in word_ids)
                 spans += _spans_in(word, lengths, start)
-    except AbsentByteError as error:
-        error.offset += len(text[:start].encode())
-        raise explained(error, text) from None
-    except UnicodeEncodeError as error:
-        raise explained(error, text) from None
+    except (UnicodeEncodeError, AbsentByteError) as error:
+        raise explained(error, encoder, text, special) from None
     if encoder.may_drop:
         encoder.warn_of_dropped(len(text.encode()), ids)
     return ids, spans

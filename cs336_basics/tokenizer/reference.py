@@ -16,7 +16,8 @@ from collections.abc import Iterable, Mapping
 from cs336_basics.bpe.reference import merge_by_rank, merge_pair, split_bytes
 from cs336_basics.splitting import reference as reference_splitter
 from cs336_basics.splitting import split_special_tokens
-from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
+from cs336_basics.tokenizer.encoders.absent_bytes import absent_in_word
+from cs336_basics.tokenizer.encoders.encoder import Encoder
 from cs336_basics.tokenizer.vocabulary import Pair, Vocabulary
 
 
@@ -102,5 +103,5 @@ class ReferenceEncoder(Encoder):
             return [token_ids[data]]
         for offset, byte in enumerate(data):
             if bytes([byte]) not in token_ids:
-                raise AbsentByteError(byte, offset=offset)
+                raise absent_in_word(data, offset)
         return [token_ids[token] for token in merge_pretoken(data, self._ranks)]

@@ -8,7 +8,12 @@ from typing import Any
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.text.text_changes import TextChanges
-from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
+from cs336_basics.tokenizer.encoders.absent_bytes import (
+    AbsentByteError,
+    absent_byte_error,
+    absent_bytes_in,
+)
+from cs336_basics.tokenizer.encoders.encoder import Encoder
 
 
 def check_is_iterable(name: str, value: object, of: str) -> None:
@@ -39,35 +44,40 @@ def replaced_utf8(data: bytes, errors: str) -> bytes:
     return valid
 
 
-def explained(
-    error: UnicodeEncodeError | AbsentByteError, text: str | bytes, start: int = 0
-) -> ValueError:
-    """Return a ValueError that names the character and position where an encoder failed.
+def lone_surrogate_error(error: UnicodeEncodeError, start: int = 0) -> InputError:
+    """Return an InputError that names a surrogate and its position in characters.
 
     Args:
-        error: Error raised by an encoder.
-        text: Text that was being encoded.
-        start: Position of `text` in the whole text, in characters.
+        error: Error raised for a text.
+        start: Position of this text in the whole text, in characters.
+    """
+    surrogate = ord(error.object[error.start])
+    return InputError(
+        f"the text contains the lone surrogate U+{surrogate:04X} at character "
+        f"{start + error.start:,}; surrogates cannot be encoded as UTF-8"
+    )
+
+
+def explained(
+    error: UnicodeEncodeError | AbsentByteError,
+    encoder: Encoder,
+    text: str | bytes,
+    special: frozenset[str],
+    start: int = 0,
+) -> InputError:
+    """Return an InputError that names the place where an encoder failed.
+
+    Args:
+        error: Error raised by the encoder.
+        encoder, text, special: The encoder and its arguments.
+        start: Position of `text` in the whole text, in characters of a str or bytes.
     """
     if isinstance(error, UnicodeEncodeError):
-        surrogate = ord(error.object[error.start])
-        return InputError(
-            f"the text contains the lone surrogate U+{surrogate:04X} at character "
-            f"{start + error.start:,}; surrogates cannot be encoded as UTF-8"
-        )
+        return lone_surrogate_error(error, start)
     data = text if isinstance(text, bytes) else text.encode()
-    before = data[: error.offset].decode(errors="ignore")  # drops an incomplete last character
-    character = data[len(before.encode()) :][:4].decode(errors="ignore")[0]
-    return InputError(
-        f"the vocabulary has no token for the byte {error.byte:#04x} of {character!r} at character "
-        f"{start + len(before):,} of the text; add the byte to the vocabulary, or remove the "
-        "character"
-    )
-
-
-def absent_in_word(error: AbsentByteError, word: str | bytes) -> ValueError:
-    """Return a ValueError that names the word that an encoder could not encode."""
-    return InputError(
-        f"word {short_repr(word)} needs the byte {error.byte:#04x}, which is not in the "
-        "vocabulary; add the byte to the vocabulary, or leave out the word"
-    )
+    byte, offset = next(absent_bytes_in(encoder, data, special))
+    if isinstance(text, bytes):
+        return absent_byte_error(byte, f"at offset {start + offset:,}")
+    position = len(data[:offset].decode(errors="ignore"))  # drops an incomplete last character
+    where = f"of {text[position]!r} at character {start + position:,} of the text"
+    return absent_byte_error(byte, where)

@@ -24,9 +24,9 @@ from cs336_basics.text.corpus import ENCODING_ERRORS, check_errors
 from cs336_basics.text.utf8 import is_valid_utf8
 from cs336_basics.tokenizer import decoding, padding
 from cs336_basics.tokenizer.batches import encode_texts, useful_workers
+from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
 from cs336_basics.tokenizer.encoders.backends import make_encoder
-from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
-from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, absent_byte_error, encode_exactly
+from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, encode_exactly
 from cs336_basics.tokenizer.ids import EncodedBatch, TokenArray
 from cs336_basics.tokenizer.offsets import encode_with_offsets
 from cs336_basics.tokenizer.padding import PaddedBatch, model_inputs
@@ -68,8 +68,8 @@ class Tokenizer:
         cache_size: Bytes of memory for cached words, shared by all threads; 0 disables the cache.
             When the cache is full, it is emptied, so it always contains recent words.
         backend: `"reference"`, `"python"` or `"native"`. All return the same ids. Defaults to
-            `"native"` if the extensions are built and the highest id is below 2^32 - 1, else to
-            `"python"`.
+            `"native"` if the extensions are built, the vocabulary contains every byte and the
+            highest id is below 2^32 - 1, else to `"python"`.
         ignore_merges: Whether to encode a pre-token that is itself an ordinary token as that token,
             regardless of the merges. tiktoken does so, as do Hugging Face tokenizers with this
             option, such as Llama 3's.
@@ -501,7 +501,7 @@ class Tokenizer:
         try:
             return self.encoder.encode(text, special)
         except (UnicodeEncodeError, AbsentByteError) as error:
-            raise explained(error, text) from None
+            raise explained(error, self.encoder, text, special) from None
 
     def encode_array(
         self,
@@ -545,7 +545,7 @@ class Tokenizer:
                 try:
                     ids = encode_exactly(self.encoder, text, special, num_workers)
                 except AbsentByteError as error:
-                    raise absent_byte_error(error.byte, f"at offset {error.offset:,}") from None
+                    raise explained(error, self.encoder, text, special) from None
                 self.encoder.warn_of_dropped(len(text), ids)
                 return ids
             text = replaced_utf8(text, "strict" if errors == EXACT else errors)
@@ -558,7 +558,7 @@ class Tokenizer:
         try:
             return self.encoder.encode_array(text, special, num_workers)
         except (UnicodeEncodeError, AbsentByteError) as error:
-            raise explained(error, text) from None
+            raise explained(error, self.encoder, text, special) from None
 
     def encode_batch(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import counted, short_repr
-from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
+from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
 from cs336_basics.tokenizer.tokenizer import Tokenizer
 
 

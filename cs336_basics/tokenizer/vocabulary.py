@@ -59,6 +59,7 @@ class Vocabulary:
         special_ids: Mapping of special token -> id, in the order of `special_tokens`.
         size: Highest id plus one.
         byte_ids: Id of each of the 256 bytes, or ABSENT if it has no token.
+        absent_bytes: The bytes without a token.
         merge_ids: Ids of the left, right and joined tokens of each merge, shape (num_merges, 3).
     """
 
@@ -89,6 +90,9 @@ class Vocabulary:
             self.special_ids[special_token] = token_ids[token]
         self.size = next_id
         self.byte_ids = [token_ids.get(bytes([byte]), ABSENT) for byte in range(256)]
+        self.absent_bytes = frozenset(
+            byte for byte, token_id in enumerate(self.byte_ids) if token_id == ABSENT
+        )
 
     def hash(self, expression: str) -> str:
         """Return the SHA-256, in hexadecimal digits, of the vocabulary and a split pattern."""

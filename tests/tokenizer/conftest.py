@@ -44,6 +44,12 @@ def make(any_backend):
     return functools.partial(Tokenizer, backend=any_backend)
 
 
+@pytest.fixture(scope="module", params=["reference", "python"])
+def make_incomplete(request):
+    """Return the `Tokenizer` constructor with a backend that allows vocabularies to lack bytes."""
+    return functools.partial(Tokenizer, backend=request.param)
+
+
 @pytest.fixture(scope="module")
 def make_small(any_backend):
     """Return `small_tokenizer` with one of the backends."""

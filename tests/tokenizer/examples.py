@@ -86,6 +86,12 @@ def trained(pattern: str = "gpt2") -> tuple[dict[int, bytes], list[tuple[bytes, 
     return vocab, merges
 
 
+def with_all_bytes(vocab: dict[int, bytes]) -> dict[int, bytes]:
+    """Return a vocabulary that also has every byte, as the native backend requires."""
+    missing = sorted(set(BYTES.values()).difference(vocab.values()))
+    return {**vocab, **dict(enumerate(missing, max(vocab) + 1))}
+
+
 def byte_tokenizer(
     *special_tokens: str, merges: Iterable[tuple[bytes, bytes]] = (), **options: Any
 ) -> Tokenizer:
@@ -118,7 +124,7 @@ def skip_unless_available(backend: str) -> str:
 
 
 def edited_merges(seed: int) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]]]:
-    """Return a vocabulary of the letters a, b and c, with random merges and ids.
+    """Return a vocabulary with random ids, and random merges of the letters a, b and c.
 
     Unlike in a trained vocabulary, a merge may precede the merges that produce its tokens, and
     several merges may produce the same token.
@@ -134,7 +140,7 @@ def edited_merges(seed: int) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]
                 tokens.append(pair[0] + pair[1])
     chooser.shuffle(merges)
     ids = chooser.sample(range(1000), len(tokens))
-    return dict(zip(ids, tokens, strict=True)), merges
+    return with_all_bytes(dict(zip(ids, tokens, strict=True))), merges
 
 
 def data_file(name: str) -> Path:

@@ -50,16 +50,23 @@ def test_a_large_batch_is_encoded_by_several_threads():
 @pytest.mark.parametrize("num_workers", [1, 2, 5])
 @pytest.mark.parametrize("where", [0, 700, 1999])
 def test_the_error_names_the_first_bad_text_for_any_number_of_threads(num_workers, where):
-    tokenizer = Tokenizer({0: b"a", 1: b" "}, [])
+    tokenizer = small_tokenizer()
     texts = ["a " * 500] * 2000
-    texts[where] = "a b"
-    texts[-1] = "a b"
+    texts[where] = "a \ud800"
+    texts[-1] = "a \ud800"
     for encode in (tokenizer.encode_batch, tokenizer.encode_batch_array):
-        with pytest.raises(ValueError, match=rf"text {where:,}: .*0x62 of 'b' at character 2"):
+        with pytest.raises(ValueError, match=rf"text {where:,}: .* U\+D800 at character 2"):
             encode(texts, num_workers=num_workers)
     ids, offsets = tokenizer.encode_batch_array([], num_workers=num_workers)
     assert (len(ids), offsets.tolist()) == (0, [0])
-    assert tokenizer.encode_batch(["", "", "a"], num_workers=num_workers) == [[], [], [0]]
+    assert tokenizer.encode_batch(["", "", "a"], num_workers=num_workers) == [[], [], [97]]
+
+
+def test_the_error_names_the_first_text_with_an_absent_byte():
+    tokenizer = Tokenizer({0: b"a", 1: b" "}, [])
+    for encode in (tokenizer.encode_batch, tokenizer.encode_batch_array):
+        with pytest.raises(ValueError, match=r"text 1: .*0x62 of 'b' at character 2"):
+            encode(["a", "a b", "a b"], num_workers=2)
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX signals")

@@ -96,7 +96,7 @@ def test_random_merges_and_words_give_the_defined_ids(seed, whole, words):
 
 
 def test_a_whole_word_may_contain_absent_bytes():
-    for backend in BACKENDS:
+    for backend in ("reference", "python"):
         tokenizer = Tokenizer({0: b"a", 1: b"xy", 2: b" "}, [], ignore_merges=True, backend=backend)
         assert tokenizer.encode("xy") == [1]
         with pytest.raises(ValueError, match="'x' at character 3"):

@@ -10,13 +10,13 @@ namespace cs336 {
 
 struct Failure {
     enum Kind {
-        NONE, SYSTEM, SHORTER, NOT_UTF8, MEMORY, OTHER_KIND, ABSENT_BYTE, LONE_SURROGATE, TOO_LONG
+        NONE, SYSTEM, SHORTER, NOT_UTF8, MEMORY, OTHER_KIND, LONE_SURROGATE, TOO_LONG
     };
     Kind kind = NONE;
     size_t file = 0;        // index of the file or text; SIZE_MAX: none
     uint64_t offset = 0;    // in the file or text
     uint64_t expected = 0;  // SHORTER: the original size of the file; TOO_LONG: the limit
-    int code = 0;           // SYSTEM: errno; NOT_UTF8, ABSENT_BYTE: the byte
+    int code = 0;           // SYSTEM: errno; NOT_UTF8: the byte
     std::string message;    // OTHER_KIND
 };
 

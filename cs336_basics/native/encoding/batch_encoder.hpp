@@ -20,38 +20,17 @@
 
 namespace cs336 {
 
-// Call `encode`, and convert AbsentByte to a Failure with the byte's offset in the text.
-template <class Encode>
-Failure failure_of(TextSpan text, const Encode& encode) {
-    try {
-        encode();
-    } catch (const AbsentByte& absent) {
-        return {Failure::ABSENT_BYTE, 0, uint64_t(absent.byte - text.data), 0, *absent.byte, ""};
-    }
-    return {};
-}
-
-inline Failure encode_to(EncodingWorker& worker, TextSpan text, const SpecialIds& special,
-                         void* out, uint32_t separator, std::vector<int64_t>* ends,
-                         size_t& num_ids) {
-    return failure_of(text, [&] {
-        num_ids = worker.encode(text.data, text.size, special, out, separator, ends);
-    });
-}
-
-inline Failure encode_word_to(EncodingWorker& worker, TextSpan word, void* out, size_t& num_ids) {
-    return failure_of(word, [&] { num_ids = worker.encode_word(word.data, word.size, out); });
-}
-
-// Encode a text of any kind. The worker's output already contains `done` ids; append to them.
+// Encode a text of any kind. The worker's output already contains `done` ids; append to them. Fails
+// if the text contains a lone surrogate.
 inline Failure encode_text(EncodingWorker& worker, const TextView& text, const SpecialIds& special,
                            size_t id_size, size_t done, size_t& num_ids) {
     TextSpan utf8;
     const Failure failure = as_utf8(text, worker.text, utf8);
     if (failure.kind) return failure;
     worker.output.reserve((done + utf8.size + OUTPUT_SLACK) * id_size, done * id_size);
-    return encode_to(worker, utf8, special, worker.output.data() + done * id_size, ABSENT_ID,
-                     nullptr, num_ids);
+    num_ids = worker.encode(utf8.data, utf8.size, special, worker.output.data() + done * id_size,
+                            NO_ID, nullptr);
+    return {};
 }
 
 // Encodes texts in several threads, in groups of consecutive texts. Call `start` first. Then, to

@@ -41,6 +41,9 @@ namespace cs336 {
 // time.
 constexpr size_t OUTPUT_SLACK = 8;
 
+// Stands for the id of a separator if there is none.
+constexpr uint32_t NO_ID = UINT32_MAX;
+
 // Maximum size in bytes of a buffer that is kept after use.
 constexpr size_t MAX_KEPT_BUFFER = size_t{1} << 24;
 
@@ -67,7 +70,7 @@ class EncodingWorker {
     // Write the ids of a text to `out`, and return their number. The text must be valid UTF-8.
     // `out` must have room for `size` + OUTPUT_SLACK elements of `id_size` bytes. If `ends` is not
     // null, append the number of ids up to and including each special token with the id
-    // `separator`. Throws AbsentByte or Cancelled.
+    // `separator`. Throws Cancelled.
     virtual size_t encode(const uint8_t* text, size_t size, const SpecialIds& special, void* out,
                           uint32_t separator, std::vector<int64_t>* ends) = 0;
     // Write the id of each byte. The required room and the errors are the same as for `encode`.
@@ -106,13 +109,9 @@ class TypedEncoder final : public Encoder {
         std::vector<Id> ids;
         for (const auto& [word, id] : whole_words) {
             ids.resize(word.size() + OUTPUT_SLACK);
-            bool is_merged = false;
-            try {
-                const auto* const bytes = reinterpret_cast<const uint8_t*>(word.data());
-                const Id* const end = merger.merge(bytes, word.size(), ids.data());
-                is_merged = end - ids.data() == 1 && ids[0] == Id(id);
-            } catch (const AbsentByte&) {
-            }
+            const auto* const bytes = reinterpret_cast<const uint8_t*>(word.data());
+            const Id* const end = merger.merge(bytes, word.size(), ids.data());
+            const bool is_merged = end - ids.data() == 1 && ids[0] == Id(id);
             if (!is_merged) unmerged_.emplace(word, id);
         }
     }
@@ -162,11 +161,7 @@ class TypedEncoder final : public Encoder {
         void encode_bytes(const uint8_t* bytes, size_t size, void* output) override {
             if (cancelled.load(std::memory_order_relaxed)) throw Cancelled();
             Id* const out = static_cast<Id*>(output);
-            for (size_t i = 0; i < size; ++i) {
-                const uint32_t id = merges_.byte_id(bytes[i]);
-                if (id == ABSENT_ID) throw AbsentByte{bytes + i};
-                out[i] = Id(id);
-            }
+            for (size_t i = 0; i < size; ++i) out[i] = merges_.byte_id(bytes[i]);
         }
 
         size_t encode_word(const uint8_t* word, size_t length, void* output) override {

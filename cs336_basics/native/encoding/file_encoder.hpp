@@ -138,7 +138,7 @@ class FileEncoder {
     Failure encode_block(size_t block, BlockReader::ReadState& state, EncodingWorker& worker,
                          EncodedBlock& result) const {
         BlockReader::Text text;
-        Failure failure = reader_.read(block, state, worker.cancelled, text);
+        const Failure failure = reader_.read(block, state, worker.cancelled, text);
         if (failure.kind) return failure;
         result.num_bytes = text.num_bytes;
         result.file = text.file;
@@ -160,22 +160,15 @@ class FileEncoder {
         }
         result.ids.reserve((valid.size + OUTPUT_SLACK) * id_size_, 0);
         result.num_ids = 0;
-        failure = failure_of(valid, [&] {
-            if (invalid_bytes_ == InvalidBytes::KEEP) {
-                append_exactly(valid, worker, result);
-            } else {
-                append_text(valid, worker, result);
-            }
-        });
-        if (failure.kind) {
-            failure.file = text.file;
-            // If bytes were replaced, only the offset of the whole text is exact.
-            failure.offset = text.offset + (replaced.empty() ? failure.offset : 0);
+        if (invalid_bytes_ == InvalidBytes::KEEP) {
+            append_exactly(valid, worker, result);
+        } else {
+            append_text(valid, worker, result);
         }
-        return failure;
+        return {};
     }
 
-    // Append the ids of valid UTF-8. Throws AbsentByte or Cancelled.
+    // Append the ids of valid UTF-8. Throws Cancelled.
     void append_text(TextSpan text, EncodingWorker& worker, EncodedBlock& result) const {
         const size_t num_ends = result.ends.size();
         const size_t num_ids =

@@ -53,7 +53,7 @@ class LongWordMerger {
         } cleaner{*this};
         for (uint32_t i = 0; i < length; ++i) {
             stop_if_cancelled(i);
-            symbols_.push_back(Id(merges_.byte_id(word[i])));
+            symbols_.push_back(merges_.byte_id(word[i]));
             spans_.push_back(1);
             begins_.push_back(1);
             if (i) append(i - 1, merges_.byte_rank(word[i - 1], word[i]));

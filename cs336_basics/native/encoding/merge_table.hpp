@@ -2,7 +2,6 @@
 
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
@@ -15,9 +14,6 @@
 
 namespace cs336 {
 
-// Used instead of an id for a byte that is not in the vocabulary.
-constexpr uint32_t ABSENT_ID = UINT32_MAX;
-
 // Maps (left id, right id) to a rank, and a rank to its merged id. If all ids fit, `Id` is
 // uint16_t, which halves the size of the table so that it stays in the L2 cache. The table is
 // immutable, so threads can share it.
@@ -28,13 +24,12 @@ class MergeTable {
   public:
     static constexpr uint32_t NO_RANK = PairRanks<uint32_t>::NO_RANK;
 
-    // `byte_ids` has 256 ids, ABSENT_ID for a byte that is not in the vocabulary. `merges` has
-    // three ids for every rank: left, right, merged. Throws std::length_error.
+    // `byte_ids` has the id of each byte. `merges` has three ids for every rank: left, right,
+    // merged. Throws std::length_error.
     MergeTable(const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
                const HashSeed& seed = process_hash_seed())
         : ranks_(pairs_of(merges, num_merges), seed) {
-        std::copy(byte_ids, byte_ids + 256, byte_ids_);
-        has_all_bytes_ = std::find(byte_ids, byte_ids + 256, ABSENT_ID) == byte_ids + 256;
+        for (int byte = 0; byte < 256; ++byte) byte_ids_[byte] = Id(byte_ids[byte]);
         merged_.resize(num_merges);
         for (size_t rank = 0; rank < num_merges; ++rank) {
             merged_[rank] = Id(merges[3 * rank + 2]);
@@ -44,9 +39,7 @@ class MergeTable {
         byte_ranks_.resize(1 << 16);
         for (int left = 0; left < 256; ++left) {
             for (int right = 0; right < 256; ++right) {
-                const bool known = byte_ids_[left] != ABSENT_ID && byte_ids_[right] != ABSENT_ID;
-                byte_ranks_[left << 8 | right] =
-                    known ? rank(Id(byte_ids_[left]), Id(byte_ids_[right])) : NO_RANK;
+                byte_ranks_[left << 8 | right] = rank(byte_ids_[left], byte_ids_[right]);
             }
         }
     }
@@ -68,11 +61,10 @@ class MergeTable {
     Id merged(uint32_t rank) const {
         return consecutive_ ? Id(first_merged_ + rank) : merged_[rank];
     }
-    uint32_t byte_id(uint8_t byte) const { return byte_ids_[byte]; }
+    Id byte_id(uint8_t byte) const { return byte_ids_[byte]; }
     uint32_t byte_rank(uint8_t left, uint8_t right) const {
         return byte_ranks_[size_t(left) << 8 | right];
     }
-    bool has_all_bytes() const { return has_all_bytes_; }
     size_t size() const { return merged_.size(); }
 
   private:
@@ -88,8 +80,7 @@ class MergeTable {
     }
 
     const PairRanks<Pair> ranks_;
-    uint32_t byte_ids_[256];
-    bool has_all_bytes_;
+    Id byte_ids_[256];
     std::vector<Id> merged_;
     // Whether the merged ids are consecutive, as after training. If so, `merged` need not read
     // `merged_`.

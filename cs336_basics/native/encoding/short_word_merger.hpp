@@ -31,12 +31,12 @@ struct ShortWord {
     Id symbols[CAPACITY];                   // by start position
     uint64_t begins;                        // a mask of the bytes that start a symbol
 
-    // Start with the bytes of a word, all of which must be in the vocabulary.
+    // Start with the bytes of a word.
     CS336_INLINE void start(const MergeTable<Id>& merges, const uint8_t* bytes, uint32_t length) {
         for (int32_t& number : numbers) number = UNRANKED;
-        symbols[0] = Id(merges.byte_id(bytes[0]));
+        symbols[0] = merges.byte_id(bytes[0]);
         for (uint32_t i = 1; i < length; ++i) {
-            symbols[i] = Id(merges.byte_id(bytes[i]));
+            symbols[i] = merges.byte_id(bytes[i]);
             numbers[i - 1] = number_of_pair(merges.byte_rank(bytes[i - 1], bytes[i]), i - 1);
         }
         begins = ~uint64_t{0} >> (64 - length);
@@ -60,11 +60,10 @@ class ShortWordMerger {
     ShortWordMerger(const MergeTable<Id>& merges, SimdLevel simd_level)
         : merges_(merges), simd_level_(simd_level) {}
 
-    // Write the ids of a word of 1 to MAX_LENGTH bytes, all of which must be in the vocabulary.
-    // Returns the end of the ids.
+    // Write the ids of a word of 1 to MAX_LENGTH bytes. Returns the end of the ids.
     Id* merge(const uint8_t* word, size_t length, Id* out) const {
         if (length == 1) {
-            *out = Id(merges_.byte_id(*word));
+            *out = merges_.byte_id(*word);
             return out + 1;
         }
 #if defined(CS336_X86)

@@ -29,8 +29,7 @@ class WordGroupMerger {
 
     void clear() { size_ = 0; }
 
-    // Add a word of 1 to MAX_LENGTH bytes, all of which must be in the vocabulary. The group must
-    // have fewer than CAPACITY words.
+    // Add a word of 1 to MAX_LENGTH bytes. The group must have fewer than CAPACITY words.
     CS336_INLINE void add(const uint8_t* bytes, size_t length) {
         words_[size_++].start(merges_, bytes, uint32_t(length));
     }

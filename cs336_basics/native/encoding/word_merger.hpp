@@ -15,11 +15,6 @@
 
 namespace cs336 {
 
-// Thrown if a byte in the text is not in the vocabulary.
-struct AbsentByte {
-    const uint8_t* byte;  // in the text
-};
-
 // Chooses the merger for each word.
 template <class Id>
 class WordMerger {
@@ -28,22 +23,16 @@ class WordMerger {
     // throws Cancelled.
     WordMerger(const MergeTable<Id>& merges, SimdLevel simd_level,
                const std::atomic<bool>& cancelled)
-        : merges_(merges),
-          short_(merges, simd_level),
+        : short_(merges, simd_level),
           long_(merges, cancelled),
           takes_short_(merges.size() <= MAX_NUMBERED_MERGES) {}
 
-    // Whether WordGroupMerger, which cannot throw AbsentByte, supports the vocabulary.
-    bool takes_groups() const { return takes_short_ && merges_.has_all_bytes(); }
+    // Whether WordGroupMerger supports the vocabulary.
+    bool takes_groups() const { return takes_short_; }
 
-    // Write the ids of a word, at most `length` > 0. Returns the end of the ids. Throws AbsentByte,
-    // Cancelled or std::length_error.
+    // Write the ids of a word, at most `length` > 0. Returns the end of the ids. Throws Cancelled
+    // or std::length_error.
     Id* merge(const uint8_t* word, size_t length, Id* out) {
-        if (!merges_.has_all_bytes()) {
-            for (size_t i = 0; i < length; ++i) {
-                if (merges_.byte_id(word[i]) == ABSENT_ID) throw AbsentByte{word + i};
-            }
-        }
         if (takes_short_ && length <= ShortWordMerger<Id>::MAX_LENGTH) {
             return short_.merge(word, length, out);
         }
@@ -51,7 +40,6 @@ class WordMerger {
     }
 
   private:
-    const MergeTable<Id>& merges_;
     const ShortWordMerger<Id> short_;
     LongWordMerger<Id> long_;
     const bool takes_short_;

@@ -21,9 +21,9 @@ from collections.abc import Iterable
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.splitting.splitter import split_special_tokens
-from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
+from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
 from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
-from cs336_basics.tokenizer.text_input import absent_in_word, check_is_iterable
+from cs336_basics.tokenizer.text_input import check_is_iterable
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 from cs336_basics.tokenizer.vocabulary import Pair
 
@@ -162,8 +162,5 @@ def _checked_word(tokenizer: Tokenizer, word: str) -> bytes:
             f"{short_repr(tokenizer.pattern)}, and merges cannot join pre-tokens; add the "
             "pre-tokens instead"
         )
-    try:
-        tokenizer.encoder.encode_word(word)
-    except AbsentByteError as error:
-        raise absent_in_word(error, word) from None
+    tokenizer.encoder.encode_word(word)  # raises AbsentByteError
     return data

@@ -21,11 +21,9 @@ from cs336_basics.counting import WordCounts, count_words
 from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.text import Corpus
 from cs336_basics.text.corpus import PathsLike
-from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
 from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
-from cs336_basics.tokenizer.text_input import absent_in_word
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
-from cs336_basics.tokenizer.vocabulary import ABSENT, Vocabulary, check_gaps
+from cs336_basics.tokenizer.vocabulary import Vocabulary, check_gaps
 
 IdPair = tuple[int, int]
 
@@ -116,7 +114,7 @@ class MergeTree:
             for part in pair:
                 self.num_uses[part] += 1
         stays = {token.encode() for token in tokenizer.special_tokens}
-        absent = {byte for byte, token_id in enumerate(vocabulary.byte_ids) if token_id == ABSENT}
+        absent = vocabulary.absent_bytes
         stays.update(token for token in vocabulary.whole_words if not absent.isdisjoint(token))
         self._stays = {
             token_id
@@ -206,12 +204,9 @@ class WordUsage:
 
     def _first_ids(self, tokenizer: Tokenizer, word: bytes) -> list[int]:
         try:
-            try:
-                return tokenizer.encoder.encode_word(word.decode())  # compiled, if built
-            except UnicodeDecodeError:
-                return self._tree.encode(word)
-        except AbsentByteError as error:
-            raise absent_in_word(error, word) from None
+            return tokenizer.encoder.encode_word(word.decode())  # compiled, if built
+        except UnicodeDecodeError:
+            return self._tree.encode(word)
 
 
 def _remove_rarest(tree: MergeTree, usage: WordUsage, number: int) -> None:

@@ -15,7 +15,7 @@ from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
 from cs336_basics.text.text_changes import TextChanges
 from cs336_basics.tokenizer.editing.token_counts import checked_ids
-from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
+from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
 from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
 from cs336_basics.tokenizer.files.encode_files import check_destination
 from cs336_basics.tokenizer.files.token_files import open_token_file

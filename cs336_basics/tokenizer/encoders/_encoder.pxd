@@ -20,7 +20,7 @@ cdef extern from "unicode/utf8.hpp" namespace "cs336" nogil:
 
 
 cdef extern from "encoding/file_encoder.hpp" namespace "cs336" nogil:
-    uint32_t ABSENT_ID
+    uint32_t NO_ID
     size_t OUTPUT_SLACK
 
     cdef cppclass Replaced:
@@ -37,6 +37,9 @@ cdef extern from "encoding/file_encoder.hpp" namespace "cs336" nogil:
     cdef cppclass EncodingWorker:
         Buffer output, text
         void trim()
+        size_t encode(const uint8_t*, size_t, const SpecialIds&, void*, uint32_t,
+                      vector[int64_t]*) except +
+        size_t encode_word(const uint8_t*, size_t, void*) except +
 
     ctypedef vector[pair[string, uint32_t]] WholeWords
 
@@ -53,11 +56,8 @@ cdef extern from "encoding/file_encoder.hpp" namespace "cs336" nogil:
         size_t cache_bytes, Scanner scanner, SimdLevel simd_level,
         const WholeWords& whole_words) except +
 
-    Failure encode_to(EncodingWorker&, TextSpan, const SpecialIds&, void*, uint32_t,
-                      vector[int64_t]*, size_t&) except +
     Failure encode_text(EncodingWorker&, const TextView&, const SpecialIds&, size_t, size_t,
                         size_t&) except +
-    Failure encode_word_to(EncodingWorker&, TextSpan, void*, size_t&) except +
 
     cdef cppclass BatchEncoder:
         BatchEncoder(const vector[EncodingWorker*]&, size_t, const vector[TextView]&,

@@ -18,7 +18,7 @@ class Encoder:
     dtype: np.dtype[Any]
     def __init__(
         self,
-        byte_ids: Sequence[int | None],
+        byte_ids: Sequence[int],
         merges: npt.NDArray[np.uint32],
         tokens: list[tuple[bytes, bytes]],
         vocab_size: int,

@@ -26,7 +26,7 @@ from libcpp.utility cimport pair
 from libcpp.vector cimport vector
 
 from cs336_basics.splitting.failures cimport (
-    ABSENT_BYTE, LONE_SURROGATE, NONE, Failure, raise_failure,
+    LONE_SURROGATE, Failure, raise_failure,
 )
 
 from cs336_basics.splitting.scanners cimport (
@@ -34,11 +34,10 @@ from cs336_basics.splitting.scanners cimport (
 )
 
 from cs336_basics.tokenizer.encoders.text_views cimport (
-    UTF8, TextSpan, TextView, as_utf8, utf8_bound, utf8_size, view_text, view_texts,
+    UTF8, TextSpan, TextView, as_utf8, utf8_bound, view_text, view_texts,
 )
 
 from cs336_basics.splitting.splitter import has_scanner
-from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
 
 
 cdef extern from "Python.h":
@@ -107,7 +106,7 @@ cdef class Encoder:
     """A compiled vocabulary for encoding.
 
     Args:
-        byte_ids: Id of each byte, or None for a byte without a token.
+        byte_ids: Id of each of the 256 bytes.
         merges: Array of shape (num_merges, 3), uint32: left id, right id, merged id, by rank.
         tokens: Left and right token of each merge, as pairs of bytes.
         vocab_size: Highest id plus one.
@@ -136,7 +135,7 @@ cdef class Encoder:
         cdef int i
         cdef SimdLevel c_simd_level = simd_level_of(simd_level)
         for i in range(256):
-            c_byte_ids[i] = ABSENT_ID if byte_ids[i] is None else byte_ids[i]
+            c_byte_ids[i] = byte_ids[i]
         if merges.shape[0] != len(tokens):
             raise ValueError(f"{merges.shape[0]} merges must not have {len(tokens)} pairs of tokens")
         joins.reserve(len(tokens))
@@ -192,7 +191,6 @@ cdef class Encoder:
         """Return the ids of a text (str or valid UTF-8 bytes) as a list of int.
 
         Raises:
-            AbsentByteError: If the vocabulary does not contain a byte of the text.
             UnicodeEncodeError: If the text contains a lone surrogate.
         """
         cdef TextView view = view_text(text)
@@ -224,12 +222,12 @@ cdef class Encoder:
         """Return the ids of pre-tokens (an iterable of str) as a list of int.
 
         Raises:
-            AbsentByteError: See `encode`; `item` is the index of the word.
+            UnicodeEncodeError: See `encode`.
         """
         cdef Worker used = self.acquire() if worker is None else worker
         cdef EncodingWorker* cpp_worker = used.worker.get()
-        cdef TextSpan span
-        cdef size_t num_ids = 0, total = 0, index = 0
+        cdef TextSpan span = TextSpan(NULL, 0)
+        cdef size_t total = 0
         cdef Failure failure
         try:
             for word in words:
@@ -237,12 +235,8 @@ cdef class Encoder:
                 check(failure, word)
                 cpp_worker.output.reserve(
                     (total + span.size + OUTPUT_SLACK) * self.id_size, total * self.id_size)
-                failure = encode_word_to(
-                    cpp_worker[0], span, cpp_worker.output.data() + total * self.id_size, num_ids)
-                failure.file = index
-                check(failure)
-                total += num_ids
-                index += 1
+                total += cpp_worker.encode_word(
+                    span.data, span.size, cpp_worker.output.data() + total * self.id_size)
             return self.to_list(cpp_worker.output.data(), total, worker is None)
         finally:
             if worker is None:
@@ -252,7 +246,7 @@ cdef class Encoder:
         """Return the ids of each text, as a list of lists.
 
         Raises:
-            AbsentByteError, UnicodeEncodeError: See `encode`; `item` is the index of the text.
+            UnicodeEncodeError: See `encode`.
         """
         cdef list lists = []
         cdef vector[TextView] views
@@ -261,12 +255,8 @@ cdef class Encoder:
         cdef const uint8_t* data
         cdef size_t group, i
         if num_workers == 1:
-            try:
-                for text in texts:
-                    lists.append(untracked(self.encode(text, special)))
-            except AbsentByteError as error:
-                error.item = len(lists)
-                raise
+            for text in texts:
+                lists.append(untracked(self.encode(text, special)))
             return tracked(lists)
         view_texts(texts, views)
         workers = self.acquire_all(num_threads(num_workers, views.size()), pointers)
@@ -303,13 +293,12 @@ cdef class Encoder:
         """Return the ids of a text as an array of `dtype`.
 
         Raises:
-            AbsentByteError, UnicodeEncodeError: See `encode`.
+            UnicodeEncodeError: See `encode`.
         """
         cdef TextView view = view_text(text), span
         cdef vector[TextView] spans
         cdef size_t span_size = SPAN_SIZE if view.kind == UTF8 else CONVERTED_SPAN_SIZE
         cdef bint in_threads = num_workers > 1 and view.length > SPAN_SIZE
-        cdef size_t i
         with nogil:
             spans = cut_text(view, span_size, special.special.tokens, self.scanner)
         in_threads |= utf8_bound(view) >= MAX_DIRECT
@@ -317,19 +306,13 @@ cdef class Encoder:
             in_threads |= utf8_bound(span) >= MAX_UNINTERRUPTED
         if not in_threads:
             return self.encode_spans(text, spans, special)
-        try:
-            return self.encode_in_threads(text, spans, special, num_workers)[0]
-        except AbsentByteError as error:
-            for i in range(<size_t>error.item):
-                error.offset += utf8_size(spans[i])
-            error.item = 0
-            raise
+        return self.encode_in_threads(text, spans, special, num_workers)[0]
 
     def encode_documents(self, list texts, SpecialSet special not None, int num_workers):
         """Return two arrays: the concatenated ids of the texts, and the number of ids of each text.
 
         Raises:
-            AbsentByteError, UnicodeEncodeError: See `encode`; `item` is the index of the text.
+            UnicodeEncodeError: See `encode`.
         """
         cdef vector[TextView] views
         view_texts(texts, views)
@@ -343,21 +326,18 @@ cdef class Encoder:
         cdef uint8_t[::1] out = ids.view(np.uint8)
         cdef Worker worker = self.acquire()
         cdef EncodingWorker* cpp_worker = worker.worker.get()
-        cdef size_t total = 0, num_bytes = 0, num_ids = 0
+        cdef size_t total = 0
         cdef Failure failure
         cdef TextView view
-        cdef TextSpan span
+        cdef TextSpan span = TextSpan(NULL, 0)
         try:
             for view in spans:
                 with nogil:
                     failure = as_utf8(view, cpp_worker.text, span)
-                    if failure.kind == NONE:
-                        failure = encode_to(cpp_worker[0], span, special.special,
-                                            &out[total * self.id_size], ABSENT_ID, NULL, num_ids)
-                        failure.offset += num_bytes
                 check(failure, text)
-                total += num_ids
-                num_bytes += span.size
+                with nogil:
+                    total += cpp_worker.encode(span.data, span.size, special.special,
+                                               &out[total * self.id_size], NO_ID, NULL)
                 PyErr_CheckSignals()
         finally:
             self.release(worker)
@@ -438,7 +418,6 @@ cdef class FileEncoding:
 
     Raises, instead of yielding the failing block:
         OSError, ValueError: If a file cannot be read, shrinks while it is read, or is not UTF-8.
-        AbsentByteError: If a byte has no token; `item` is the index of the file.
     """
 
     cdef Encoder encoder
@@ -469,7 +448,7 @@ cdef class FileEncoding:
             num_threads(num_workers, self.reader.get().num_blocks()), self.pointers)
         self.job.reset(new FileEncoder(
             self.reader.get()[0], self.pointers, encoder.id_size, special.special, invalid_bytes,
-            ABSENT_ID if separator is None else separator))
+            NO_ID if separator is None else separator))
         self.job.get().start()
 
     def __iter__(self):
@@ -600,6 +579,4 @@ cdef int check(const Failure& failure, texts=None, paths=()) except -1:
         # Raise UnicodeEncodeError. A subclass of str could override `encode`, but not this
         # conversion.
         PyUnicode_AsUTF8String(texts[failure.file] if isinstance(texts, list) else texts)
-    if failure.kind == ABSENT_BYTE:
-        raise AbsentByteError(failure.code, failure.file, failure.offset)
     return raise_failure(failure, paths, "ids")

@@ -17,6 +17,8 @@ def make_encoder(
 ) -> Encoder:
     """Return an encoder. The backend defaults to `native` if it is available, else `python`.
 
+    `native` requires the extensions, a token for every byte, and ids below 2^32 - 1.
+
     Raises:
         ValueError: If the backend is unknown or not available.
     """
@@ -42,6 +44,9 @@ def make_encoder(
 
 def _obstacle_to_native(vocabulary: Vocabulary) -> str | None:
     """Return the reason the compiled encoder cannot be used, or None if it can be used."""
+    if vocabulary.absent_bytes:
+        absent = min(vocabulary.absent_bytes)
+        return f"it needs a token for every byte, and the vocabulary has none for {absent:#04x}"
     try:
         from cs336_basics.tokenizer.encoders.native_encoder import MAX_VOCAB_SIZE
     except ImportError as error:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.lazy import np, npt
@@ -30,25 +30,8 @@ from cs336_basics.text.text_changes import dropped_message
 from cs336_basics.tokenizer.ids import EncodedBatch, TokenArray, plain_ids, token_dtype
 from cs336_basics.tokenizer.vocabulary import Vocabulary
 
-
-class AbsentByteError(Exception):
-    """Raised if a text contains a byte that has no token in the vocabulary.
-
-    Attributes:
-        byte: Value of the byte.
-        item: Index of the text or file if there are several, else 0.
-        offset: Offset of the byte in the text's UTF-8.
-    """
-
-    def __init__(self, byte: int, item: int = 0, offset: int = 0) -> None:
-        super().__init__(byte, item, offset)
-        self.byte = byte
-        self.item = item
-        self.offset = offset
-
-    def __str__(self) -> str:
-        where = f"at offset {self.offset:,} of item {self.item:,}"
-        return f"no token for the byte {self.byte:#04x} {where}"
+if TYPE_CHECKING:
+    from cs336_basics.tokenizer.encoders.native_encoder import NativeEncoder
 
 
 class UnknownIdError(InputError):
@@ -65,15 +48,12 @@ class Encoder(ABC):
         vocabulary, pattern: The arguments.
         all_special: All special tokens of the vocabulary.
         may_drop: Whether the pattern may leave out parts of a text. Named patterns never do.
-        encodes_files: Whether the encoder has the method `NativeEncoder.encode_files`, and releases
-            the GIL.
 
     Every encoding method raises:
-        AbsentByteError: If the vocabulary does not contain a byte of the text.
+        AbsentByteError: If the vocabulary does not contain a byte of the text. `absent_bytes_in`
+            finds it.
         UnicodeEncodeError: If the text contains a lone surrogate.
     """
-
-    encodes_files = False
 
     def __init__(self, vocabulary: Vocabulary, pattern: str) -> None:
         self.vocabulary = vocabulary
@@ -81,6 +61,11 @@ class Encoder(ABC):
         self.all_special = frozenset(vocabulary.special_ids)
         self.may_drop = pattern_name(pattern) is None and complete_program(pattern) is None
         self._has_warned = False
+
+    @property
+    def file_encoder(self) -> NativeEncoder | None:
+        """This encoder if it reads plain-text files itself and releases the GIL, else None."""
+        return None
 
     @abstractmethod
     def encode_word(self, word: str) -> list[int]:
@@ -115,23 +100,12 @@ class Encoder(ABC):
         if not text.isascii():
             text.encode()  # raises UnicodeEncodeError
         ids: list[int] = []
-        try:
-            for segment, is_special in split_special_tokens(text, special):
-                if is_special:
-                    ids.append(self.vocabulary.special_ids[segment])
-                else:
-                    ids.extend(self.encode_words(self.split(segment)))
-        except AbsentByteError as error:
-            raise self._located(error.byte, text, special) from None
+        for segment, is_special in split_special_tokens(text, special):
+            if is_special:
+                ids.append(self.vocabulary.special_ids[segment])
+            else:
+                ids.extend(self.encode_words(self.split(segment)))
         return ids
-
-    def _located(self, byte: int, text: str, special: frozenset[str]) -> AbsentByteError:
-        """Return the error for the first pre-token that contains `byte`, with the byte's offset."""
-        for start, word, is_special in self.located_words(text, special):
-            data = word.encode()
-            if not is_special and byte in data and data not in self.vocabulary.whole_words:
-                return AbsentByteError(byte, 0, len(text[:start].encode()) + data.index(byte))
-        raise AssertionError(f"no pre-token contains the byte {byte:#04x}")
 
     def encode_array(
         self, text: str | bytes, special: frozenset[str], num_workers: int
@@ -144,12 +118,8 @@ class Encoder(ABC):
     def encode_batch(
         self, texts: list[str], special: frozenset[str], num_workers: int
     ) -> list[list[int]]:
-        """Return the ids of each text.
-
-        Raises:
-            AbsentByteError: See the class; `item` is the index of the text.
-        """
-        lists = self._encode_each(texts, special)
+        """Return the ids of each text."""
+        lists = [self._encode(text, special) for text in texts]
         if self.may_drop:
             for text, ids in zip(texts, lists, strict=True):
                 self.warn_of_dropped(len(text.encode()), ids)
@@ -164,16 +134,6 @@ class Encoder(ABC):
             self.warn_of_dropped(sum(len(text.encode()) for text in texts), ids)
         return EncodedBatch(ids, offsets_of(lengths))
 
-    def _encode_each(self, texts: Iterable[str], special: frozenset[str]) -> list[list[int]]:
-        lists: list[list[int]] = []
-        try:
-            for text in texts:
-                lists.append(self._encode(text, special))
-        except AbsentByteError as error:
-            error.item = len(lists)
-            raise
-        return lists
-
     def encode_documents(
         self, texts: list[Any], special: frozenset[str], num_workers: int = 1
     ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
@@ -186,12 +146,9 @@ class Encoder(ABC):
 
         Returns:
             Ids of shape (num_tokens,) and dtype `token_dtype`; lengths of shape (num_texts,).
-
-        Raises:
-            AbsentByteError: See the class; `item` is the index of the text.
         """
         decoded = (text if isinstance(text, str) else text.decode() for text in texts)
-        lists = self._encode_each(decoded, special)
+        lists = [self._encode(text, special) for text in decoded]
         ids = np.fromiter(chain.from_iterable(lists), token_dtype(self.vocabulary.size))
         return ids, np.array([len(ids_of_text) for ids_of_text in lists], np.int64)
 

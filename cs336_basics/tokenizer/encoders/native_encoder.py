@@ -15,11 +15,11 @@ from cs336_basics.tokenizer.encoders import _encoder
 from cs336_basics.tokenizer.encoders._decoder import Decoder
 from cs336_basics.tokenizer.encoders.encoder import Encoder, offsets_of
 from cs336_basics.tokenizer.ids import TokenArray
-from cs336_basics.tokenizer.vocabulary import ABSENT, Vocabulary, max_array_size
+from cs336_basics.tokenizer.vocabulary import Vocabulary, max_array_size
 
 MAX_VOCAB_SIZE = (1 << 32) - 1
 """Maximum size of a vocabulary. The compiled encoder stores ids in 32 bits, and the highest value
-stands for absent bytes."""
+stands for no id."""
 
 # Maximum number of subsets of the special tokens to cache. Programs rarely use more.
 _MAX_SPECIAL_SETS = 16
@@ -79,11 +79,14 @@ class NativeEncoder(NativeWordEncoder):
     It encodes in several threads, without holding the GIL.
     """
 
-    encodes_files = True
-
     def __init__(self, vocabulary: Vocabulary, pattern: str, cache_size: int) -> None:
         super().__init__(vocabulary, pattern, cache_size)
         self._special_sets = _SpecialSets(vocabulary)
+
+    @property
+    def file_encoder(self) -> NativeEncoder:
+        """See `Encoder`."""
+        return self
 
     def encode(self, text: str, special: frozenset[str]) -> list[int]:
         """See `Encoder`."""
@@ -152,9 +155,12 @@ class _SpecialSets(dict[frozenset[str], _encoder.SpecialSet]):
 def compile_vocabulary(
     vocabulary: Vocabulary, pattern: str, cache_size: int, **options: str
 ) -> _encoder.Encoder:
-    """Return the compiled encoder for a vocabulary; `options` are passed to its constructor."""
+    """Return the compiled encoder for a vocabulary with all 256 bytes.
+
+    `options` are passed to its constructor.
+    """
     return _encoder.Encoder(
-        [None if byte_id == ABSENT else byte_id for byte_id in vocabulary.byte_ids],
+        vocabulary.byte_ids,
         vocabulary.merge_ids,
         vocabulary.merges,
         vocabulary.size,

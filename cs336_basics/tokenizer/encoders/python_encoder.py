@@ -13,7 +13,8 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, pairwise
 
-from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
+from cs336_basics.tokenizer.encoders.absent_bytes import absent_in_word
+from cs336_basics.tokenizer.encoders.encoder import Encoder
 from cs336_basics.tokenizer.vocabulary import ABSENT, Vocabulary
 
 _NO_RANK = sys.maxsize
@@ -54,8 +55,7 @@ class PythonEncoder(Encoder):
         byte_ids = self.vocabulary.byte_ids
         symbols = [byte_ids[byte] for byte in data]
         if ABSENT in symbols:
-            offset = symbols.index(ABSENT)
-            raise AbsentByteError(data[offset], offset=offset)
+            raise absent_in_word(data, symbols.index(ABSENT))
         if len(symbols) < _LONG_WORD:
             return self._merge(symbols)
         return list(self._merge_long(symbols))

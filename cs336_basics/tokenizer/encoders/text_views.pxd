@@ -28,7 +28,6 @@ cdef extern from "unicode/text_view.hpp" namespace "cs336" nogil:
         TextKind kind
 
     size_t utf8_bound(const TextView&)
-    size_t utf8_size(const TextView&)
     Failure as_utf8(const TextView&, Buffer&, TextSpan&) except +
 
 

@@ -14,7 +14,7 @@ import itertools
 import pickle
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from cs336_basics._support.arguments import checked_bool
 from cs336_basics._support.errors import InputError
@@ -25,8 +25,13 @@ from cs336_basics.text.corpus import Corpus
 from cs336_basics.text.readers import TextBlock, read_texts
 from cs336_basics.text.text_changes import Replaced, TextChanges
 from cs336_basics.text.utf8 import is_valid_utf8
-from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
-from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, absent_byte_error, encode_exactly
+from cs336_basics.tokenizer.encoders.absent_bytes import (
+    AbsentByteError,
+    absent_byte_error,
+    absent_bytes_in,
+)
+from cs336_basics.tokenizer.encoders.encoder import Encoder
+from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, encode_exactly
 from cs336_basics.tokenizer.files.token_writer import EncodedBlock
 from cs336_basics.tokenizer.ids import TokenArray
 from cs336_basics.tokenizer.tokenizer import Tokenizer
@@ -95,8 +100,8 @@ def encoded_blocks(
     num_workers: int,
 ) -> Generator[EncodedBlock, None, None]:
     """Yield the ids of a corpus in order. Closing the generator stops the work."""
-    encoder = tokenizer.encoder
-    if not encoder.encodes_files:
+    encoder = tokenizer.encoder.file_encoder
+    if encoder is None:
         # Any workers beyond the number of chunks would be idle.
         num_workers = max(1, min(num_workers, -(-corpus.num_bytes // task.chunk_size)))
         yield from encode_batches(tokenizer, read_batches(corpus, task, 0), task, num_workers)
@@ -114,7 +119,7 @@ def encoded_blocks(
 
 
 def _encode_plain_text(
-    encoder: Encoder,
+    encoder: NativeEncoder,
     corpus: Corpus,
     task: EncodingTask,
     bytes_read: int,
@@ -124,7 +129,7 @@ def _encode_plain_text(
     sizes = corpus.sizes
     # A huge chunk size would not fit a C++ integer.
     block_size = min(task.chunk_size, max(1, *sizes))
-    encoding = cast("NativeEncoder", encoder).encode_files(
+    encoding = encoder.encode_files(
         corpus.files,
         sizes,
         block_size=block_size,
@@ -135,19 +140,12 @@ def _encode_plain_text(
     )
     with contextlib.closing(encoding):
         before = None
-        try:
-            for file, ids, document_ends, num_bytes, replaced in encoding:
-                bytes_read += num_bytes
-                changes = TextChanges(num_bytes)
-                changes.add_replaced(corpus.files[file], Replaced(*replaced))
-                yield EncodedBlock(ids, file != before, document_ends, changes, bytes_read)
-                before = file
-        except AbsentByteError as error:
-            name = corpus.files[error.item]
-            with open(name, "rb") as opened:
-                opened.seek(error.offset)
-                is_exact = opened.read(1) == bytes([error.byte])
-            raise _absent_byte(name, error, is_exact) from None
+        for file, ids, document_ends, num_bytes, replaced in encoding:
+            bytes_read += num_bytes
+            changes = TextChanges(num_bytes)
+            changes.add_replaced(corpus.files[file], Replaced(*replaced))
+            yield EncodedBlock(ids, file != before, document_ends, changes, bytes_read)
+            before = file
 
 
 def encode_batches(
@@ -159,7 +157,7 @@ def encode_batches(
     and there is more than one worker.
     """
     encoder = tokenizer.encoder
-    if encoder.encodes_files:
+    if encoder.file_encoder is not None:
         yield from map_in_threads(
             lambda batch: encode_text_batch(encoder, batch, task), batches, num_workers
         )
@@ -225,15 +223,13 @@ def encode_text_batch(encoder: Encoder, batch: TextBatch, task: EncodingTask) ->
     """Return the ids of a batch, and the positions where documents end within it."""
     changes = TextChanges()
     texts = [_checked_text(block, task.errors, changes) for block in batch.blocks]
-    if task.errors == EXACT and not all(map(is_valid_utf8, texts)):
-        ids, lengths = _encode_exactly(encoder, batch.blocks, texts)
-    else:
-        try:
+    try:
+        if task.errors == EXACT and not all(map(is_valid_utf8, texts)):
+            ids, lengths = _encode_exactly(encoder, texts)
+        else:
             ids, lengths = encoder.encode_documents(texts, encoder.all_special)
-        except AbsentByteError as error:
-            block, text = batch.blocks[error.item], texts[error.item]
-            error.offset += block.offset or 0
-            raise _absent_byte(block.origin, error, block.text == text) from None
+    except AbsentByteError:
+        raise _absent_byte(encoder, batch.blocks, texts) from None
     changes.num_dropped = encoder.num_dropped(sum(map(len, texts)), ids)
     # The start of a file or row ends the previous document. TokenWriter handles documents that
     # ended with the previous batch.
@@ -257,16 +253,10 @@ def encode_text_batch(encoder: Encoder, batch: TextBatch, task: EncodingTask) ->
 
 
 def _encode_exactly(
-    encoder: Encoder, blocks: list[TextBlock], texts: list[bytes]
+    encoder: Encoder, texts: list[bytes]
 ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
     """Return the concatenated ids of arbitrary bytes, and the number of ids of each text."""
-    arrays = []
-    for block, text in zip(blocks, texts, strict=True):
-        try:
-            arrays.append(encode_exactly(encoder, text, encoder.all_special))
-        except AbsentByteError as error:
-            error.offset += block.offset or 0
-            raise _absent_byte(block.origin, error, True) from None
+    arrays = [encode_exactly(encoder, text, encoder.all_special) for text in texts]
     return np.concatenate(arrays), np.array([len(ids) for ids in arrays], np.int64)
 
 
@@ -308,10 +298,14 @@ def map_in_threads(
         executor.shutdown(wait=True, cancel_futures=True)
 
 
-def _absent_byte(name: str, error: AbsentByteError, is_exact: bool) -> ValueError:
-    """Return the error for a byte that is in a file or row but not in the vocabulary.
+def _absent_byte(encoder: Encoder, blocks: list[TextBlock], texts: list[bytes]) -> InputError:
+    """Return the error for the first byte in a file or row that is not in the vocabulary.
 
     The offset is not exact if earlier bytes were replaced with U+FFFD.
     """
-    where = f"{'at' if is_exact else 'near'} offset {error.offset:,}"
-    return InputError(f"{name}: {absent_byte_error(error.byte, where)}")
+    for block, text in zip(blocks, texts, strict=True):
+        for byte, offset in absent_bytes_in(encoder, text, encoder.all_special):
+            where = f"{'at' if block.text == text else 'near'} offset"
+            error = absent_byte_error(byte, f"{where} {(block.offset or 0) + offset:,}")
+            return InputError(f"{block.origin}: {error}")
+    raise AssertionError("the vocabulary contains every byte of the texts")

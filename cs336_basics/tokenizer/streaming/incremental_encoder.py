@@ -12,10 +12,10 @@ from cs336_basics.splitting.safe_cuts import SafeCutBuffer
 from cs336_basics.splitting.splitter import check_is_str
 from cs336_basics.text.corpus import ENCODING_ERRORS, check_errors
 from cs336_basics.text.text_changes import TextChanges
-from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
-from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, absent_byte_error, encode_exactly
+from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
+from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, encode_exactly
 from cs336_basics.tokenizer.special_tokens import special_sets
-from cs336_basics.tokenizer.text_input import explained
+from cs336_basics.tokenizer.text_input import explained, lone_surrogate_error
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
 # These limits keep the memory use of `encode_iterable` below a megabyte.
@@ -79,7 +79,7 @@ class IncrementalEncoder:
             try:
                 text = text.encode()
             except UnicodeEncodeError as error:
-                raise explained(error, text) from None
+                raise lone_surrogate_error(error) from None
         elif not isinstance(text, bytes):
             raise InputTypeError(f"text must be str or bytes, not {type(text).__name__}")
         return self._encode(self._buffer.add(text))
@@ -134,10 +134,9 @@ class IncrementalEncoder:
             ids: list[int] = encode_exactly(self._encoder, data, allowed).tolist()
             return ids
         except AbsentByteError as error:
-            if self._errors != EXACT:
-                raise explained(error, text, start) from None
-            where = f"at offset {self._offset + error.offset:,}"
-            raise absent_byte_error(error.byte, where) from None
+            if self._errors == EXACT:
+                raise explained(error, self._encoder, data, allowed, self._offset) from None
+            raise explained(error, self._encoder, text, allowed, start) from None
 
 
 def encode_chunks(
@@ -162,7 +161,7 @@ def encode_chunks(
             try:
                 collected += part.encode()
             except UnicodeEncodeError as error:
-                raise explained(error, part, num_characters) from None
+                raise lone_surrogate_error(error, num_characters) from None
             num_characters += len(part)
             if len(collected) >= READ_AHEAD:
                 yield from stream.feed(bytes(collected))

@@ -6,14 +6,10 @@ import sys
 
 import pytest
 
-from cs336_basics.tokenizer import (
-    Tokenizer,
-)
+from cs336_basics._support.errors import InputError
+from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
-from tests.tokenizer.examples import (
-    BYTES,
-    skip_unless_available,
-)
+from tests.tokenizer.examples import BYTES, skip_unless_available
 
 # ------------------------------------------------------------------ backends
 
@@ -32,6 +28,13 @@ def test_ids_beyond_32_bits_need_the_python_backend():
     assert isinstance(Tokenizer(vocab, []).encoder, PythonEncoder)
     skip_unless_available("native")
     with pytest.raises(ValueError, match=r"backend 'native' is not available: .* got 4294967295"):
+        Tokenizer(vocab, [], backend="native")
+
+
+def test_a_vocabulary_without_some_byte_needs_a_python_backend():
+    vocab = {token_id: token for token_id, token in BYTES.items() if token_id != 0x80}
+    assert isinstance(Tokenizer(vocab, []).encoder, PythonEncoder)
+    with pytest.raises(InputError, match=r"a token for every byte, and .* has none for 0x80"):
         Tokenizer(vocab, [], backend="native")
 
 

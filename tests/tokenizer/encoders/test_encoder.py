@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
+from cs336_basics._support.errors import InputError
+from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError, absent_bytes_in
 from tests.tokenizer.examples import SPECIALS, tricky_texts
 
 
@@ -34,27 +35,31 @@ def test_arrays_batches_and_documents_have_the_ids_of_encode(make_small, pattern
     assert [ids[offsets[i] : offsets[i + 1]].tolist() for i in range(len(texts))] == batch
 
 
-@pytest.mark.parametrize("pattern", ["gpt2", r"\p{L}+|\s"])
-def test_every_method_reports_the_same_offset_of_an_absent_byte(make, pattern):
-    encoder = make({0: b"a", 1: b" "}, [], ["<|>"], pattern=pattern).encoder
+@pytest.mark.parametrize("pattern", ["gpt2", r"\p{L}+|\s|\S"])
+def test_every_method_rejects_an_absent_byte_which_can_be_found(make_incomplete, pattern):
+    encoder = make_incomplete({0: b"a", 1: b" "}, [], ["<|>"], pattern=pattern).encoder
     special = encoder.all_special
-    text = "a a<|>aé b"  # 'é' comes after the special token
-    calls = {
-        "encode": lambda: encoder.encode(text, special),
-        "encode_array": lambda: encoder.encode_array(text, special, 1),
-        "encode_array of bytes": lambda: encoder.encode_array(text.encode(), special, 2),
-    }
-    for name, call in calls.items():
-        with pytest.raises(AbsentByteError, match="0xc3 at offset 7 of item 0") as caught:
+    text = "a a<|>aé b"  # the special token contains absent bytes, but needs none
+    for call in (
+        lambda: encoder.encode(text, special),
+        lambda: encoder.encode_array(text, special, 1),
+        lambda: encoder.encode_array(text.encode(), special, 2),
+        lambda: encoder.encode_batch(["a", text, "b"], special, 1),
+        lambda: encoder.encode_documents([b"a", text.encode()], special),
+    ):
+        with pytest.raises(AbsentByteError, match=r"word 'a?é' needs the byte 0xc3"):
             call()
-        found = caught.value
-        assert (type(found), found.item, found.offset) == (AbsentByteError, 0, 7), name
-    with pytest.raises(AbsentByteError, match="0xc3 at offset 7 of item 1"):
-        encoder.encode_batch(["a", text, "b"], special, 1)
-    with pytest.raises(AbsentByteError, match="0xc3 at offset 7 of item 1"):
-        encoder.encode_documents([b"a", text.encode()], special)
-    tokenizer = make({0: b"a", 1: b" "}, [], ["<|>"], pattern=pattern)
-    for call in (tokenizer.encode, tokenizer.encode_with_offsets):
-        with pytest.raises(ValueError, match="of 'é' at character 7 of the text") as caught:
-            call(text)
-        assert (caught.value.__context__.item, caught.value.__context__.offset) == (0, 7)
+    data = text.encode() + b"\xff"
+    assert list(absent_bytes_in(encoder, data, special)) == [
+        (0xC3, 7), (0xA9, 8), (ord("b"), 10), (0xFF, 11),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["encode", "encode_array", "encode_with_offsets", "encode_batch"])
+def test_the_error_names_the_absent_byte_and_its_character(make_incomplete, name):
+    tokenizer = make_incomplete({0: b"a", 1: b" "}, [], ["<|>"])
+    text = "a a<|>aé b"
+    with pytest.raises(InputError, match="byte 0xc3 of 'é' at character 7 of the text"):
+        getattr(tokenizer, name)([text] if name == "encode_batch" else text)
+    with pytest.raises(InputError, match="byte 0xc3 at offset 7;"):
+        tokenizer.encode_array(text.encode())

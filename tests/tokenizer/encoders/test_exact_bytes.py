@@ -106,10 +106,9 @@ def test_the_offset_of_an_absent_byte_counts_all_data(special, monkeypatch):
                 )
 
 
-@pytest.mark.parametrize("backend", ["native", "python"])
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
-def test_the_error_names_the_first_absent_byte(tmp_path, backend, name):
-    tokenizer = Tokenizer({0: b" ", 1: b"a", 2: b"\xfe"}, [], backend=backend)
+def test_the_error_names_the_first_absent_byte(tmp_path, name):
+    tokenizer = Tokenizer({0: b" ", 1: b"a", 2: b"\xfe"}, [])
     for data in (b"a\xff b", b"a\xfe\xff \xfd", b"a b\xff", b"\xfe b\xff"):
         first = next(i for i, byte in enumerate(data) if byte not in b" a\xfe")
         message = f"byte {data[first]:#04x} at offset {first}"

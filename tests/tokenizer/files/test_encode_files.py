@@ -408,8 +408,8 @@ def test_strict_accepts_valid_utf8(tmp_path, out):
     assert len(load_token_file(out / "a.npy")) > 100
 
 
-def test_the_error_names_the_file_and_offset_of_an_absent_byte(tmp_path, out, backend):
-    tokenizer = Tokenizer({0: b"a", 1: b"\n"}, [], backend=backend)
+def test_the_error_names_the_file_and_offset_of_an_absent_byte(tmp_path, out):
+    tokenizer = Tokenizer({0: b"a", 1: b"\n"}, [])
     (tmp_path / "a.txt").write_text("aaa\naaaaa b", newline="")
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress("aaa\u00e9a".encode()))
     (tmp_path / "c.jsonl").write_text('{"text": "aa"}\n{"text": "aa\u00e9a"}\n')

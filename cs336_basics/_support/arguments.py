@@ -15,9 +15,9 @@ MOST_THREADS = 4096
 
 
 def checked_bool(name: str, value: Any) -> bool:
-    """Return `value` if it is True or False. Other values, such as "no", raise TypeError."""
+    """Return `value` if it is True or False. Other values, such as "no", raise InputTypeError."""
     if not isinstance(value, bool):
-        raise InputTypeError(f"{name} must be True or False, got {short_repr(value)}")
+        raise InputTypeError(f"must be True or False, got {short_repr(value)}", argument=name)
     return value
 
 
@@ -27,24 +27,26 @@ def checked_integer(
     """Check that `value` is an integer within the limits, and return it as an int.
 
     Args:
-        name: Name of the argument in messages.
+        name: Name of the argument.
         value: Value of the argument.
         smallest, largest: Inclusive limits, or None for no limit.
         note: Text that follows the limit in messages, such as " bytes" or ", or None (all cores)".
 
     Raises:
-        TypeError: If the value is not an integer. Bools are also rejected.
-        ValueError: If the value is outside the limits.
+        InputTypeError: If the value is not an integer. Bools are also rejected.
+        InputError: If the value is outside the limits.
     """
     # The type is compared by name to avoid importing NumPy. NumPy 1 names its bool "bool_".
     if type(value).__name__ in ("bool", "bool_"):
-        raise InputTypeError(f"{name} must be an int, got {value!r}")
+        raise InputTypeError(f"must be an int, got {value!r}", argument=name)
     try:
         number = operator.index(value)
     except TypeError:
-        raise InputTypeError(f"{name} must be an int, got {short_repr(value)}") from None
+        raise InputTypeError(f"must be an int, got {short_repr(value)}", argument=name) from None
     if smallest is not None and number < smallest:
-        raise InputError(f"{name} must be at least {smallest}{note}, got {short_repr(number)}")
+        problem = f"must be at least {smallest}{note}, got {short_repr(number)}"
+        raise InputError(problem, argument=name)
     if largest is not None and number > largest:
-        raise InputError(f"{name} must be at most {largest}{note}, got {short_repr(number)}")
+        problem = f"must be at most {largest}{note}, got {short_repr(number)}"
+        raise InputError(problem, argument=name)
     return number

@@ -1,30 +1,131 @@
-"""Errors that the library raises for values and files that its caller can change."""
+"""Errors that the library raises on purpose. Any other ValueError or RuntimeError is a bug in it.
+
+Such an error stores its message as fields. Python prints the names of arguments, such as
+`overwrite=True`. A command prints its own options for them, such as `--overwrite`.
+"""
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
-class InputError(ValueError):
-    """A value or file that the library cannot use. The message says why and what to do.
+Error = TypeVar("Error", bound="ReportedError")
 
-    Any other ValueError or TypeError that leaves the library is a bug in the library.
+
+class Argument(NamedTuple):
+    """An argument that a message mentions, with the value to pass, if there is one."""
+
+    name: str
+    value: object = ...
+
+    def __str__(self) -> str:
+        return self.name if self.value is ... else f"{self.name}={self.value!r}"
+
+
+Text = str | tuple[str | Argument, ...]
+"""Text of a message, or its parts. The parts are joined without spaces."""
+
+
+_OVERWRITE = ("choose another name, or pass ", Argument("overwrite", True), " to replace it")
+
+
+class ReportedError(Exception):
+    """Base class of errors that a command prints in one line, without a traceback.
+
+    The message is `PLACE: ARGUMENT PROBLEM; REMEDY`, where all but the problem are optional.
 
     Args:
         problem: What is wrong with which value.
-        argument: Name of the Python argument that is wrong, if it is one argument.
+        argument: Name of the Python argument that is wrong.
         remedy: What to do about it.
+        place: Where the error is, such as a file or the index of a text.
     """
 
     def __init__(
-        self, problem: str = "", *, argument: str | None = None, remedy: str | None = None
+        self,
+        problem: Text = "",
+        *,
+        argument: str | None = None,
+        remedy: Text = "",
+        place: str = "",
     ) -> None:
-        super().__init__(problem)
+        # `args` stays what __new__ stored: pickle calls the class with it, then sets the fields.
         self.problem = problem
         self.argument = argument
         self.remedy = remedy
+        self.place = place
+
+    def message(self, shown: Callable[[Argument], str] = str) -> str:
+        """Return the message.
+
+        Args:
+            shown: Function that formats an argument.
+        """
+        text = _joined(self.problem, shown)
+        if self.argument is not None:
+            text = f"{shown(Argument(self.argument))} {text}"
+        if self.place:
+            text = f"{self.place}: {text}"
+        return f"{text}; {_joined(self.remedy, shown)}" if self.remedy else text
 
     def __str__(self) -> str:
-        return self.problem if self.remedy is None else f"{self.problem}; {self.remedy}"
+        return self.message()
+
+    def at(self: Error, place: str) -> Error:
+        """Return a copy of the error whose message starts with `place`."""
+        error = copy.copy(self)
+        error.place = f"{place}: {self.place}" if self.place else place
+        return error
+
+    def renamed(self: Error, rename: Callable[[str], str]) -> Error:
+        """Return a copy for a caller that has other names for the arguments."""
+
+        def text(parts: Text) -> Text:
+            if isinstance(parts, str):
+                return parts
+            return tuple(
+                part if isinstance(part, str) else part._replace(name=rename(part.name))
+                for part in parts
+            )
+
+        error = copy.copy(self)
+        error.problem, error.remedy = text(self.problem), text(self.remedy)
+        error.argument = None if self.argument is None else rename(self.argument)
+        return error
+
+
+class InputError(ReportedError, ValueError):
+    """A value or file that the library cannot use."""
 
 
 class InputTypeError(InputError, TypeError):
     """A value of the wrong type."""
+
+
+class OutputExistsError(InputError, FileExistsError):
+    """An output that exists. By default, the remedy is `overwrite=True`."""
+
+    def __init__(self, problem: Text = "", *, remedy: Text = _OVERWRITE) -> None:
+        super().__init__(problem, remedy=remedy)
+
+
+class UnavailableError(InputError, ImportError):
+    """A package or compiled extension that is needed but not installed."""
+
+
+BUILD = (
+    "run `python setup.py build_ext --inplace` in the checkout, or reinstall the package with a "
+    "C++ compiler"
+)
+"""What to do if an extension is not built."""
+
+
+class RunError(ReportedError, RuntimeError):
+    """A failure that changing the arguments may not prevent, such as a killed worker process."""
+
+
+def _joined(text: Text, shown: Callable[[Argument], str]) -> str:
+    if isinstance(text, str):
+        return text
+    return "".join(part if isinstance(part, str) else shown(part) for part in text)

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import InputError, OutputExistsError
 from cs336_basics._support.messages import shown_names
 
 _BLOCK = 1 << 20
@@ -301,15 +301,13 @@ def check_is_free(output: str | os.PathLike[str], overwrite: bool) -> None:
     """Raise an error if an output exists. An empty directory is accepted.
 
     Raises:
-        FileExistsError: If the output exists and `overwrite` is false.
+        OutputExistsError: If the output exists and `overwrite` is false.
     """
     path = Path(output)
     if overwrite or not os.path.lexists(path) or (path.is_dir() and not any(path.iterdir())):
         return
     state = "is not empty" if path.is_dir() else "exists"
-    raise FileExistsError(
-        f"{path} {state}; choose another name, or pass overwrite=True (--overwrite) to replace it"
-    )
+    raise OutputExistsError(f"{path} {state}")
 
 
 def check_is_no_input(output: str | os.PathLike[str], inputs: Iterable[str]) -> None:

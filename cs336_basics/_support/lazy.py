@@ -12,6 +12,8 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from cs336_basics._support.errors import UnavailableError
+
 __all__ = ["LazyModule", "lazy_names", "needed_for", "np", "npt"]
 
 
@@ -48,8 +50,11 @@ def needed_for(what: str, install: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        message = f"{what} needs {error.name or error}; run pip install {install}"
-        raise ImportError(message, name=error.name) from error
+        missing = UnavailableError(
+            f"{what} needs {error.name or error}", remedy=f"run pip install {install}"
+        )
+        missing.name = error.name
+        raise missing from error
 
 
 def lazy_names(

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
 
 from cs336_basics._support.arguments import MAX_INT64
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.messages import nearest, short_repr
 
 T = TypeVar("T")
@@ -83,6 +83,7 @@ class Option(NamedTuple):
     default: Any
     help: str = ""
     metavar: str = ""
+    argument: str = ""
     rare: bool = False
     positional: bool = False
     limits: Limits = Limits()
@@ -99,9 +100,10 @@ def option(help: str, default: Any = dataclasses.MISSING, **rest: Any) -> Any:
     Args:
         help: Description on the help page.
         default: Default value. A field without one is required.
-        rest: `metavar`, the name of the value on the help page; `rare`, to show the field only with
-            `--help-all`; `positional`, for a value without an option name before it; and the limits
-            of a number, as in `Limits`.
+        rest: `metavar`, the name of the value on the help page; `argument`, the library's argument
+            that the field sets, if it has another name; `rare`, to show the field only on the
+            complete help page; `positional`, for a value without an option name before it; and the
+            limits of a number, as in `Limits`.
     """
     limits = Limits(**{key: rest.pop(key) for key in Limits._fields if key in rest})
     return dataclasses.field(default=default, metadata={"help": help, "limits": limits, **rest})
@@ -119,38 +121,48 @@ class Checked:
         """Check the values.
 
         Raises:
-            ValueError: If a value has the wrong type or is out of range. The message is one line.
+            InputError: If a value has the wrong type or is out of range. The message is one line.
         """
         kind: Any = type(self)
         for name, known in _options(kind).items():
             object.__setattr__(self, name, _checked(name, getattr(self, name), known))
 
 
-def build(kind: type[T], values: Mapping[str, Any], show: Callable[[str], str] = str) -> T:
+def build(kind: type[T], values: Mapping[str, Any]) -> T:
     """Build a dataclass from values keyed by dotted names, such as `model.d_model`.
 
     Args:
         kind: A `Checked` dataclass.
         values: Mapping from dotted names to values of the fields' types or `Word`s.
-        show: Function that formats a name for messages.
 
     Raises:
-        ValueError: If a name is unknown, or a value is missing, has the wrong type or is out of
-            range. The message is one line.
+        InputError: If a name is unknown, or a value is missing, has the wrong type or is out of
+            range. The message is one line, and `argument` is the dotted name.
     """
     known = dict(fields_of(kind))
     sections: dict[str, dict[str, Any]] = {"": {}}
     for name, value in values.items():
         if name not in known:
-            raise InputError(f"unknown option {show(name[:100])!r}{nearest(name, known)}")
+            raise InputError(f"is not an option{nearest(name, known)}", argument=name[:100])
         section, _, key = name.rpartition(".")
-        sections.setdefault(section, {})[key] = _checked(show(name), value, known[name])
+        sections.setdefault(section, {})[key] = _checked(name, value, known[name])
     missing = [name for name in known if known[name].is_required and name not in values]
     if missing:
-        raise InputError("; ".join(f"{show(name)} is required" for name in missing))
+        also = [part for name in missing[1:] for part in ("; ", Argument(name), " is required")]
+        raise InputError(("is required", *also), argument=missing[0])
     own, made = sections.pop(""), cast(Any, kind)
-    nested = {name: _options(made)[name].kind(**inner) for name, inner in sections.items()}
+    nested = {
+        name: _section(name, _options(made)[name].kind, inner) for name, inner in sections.items()
+    }
     return kind(**own, **nested)
+
+
+def _section(name: str, kind: type[T], values: Mapping[str, Any]) -> T:
+    """Build a nested dataclass. Its errors name its fields with the name of the section."""
+    try:
+        return kind(**values)
+    except InputError as error:
+        raise error.renamed(lambda key: f"{name}.{key}") from None
 
 
 def fields_of(kind: Any) -> Iterator[tuple[str, Option]]:
@@ -182,15 +194,15 @@ def kinds_of(kind: Any) -> list[Any]:
 
 
 def _checked(name: str, value: Any, known: Option) -> Any:
-    """Convert a value to its field's type, or raise a ValueError with a one-line message."""
+    """Convert a value to its field's type, or raise an InputError with a one-line message."""
     try:
         return known.limits(_convert(value, known.kind))
-    except ValueError as error:
-        raise InputError(f"{name} {error}, got {short_repr(value)}") from None
+    except InputError as error:
+        raise InputError(f"{error}, got {short_repr(value)}", argument=name) from None
 
 
 def _convert(value: Any, kind: Any) -> Any:
-    """Convert a value to a type, or raise a ValueError such as "must be an integer"."""
+    """Convert a value to a type, or raise an InputError such as "must be an integer"."""
     origin, args = get_origin(kind), get_args(kind)
     if origin is Annotated:
         value = _convert(value, args[0])
@@ -203,7 +215,7 @@ def _convert(value: Any, kind: Any) -> Any:
             return None
         *others, last = [arg for arg in args if arg is not type(None)]
         for other in others:
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(InputError):
                 return _convert(value, other)
         return _convert(value, last)
     if origin is Literal:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from cs336_basics._support.arguments import checked_bool
+from cs336_basics._support.errors import OutputExistsError
 
 
 class Work(NamedTuple):
@@ -90,9 +91,7 @@ def trace_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iter
     from cs336_basics._support.files import atomic_writer
 
     if not checked_bool("overwrite", overwrite) and os.path.exists(path):
-        raise FileExistsError(
-            f"{os.fspath(path)} already exists; choose another file or pass overwrite=True"
-        )
+        raise OutputExistsError(f"{os.fspath(path)} exists")
     with atomic_writer(path, "w") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(COLUMNS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cs336_basics._support.errors import BUILD, Argument, UnavailableError
 from cs336_basics.bpe.base import BPE_Trainer
 
 
@@ -11,9 +12,9 @@ class UnbuiltTrainer(BPE_Trainer):
     """A trainer in TRAINERS whose extension is not built."""
 
     def __init__(self, **options: Any) -> None:
-        raise ImportError(
-            f"the {self.name!r} trainer is not built; run `python setup.py build_ext --inplace` in "
-            "the checkout, reinstall the package with a C++ compiler, or pass trainer='heap'"
+        raise UnavailableError(
+            f"the {self.name!r} trainer is not built",
+            remedy=(BUILD, ", or pass ", Argument("trainer", "heap")),
         )
 
 

@@ -17,12 +17,11 @@ import json
 import math
 import os
 import re
-import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import Argument, InputError, OutputExistsError
 from cs336_basics._support.files import TEMPORARY_NAME, atomic_writer, full_disk_names, remove, sync
 from cs336_basics._support.processes import lock_file
 from cs336_basics._support.reading import open_regular
@@ -79,10 +78,8 @@ class RunDirectory:
         try:
             self.lock()
         except OSError as error:
-            raise type(error)(
-                f"{self.path}: cannot create the directory: {error.strerror}; pass another "
-                "--run-dir"
-            ) from error
+            reason = f"cannot create the directory: {error.strerror}"
+            raise OSError(error.errno, reason, os.fspath(self.path)) from error
         try:
             self._check_is_free()  # another process may have held the lock in the meantime
         except BaseException:
@@ -92,14 +89,20 @@ class RunDirectory:
 
     def _check_is_free(self) -> None:
         if self.path.is_file():
-            raise FileExistsError(f"{self.path} is a file; pass a directory as --run-dir")
+            raise OutputExistsError(
+                f"{self.path} is a file", remedy=("pass a directory as ", Argument("run_dir"))
+            )
         # A process killed before it writes a configuration leaves only files with these names.
         nothing = re.compile(r"\.lock|\..*\.tmp")
         if self.path.is_dir() and not all(map(nothing.fullmatch, os.listdir(self.path))):
-            raise FileExistsError(
-                f"{self.path} is not empty; to continue its run, pass --resume "
-                f"{shlex.quote(str(self.path))}; for a new run, remove the directory or pass "
-                "another --run-dir"
+            raise OutputExistsError(
+                f"{self.path} is not empty",
+                remedy=(
+                    "to continue its run, pass ",
+                    Argument("resume", str(self.path)),
+                    "; for a new run, remove the directory or pass another ",
+                    Argument("run_dir"),
+                ),
             )
 
     def discard(self) -> None:

@@ -10,23 +10,22 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import re
-import shlex
 import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
+from cs336_basics._support.errors import Argument, InputError, ReportedError
 from cs336_basics._support.messages import shown_names
 
 MISTAKES = (
+    InputError, ImportError,
     FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError,
-    ValueError, TypeError, OverflowError, ImportError,
 )  # fmt: skip
 """Exceptions caused by what the user asked for. The exit status is 2."""
 
-FAILURES = (OSError, MemoryError, RuntimeError)
+FAILURES = (ReportedError, OSError, MemoryError)
 """Exceptions that can end any command. Those that are not in MISTAKES set the exit status 1.
 
 Any other exception is a bug in the library, so its traceback is shown.
@@ -47,25 +46,26 @@ _output_errors: list[OSError] = []
 """Unreported errors from writing to standard output, other than a broken pipe."""
 
 
-def guarded(name: str, work: Callable[[], int]) -> int:
+def guarded(name: str, work: Callable[[], int], shown: Callable[[Argument], str] = str) -> int:
     """Call `work` and return its exit status. Print an expected error and return its own status.
 
     Args:
         name: Prefix of messages, such as "cs336 train-bpe".
         work: Function that returns an exit status.
+        shown: Function that formats the arguments in error messages as options.
     """
     open_closed_streams()
     replace_unencodable_output()
     _output_errors.clear()
     with _warnings_as_lines(name):
-        status = _status_of_work(name, work)
+        status = _status_of_work(name, work, shown)
     if _output_errors:
         complain(f"{name}: error: cannot write to standard output: {_output_errors.pop().strerror}")
         return status or 1
     return status
 
 
-def _status_of_work(name: str, work: Callable[[], int]) -> int:
+def _status_of_work(name: str, work: Callable[[], int], shown: Callable[[Argument], str]) -> int:
     try:
         return work()
     except KeyboardInterrupt:
@@ -74,14 +74,26 @@ def _status_of_work(name: str, work: Callable[[], int]) -> int:
     except OutputEnded:
         return 0
     except (*MISTAKES, *FAILURES) as error:
-        if os.environ.get("CS336_TRACEBACK"):
+        if os.environ.get("CS336_TRACEBACK") or _is_own_import(error):
             raise
-        complain(f"{name}: error: {describe_error(error)}")
+        complain(f"{name}: error: {describe_error(error, shown)}")
         return 2 if isinstance(error, MISTAKES) else 1
 
 
-def describe_error(error: Exception) -> str:
-    """Return an error as one line, such as `text.txt: No such file or directory`."""
+def _is_own_import(error: Exception) -> bool:
+    """Return whether a module or name of this package could not be imported, which is a bug."""
+    return isinstance(error, ImportError) and (error.name or "").startswith("cs336_basics")
+
+
+def describe_error(error: Exception, shown: Callable[[Argument], str] = str) -> str:
+    """Return an error as one line, such as `text.txt: No such file or directory`.
+
+    Args:
+        error: The error.
+        shown: Function that formats the arguments in the message as options.
+    """
+    if isinstance(error, ReportedError):
+        return _one_line(error.message(shown)) or type(error).__name__
     if isinstance(error, OSError) and error.strerror:
         name = error.filename
         if not isinstance(name, (str, bytes)):
@@ -91,14 +103,7 @@ def describe_error(error: Exception) -> str:
         module = error.name.partition(".")[0]
         package = _PACKAGES.get(module, module)
         return f"{module} is required but not installed: pip install {package}"
-
-    from cs336_basics.text.corpus import MissingFieldError
-
-    if isinstance(error, MissingFieldError):
-        return f"{error.problem}; pass --{error.option} {shlex.quote(error.example)}"
-    # The library's messages suggest keyword arguments. Show the options instead.
-    message = re.sub(r"\b([a-z]+)=True(?: \(--\1\))?", r"--\1", _one_line(str(error)))
-    message = re.sub(r"""\b([a-z]+)=["']([a-z]+)["']""", r"--\1 \2", message)
+    message = _one_line(str(error))
     if isinstance(error, MemoryError):
         from cs336_basics._support.memory import peak_memory
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import functools
 import re
+import shlex
 import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 from cs336_basics._support.arguments import MOST_THREADS
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import Argument, InputError, Text
 from cs336_basics._support.messages import nearest
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics._support.validation import (
@@ -78,7 +79,7 @@ DEVICE = option("device: cpu, cuda, cuda:N, mps or auto", "auto", metavar="NAME"
 class TextOptions(Checked):
     """Options for commands that read text."""
 
-    input: Several = option(INPUT_HELP)
+    input: Several = option(INPUT_HELP, argument="paths")
     field: str | None = FIELD
     column: str | None = COLUMN
     format: Format | None = FORMAT
@@ -126,12 +127,15 @@ TOKENIZERS_HELP = (
 class CorporaOptions(Checked):
     """Options for commands that compare tokenizers on several corpora."""
 
-    input: Several = option(INPUT_HELP + "; each input is a corpus")
+    input: Several = option(INPUT_HELP + "; each input is a corpus", argument="paths")
     separator: str = option("separator between documents in plain text", END_OF_TEXT, rare=True)
     field: str | None = FIELD
     column: str | None = COLUMN
     input_format: Format | None = option(
-        "format of the input (default: detected from name and content)", None, rare=True
+        "format of the input (default: detected from name and content)",
+        None,
+        argument="format",
+        rare=True,
     )
     errors: TextErrors = ERRORS
 
@@ -141,24 +145,14 @@ class CorporaOptions(Checked):
         Args:
             listed: Whether to print the files of input directories.
         """
-        from cs336_basics.text.corpus import (
-            Corpus,
-            MissingFieldError,
-            check_options_are_used,
-        )
+        from cs336_basics.text.corpus import Corpus, check_options_are_used
 
         given: dict[str, Any] = {"field": self.field, "column": self.column}
         say_directories(self.input if listed else ())
         files = [saved_stdin() if name == STDIN else name for name in self.input]
         how: dict[str, Any] = {"errors": self.errors, "format": self.input_format, **given}
-        try:
-            corpora = [Corpus.fitting(file, **how) for file in files]
-            check_options_are_used(corpora, **given)
-        except MissingFieldError:
-            raise
-        except ValueError as error:  # here, --format is the output format
-            message = re.sub(r'\bformat="(\w+)"', r"--input-format \1", str(error))
-            raise InputError(message) from None
+        corpora = [Corpus.fitting(file, **how) for file in files]
+        check_options_are_used(corpora, **given)
         return list(zip(self.input, corpora, strict=True))
 
 
@@ -202,9 +196,9 @@ class Command:
         """
         given = self.given(words)
         try:
-            return build(self.options, given, self.shown)
-        except ValueError as error:
-            raise self.usage_error(str(error)) from None
+            return build(self.options, given)
+        except InputError as error:
+            raise self.usage_error(error.problem, error.argument) from None
 
     def given(self, words: Sequence[str]) -> dict[str, Any]:
         """Return the unconverted words of each option on a command line, by dotted name.
@@ -240,12 +234,13 @@ class Command:
             values = value if isinstance(value, list) else [value]
             # An empty path would be taken for the current directory.
             if "" in values and re.search("DIR|FILE|PATH|RUN", metavar):
-                raise self.usage_error(f"{self.shown(name)} must be a path, got ''")
+                raise self.usage_error("must be a path, got ''", name)
         return given
 
-    def usage_error(self, message: str) -> UsageError:
+    def usage_error(self, problem: Text, argument: str | None = None) -> UsageError:
         """Return a UsageError that refers to the help page."""
-        return UsageError(f"{message} (see '{INVOCATION} {self.name} --help')")
+        remedy = f"see '{INVOCATION} {self.name} --help'"
+        return UsageError(problem, argument=argument, remedy=remedy)
 
     def fields(self) -> dict[str, Option]:
         """Return the options by dotted name, with required options first."""
@@ -258,6 +253,33 @@ class Command:
         if field is not None and field.positional:
             return field.metavar
         return f"--{name.rstrip('_').replace('_', '-')}"
+
+    def written(self, argument: Argument) -> str:
+        """Return an argument of the library as this command line writes it.
+
+        `overwrite=True` becomes `--overwrite`, and `errors="replace"` becomes `--errors replace`.
+        An argument that no option sets stays as it is in Python.
+        """
+        name, value = argument
+        option = self._option_that_sets(name)
+        if option is None or value in (None, False):
+            return str(argument)
+        if value is ... or value is True:
+            return self.shown(option)
+        values = value if isinstance(value, (list, tuple)) else [value]
+        return shlex.join([self.shown(option), *map(str, values)])
+
+    def _option_that_sets(self, argument: str) -> str | None:
+        """Return the dotted name of the option that sets an argument of the library."""
+        fields = self.fields()
+        for names in (
+            [name for name, field in fields.items() if field.argument == argument],
+            [name for name in fields if name.rstrip("_") == argument],
+            [name for name in fields if name.rpartition(".")[2] == argument],
+        ):
+            if len(names) == 1:
+                return names[0]
+        return None
 
     def help_page(self, words: Sequence[str]) -> str:
         """Return the help page for a command line."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 
+from cs336_basics._support.errors import RunError
 from cs336_basics._support.messages import short_reason
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.commands import INVOCATION
@@ -39,7 +40,7 @@ def train(command: CommandLine) -> int:
         if not _is_from_gloo(error):
             raise
         reason = _reason(error)
-        raise RuntimeError(f"process {world.rank} of {world.size} stopped: {reason}") from error
+        raise RunError(f"process {world.rank} of {world.size} stopped: {reason}") from error
     finally:
         leave_world()
 
@@ -139,7 +140,7 @@ def _explain(
     if world.size > 1:
         saved = trainer.run.newest_checkpoint()
         kept = f"the last checkpoint is {saved}" if saved else "no checkpoint has been saved"
-        return RuntimeError(
+        return RunError(
             f"process {world.rank} of {world.size} stopped after step {trainer.step}: "
             f"{_reason(error)}; {kept}; to resume: {again}"
         )

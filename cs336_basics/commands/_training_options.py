@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.validation import Checked, Option, build, fields_of, option
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.commands._cli import say
@@ -146,7 +147,10 @@ class TrainingCommand(Command):
         """
         given = self.given(words)
         changes = {name: given.pop(name) for name in dict(fields_of(TrainConfig)) if name in given}
-        options = build(self.options, given, self.shown)
+        try:
+            options = build(self.options, given)
+        except InputError as error:
+            raise self.usage_error(error.problem, error.argument) from None
         for name in ("resume_from", "skip_damaged", "schedule"):
             if options.resume is None and name in given:
                 raise self.usage_error(f"{self.shown(name)} requires --resume RUN_DIR")

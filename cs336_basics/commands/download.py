@@ -38,6 +38,7 @@ class Options(Checked):
         "directory or URL with the files (default: $HF_ENDPOINT, or the Hugging Face hub)",
         None,
         metavar="DIR|URL",
+        argument="source",
     )
     force: bool = option("download existing files again", False)
 

@@ -30,6 +30,7 @@ class Options(EncodingOptions):
         "file to write, or - to print the ids, one line for each document that is not empty; "
         "with --ray, a directory or the URL of a folder in an object store",
         metavar="FILE.npy",
+        argument="destination",
     )
     end_of_document: str | None = option(
         "special token to append to each file or row that does not end with it",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import InputError, RunError
 from cs336_basics._support.validation import Count, option
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._training_options import CommandLine, RunOptions, TrainingCommand
@@ -85,10 +85,11 @@ def estimate(command: CommandLine) -> None:
     if not command.options.no_measure:
         try:
             rows = measured(config, device)
-        except RuntimeError as error:
-            raise RuntimeError(
-                f"{error}; reduce --batch-size or raise --accumulation to save memory, or pass "
-                "--no-measure to skip the measurement"
+        except RunError as error:
+            raise RunError(
+                error.problem,
+                remedy="reduce --batch-size or raise --accumulation to save memory, or pass "
+                "--no-measure to skip the measurement",
             ) from error
         for name, value in rows:
             say(f"{name:<24}{value}")
@@ -173,7 +174,7 @@ def measured(config: TrainConfig, device: torch.device) -> list[tuple[str, str]]
     """Return the figures measured over a few steps, as rows of name and value.
 
     Raises:
-        RuntimeError: If the steps fail, for example because memory runs out.
+        RunError: If the steps fail, for example because memory runs out.
     """
     from cs336_basics.training.devices import device_name
     from cs336_basics.training.measure import measure_steps

@@ -30,11 +30,12 @@ class Options(TextOptions):
 
     output: str = option("directory to write", metavar="DIR")
     vocab_size: int = option("vocabulary size: 256 bytes + special tokens + merges")
-    input: Several = option(INPUT_HELP, ())
+    input: Several = option(INPUT_HELP, (), argument="paths")
     special_token: tuple[str, ...] = option(
         "one or more texts that each become one token, such as '<|endoftext|>'",
         (),
         metavar="TEXT",
+        argument="special_tokens",
     )
     pattern: str | None = option(
         f"split pattern: {', '.join(PATTERNS)}, or a regular expression (default: gpt2, or the "

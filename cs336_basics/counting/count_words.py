@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import BUILD, Argument, InputError, UnavailableError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.progress import HiddenBar, byte_bar
 from cs336_basics._support.warnings import warn
@@ -179,10 +179,9 @@ def _count_native(
     try:
         from cs336_basics.counting._counting import count_files
     except ImportError as error:
-        raise ImportError(
-            "backend 'native' needs compiled code, which is not built; run `python setup.py "
-            "build_ext --inplace` in the checkout, reinstall the package with a C++ compiler, or "
-            "pass backend='processes'"
+        raise UnavailableError(
+            "backend 'native' needs compiled code, which is not built",
+            remedy=(BUILD, ", or pass ", Argument("backend", "processes")),
         ) from error
     sizes = corpus.sizes
     buffers, replaced = count_files(

@@ -216,7 +216,7 @@ class WordCounts(Mapping[bytes, int]):
             raise InputError(f"weight must be finite and at least 0, got {weight}")
         highest = int(self.counts.max()) if len(self) else 0
         if highest * weight > MAX_INT64 - 1024:
-            raise OverflowError(f"count {highest:,} times weight {weight} exceeds 2^63 - 1")
+            raise InputError(f"count {highest:,} times weight {weight} exceeds 2^63 - 1")
         if isinstance(weight, (int, np.integer)):
             counts = self.counts * np.int64(weight)
         else:

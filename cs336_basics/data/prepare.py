@@ -248,7 +248,7 @@ def _check_tokenizer(tokenizer: Tokenizer, directory: str) -> None:
     if END_OF_TEXT not in tokenizer.special_tokens:
         raise InputError(
             f"{directory}: the tokenizer has no special token {END_OF_TEXT}, which separates "
-            f"documents; train it with --special-token '{END_OF_TEXT}'"
+            "documents; train a tokenizer with this special token"
         )
     # A model can predict any id below the vocabulary size, so each id must be decodable.
     for token_id in range(tokenizer.vocab_size):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import hashlib
 import os
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.messages import counted
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics._support.urls import is_url
@@ -18,7 +18,6 @@ from cs336_basics.data.data_config import DataConfig
 from cs336_basics.splitting.splitter import Splitter
 from cs336_basics.text.corpus import (
     Corpus,
-    MissingFieldError,
     check_options_are_used,
     expand_paths,
 )
@@ -88,15 +87,20 @@ def find_sources(data: DataConfig) -> tuple[Source | None, Source | None]:
             includes the key.
         ImportError: If the library for a file format is not installed.
     """
-    try:
-        train, valid = (
-            _find(key, getattr(data, key), data) for key in ("train_path", "valid_path")
-        )
-        corpora = [source.corpus for source in (train, valid) if isinstance(source, Text)]
-        check_options_are_used(corpora, prefix="data.", field=data.field, column=data.column)
-    except ValueError as error:  # these messages suggest arguments of Corpus
-        raise InputError(re.sub(r'\bformat="(\w+)"', r"data.format=\1", str(error))) from None
+    train, valid = (_find(key, getattr(data, key), data) for key in ("train_path", "valid_path"))
+    corpora = [source.corpus for source in (train, valid) if isinstance(source, Text)]
+    with _named_as_in_config():
+        check_options_are_used(corpora, field=data.field, column=data.column)
     return train, valid
+
+
+@contextlib.contextmanager
+def _named_as_in_config() -> Iterator[None]:
+    """Let errors that name an argument of Corpus name the field of the configuration instead."""
+    try:
+        yield
+    except InputError as error:
+        raise error.renamed(lambda name: f"data.{name}") from None
 
 
 def _find(key: str, paths: str | tuple[str, ...] | None, data: DataConfig) -> Source | None:
@@ -105,29 +109,35 @@ def _find(key: str, paths: str | tuple[str, ...] | None, data: DataConfig) -> So
     key = f"data.{key}"
     try:
         files = expand_paths(paths)
-    except (FileNotFoundError, ValueError) as error:
-        raise type(error)(f"{key}: {error}") from None
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{key}: {error}") from None
+    except InputError as error:
+        raise error.at(key) from None
     if not any(is_url(file) or os.path.getsize(file) for file in files):
         shown = ", ".join(map(repr, files[:3])) + ", ..." * (len(files) > 3)
-        raise InputError(f"{key} must contain text, got only empty files: {shown}")
+        raise InputError(f"must contain text, got only empty files: {shown}", argument=key)
     tokens = [file for file in files if file.endswith(".npy")]
     if not tokens:
-        return Text.of(_corpus(key, files, data))
+        return Text.of(_corpus(files, data))
     if len(tokens) < len(files):
         text = next(file for file in files if file not in tokens)
         raise InputError(
-            f"{key} must be either text or token files, got the token file {tokens[0]} and the "
-            f"text {text}; encode the text first"
+            f"must be either text or token files, got the token file {tokens[0]} and the text "
+            f"{text}",
+            argument=key,
+            remedy="encode the text first",
         )
     if data.tokenizer is None:
         raise InputError(
-            f"{key} is the token file {tokens[0]}; set data.tokenizer to its tokenizer"
+            f"is the token file {tokens[0]}",
+            argument=key,
+            remedy=("set ", Argument("data.tokenizer"), " to its tokenizer"),
         )
     return TokenFiles(files)
 
 
-def _corpus(key: str, files: tuple[str, ...], data: DataConfig) -> Corpus:
-    try:
+def _corpus(files: tuple[str, ...], data: DataConfig) -> Corpus:
+    with _named_as_in_config():
         corpus = Corpus.fitting(
             files,
             field=data.field,
@@ -142,10 +152,6 @@ def _corpus(key: str, files: tuple[str, ...], data: DataConfig) -> Corpus:
                 next(read_texts(corpus, file, Splitter()), None)
             elif kind != "text":
                 corpus.only([file]).chunks()
-    except MissingFieldError as error:
-        raise InputError(
-            f"{key}: {error.problem}; set data.{error.option}, for example to {error.example!r}"
-        ) from None
     return corpus
 
 

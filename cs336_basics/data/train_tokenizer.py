@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cs336_basics._support.arguments import checked_bool
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import InputError, OutputExistsError
 from cs336_basics._support.files import named_directory, printable_path, sha256_file
 from cs336_basics._support.urls import is_url
 from cs336_basics.bpe.base import BPE_Trainer
@@ -73,10 +73,7 @@ def train_tokenizer(
     if output.exists() and not output.is_dir():
         raise NotADirectoryError(f"{output} is a file; choose a directory for the tokenizer")
     if not checked_bool("overwrite", overwrite) and (output / TOKENIZER_FILE).exists():
-        raise FileExistsError(
-            f"{output} already contains a tokenizer; choose another directory or pass "
-            "overwrite=True"
-        )
+        raise OutputExistsError(f"{output} already contains a tokenizer")
     trainer.check_request(vocab_size, special_tokens)
     sources = describe_files([*(corpus.files if corpus else ()), *counts])
     existing = next(folder for folder in (output, *output.parents) if folder.is_dir())

@@ -15,7 +15,7 @@ import pickle
 from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import Argument, InputError, RunError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.processes import end_with_parent
 from cs336_basics.execution.jobs import Job, Partial, Piece, Reduction
@@ -84,7 +84,7 @@ class Executor(abc.ABC):
 
         Raises:
             Exception: Any exception that the job raises.
-            RuntimeError: If a worker process, or every machine, is lost.
+            RunError: If a worker process, or every machine, is lost.
         """
 
     def reduce(
@@ -147,7 +147,7 @@ class ProcessExecutor(Executor):
 
     loky starts the processes. It does not fork, because forking a process with threads is unsafe.
     Unlike `multiprocessing`, it does not need `if __name__ == "__main__"` in the caller's script.
-    If a worker is killed or runs out of memory, RuntimeError is raised immediately.
+    If a worker is killed or runs out of memory, RunError is raised immediately.
     """
 
     def __init__(self, num_workers: int) -> None:
@@ -182,9 +182,9 @@ class ProcessExecutor(Executor):
             )
             finished = True
         except TerminatedWorkerError as error:
-            raise RuntimeError(
-                f"one of {num_workers} worker processes was killed or ran out of memory; try "
-                f"num_workers={max(1, num_workers // 2)} ({error})"
+            raise RunError(
+                f"one of {num_workers} worker processes was killed or ran out of memory ({error})",
+                remedy=("try ", Argument("num_workers", max(1, num_workers // 2))),
             ) from error
         finally:
             # After an error, or if the caller stops early, kill the workers instead of waiting.

@@ -6,6 +6,7 @@ import collections
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from cs336_basics._support.errors import Argument, RunError
 from cs336_basics._support.processes import end_with_parent
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def map_ordered(
         num_workers: Number of processes.
 
     Raises:
-        RuntimeError: If a worker process was killed or ran out of memory. The error is raised
+        RunError: If a worker process was killed or ran out of memory. The error is raised
             immediately.
         Exception: Any exception that `function` raises.
     """
@@ -54,9 +55,9 @@ def map_ordered(
             yield pending.popleft().result()
         finished = True
     except TerminatedWorkerError as error:
-        raise RuntimeError(
-            f"one of {num_workers} worker processes was killed or ran out of memory; try "
-            f"num_workers={max(1, num_workers // 2)} ({error})"
+        raise RunError(
+            f"one of {num_workers} worker processes was killed or ran out of memory ({error})",
+            remedy=("try ", Argument("num_workers", max(1, num_workers // 2))),
         ) from error
     finally:
         # After an error, or if the caller stops early, kill the workers instead of waiting.

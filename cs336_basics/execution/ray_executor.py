@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from cs336_basics._support.errors import RunError
 from cs336_basics._support.lazy import needed_for
 from cs336_basics.execution.executors import Executor, ignore, unpickled_job
 from cs336_basics.execution.jobs import Job, Partial, Piece, Reduction
@@ -152,7 +153,7 @@ class _Tasks:
         return combined
 
     def fetch(self, result: ObjectRef[Any]) -> Any:
-        """Return a result. RuntimeError is raised if the cluster is lost in the meantime."""
+        """Return a result. RunError is raised if the cluster is lost in the meantime."""
         return next(run_tasks(self._ray, [result], lambda task: (task, None), 1))[1]
 
 
@@ -219,7 +220,7 @@ def run_tasks(
 
     Raises:
         Exception: Any exception that a task raises.
-        RuntimeError: If all attempts to run a task fail, or the cluster is gone.
+        RunError: If all attempts to run a task fail, or the cluster is gone.
     """
     watch = _Watch(ray)
     most = num_workers or max(1, int(watch.num_cpus))
@@ -242,7 +243,7 @@ def result_of(ray: Any, task: Any) -> Any:
 
     Raises:
         Exception: The exception that the task raised.
-        RuntimeError: If all attempts to run the task fail.
+        RunError: If all attempts to run the task fail.
     """
     try:
         return ray.get(task)
@@ -250,7 +251,7 @@ def result_of(ray: Any, task: Any) -> Any:
         # Not as_instanceof_cause(): its message is the traceback, and errno and filename are lost.
         raise error.cause from error
     except ray.exceptions.RayError as error:
-        raise RuntimeError(
+        raise RunError(
             f"a task failed {RETRIES + 1} times because its workers died or ran out of memory: "
             f"{error}"
         ) from error
@@ -269,7 +270,7 @@ class _Watch:
         self._last_cpus = self._last_check if self.num_cpus else None
 
     def check(self) -> None:
-        """Raise RuntimeError if the head node does not answer or all CPUs are gone.
+        """Raise RunError if the head node does not answer or all CPUs are gone.
 
         Calls that follow a check within half a second do nothing.
         """
@@ -280,7 +281,7 @@ class _Watch:
         if has_cpus:
             self._last_cpus = now
         elif self._last_cpus is not None and now - self._last_cpus >= LONGEST_SILENCE:
-            raise RuntimeError(
+            raise RunError(
                 "no machine in the Ray cluster has a CPU any more; start machines with "
                 "`ray start --address ...`, then run the command again"
             )
@@ -298,7 +299,7 @@ class _Watch:
         thread.start()
         thread.join(LONGEST_SILENCE)
         if not answers:
-            raise RuntimeError(
+            raise RunError(
                 f"the head node of the Ray cluster has not answered for {LONGEST_SILENCE:.0f} s; "
                 "start it again, then run the command again"
             )

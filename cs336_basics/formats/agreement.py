@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cs336_basics._support.errors import RunError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.data.datasets import sample_documents
 from cs336_basics.tokenizer import Tokenizer
@@ -50,15 +51,15 @@ def compare_ids(tokenizer: Tokenizer, encode: Callable[[str], Iterable[int]]) ->
         encode: The other tokenizer's encoding function, which recognizes special tokens.
 
     Raises:
-        RuntimeError: If the ids of a text differ.
+        RunError: If the ids of a text differ.
     """
     number, texts = 0, probe_texts(tokenizer)
     for text in texts:
         expected = tokenizer.encode(text)
         if [int(token_id) for token_id in encode(text)] != expected:
-            raise RuntimeError(
-                f"the exported tokenizer gives different ids for the text {short_repr(text)}; do "
-                "not use it"
+            raise RunError(
+                f"the exported tokenizer gives different ids for the text {short_repr(text)}",
+                remedy="do not use it",
             )
         number += len(expected)
     return f"ids equal on {len(texts)} texts, {number:,} tokens"
@@ -83,7 +84,7 @@ def compare_logits(
             largest logit, and the most likely tokens are counted instead of the greedy text.
 
     Raises:
-        RuntimeError: If logits differ by more than `limit`, or the greedy text differs.
+        RunError: If logits differ by more than `limit`, or the greedy text differs.
     """
     import torch
 
@@ -94,7 +95,7 @@ def compare_logits(
     difference, largest = float((found - expected).abs().max()), float(expected.abs().max())
     limit *= largest if rounded else 1
     if not difference <= limit:  # also true for NaN
-        raise RuntimeError(
+        raise RunError(
             f"the exported model's logits differ by {difference:.2g}, more than {limit:.1g}; do "
             "not use it"
         )
@@ -110,7 +111,7 @@ def compare_logits(
     theirs = greedy(logits_of, prompt, number)
     if ours != theirs:
         index = next(i for i, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a != b)
-        raise RuntimeError(
+        raise RunError(
             f"the exported model's greedy text differs from token {index} onward: "
             f"expected {ours[index]}, got {theirs[index]}"
         )

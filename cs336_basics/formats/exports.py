@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cs336_basics._support.arguments import checked_bool
-from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.errors import InputError, InputTypeError, RunError
 from cs336_basics._support.files import (
     check_is_free,
     new_directory_name,
@@ -115,7 +115,7 @@ def check_tokenizer(tokenizer: Tokenizer, to: str, output: str | os.PathLike[str
     Raises:
         ImportError: If the other library is not installed.
         OSError: If the output cannot be read.
-        RuntimeError: If ids differ, or the output is damaged.
+        RunError: If ids differ, or the output is damaged.
         TypeError: If `tokenizer` is not a Tokenizer.
     """
     from cs336_basics.formats.agreement import Agreement, compare_ids
@@ -185,7 +185,7 @@ def check_model(
     Raises:
         ImportError: If the other library is not installed.
         OSError: If the output cannot be read.
-        RuntimeError: If something differs, or the output is damaged.
+        RunError: If something differs, or the output is damaged.
         TypeError: If `model` is not a TransformerLM, `tokenizer` is not a Tokenizer, or an option
             does not belong to the format.
     """
@@ -215,13 +215,13 @@ def export_tokens(paths: TokenPaths, to: str, output: str | os.PathLike[str]) ->
 
 @contextlib.contextmanager
 def _damage_named(output: str | os.PathLike[str]) -> Iterator[None]:
-    """Convert the various errors that other libraries raise for damaged files to RuntimeError."""
+    """Convert the various errors that other libraries raise for damaged files to RunError."""
     try:
         yield
     except (ImportError, OSError, MemoryError, RuntimeError):
         raise
     except Exception as error:
-        raise RuntimeError(f"{output} cannot be read: {short_reason(error)}") from error
+        raise RunError(f"{output} cannot be read: {short_reason(error)}") from error
 
 
 def _format_named(to: str, formats: Mapping[str, Format], options: Iterable[str] = ()) -> Format:

@@ -91,7 +91,7 @@ def serve(answers: Answers, port: int, open_browser: bool, say: Callable[[str], 
         try:
             listener.bind((ADDRESS, port))
         except OSError as error:
-            reason = f"port {port} cannot be used: {error.strerror}; pass another --port"
+            reason = f"port {port} cannot be used: {error.strerror}; pass another port"
             raise OSError(error.errno, reason) from None
         listener.listen()
         port = listener.getsockname()[1]

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from typing import IO, Any
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import InputError, UnavailableError
 from cs336_basics._support.messages import short_reason
 
 _ROWS_IN_A_BATCH = 64
@@ -25,8 +25,8 @@ def import_pyarrow(what: str) -> Any:
     try:
         import pyarrow.ipc
     except ImportError:
-        raise ImportError(
-            f"reading {what} needs pyarrow; run pip install 'cs336-basics[parquet]'"
+        raise UnavailableError(
+            f"reading {what} needs pyarrow", remedy="run pip install 'cs336-basics[parquet]'"
         ) from None
     return pyarrow
 

@@ -15,10 +15,10 @@ import os
 import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Union
+from typing import Union
 
 from cs336_basics._support.arguments import checked_integer
-from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.errors import Argument, InputError, InputTypeError
 from cs336_basics._support.messages import short_names, short_repr
 from cs336_basics._support.urls import is_url, matching_urls
 from cs336_basics._support.warnings import warn
@@ -96,47 +96,32 @@ class Chunk:
 class MissingFieldError(InputError):
     """Raised if the field or column of a file was not given, or the file does not have the column.
 
-    Attributes:
+    Args:
         path: Name of the file.
-        option: Argument of Corpus to set: `"field"` (JSON Lines) or `"column"` (tables).
+        argument: Argument of Corpus to set: `"field"` (JSON Lines) or `"column"` (tables).
         given: Value of this argument, or None.
         columns: Names of the file's columns. Empty for JSON Lines.
     """
 
     def __init__(
-        self, path: str, option: str, given: str | None = None, columns: Sequence[str] = ()
+        self, path: str, argument: str, given: str | None = None, columns: Sequence[str] = ()
     ) -> None:
-        self.path = path
-        self.option = option
-        self.given = given
-        self.columns = tuple(columns)
-        super().__init__(
-            self._problem(), argument=option, remedy=f"pass Corpus(..., {option}={self.example!r})"
-        )
+        if argument == "field":
+            problem = "must name the field that contains the text"
+        elif given is None:
+            problem = f"must name the column that contains the text: {short_names(columns)}"
+        else:
+            problem = f"must be one of {short_names(columns)}, got {short_repr(given)}"
+        remedy = ("pass ", Argument(argument, _likely_name(columns)))
+        super().__init__(problem, argument=argument, remedy=remedy, place=path)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.path, self.option, self.given, self.columns)
 
-    def _problem(self) -> str:
-        if self.option == "field":
-            return (
-                f"{self.path}: JSON Lines files need the name of the field that contains the text"
-            )
-        columns = short_names(self.columns)
-        if self.given is None:
-            return (
-                f"{self.path}: tables need the name of the column that contains the text; columns "
-                f"are {columns}"
-            )
-        return f"{self.path}: no column {short_repr(self.given)}; columns are {columns}"
-
-    @property
-    def example(self) -> str:
-        """A likely value of the option, or NAME if there is none."""
-        if not self.columns or "text" in self.columns:
-            return "text"
-        only = self.columns[0] if len(self.columns) == 1 else ""
-        return only if only.isprintable() and 0 < len(only) < 100 else "NAME"
+def _likely_name(columns: Sequence[str]) -> str:
+    """Return the likely name of the column with the text, or NAME if there is none."""
+    if not columns or "text" in columns:
+        return "text"
+    only = columns[0] if len(columns) == 1 else ""
+    return only if only.isprintable() and 0 < len(only) < 100 else "NAME"
 
 
 @dataclass(frozen=True)
@@ -197,16 +182,19 @@ class Corpus:
         check_errors(self.errors, ENCODING_ERRORS)
         if self.format not in (None, *KINDS):
             raise InputError(
-                f"format must be one of {', '.join(KINDS)}, or None, got {short_repr(self.format)}"
+                f"must be one of {', '.join(KINDS)}, or None, got {short_repr(self.format)}",
+                argument="format",
             )
         checked_integer("max_piece_bytes", self.max_piece_bytes, 1, note=" byte")
         for option, value in (("field", self.field), ("column", self.column)):
             if not isinstance(value, (str, type(None))):
-                raise InputTypeError(f"{option} must be a str or None, got {short_repr(value)}")
+                raise InputTypeError(
+                    f"must be a str or None, got {short_repr(value)}", argument=option
+                )
         files = expand_paths(self.paths)
         object.__setattr__(self, "files", files)
         if not files:
-            raise InputError("paths must contain at least one file")
+            raise InputError("must contain at least one file", argument="paths")
         object.__setattr__(self, "kinds", kinds_of(files, self.format))
         for file, kind in zip(files, self.kinds, strict=True):
             if kind == "jsonl" and self.field is None:
@@ -401,13 +389,12 @@ def kinds_of(files: Sequence[str], format: str | None = None) -> tuple[str, ...]
 
 
 def check_options_are_used(
-    corpora: Sequence[Corpus], *, prefix: str = "", field: str | None, column: str | None
+    corpora: Sequence[Corpus], *, field: str | None, column: str | None
 ) -> None:
     """Check that each option given to `Corpus.fitting` is needed by at least one corpus.
 
     Args:
         corpora: All corpora created with the options.
-        prefix: Text before the option names in messages.
         field, column: Options as given to `Corpus.fitting`.
 
     Raises:
@@ -417,8 +404,9 @@ def check_options_are_used(
     for option, given in (("field", field), ("column", column)):
         if given is not None and kinds.isdisjoint(_KINDS_WITH[option]):
             raise InputError(
-                f"{prefix}{option} {short_repr(given)} applies only to {_FILES_WITH[option]}; omit "
-                f'it, or set format="{_KINDS_WITH[option][0]}"'
+                f"{short_repr(given)} applies only to {_FILES_WITH[option]}",
+                argument=option,
+                remedy=("omit it, or pass ", Argument("format", _KINDS_WITH[option][0])),
             )
 
 
@@ -427,7 +415,8 @@ def check_errors(errors: str, allowed: Sequence[str] = ERRORS) -> None:
     if errors not in allowed:
         note = " (for encoding only)" if errors in ENCODING_ERRORS else ""
         raise InputError(
-            f"errors must be one of {', '.join(allowed)}, got {short_repr(errors)}{note}"
+            f"must be one of {', '.join(allowed)}, got {short_repr(errors)}{note}",
+            argument="errors",
         )
 
 

@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import Argument, InputError
 from cs336_basics.text.storage import COMPRESSED_ENDINGS
 
 KINDS = ("text", "jsonl", "csv", "parquet", "arrow")
@@ -75,9 +75,13 @@ def kind_of_json(head: bytes, path: str) -> str:
         return "jsonl"
     if head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"["):
         raise InputError(
-            f"{path} is a single JSON value, not JSON Lines; convert it with `jq -c '.[]'`, leave "
-            "it out with a glob such as 'data/**/*.txt', or pass format=\"text\" to read all files "
-            "as plain text"
+            f"{path} is a single JSON value, not JSON Lines",
+            remedy=(
+                "convert it with `jq -c '.[]'`, leave it out with a glob such as 'data/**/*.txt', "
+                "or pass ",
+                Argument("format", "text"),
+                " to read all files as plain text",
+            ),
         )
     return "text"
 
@@ -89,15 +93,15 @@ def check_is_text(head: bytes, path: str, *, may_be_binary: bool) -> None:
         ValueError: If the file contains JSON Lines or CSV, or is binary and `may_be_binary` is
             false.
     """
-    as_text = 'or format="text" to read it as plain text'
+    as_text = (", or ", Argument("format", "text"), " to read it as plain text")
     if _is_json_lines(head):
-        raise InputError(f'{path} contains JSON Lines; pass format="jsonl" and field, {as_text}')
+        rows = ("pass ", Argument("format", "jsonl"), " and ", Argument("field"))
+        raise InputError(f"{path} contains JSON Lines", remedy=(*rows, *as_text))
     if _is_csv(head):
-        raise InputError(f'{path} contains CSV rows; pass format="csv" and column, {as_text}')
+        rows = ("pass ", Argument("format", "csv"), " and ", Argument("column"))
+        raise InputError(f"{path} contains CSV rows", remedy=(*rows, *as_text))
     if not may_be_binary and _is_binary(head):
-        raise InputError(
-            f'{path} is binary, not text; pass a text file, or format="text" to read it as text'
-        )
+        raise InputError(f"{path} is binary, not text", remedy=("pass a text file", *as_text))
 
 
 def _is_json_lines(head: bytes) -> bool:

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import Argument, InputError, UnavailableError
 from cs336_basics._support.urls import is_url, open_url, state_of_url
 
 COMPRESSED_ENDINGS = (".gz", ".zst")
@@ -79,8 +79,9 @@ def decompressed_blocks(file: IO[bytes], path: str, block_size: int) -> Iterator
             try:
                 from backports import zstd
             except ImportError:
-                raise ImportError(
-                    f"{path}: .zst files need Zstandard; run pip install 'cs336-basics[zstd]'"
+                raise UnavailableError(
+                    f"{path}: .zst files need Zstandard",
+                    remedy="run pip install 'cs336-basics[zstd]'",
                 ) from None
         stream = zstd.ZstdFile(file)
         damaged = (EOFError, zstd.ZstdError)
@@ -111,7 +112,7 @@ def lines_of(
         ValueError: If a line is longer than `max_bytes`. The rest of the line is not read.
     """
 
-    def too_long() -> ValueError:
+    def too_long() -> InputError:
         return piece_too_long(f"{path}, the line at byte {offset:,}", max_bytes)
 
     rest: list[bytes] = []  # parts of an incomplete line, joined only once it is complete
@@ -134,29 +135,31 @@ def lines_of(
             offset += len(line) + 1
 
 
-def piece_too_long(where: str, max_bytes: int) -> ValueError:
+def piece_too_long(where: str, max_bytes: int) -> InputError:
     """Return an error for a row, or text without a safe cut, that exceeds the limit."""
     return InputError(
         f"{where} is longer than {max_bytes:,} bytes, the limit for a row and for text without a "
-        "safe cut; to read it, increase max_piece_bytes (--max-piece-bytes)"
+        "safe cut",
+        remedy=("to read it, increase ", Argument("max_piece_bytes")),
     )
 
 
-def became_shorter(path: str | os.PathLike[str], size: int, expected: int) -> ValueError:
+def became_shorter(path: str | os.PathLike[str], size: int, expected: int) -> InputError:
     """Return an error for a file that was truncated after it was divided into chunks."""
     return InputError(
-        f"{os.fspath(path)}: the file ended at byte {size:,}, but must have at least {expected:,} "
-        "bytes; it was truncated while it was being read"
+        f"the file ended at byte {size:,}, but must have at least {expected:,} bytes; it was "
+        "truncated while it was being read",
+        place=os.fspath(path),
     )
 
 
-def invalid_utf8_error(where: str | os.PathLike[str] | None, byte: int, offset: int) -> ValueError:
+def invalid_utf8_error(where: str | os.PathLike[str] | None, byte: int, offset: int) -> InputError:
     """Return the `errors="strict"` error for the first invalid byte in a file or text.
 
     `where` is None for text in memory.
     """
-    prefix = "" if where is None else f"{os.fspath(where)}: "
     return InputError(
-        f"{prefix}byte {byte:#04x} at offset {offset:,} is not valid UTF-8; "
-        'pass errors="replace" to read such bytes as U+FFFD'
+        f"byte {byte:#04x} at offset {offset:,} is not valid UTF-8",
+        remedy=("pass ", Argument("errors", "replace"), " to read such bytes as U+FFFD"),
+        place="" if where is None else os.fspath(where),
     )

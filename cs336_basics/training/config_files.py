@@ -57,7 +57,8 @@ def find_config(name: str) -> Path:
         return _DIRECTORY / f"{name}.yaml"
     if not Path(name).is_file():
         raise InputError(
-            f"--config must be a file or one of {', '.join(NAMED_CONFIGS)}, got {short_repr(name)}"
+            f"must be a file or one of {', '.join(NAMED_CONFIGS)}, got {short_repr(name)}",
+            argument="config",
         )
     return Path(name)
 
@@ -80,17 +81,12 @@ def load_config(source: Path, changes: Mapping[str, Any] | None = None) -> Train
     values = read_values(source)
     try:
         return build(TrainConfig, {**{k: v.value for k, v in values.items()}, **changes})
-    except ValueError as error:
-        # A message starts with the name of the value or with "unknown option" and the name.
-        named = [
-            name
-            for name in values
-            if str(error).startswith((f"{name} ", f"unknown option {name[:100]!r}"))
-        ]
-        if changes and (not named or named[-1] in changes):
+    except InputError as error:
+        name = error.argument
+        if changes and (name not in values or name in changes):
             raise
-        place = values[named[-1]].place if named else source  # no name: values contradict
-        raise InputError(f"{place}: {error}") from None
+        place = values[name].place if name in values else source
+        raise InputError(str(error)).at(str(place)) from None  # a name in a file is no option
 
 
 def read_values(source: Path) -> dict[str, FileValue]:
@@ -194,7 +190,7 @@ def config_to_yaml(config: TrainConfig) -> str:
     if len(text) > _MAX_BYTES:  # the text is ASCII
         raise InputError(
             f"the configuration must have at most {_MAX_BYTES:,} bytes, got {len(text):,}; to name "
-            "thousands of files, use a glob in quotes, such as --data.train-path 'data/*.txt'"
+            "thousands of files, use a glob such as 'data/*.txt'"
         )
     return text
 

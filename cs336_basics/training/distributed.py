@@ -22,7 +22,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn import Module
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import Argument, InputError
 
 if TYPE_CHECKING:
     from cs336_basics.training.config import TrainConfig
@@ -124,9 +124,9 @@ def join_world(device: str) -> World:
     if on_gpu:
         if world.local_rank >= torch.cuda.device_count():
             raise InputError(
-                f"--nproc-per-node must be at most the number of GPUs "
-                f"({torch.cuda.device_count()}), got at least {world.local_rank + 1}; use fewer "
-                "processes or --device cpu"
+                f"the number of processes must be at most the number of GPUs "
+                f"({torch.cuda.device_count()}), got at least {world.local_rank + 1}",
+                remedy=("start fewer processes, or pass ", Argument("device", "cpu")),
             )
         torch.cuda.set_device(world.local_rank)
     dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo", timeout=TIMEOUT)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from cs336_basics._support.errors import RunError
 from cs336_basics._support.memory import peak_memory
 from cs336_basics._support.processes import end_with_parent
 from cs336_basics.checkpoints.run_dir import RunDirectory
@@ -38,14 +39,14 @@ def measure_steps(config: TrainConfig) -> Measurement:
     """Take a few steps of a run in a new process.
 
     Raises:
-        RuntimeError: If the process failed, for example because it ran out of memory.
+        RunError: If the process failed, for example because it ran out of memory.
     """
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, context, initializer=end_with_parent) as pool:
         try:
             return pool.submit(take_steps, config).result()
         except Exception as error:  # from training, or because the process was killed
-            raise RuntimeError(f"measuring a few steps failed: {error}") from error
+            raise RunError(f"measuring a few steps failed: {error}") from error
 
 
 def take_steps(config: TrainConfig) -> Measurement:

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Literal
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import Argument, InputError
 
 if TYPE_CHECKING:
     from cs336_basics.training.config import ScheduleConfig, TrainConfig
@@ -52,13 +52,15 @@ def resumed_schedule(
     new, lowest = dataclasses.replace(old, cycle_steps=end), old.min_learning_rate
     if steps > end and lowest == 0:
         raise InputError(
-            f"max_steps must be at most {end}, where the schedule of this run ends with a learning "
-            f"rate of 0, got {steps}; to extend the schedule, pass --schedule extend"
+            f"must be at most {end}, where the schedule of this run ends with a learning rate of "
+            f"0, got {steps}",
+            argument="max_steps",
+            remedy=("to extend the schedule, pass ", Argument("schedule", "extend")),
         )
     rest = f" and then stays at {lowest:.3g}" if steps > end else ""
     return new, (
         f"max_steps becomes {steps:,}; the learning-rate schedule still ends at step {end:,}{rest} "
-        f"(to end it at step {steps:,}, pass --schedule extend)"
+        f"(to end it at step {steps:,}, extend the schedule)"
     )
 
 

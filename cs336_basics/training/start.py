@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.messages import short_reason
 from cs336_basics.checkpoints.checkpoint import read_checkpoint, verify_checkpoint
@@ -156,7 +156,7 @@ def open_trainer(
                 resume_run(trainer, resume)
                 say(
                     f"the run is complete after {trainer.step:,} steps; to train longer, resume it "
-                    "with a larger --max-steps"
+                    "with a larger max_steps"
                     if trainer.is_complete()
                     else f"resuming after step {trainer.step}"
                 )
@@ -270,8 +270,12 @@ def _newest_checkpoint(run: RunDirectory, skip_damaged: bool, report: Report) ->
     if not steps and any("val_loss" in row for row in run.read_metrics()):
         # Starting again would remove the metrics, the only remaining record of the run.
         raise InputError(
-            f"{run.checkpoints}: the saved checkpoints of this run are missing; restore them, pass "
-            "one with --resume-from, or start a new run in another directory"
+            f"{run.checkpoints}: the saved checkpoints of this run are missing",
+            remedy=(
+                "restore them, pass one as ",
+                Argument("resume_from"),
+                ", or start a new run in another directory",
+            ),
         )
     if not skip_damaged:
         return run.newest_checkpoint()
@@ -283,8 +287,12 @@ def _newest_checkpoint(run: RunDirectory, skip_damaged: bool, report: Report) ->
             report(f"skipped: {error}")
     if steps:
         raise InputError(
-            f"{run.checkpoints}: all checkpoints are damaged; pass another one with --resume-from, "
-            "or start a new run in another directory"
+            f"{run.checkpoints}: all checkpoints are damaged",
+            remedy=(
+                "pass another one as ",
+                Argument("resume_from"),
+                ", or start a new run in another directory",
+            ),
         )
     return None
 
@@ -303,7 +311,12 @@ def _load(trainer: Trainer, source: Path) -> int:
         run = trainer.run
         others = [path for path in map(run.checkpoint, run.steps_saved()) if path != source]
         raise InputError(
-            f"cannot resume from {source}: {short_reason(error)}; pass --resume-from "
-            f"{others[-1] if others else 'CHECKPOINT'} for another checkpoint, or --skip-damaged "
-            "for the newest intact one"
+            f"cannot resume from {source}: {short_reason(error)}",
+            remedy=(
+                "pass ",
+                Argument("resume_from", str(others[-1]) if others else "CHECKPOINT"),
+                " for another checkpoint, or ",
+                Argument("skip_damaged", True),
+                " for the newest intact one",
+            ),
         ) from error

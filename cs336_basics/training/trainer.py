@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.nn import Module
 from tqdm import tqdm
 
+from cs336_basics._support.errors import RunError
 from cs336_basics._support.files import atomic_writer
 from cs336_basics.checkpoints.checkpoint import write_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     from cs336_basics.tokenizer import Tokenizer
 
 
-class NonFiniteLossError(RuntimeError):
+class NonFiniteLossError(RunError):
     """Raised if the loss or the gradients become infinite or NaN."""
 
 

@@ -13,6 +13,15 @@ import warnings
 
 import pytest
 
+from cs336_basics.__main__ import main
+from cs336_basics._support.errors import (
+    Argument,
+    InputError,
+    InputTypeError,
+    OutputExistsError,
+    RunError,
+    UnavailableError,
+)
 from cs336_basics.commands import COMMANDS
 from cs336_basics.commands._cli import guarded
 from cs336_basics.text import MissingFieldError
@@ -30,11 +39,13 @@ def raising(error):
 @pytest.mark.parametrize(
     ("error", "status", "message"),
     [
-        (ValueError("a must be 4,\n got 3"), 2, "a must be 4, got 3"),
-        (ValueError("a exists; pass overwrite=True"), 2, "a exists; pass --overwrite"),
-        (ValueError('bad; pass errors="replace" to ignore'), 2, "--errors replace"),
-        (MissingFieldError("a.jsonl", "field"), 2, "pass --field text"),
-        (MissingFieldError("a.parquet", "column", None, ["b c"]), 2, "pass --column 'b c'"),
+        (InputError("a must be 4,\n got 3"), 2, "a must be 4, got 3"),
+        (InputTypeError("must be an int", argument="a_b"), 2, "--a-b must be an int"),
+        (InputError("is full", remedy=("pass ", Argument("on", True))), 2, "is full; pass --on"),
+        (InputError('is <div class="x" hidden=True>'), 2, 'is <div class="x" hidden=True>'),
+        (OutputExistsError("a exists"), 2, "a exists; choose another name, or pass --overwrite"),
+        (MissingFieldError("a.jsonl", "field"), 2, "a.jsonl: --field must name the field"),
+        (UnavailableError("needs a compiler"), 2, "needs a compiler"),
         (FileNotFoundError(errno.ENOENT, "No such file", "a.txt"), 2, "a.txt: No such file"),
         (OSError(errno.ENOSPC, "No space left on device", b"a.txt"), 1, "a.txt: No space left"),
         (OSError(errno.EIO, "I/O error"), 1, "I/O error"),
@@ -42,21 +53,44 @@ def raising(error):
         (ModuleNotFoundError("no", name="yaml"), 2, "pip install pyyaml"),
         (ImportError("needs a compiler"), 2, "needs a compiler"),
         (MemoryError(), 1, "out of memory"),
-        (RuntimeError("diverged"), 1, "diverged"),
-        (OverflowError(), 2, "OverflowError"),
+        (RunError("diverged"), 1, "diverged"),
+        (InputError(), 2, "InputError"),
     ],
 )
 def test_an_expected_error_prints_one_line_and_sets_the_status(error, status, message, capsys):
-    assert guarded("cs336 x", raising(error)) == status
+    def shown(argument):
+        return f"--{argument.name.replace('_', '-')}"
+
+    assert guarded("cs336 x", raising(error), shown) == status
     assert message in error_of(capsys, "x")
 
 
-def test_a_bug_has_a_traceback_and_an_error_has_one_on_request(monkeypatch):
-    with pytest.raises(KeyError):
-        guarded("cs336 x", raising(KeyError("a bug")))
+@pytest.mark.parametrize(
+    "bug",
+    [
+        *(kind("a bug") for kind in (KeyError, ValueError, TypeError, RuntimeError, OverflowError)),
+        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "a bug"),
+        ImportError("cannot import name", name="cs336_basics.text"),
+    ],
+    ids=lambda bug: type(bug).__name__,
+)
+def test_a_bug_has_a_traceback(bug):
+    with pytest.raises(type(bug)):
+        guarded("cs336 x", raising(bug))
+
+
+def test_an_expected_error_has_a_traceback_on_request(monkeypatch):
     monkeypatch.setenv("CS336_TRACEBACK", "1")
-    with pytest.raises(ValueError, match="wrong"):
-        guarded("cs336 x", raising(ValueError("wrong")))
+    with pytest.raises(InputError, match="wrong"):
+        guarded("cs336 x", raising(InputError("wrong")))
+
+
+def test_text_from_a_file_is_printed_as_it_is(tmp_path, capsys):
+    line = '<div class="main" hidden=True>'
+    (tmp_path / "a.jsonl").write_text(line + "\n")
+    words = ["--input", f"{tmp_path}/a.jsonl", "--field", "text", "--vocab-size", "300"]
+    assert main(["train-bpe", *words, "--output", f"{tmp_path}/out"]) == 2
+    assert line in error_of(capsys, "train-bpe")
 
 
 def test_a_warning_is_one_line(capsys):
@@ -66,7 +100,7 @@ def test_a_warning_is_one_line(capsys):
 
 def test_a_very_long_error_is_cut_in_the_middle(capsys):
     text = "first\n" + "warning: unused variable\n" * 4000 + "last"
-    assert guarded("cs336 train", raising(RuntimeError(text))) == 1
+    assert guarded("cs336 train", raising(RunError(text))) == 1
     error = capsys.readouterr().err
     assert error.startswith("cs336 train: error: first warning: ")
     assert error.endswith("unused variable last\n")

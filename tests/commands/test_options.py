@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
 
+from cs336_basics._support.errors import Argument
 from cs336_basics._support.validation import Checked, Count, one_of, option
 from cs336_basics.commands._options import Command, Several, UsageError
 
@@ -22,7 +24,7 @@ class Options(Checked):
     kind: Literal["plain", "rich"] = option("which", "plain")
     trainer: Annotated[str, one_of(["naive", "heap"])] = option("which trainer", "heap")
     from_: str | None = option("a word", None)
-    rate: float = option("100 % of it", 0.5, gt=0, rare=True)
+    rate: float = option("100 % of it", 0.5, gt=0, argument="minimum", rare=True)
     point: tuple[float, float] = option("two numbers", (0.0, 1.0))
     dry_run: bool = option("do nothing", False)
 
@@ -59,7 +61,7 @@ def test_run_returns_the_exit_status():
         ("a --size 0", "--size .*'0'"),
         ("a --size x", "--size .*'x'"),
         ("a --size 1.5", "--size .*'1.5'"),
-        ("a --size", r"--size expected one argument \(see"),
+        ("a --size", r"--size expected one argument; see"),
         ("a --siz 3", "unknown option '--siz'; did you mean '--size'"),
         ("a --size=3 --form=x", "unknown option '--form'; did you mean '--from'"),
         ("a --size 3 -x", "unknown option '-x'"),
@@ -77,11 +79,25 @@ def test_run_returns_the_exit_status():
     ],
 )
 def test_an_invalid_command_line_is_a_one_line_error(words, named):
-    with pytest.raises(UsageError, match=named) as error:
+    with pytest.raises(UsageError) as error:
         COMMAND.read(words.split())
-    message = str(error.value)
+    message = error.value.message(COMMAND.written)
+    assert re.search(named, message)
     assert "\n" not in message
-    assert message.endswith("(see 'python -m cs336_basics do --help')")
+    assert message.endswith("; see 'python -m cs336_basics do --help'")
+
+
+def test_messages_write_arguments_as_options():
+    written = COMMAND.written
+    assert written(Argument("size")) == "--size"
+    assert written(Argument("dry_run", True)) == "--dry-run"
+    assert written(Argument("dry_run", False)) == "dry_run=False"
+    assert written(Argument("size", 3)) == "--size 3"
+    assert written(Argument("input", ["a", "b c"])) == "--input a 'b c'"
+    assert written(Argument("from")) == "--from"
+    assert written(Argument("texts")) == "TEXT ..."
+    assert written(Argument("minimum", 1)) == "--rate 1"  # declared at the field
+    assert written(Argument("unknown", "x")) == "unknown='x'"
 
 
 def test_an_empty_word_is_a_text_but_not_a_path():

@@ -112,7 +112,7 @@ def test_more_processes_than_gpus_are_rejected(tiny, monkeypatch, capsys):
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     assert main(["--config", tiny, "--run-dir", "run", "--device", "cuda"]) == 2
-    assert "--nproc-per-node" in capsys.readouterr().err
+    assert "pass --device cpu" in capsys.readouterr().err
     assert not Path("run").exists()
 
 

@@ -177,7 +177,7 @@ def test_a_written_configuration_reads_back_the_same(load, name):
 
 def test_a_configuration_that_could_not_be_read_back_is_not_written():
     data = DataConfig(train_path=tuple(f"/corpus/{number:050}.txt" for number in range(5_000)))
-    with pytest.raises(ValueError, match=r"262,144 bytes.*train-path"):
+    with pytest.raises(ValueError, match=r"262,144 bytes.*glob"):
         config_to_yaml(TrainConfig(data=data))
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import Argument, InputError, ReportedError
 from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.processes import lock_file
@@ -30,7 +30,7 @@ _PATIENCE = 60
 """Timeout in seconds for a download that receives no data."""
 
 
-class DownloadError(OSError):
+class DownloadError(ReportedError, OSError):
     """Raised if a file cannot be fetched or has the wrong content."""
 
 
@@ -70,18 +70,21 @@ def fetch_split(
     file = find_split(name, split)
     path = data_directory(data_dir) / file.name
     if source is not None and file.repository is None:
-        raise InputError(f"{file.name} is generated, not downloaded; omit source (--from)")
+        raise InputError(
+            f"{file.name} is generated, not downloaded", remedy=("omit ", Argument("source"))
+        )
     is_url = isinstance(source, str) and source.startswith(("http://", "https://"))
     if source is not None and not is_url and not (os.fspath(source) and Path(source).is_dir()):
         raise InputError(
-            "source (--from) must be an existing directory or start with http:// or https://, got "
-            f"{short_repr(os.fspath(source))}"
+            "must be an existing directory or start with http:// or https://, got "
+            f"{short_repr(os.fspath(source))}",
+            argument="source",
         )
     if path.is_file() and not force:
         if path.stat().st_size != file.num_bytes:
             raise DownloadError(
-                f"{path} must have {file.num_bytes:,} bytes, got {path.stat().st_size:,}; replace "
-                "it with force=True (--force)"
+                f"{path} must have {file.num_bytes:,} bytes, got {path.stat().st_size:,}",
+                remedy=("replace it with ", Argument("force", True)),
             )
         return path, False
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -116,7 +119,9 @@ def _locked(part: Path) -> Iterator[None]:
     try:
         handle = lock_file(part)
     except BlockingIOError:
-        raise DownloadError(f"another process is writing {part}; wait until it exits") from None
+        raise DownloadError(
+            f"another process is writing {part}", remedy="wait until it exits"
+        ) from None
     try:
         yield
     finally:
@@ -130,8 +135,8 @@ def _hub_directory(file: DataFile) -> str:
     """Return the URL of a file's directory on the Hugging Face hub or at HF_ENDPOINT."""
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         raise DownloadError(
-            f"cannot fetch {file.name} because HF_HUB_OFFLINE is set; unset it, or set source "
-            "(--from) to a directory with the file"
+            f"cannot fetch {file.name} because HF_HUB_OFFLINE is set",
+            remedy=("unset it, or set ", Argument("source"), " to a directory with the file"),
         )
     endpoint = os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
     return f"{endpoint.rstrip('/')}/datasets/{file.repository}/resolve/main"

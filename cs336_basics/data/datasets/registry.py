@@ -165,7 +165,7 @@ def dataset_path(name: str, split: str, data_dir: str | os.PathLike[str] | None 
     if (packed := directory / f"{file.name}.gz").is_file():
         unpack = f"gunzip {shlex.quote(str(packed))}"
         raise FileNotFoundError(f"{path} does not exist, only {packed.name}; run {unpack}")
-    command = f"python -m cs336_basics download {name}"
-    if data_dir is not None:
-        command += f" --data-dir {shlex.quote(str(data_dir))}"
-    raise FileNotFoundError(f"{path} does not exist; fetch it with {command}")
+    raise FileNotFoundError(
+        f"{path} does not exist; fetch it into {directory} with `python -m cs336_basics download "
+        f"{name}`"
+    )

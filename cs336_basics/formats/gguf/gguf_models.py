@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 import cs336_basics
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import InputError, RunError
 from cs336_basics._support.files import atomic_path
 from cs336_basics._support.lazy import needed_for
 from cs336_basics._support.messages import short_repr
@@ -92,7 +92,7 @@ def check(
 
     Raises:
         ImportError: If gguf is not installed.
-        RuntimeError: If something differs.
+        RunError: If something differs.
     """
     runtime = f"gguf {importlib.metadata.version('gguf')}"
     lines = [_compare_file(model, tokenizer, output, type)]
@@ -233,7 +233,7 @@ def _compare_file(model: TransformerLM, tokenizer: Tokenizer, path: Path, type: 
     """Compare the metadata and weights in a file, and return the result as a line of text.
 
     Raises:
-        RuntimeError: If something differs.
+        RunError: If something differs.
     """
     gguf = _gguf()
     reader = gguf.GGUFReader(path)
@@ -243,16 +243,14 @@ def _compare_file(model: TransformerLM, tokenizer: Tokenizer, path: Path, type: 
         field = reader.get_field(key)
         content = None if field is None else field.contents()
         if content != (float(np.float32(value)) if isinstance(value, float) else value):
-            raise RuntimeError(f"{path}: {key} has a different value: {short_repr(content)}")
+            raise RunError(f"{path}: {key} has a different value: {short_repr(content)}")
     weights = _tensors(gguf, model, type)
     found = {tensor.name: (tensor.data, tensor.tensor_type) for tensor in reader.tensors}
     if found.keys() != weights.keys():
-        raise RuntimeError(
-            f"{path}: missing or unknown weight: {min(found.keys() ^ weights.keys())}"
-        )
+        raise RunError(f"{path}: missing or unknown weight: {min(found.keys() ^ weights.keys())}")
     for name, (data, kind) in weights.items():
         read, kind_read = found[name]
         if kind_read != kind or not np.array_equal(read, data):
-            raise RuntimeError(f"{path}: weight {name} has different values")
+            raise RunError(f"{path}: weight {name} has different values")
     kinds = ", ".join(sorted({kind.name for _, kind in found.values()}))
     return f"{len(expected)} fields and {len(weights)} weights ({kinds}) read back"

@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cs336_basics._support.errors import RunError
+
 _BATCH = 512
 
 
@@ -26,7 +28,7 @@ class LlamaCpp:
 
     Raises:
         ImportError: If llama-cpp-python is not installed.
-        RuntimeError: If llama.cpp cannot load the file.
+        RunError: If llama.cpp cannot load the file.
     """
 
     def __init__(self, path: Path, context_length: int) -> None:
@@ -45,7 +47,7 @@ class LlamaCpp:
                     verbose=False,
                 )
         except ValueError as error:
-            raise RuntimeError(f"{path}: llama.cpp cannot load the file: {error}") from error
+            raise RunError(f"{path}: llama.cpp cannot load the file: {error}") from error
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text, recognizing special tokens."""

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -229,8 +228,7 @@ def load_tokenizer_json(
         path = path / TOKENIZER_FILE
     if not path.exists():
         raise FileNotFoundError(
-            f"{path} does not exist; create it with `python -m cs336_basics train-bpe --input FILE "
-            f"--vocab-size N --output {shlex.quote(str(path.parent))}`"
+            f"{path} does not exist; create it with `python -m cs336_basics train-bpe`"
         )
     with open_regular(path) as file:
         content = parse_json(file.read(), path, unique_keys)

@@ -31,7 +31,7 @@ from torch import Tensor
 from torch.nn import Module
 
 import cs336_basics
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import InputError, RunError
 from cs336_basics._support.files import write_directory
 from cs336_basics._support.lazy import needed_for
 from cs336_basics._support.messages import short_reason
@@ -110,7 +110,7 @@ def write(
     Raises:
         ImportError: If onnx or onnxscript is not installed.
         ValueError: If the weights take more than 2 GiB, the limit for one file.
-        RuntimeError: If torch's exporter fails.
+        RunError: If torch's exporter fails.
     """
     with needed_for("ONNX", "'cs336-basics[onnx]'"):
         import onnx
@@ -178,7 +178,7 @@ def _graph(model: TransformerLM, without_cache: bool) -> Any:
                 verbose=False,
             )
     except torch.onnx.errors.OnnxExporterError as error:
-        raise RuntimeError(f"torch could not export the model: {short_reason(error)}") from error
+        raise RunError(f"torch could not export the model: {short_reason(error)}") from error
     assert program is not None
     proto = program.model_proto
     graph = proto.graph
@@ -247,7 +247,7 @@ def check(
 
     Raises:
         ImportError: If onnxruntime is not installed.
-        RuntimeError: If something differs.
+        RunError: If something differs.
     """
     line = compare_logits(model, onnx_logits(output), LOGITS_LIMIT)
     lines = [f"{'without' if without_cache else 'with'} the cache: {line}"]

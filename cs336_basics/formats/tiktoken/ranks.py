@@ -19,7 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.errors import Argument, InputError, InputTypeError, UnavailableError
 from cs336_basics._support.files import json_text
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.reading import open_regular, read_json_object
@@ -265,8 +265,7 @@ def _read_export(directory: Path) -> tuple[dict[bytes, int], dict[str, Any]]:
     path = directory / ENCODING_FILE
     if not path.exists():
         raise FileNotFoundError(
-            f"{path} does not exist; pass a rank file, or a directory written by "
-            "`export --to tiktoken`"
+            f"{path} does not exist; pass a rank file, or a directory that export_tokenizer wrote"
         )
     found = read_json_object(path, _MAX_SETTINGS)
     special = found.get("special_tokens")
@@ -286,8 +285,8 @@ def registered_encoding(name: str) -> Any:
     try:
         import tiktoken
     except ImportError:
-        raise ImportError(
-            f"{name} does not exist; to load the encoding {name}, pip install tiktoken"
+        raise UnavailableError(
+            f"{name} does not exist", remedy=f"to load the encoding {name}, pip install tiktoken"
         ) from None
     known = sorted(tiktoken.list_encoding_names())
     if name not in known:
@@ -360,8 +359,8 @@ def merges_of_ranks(ranks: Mapping[bytes, int]) -> list[Pair]:
     if num_bytes > most:
         raise InputError(
             f"{len(ranks):,} tokens must have at most {most:,} bytes in total, got {num_bytes:,}; "
-            f"the longest has {max(map(len, ranks)):,}; train with a smaller max_token_length "
-            "(--max-token-length)"
+            f"the longest has {max(map(len, ranks)):,}",
+            remedy=("train with a smaller ", Argument("max_token_length")),
         )
     merges: list[Pair] = []
     for token in sorted(ranks, key=ranks.__getitem__):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cs336_basics._support.arguments import checked_bool, checked_integer
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import InputError, OutputExistsError
 from cs336_basics._support.files import check_is_no_input, printable_path
 from cs336_basics._support.progress import byte_bar, title_of
 from cs336_basics.execution.workers import resolve_num_workers
@@ -174,9 +174,7 @@ def no_tokens(source: str | Sequence[str], num_bytes: int) -> NoTokensError:
 def check_destination(destination: Path, sources: Iterable[str], overwrite: bool) -> None:
     """Check that a token file may be written to `destination`."""
     if destination.suffix != ".npy":
-        raise InputError(f"destination must end in .npy, got {destination}")
+        raise InputError(f"must end in .npy, got {destination}", argument="destination")
     check_is_no_input(destination, sources)
     if not checked_bool("overwrite", overwrite) and destination.exists():
-        raise FileExistsError(
-            f"{destination}: file exists; choose another name, or pass overwrite=True (--overwrite)"
-        )
+        raise OutputExistsError(f"{destination} exists")

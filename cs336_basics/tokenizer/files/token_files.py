@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from cs336_basics._support.arguments import checked_integer
-from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.errors import Argument, InputError, InputTypeError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.reading import open_regular, parse_json, read_array_header
@@ -62,8 +62,8 @@ class TokenFile:
         starts = self._starts
         if not self.has_document_starts:
             raise InputError(
-                f"{self.path}: encoded without document starts; encode the text again with "
-                "document_starts=True (--document-starts)"
+                f"{self.path}: encoded without document starts",
+                remedy=("encode the text again with ", Argument("document_starts", True)),
             )
         if len(starts) and not (starts[0] == 0 and starts[-1] < len(self.tokens)):
             raise _damaged(self.path, "document starts are outside the ids")
@@ -213,7 +213,7 @@ def read_layout(file: BinaryIO, path: str | os.PathLike[str], size: int) -> Layo
 def _parse_metadata(content: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         metadata = parse_json(content, path)
-    except ValueError as error:
+    except InputError as error:
         raise _damaged(path, f"metadata is not JSON: {error}") from error
     if not isinstance(metadata, dict):
         raise _damaged(path, f"metadata must be an object, not {type(metadata).__name__}")
@@ -226,12 +226,9 @@ def _parse_metadata(content: bytes, path: str | os.PathLike[str]) -> dict[str, A
     return metadata
 
 
-def _damaged(path: str | os.PathLike[str], reason: str) -> ValueError:
-    return InputError(f"{path}: damaged file: {reason}; encode the text again")
+def _damaged(path: str | os.PathLike[str], reason: str) -> InputError:
+    return InputError(f"{path}: damaged file: {reason}", remedy="encode the text again")
 
 
 def _make_it(path: str | os.PathLike[str]) -> str:
-    return (
-        "create a token file with `python -m cs336_basics encode --tokenizer DIR --input FILE "
-        f"--output {path}`"
-    )
+    return "create a token file with `python -m cs336_basics encode`"

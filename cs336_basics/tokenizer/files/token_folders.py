@@ -154,7 +154,7 @@ def download_token_files(url: str, directory: str | os.PathLike[str]) -> dict[st
             content = file.read(_LONGEST_RECORD)
     except FileNotFoundError:
         raise FileNotFoundError(
-            f"{url} is unfinished: it has no {RECORD}; run `encode --ray` again to finish it"
+            f"{url} is unfinished: it has no {RECORD}; encode the text with Ray again to finish it"
         ) from None
     record: dict[str, Any] = parse_json(content, f"{url}/{RECORD}")
     names = record.get("files") if isinstance(record, dict) else None

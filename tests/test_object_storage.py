@@ -8,10 +8,10 @@ import time
 from collections import Counter
 
 import pytest
+from cs336_basics.counting.ray_counting import count_words_ray
 
 from cs336_basics.__main__ import main
 from cs336_basics.counting import count_words
-from cs336_basics.counting.ray_counting import count_words_ray
 from cs336_basics.splitting import Splitter
 from cs336_basics.text import Corpus
 from cs336_basics.tokenizer.files.ray_encoding import encode_files_ray

@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "_support": set(),
     "execution": set(),
     "splitting": set(),
-    "text": {"splitting"},
+    "text": set(),
     "counting": {"text", "splitting", "execution"},
     "bpe": TEXT,
     "tokenizer": {*TEXT, "bpe"},

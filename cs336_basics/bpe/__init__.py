@@ -18,7 +18,8 @@ from cs336_basics.bpe.unbuilt import is_built, unbuilt_trainer
 from cs336_basics.bpe.v1_naive import NaiveTrainer
 from cs336_basics.bpe.v2_incremental import IncrementalTrainer
 from cs336_basics.bpe.v3_heap import HeapTrainer
-from cs336_basics.text.corpus import Corpus, PathsLike
+from cs336_basics.text.corpus import Corpus
+from cs336_basics.text.paths import PathsLike
 
 if TYPE_CHECKING:
     from cs336_basics.bpe.v4_memoryview import MemoryviewTrainer
@@ -86,7 +87,8 @@ def train_bpe(
     *,
     trainer: str = DEFAULT_TRAINER,
     pattern: str = "gpt2",
-    counting: str | None = None,
+    splitting: str | None = None,
+    execution: str | None = None,
     num_workers: int | None = None,
     progress: bool = False,
     min_frequency: int = 1,
@@ -108,8 +110,8 @@ def train_bpe(
         special_tokens: Tokens to cut out of the text before counting.
         trainer: A name in TRAINERS. All trainers learn the same merges. Defaults to the fastest
             one that is built.
-        pattern, counting, num_workers, progress, min_frequency, max_token_length, tie_break, trace,
-            continue_from: See `BPE_Trainer`.
+        pattern, splitting, execution, num_workers, progress, min_frequency, max_token_length,
+            tie_break, trace, continue_from: See `BPE_Trainer`.
 
     Returns:
         `(vocab, merges)`; see `BPE_Trainer.train`.
@@ -119,7 +121,8 @@ def train_bpe(
     """
     made = get_trainer(trainer)(
         pattern=pattern,
-        counting=counting,
+        splitting=splitting,
+        execution=execution,
         num_workers=num_workers,
         progress=progress,
         min_frequency=min_frequency,

@@ -25,12 +25,14 @@ from cs336_basics.bpe.reference import Pair, Symbols
 from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
 from cs336_basics.bpe.trace import Trace
 from cs336_basics.counting.count_texts import count_texts
-from cs336_basics.counting.count_words import check_backend, count_words
+from cs336_basics.counting.count_words import count_words
+from cs336_basics.counting.word_counter import check_splitting
 from cs336_basics.counting.word_counts import WordCounts
-from cs336_basics.execution.workers import resolve_num_workers
+from cs336_basics.execution.executors import executor
 from cs336_basics.splitting.patterns.named_patterns import resolve_pattern
 from cs336_basics.splitting.splitter import Splitter, check_special_tokens
-from cs336_basics.text.corpus import Corpus, PathsLike
+from cs336_basics.text.corpus import Corpus
+from cs336_basics.text.paths import PathsLike
 
 
 class BPE_Trainer:
@@ -42,7 +44,7 @@ class BPE_Trainer:
 
     Args:
         pattern: Split pattern: a name in PATTERNS or a regular expression.
-        counting: Backend for counting words in files. By default, `count_words` chooses one.
+        splitting, execution: How to count the words in files; see `count_words`.
         num_workers: Number of threads or processes that count the words. The native version also
             uses this number of threads to set up the words. Defaults to all cores.
         progress: Whether to show progress bars on a terminal.
@@ -78,7 +80,8 @@ class BPE_Trainer:
         self,
         *,
         pattern: str = "gpt2",
-        counting: str | None = None,
+        splitting: str | None = None,
+        execution: str | None = None,
         num_workers: int | None = None,
         progress: bool = False,
         min_frequency: int = 1,
@@ -90,8 +93,8 @@ class BPE_Trainer:
         if type(self) is BPE_Trainer:
             raise InputTypeError("BPE_Trainer is abstract; use a class in TRAINERS")
         resolve_pattern(pattern)
-        check_backend(counting, "counting")
-        resolve_num_workers(num_workers)
+        check_splitting(splitting)
+        executor("threads" if execution is None else execution, num_workers)  # checks both
         if trace is not None and not callable(trace):
             raise InputTypeError(f"trace must be callable or None, got {short_repr(trace)}")
         min_frequency = checked_integer("min_frequency", min_frequency, 0, MAX_INT64)
@@ -102,7 +105,8 @@ class BPE_Trainer:
                 f"tie_break must be one of {', '.join(TIE_BREAKS)}, got {short_repr(tie_break)}"
             )
         self.pattern = pattern
-        self.counting = counting
+        self.splitting = splitting
+        self.execution = execution
         self.num_workers = num_workers
         self.progress = checked_progress(progress)
         self.min_frequency = min_frequency
@@ -190,8 +194,14 @@ class BPE_Trainer:
 
     def count_words(self, corpus: Corpus | PathsLike, splitter: Splitter) -> WordCounts:
         """Call the function `count_words` with the trainer's options."""
-        how: Any = {"num_workers": self.num_workers, "progress": self.progress}
-        return count_words(corpus, splitter, backend=self.counting, **how)
+        return count_words(
+            corpus,
+            splitter,
+            splitting=self.splitting,
+            execution=self.execution,
+            num_workers=self.num_workers,
+            progress=self.progress,
+        )
 
     def check_request(
         self, vocab_size: int, special_tokens: Iterable[str]

@@ -52,7 +52,7 @@ def saved_stdin() -> str:
 
 def say_directories(inputs: Iterable[str]) -> None:
     """Print the files in each input that is a directory."""
-    from cs336_basics.text.corpus import expand_paths
+    from cs336_basics.text.paths import expand_paths
 
     for name in inputs:
         if os.path.isdir(name):

@@ -145,14 +145,16 @@ class CorporaOptions(Checked):
         Args:
             listed: Whether to print the files of input directories.
         """
-        from cs336_basics.text.corpus import Corpus, check_options_are_used
+        from cs336_basics.text import Corpus
+        from cs336_basics.text.sources import check_options_are_used
 
         given: dict[str, Any] = {"field": self.field, "column": self.column}
         say_directories(self.input if listed else ())
         files = [saved_stdin() if name == STDIN else name for name in self.input]
         how: dict[str, Any] = {"errors": self.errors, "format": self.input_format, **given}
         corpora = [Corpus.fitting(file, **how) for file in files]
-        check_options_are_used(corpora, **given)
+        sources = [source for corpus in corpora for source in corpus.sources]
+        check_options_are_used(sources, **given)
         return list(zip(self.input, corpora, strict=True))
 
 

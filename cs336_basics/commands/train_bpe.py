@@ -18,10 +18,11 @@ from cs336_basics.bpe.reference import Pair
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import INPUT_HELP, Command, Several, TextOptions, UsageError
 from cs336_basics.commands._outputs import check_output
-from cs336_basics.counting.count_words import BACKENDS
+from cs336_basics.counting.word_counter import SPLITTINGS
+from cs336_basics.execution.executors import EXECUTORS
 from cs336_basics.splitting.patterns.named_patterns import PATTERNS
 
-COUNTING = tuple(name for name in BACKENDS if name != "ray")  # --ray selects Ray
+EXECUTION = tuple(name for name in EXECUTORS if name != "ray")  # --ray selects Ray
 
 
 @dataclass(kw_only=True)
@@ -56,9 +57,16 @@ class Options(TextOptions):
         metavar="NAME",
         rare=True,
     )
-    counting: Annotated[str, one_of(COUNTING)] | None = option(
-        f"how to count words; all give the same counts: {', '.join(COUNTING)} (default: native if "
-        "it supports the pattern, otherwise processes)",
+    splitting: Annotated[str, one_of(SPLITTINGS)] | None = option(
+        f"how to split text into words; the counts are the same: {', '.join(SPLITTINGS)} (default: "
+        "compiled if it supports the pattern)",
+        None,
+        metavar="NAME",
+        rare=True,
+    )
+    execution: Annotated[str, one_of(EXECUTION)] | None = option(
+        f"where to count words; the counts are the same: {', '.join(EXECUTION)} (default: threads "
+        "for plain text and compiled splitting, otherwise processes)",
         None,
         metavar="NAME",
         rare=True,
@@ -90,8 +98,8 @@ class Options(TextOptions):
         rare=True,
     )
     partial_counts: str | None = option(
-        "directory where Ray keeps the counts of each part of the text, so that the command can "
-        "continue after an interruption",
+        "directory to keep the counts of each part of the text, so that the command can continue "
+        "after an interruption",
         None,
         metavar="DIR",
         rare=True,
@@ -100,10 +108,11 @@ class Options(TextOptions):
 
 def _check_has_no_text_options(options: Options) -> None:
     """Reject options that control how --input is read, because there is no input."""
-    for name in ("field", "column", "format", "errors", "counting", "ray"):
+    for name in ("field", "column", "format", "errors", "splitting", "execution", "ray",
+                 "partial_counts"):  # fmt: skip
         value = getattr(options, name)
         if value is not None and (name, value) != ("errors", "replace"):
-            raise InputError(f"--{name} {value} requires --input")
+            raise InputError(f"--{name.replace('_', '-')} {value} requires --input")
 
 
 def train_bpe(options: Options) -> None:
@@ -114,8 +123,6 @@ def train_bpe(options: Options) -> None:
 
     if not options.input and not options.counts:
         raise UsageError("nothing to train on; give --input, --counts, or both")
-    if options.partial_counts is not None and options.ray is None:
-        raise UsageError("--partial-counts requires --ray")
     corpus = None
     if options.input:
         corpus = options.corpus()
@@ -136,7 +143,8 @@ def train_bpe(options: Options) -> None:
             trace = files.enter_context(trace_file(options.trace, overwrite=options.overwrite))
         trainer = TRAINERS[options.trainer](
             pattern=pattern,
-            counting=options.counting,
+            splitting=options.splitting,
+            execution=options.execution,
             num_workers=options.num_workers,
             progress=True,
             min_frequency=options.min_frequency,

@@ -1,67 +1,61 @@
 """Count the pre-tokens in files. BPE training needs only these counts.
 
-There are five backends (docs/counting-and-encoding.md compares them):
+Two options decide how (docs/counting-and-encoding.md compares them):
 
-- `regex` splits with the `regex` module and counts in a `Counter`. It uses worker processes if
-  there is more than one worker.
-- `serial` splits with the compiled scanner in this process.
-- `processes` does the same in worker processes.
-- `native` splits and counts with compiled code in threads.
-- `ray` counts on a cluster of machines.
+- `splitting`: with the `regex` module, or with compiled code.
+- `execution`: one piece of the text after another, or several at a time in threads, in processes,
+  or on a cluster of machines with Ray.
 
-All backends return the same counts, for any number of workers and any chunk size.
+The counts are always the same, also for any number of workers and any chunk size.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from cs336_basics._support.errors import BUILD, Argument, InputError, UnavailableError
-from cs336_basics._support.messages import short_repr
+from cs336_basics._support.arguments import checked_integer
 from cs336_basics._support.progress import HiddenBar, byte_bar
-from cs336_basics._support.warnings import warn
-from cs336_basics.counting.count_texts import count_chunk
+from cs336_basics.counting.count_job import Counted, CountJob
+from cs336_basics.counting.word_counter import choose_splitting
 from cs336_basics.counting.word_counts import WordCounts
-from cs336_basics.execution.parallel import map_ordered
+from cs336_basics.execution.executors import executor
+from cs336_basics.execution.jobs import Reduction
 from cs336_basics.execution.workers import resolve_num_workers
-from cs336_basics.splitting.splitter import Splitter, has_scanner
-from cs336_basics.text.corpus import (
-    DEFAULT_CHUNK_SIZE as CHUNK_SIZE,
-)
-from cs336_basics.text.corpus import Corpus, PathsLike, check_errors
+from cs336_basics.splitting.splitter import Splitter
+from cs336_basics.text.corpus import DEFAULT_PIECE_SIZE, Corpus, check_errors
+from cs336_basics.text.paths import PathsLike
+from cs336_basics.text.sources import DEFAULT_BLOCK_SIZE, Piece, Source
 from cs336_basics.text.text_changes import Replaced, TextChanges
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-BACKENDS = ("regex", "serial", "processes", "native", "ray")
-"""Names of the counting backends, from the simplest to the one suited to the largest corpora."""
+KEPT_PIECE_SIZE = 1 << 30
+"""Default number of bytes in a piece whose counts are kept (33 MB for web text)."""
 
-DEFAULT_BLOCK_SIZE = 1 << 20
-"""Number of bytes in a block that a native thread reads. A block fits in the L2 cache of most
-CPUs."""
+REGEX_PIECE_SIZE = 4 << 20
+"""Maximum number of bytes in a piece that `regex` splits, which takes half a second."""
 
-PLAIN_CHUNK_SIZE = 4 << 20
-"""Maximum number of bytes of plain text that Python counts at a time, to limit memory use."""
+SMALLEST_PIECE_SIZE = 1 << 20
+"""Minimum number of bytes of text that justifies a worker."""
 
-SMALLEST_CHUNK_SIZE = 1 << 20
-"""Minimum number of bytes of plain text that justifies a worker process."""
-
-CHUNKS_PER_WORKER = 4
-"""Number of chunks per worker process for a small text. Several chunks balance the load."""
-
-_MOST_ADDENDS = 16
-"""Number of partial counts that are kept in memory before they are added up."""
+PIECES_PER_WORKER = 4
+"""Number of pieces per worker for a small text. Several pieces balance the load."""
 
 
 def count_words(
     corpus: Corpus | PathsLike,
     splitter: Splitter | None = None,
     *,
-    backend: str | None = None,
+    splitting: str | None = None,
+    execution: str | None = None,
     num_workers: int | None = None,
     chunk_size: int | None = None,
     progress: bool = False,
+    ray_address: str | None = None,
+    partial_counts: str | os.PathLike[str] | None = None,
 ) -> WordCounts:
     """Count the pre-tokens in files.
 
@@ -70,15 +64,23 @@ def count_words(
     file with rows, is split separately.
 
     Args:
-        corpus: Corpus, or paths in any form that `Corpus` accepts.
+        corpus: Corpus, or paths in any form that `Corpus` accepts. With Ray, the files must have
+            the same paths on all machines, or be URLs.
         splitter: Split pattern and special tokens. Defaults to `Splitter()`.
-        backend: Name in BACKENDS. Defaults to `"native"` if it is built and supports the pattern,
-            and to `"processes"` otherwise. Files that are not plain text are counted in worker
-            processes, or in this process with `"serial"`.
+        splitting: Name in SPLITTINGS. Defaults to `"compiled"` if compiled code is built and
+            supports the pattern, and to `"regex"` otherwise.
+        execution: Name in EXECUTORS. By default, plain text is counted in threads by compiled code,
+            and other text in processes.
         num_workers: Number of threads, worker processes or Ray tasks. Defaults to the number of
-            cores. At most one worker process is started per chunk.
-        chunk_size: Number of bytes counted at a time. The default depends on the backend.
+            cores of this machine or of the cluster.
+        chunk_size: Approximate number of bytes counted at a time. The default depends on the other
+            options.
         progress: Whether to show a progress bar on a terminal.
+        ray_address: Ray cluster to connect to; see `ray_cluster`.
+        partial_counts: Directory for the counts of each piece of the text, or the URL of a folder
+            in an object store; the directory is created if it is missing. A later run with the same
+            files, chunk size, pattern and special tokens does not count these pieces again. With
+            Ray, all machines must share it. Nothing is kept by default.
 
     Returns:
         Mapping from pre-tokens (UTF-8 bytes) to counts.
@@ -89,114 +91,84 @@ def count_words(
             valid UTF-8 (`errors="strict"`), a field or column is missing, or an argument is out of
             range.
         TypeError: If `splitter` is not a Splitter.
-        ImportError: If a library for the file format is not installed.
-        RuntimeError: If a worker process dies.
+        ImportError: If a library for the file format, compiled code or Ray is missing.
+        RuntimeError: If a worker process dies, all attempts to count a piece with Ray failed, or
+            the cluster is lost.
+        ConnectionError: If there is no Ray cluster at `ray_address`.
+        OSError: If a file cannot be read, or partial counts cannot be written.
 
     Warns:
-        UserWarning: If invalid UTF-8 was read as U+FFFD, or the pattern does not match all text.
-            The message includes the affected share of the text.
+        UserWarning: If invalid UTF-8 was read as U+FFFD. The message includes the affected share of
+            the text.
     """
     corpus = Corpus.of(corpus)
     check_errors(corpus.errors)
     splitter = Splitter.of(splitter)
-    backend = _choose_backend(backend, splitter)
-    if backend == "ray":
-        from cs336_basics.counting.ray_counting import count_words_ray
+    splitting = choose_splitting(splitting, splitter)
+    if chunk_size is not None:
+        chunk_size = checked_integer("chunk_size", chunk_size, 1, note=" byte")
+    runner = executor(execution or "processes", num_workers, ray_address=ray_address)
+    job: Reduction[Piece, Counted] = CountJob(splitter, splitting)
+    sources: Sequence[Source] = corpus.sources
+    files: list[Source] = []
+    if execution == "ray" or partial_counts is not None:
+        sources = [source.absolute() for source in sources]
+    elif splitting == "compiled" and execution in (None, "threads"):
+        files = [source for source in sources if source.local_path is not None]
+        sources = [source for source in sources if source.local_path is None]
+    if partial_counts is not None:
+        from cs336_basics.counting.partial_counts import KeptCountJob, opened_folder
 
-        return count_words_ray(
-            corpus, splitter, num_workers=num_workers, chunk_size=chunk_size, progress=progress
-        )
-    workers = resolve_num_workers(num_workers)
-    if backend == "serial":
-        workers = 1
-    plain, others = corpus.by_plainness()
-    rows_backend = "regex" if backend == "regex" else "native"
-    size = CHUNK_SIZE if chunk_size is None else chunk_size  # `chunks` checks it
-    chunks = [(chunk, splitter, rows_backend) for chunk in others.chunks(size)]
-    if backend != "native":
-        even = plain.num_bytes // (CHUNKS_PER_WORKER * workers)
-        size = chunk_size or min(PLAIN_CHUNK_SIZE, max(SMALLEST_CHUNK_SIZE, even))
-        chunks += [(chunk, splitter, backend) for chunk in plain.chunks(size)]
-    counted: list[WordCounts] = []
-    changes = TextChanges()
-    num_bytes = sum(chunk.num_bytes for chunk, *_ in chunks)
-    num_bytes += plain.num_bytes if backend == "native" else 0
-    with byte_bar(progress, num_bytes, "counting words") as bar:
-        if plain.files and backend == "native":
-            size = chunk_size or DEFAULT_BLOCK_SIZE
-            counted.append(_count_native(plain, splitter, workers, size, bar, changes))
-        for counts, num_bytes, found in map_ordered(
-            count_chunk, chunks, max(1, min(workers, len(chunks)))
-        ):
-            counted.append(counts)
-            if len(counted) == _MOST_ADDENDS:
-                counted = [WordCounts.combined(counted)]
-            changes.add(found)
-            bar.update(num_bytes)
+        job = KeptCountJob(CountJob(splitter, splitting), opened_folder(partial_counts))
+        piece_size = KEPT_PIECE_SIZE
+    elif splitting == "regex" and execution != "ray":
+        even = corpus.num_bytes // (PIECES_PER_WORKER * resolve_num_workers(num_workers))
+        piece_size = min(REGEX_PIECE_SIZE, max(SMALLEST_PIECE_SIZE, even))
+    else:
+        piece_size = DEFAULT_PIECE_SIZE
+    pieces = [piece for source in sources for piece in source.pieces(chunk_size or piece_size)]
+    counted: list[Counted] = []
+    with byte_bar(progress, corpus.num_bytes, "counting words") as bar:
+        if files:
+            block_size = chunk_size or DEFAULT_BLOCK_SIZE
+            counted.append(_count_files(files, splitter, num_workers, block_size, bar))
+        if pieces:
+            counted.append(runner.reduce(job, pieces, lambda piece: bar.update(piece.num_bytes)))
+    counts, changes = job.combine(counted)
     changes.warn(splitter.pattern, "counted")
-    return WordCounts.combined(counted)
+    return counts
 
 
-def check_backend(backend: str | None, name: str = "backend") -> None:
-    """Raise ValueError if `backend` is neither a name in BACKENDS nor None."""
-    if backend is not None and backend not in BACKENDS:
-        raise InputError(
-            f"{name} must be one of {', '.join(BACKENDS)}, or None, got {short_repr(backend)}"
-        )
-
-
-def _choose_backend(backend: str | None, splitter: Splitter) -> str:
-    check_backend(backend)
-    if backend is not None:
-        return backend
-    if splitter.has_scanner:
-        return "native"
-    if has_scanner("gpt2"):  # the extensions are built
-        warn(
-            f"pattern {short_repr(splitter.pattern)} cannot be compiled or does not match all "
-            "text; words are counted in worker processes, which is many times slower"
-        )
-    return "processes"
-
-
-def _count_native(
-    corpus: Corpus,
+def _count_files(
+    files: Sequence[Source],
     splitter: Splitter,
-    num_workers: int,
+    num_workers: int | None,
     block_size: int,
     bar: tqdm[Any] | HiddenBar,
-    changes: TextChanges,
-) -> WordCounts:
-    """Count the words in plain text files with compiled code in threads.
-
-    Changes made to the text are added to `changes`.
+) -> Counted:
+    """Return the counts of local plain text files, which compiled code reads in threads.
 
     Peak memory grows with the number of distinct words and threads, not with the size of the files.
     Only text without safe cuts (see `SafeCuts`) is read into memory all at once. Ctrl-C stops the
     threads within a fraction of a second. The order of the words does not depend on the number or
     timing of the threads.
     """
-    try:
-        from cs336_basics.counting._counting import count_files
-    except ImportError as error:
-        raise UnavailableError(
-            "backend 'native' needs compiled code, which is not built",
-            remedy=(BUILD, ", or pass ", Argument("backend", "processes")),
-        ) from error
-    sizes = corpus.sizes
+    from cs336_basics.counting._counting import count_files
+
+    sizes = [source.num_bytes for source in files]
     buffers, replaced = count_files(
-        corpus.files,
+        [source.path for source in files],
         sizes,
         splitter.special_tokens,
         splitter.pattern,
-        num_workers,
-        corpus.errors,
+        resolve_num_workers(num_workers),
+        files[0].errors,
         block_size,
         None if bar.disable else lambda done: bar.update(done - bar.n),
-        max_piece_bytes=corpus.max_piece_bytes,
+        max_piece_bytes=files[0].max_piece_bytes,
     )
     bar.update(sum(sizes) - bar.n)
-    changes.num_bytes += sum(sizes)
-    for file, found in replaced.items():
-        changes.add_replaced(corpus.files[file], Replaced(*found))
-    return WordCounts.of_buffers(buffers, splitter.pattern, splitter.special_tokens)
+    changes = TextChanges(sum(sizes))
+    for index, found in replaced.items():
+        changes.add_replaced(files[index].path, Replaced(*found))
+    return WordCounts.of_buffers(buffers, splitter.pattern, splitter.special_tokens), changes

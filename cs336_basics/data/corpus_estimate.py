@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from cs336_basics._support.errors import InputError
-from cs336_basics._support.reading import decoded, open_regular
+from cs336_basics._support.reading import decoded
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS
 from cs336_basics.counting.count_words import count_words
 from cs336_basics.splitting.safe_cuts import SafeCuts
 from cs336_basics.splitting.splitter import Splitter
-from cs336_basics.text.chunking import next_cut
 from cs336_basics.text.corpus import Corpus
+from cs336_basics.text.sources import Source
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.files.encode_files import encode_file
 
@@ -109,18 +109,17 @@ def measure_rates(text: Path, vocab_size: int) -> Rates:
         OSError: If the file cannot be read.
         ValueError: If the file is not UTF-8 text, is too short, or has no words.
     """
-    with open_regular(text) as file:
-        end = next_cut(file, PIECE_SIZE, SafeCuts())
-        file.seek(0)
-        content = file.read(end)
-        part = content[: next_cut(file, len(content) // 8, SafeCuts())]
+    (source,) = Corpus(text, format="text").sources
+    content = _beginning_of(source, PIECE_SIZE)
     if len(content) < _LEAST_SIZE:
         raise InputError(f"{text} must have at least {_LEAST_SIZE} bytes, got {len(content)}")
     decoded(content, text)  # an error in the copies below would not name this file
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "piece").write_bytes(content)
+        piece = Corpus(Path(folder, "piece"), format="text")
+        part = _beginning_of(piece.sources[0], len(content) // 8)
         Path(folder, "eighth").write_bytes(part)
-        piece, eighth = (Corpus(Path(folder, name), format="text") for name in ("piece", "eighth"))
+        eighth = Corpus(Path(folder, "eighth"), format="text")
         splitter = Splitter(special_tokens=[END_OF_TEXT])
         counts, counting = _timed(lambda: count_words(piece, splitter, num_workers=1))
         if not counts:
@@ -152,6 +151,13 @@ def measure_rates(text: Path, vocab_size: int) -> Rates:
         bytes_per_token=found["bytes_per_token"],
         bytes_per_id=2 if found["dtype"] == "uint16" else 4,
     )
+
+
+def _beginning_of(source: Source, size: int) -> bytes:
+    """Return the first piece of about `size` bytes of plain text."""
+    cuts = SafeCuts()
+    texts = (block.text for block in source.pieces(size)[0].texts(cuts))
+    return b"".join(text for text in texts if isinstance(text, bytes))
 
 
 def estimate_rows(

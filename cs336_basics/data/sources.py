@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import hashlib
+import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,12 +17,9 @@ from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics._support.urls import is_url
 from cs336_basics.data.data_config import DataConfig
 from cs336_basics.splitting.splitter import Splitter
-from cs336_basics.text.corpus import (
-    Corpus,
-    check_options_are_used,
-    expand_paths,
-)
-from cs336_basics.text.readers import read_texts
+from cs336_basics.text.corpus import Corpus
+from cs336_basics.text.paths import expand_paths
+from cs336_basics.text.sources import check_options_are_used
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class Text:
 
         A single plain text file is used unchanged.
         """
-        is_one = len(corpus.files) == 1 and corpus.kinds[0] == "text"
+        is_one = len(corpus.sources) == 1 and not corpus.sources[0].has_rows
         return cls(corpus, None if is_one else END_OF_TEXT)
 
     def fingerprint(self, sha256_of: Callable[[str], str]) -> dict[str, Any]:
@@ -46,13 +44,9 @@ class Text:
 
         File names are excluded, so that data can be moved.
         """
-        corpus, hashes = self.corpus, [sha256_of(file) for file in self.corpus.files]
-        if len(hashes) == 1 and corpus.plain[0] and corpus.errors == "replace":
-            return {"source": hashes[0]}
-        lines = [f"{kind} {digest}" for kind, digest in zip(corpus.kinds, hashes, strict=True)]
-        found = {"sources": _combined(lines), "errors": corpus.errors}
-        options = {"field": corpus.field, "column": corpus.column}
-        return found | {name: value for name, value in options.items() if value is not None}
+        sources = self.corpus.sources
+        found = [{"sha256": sha256_of(source.path), **source.settings()} for source in sources]
+        return {"sources": _combined([json.dumps(settings) for settings in found])}
 
 
 @dataclass(frozen=True)
@@ -89,8 +83,9 @@ def find_sources(data: DataConfig) -> tuple[Source | None, Source | None]:
     """
     train, valid = (_find(key, getattr(data, key), data) for key in ("train_path", "valid_path"))
     corpora = [source.corpus for source in (train, valid) if isinstance(source, Text)]
+    sources = [source for corpus in corpora for source in corpus.sources]
     with _named_as_in_config():
-        check_options_are_used(corpora, field=data.field, column=data.column)
+        check_options_are_used(sources, field=data.field, column=data.column)
     return train, valid
 
 
@@ -146,12 +141,8 @@ def _corpus(files: tuple[str, ...], data: DataConfig) -> Corpus:
             format=data.format,
             max_piece_bytes=data.max_piece_bytes,
         )
-        # Corpus has already checked the beginning of each plain text file.
-        for file, kind in zip(files, corpus.kinds, strict=True):
-            if kind == "jsonl":
-                next(read_texts(corpus, file, Splitter()), None)
-            elif kind != "text":
-                corpus.only([file]).chunks()
+        for source in corpus.sources:
+            next(source.texts(Splitter().safe_cuts), None)  # reports a wrong field early
     return corpus
 
 
@@ -161,8 +152,10 @@ def check_length(key: str, source: Source | None, context_length: int) -> None:
     Raises:
         ValueError: If the text has too few bytes.
     """
-    if not isinstance(source, Text) or not all(source.corpus.plain):
+    if not isinstance(source, Text):
         return
+    if any(found.local_path is None for found in source.corpus.sources):
+        return  # the size of the text is not known
     num_bytes, num_files = source.corpus.num_bytes, len(source.corpus.files)
     # Every token has at least one byte, except the one added at the end of each file.
     if num_bytes + num_files < context_length + 1:

@@ -19,7 +19,7 @@ from cs336_basics._support.files import named_directory, printable_path, sha256_
 from cs336_basics._support.urls import is_url
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.reference import Pair
-from cs336_basics.counting import WordCounts
+from cs336_basics.counting import WordCounts, count_words
 from cs336_basics.splitting import Splitter
 from cs336_basics.text import Corpus
 from cs336_basics.tokenizer.tokenizer import Tokenizer
@@ -55,9 +55,9 @@ def train_tokenizer(
         special_tokens: Tokens that are cut out of the text and get their own ids.
         counts: Files written by `WordCounts.save`, added to the counts of `corpus`.
         save_counts: File to write the sum of all counts to. An existing file is replaced.
-        ray: Address of the Ray cluster to count with, as in `count_words_ray`. Defaults to
-            counting without Ray.
-        partial_counts: Directory where Ray keeps partial counts; see `count_words_ray`.
+        ray: Address of the Ray cluster to count with, as in `ray_cluster`. Defaults to counting
+            without Ray.
+        partial_counts: Directory for partial counts; see `count_words`.
         overwrite: Whether to replace an existing tokenizer in `directory`.
 
     Returns:
@@ -82,7 +82,7 @@ def train_tokenizer(
             pass
     except OSError as error:
         raise OSError(error.errno, error.strerror, os.fspath(output)) from error
-    if corpus is None or counts or save_counts or ray:
+    if corpus is None or counts or save_counts or ray or partial_counts:
         start = time.perf_counter()
         total = _count(trainer, corpus, special_tokens, counts, ray, partial_counts)
         if save_counts:
@@ -122,19 +122,16 @@ def _count(
             raise InputError(f"{file}: {error}") from None
     if corpus is not None:
         splitter = Splitter(trainer.pattern, special_tokens)
-        if ray:
-            from cs336_basics.counting.ray_counting import count_words_ray
-
-            found = count_words_ray(
-                corpus,
-                splitter,
-                address=ray,
-                num_workers=trainer.num_workers,
-                progress=trainer.progress,
-                partial_counts=partial_counts,
-            )
-        else:
-            found = trainer.count_words(corpus, splitter)
+        found = count_words(
+            corpus,
+            splitter,
+            splitting=trainer.splitting,
+            execution="ray" if ray else trainer.execution,
+            num_workers=trainer.num_workers,
+            progress=trainer.progress,
+            ray_address=ray,
+            partial_counts=partial_counts,
+        )
         addends.append(found)
     return WordCounts.combined(addends)
 

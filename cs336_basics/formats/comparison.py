@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_reason
 from cs336_basics._support.text import END_OF_TEXT
+from cs336_basics.data.documents import sample_documents
 from cs336_basics.formats.compared_tokenizers import ComparedTokenizer
 from cs336_basics.text import Corpus
-from cs336_basics.text.documents import sample_documents
 
 PILE_GIGABYTES = 825.0
 """Size of the Pile (Gao et al. 2020). The course asks how long encoding the Pile would take."""

@@ -33,7 +33,7 @@ from cs336_basics._support.messages import short_repr
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS, BPE_Trainer
 from cs336_basics.counting import WordCounts
-from cs336_basics.counting.count_texts import text_counter
+from cs336_basics.counting.word_counter import WordCounter, choose_splitting
 from cs336_basics.splitting import Splitter
 from cs336_basics.text.text_changes import TextChanges
 from cs336_basics.tokenizer import Tokenizer
@@ -82,7 +82,7 @@ class CountWords(PipelineStep):  # type: ignore[misc]  # datatrove has no types
     def run(self, data: Any, rank: int = 0, world_size: int = 1) -> Iterator[Any]:
         """Yield the documents, and write the counts of the task at the end."""
         splitter = self.splitter
-        counter = text_counter(splitter)
+        counter = WordCounter(splitter, choose_splitting(None, splitter))
         for document in data or ():
             with self.track_time():
                 counter.count(TextChanges().utf8_of(document.text, "replace"))

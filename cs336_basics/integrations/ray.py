@@ -1,7 +1,8 @@
-"""Count words and encode text on a Ray cluster.
+"""Encode text on a Ray cluster.
 
-`count_words_ray` and `encode_files_ray` process the files of a corpus. `Encode` is a function for
-Ray Data that encodes the texts in a dataset's rows. docs/several-processes.md has examples.
+`encode_files_ray` encodes the files of a corpus. `Encode` is a function for Ray Data that encodes
+the texts in a dataset's rows. To count words on a cluster, pass `execution="ray"` to `count_words`.
+docs/several-processes.md has examples.
 """
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ from typing import Any
 
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
-from cs336_basics.counting.ray_counting import count_words_ray
 from cs336_basics.tokenizer.files.encoded_blocks import unpickled_once
 from cs336_basics.tokenizer.files.ray_encoding import encode_files_ray
 from cs336_basics.tokenizer.files.token_folders import download_token_files
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
-__all__ = ["Encode", "count_words_ray", "download_token_files", "encode_files_ray"]
+__all__ = ["Encode", "download_token_files", "encode_files_ray"]
 
 
 class Encode:

@@ -140,44 +140,6 @@ class SafeCuts:
         return None
 
 
-class SafeCutBuffer:
-    """Buffers the end of a stream, which cannot be split until more text arrives.
-
-    Args:
-        cuts: Finder of safe cuts.
-    """
-
-    def __init__(self, cuts: SafeCuts) -> None:
-        self._cuts = cuts
-        self._waiting = bytearray()
-        self._searched = 0  # there is no safe cut in waiting[:searched]
-
-    def add(self, data: bytes) -> bytes:
-        """Add bytes and return the part that can now be split, which may be empty."""
-        waiting, margin = self._waiting, self._cuts.margin
-        waiting += data
-        if len(waiting) - self._searched < margin:
-            return b""
-        # Search only the new bytes. Otherwise, text without a cut would take quadratic time.
-        origin = max(0, self._searched - margin)
-        cut = self._cuts.last(bytes(waiting[origin:]), self._searched - origin)
-        independent = b""
-        if cut is not None:
-            independent = bytes(waiting[: origin + cut])
-            del waiting[: origin + cut]
-        self._searched = max(0, len(waiting) - margin)
-        return independent
-
-    @property
-    def num_waiting(self) -> int:
-        """Number of bytes in the buffer."""
-        return len(self._waiting)
-
-    def rest(self) -> bytes:
-        """Return the remaining bytes. Call this method at the end of the text."""
-        return bytes(self._waiting)
-
-
 def _candidates(program: split_program.SplitProgram) -> re.Pattern[bytes] | None:
     """Return a regex for the last byte before a possible cut, or None if no cut is possible.
 

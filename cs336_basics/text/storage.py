@@ -1,4 +1,4 @@
-"""Read local files, URLs and compressed files. `arrow.py` reads tables.
+"""Read local files, URLs and compressed files.
 
 The library for Zstandard is imported on first use.
 """
@@ -98,6 +98,23 @@ def decompressed_blocks(file: IO[bytes], path: str, block_size: int) -> Iterator
         if not block:
             return
         done += len(block)
+        yield block
+
+
+def blocks_between(
+    file: IO[bytes], path: str, start: int, end: int, block_size: int
+) -> Iterator[bytes]:
+    """Yield the bytes of a file from `start` to `end`, exclusive.
+
+    Raises:
+        ValueError: If the file ends before `end`.
+    """
+    file.seek(start)
+    while start < end:
+        block = file.read(min(block_size, end - start))
+        if not block:
+            raise became_shorter(path, start, end)
+        start += len(block)
         yield block
 
 

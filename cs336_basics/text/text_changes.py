@@ -15,6 +15,7 @@ from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import counted, short_reason, short_repr
 from cs336_basics._support.warnings import warn
 from cs336_basics.text.encodings import check_beginning
+from cs336_basics.text.sources.source import TextBlock
 from cs336_basics.text.storage import invalid_utf8_error
 from cs336_basics.text.utf8 import (
     count_invalid,
@@ -76,6 +77,29 @@ class TextChanges:
         self.replaced[name] = Replaced(
             before.sequences + found.sequences, before.num_bytes + found.num_bytes, first
         )
+
+    def utf8_of_block(self, block: TextBlock, errors: str) -> bytes:
+        """Return the text of a block as valid UTF-8, and record its size and replacements.
+
+        Args:
+            block: Text from a source.
+            errors: See `utf8_of`.
+
+        Raises:
+            ValueError: See `utf8_of`.
+        """
+        text = block.text
+        if isinstance(text, str):
+            try:
+                data = text.encode()
+            except UnicodeEncodeError as error:
+                data = self._without_surrogates(text, errors, error.start, block.file, block.row)
+            self.num_bytes += len(data)
+            return data
+        self.num_bytes += len(text)
+        if is_valid_utf8(text):
+            return text
+        return self.utf8_of(text, errors, file=block.file, start=block.offset or 0, row=block.row)
 
     def utf8_of(
         self,

@@ -59,7 +59,7 @@ def text_and_bytes_in_python(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 try:
-    from cs336_basics.splitting._scanner import (
+    from cs336_basics.text._utf8 import (
         count_invalid,
         is_valid_utf8,
         replace_invalid,

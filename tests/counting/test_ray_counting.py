@@ -8,10 +8,10 @@ import time
 from collections import Counter
 
 import pytest
+from cs336_basics.counting.ray_counting import _count_chunk, _key, count_words_ray
 
 from cs336_basics.__main__ import main
 from cs336_basics.counting import count_text, count_words, ray_counting
-from cs336_basics.counting.ray_counting import _count_chunk, _key, count_words_ray
 from cs336_basics.splitting import Splitter
 from cs336_basics.text import Corpus
 from tests.counting.hostile import EOT, SPLITTER

@@ -9,13 +9,13 @@ import json
 from functools import partial
 
 import pytest
+from cs336_basics.text.chunking import next_cut
+from cs336_basics.text.readers import read_texts
 
 from cs336_basics.data.hold_out import hold_out
 from cs336_basics.data.preparation_record import Stages
 from cs336_basics.splitting import Splitter
 from cs336_basics.text import Corpus
-from cs336_basics.text.chunking import next_cut
-from cs336_basics.text.readers import read_texts
 from tests.tokenizer.files.corpus_files import zstandard
 
 END = "<|endoftext|>"

@@ -5,9 +5,9 @@ import gzip
 import io
 
 import pytest
+from cs336_basics.text.csv_rows import column_texts, read_header
 
 from cs336_basics.text import Corpus
-from cs336_basics.text.csv_rows import column_texts, read_header
 from tests.text.counted import DOCUMENTS, count, expected
 
 LIMIT = 1 << 20

@@ -6,8 +6,6 @@ import json
 import random
 
 import pytest
-
-from cs336_basics._support.errors import Argument, InputError
 from cs336_basics.text.kinds import (
     HEAD,
     check_is_text,
@@ -15,6 +13,8 @@ from cs336_basics.text.kinds import (
     kind_of_json,
     named_kind,
 )
+
+from cs336_basics._support.errors import Argument, InputError
 
 ROWS = [{"text": 'A story,\nwith "quotes".', "id": i} for i in range(40)]
 JSON_LINES = "".join(json.dumps(row) + "\n" for row in ROWS)

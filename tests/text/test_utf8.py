@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cs336_basics.splitting import _scanner
-from cs336_basics.text import utf8
+from cs336_basics.text import _utf8, utf8
 from tests.splitting.test_scanner import random_text
 
 # Text and invalid UTF-8: stray bytes, incomplete and overlong sequences, surrogates, and values
@@ -38,7 +37,7 @@ def check(data):
     expected = utf8.count_invalid_in_python(data)
     assert utf8.count_invalid(data) == expected
     for vectors in (True, False):
-        found = _scanner.first_invalid(data, vectors)
+        found = _utf8.first_invalid(data, vectors)
         assert found == (expected[2] if expected[0] else None), data
 
 

@@ -20,7 +20,7 @@ from cs336_basics._support.messages import short_repr
 from cs336_basics.counting import WordCounts, count_words
 from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.text import Corpus
-from cs336_basics.text.corpus import PathsLike
+from cs336_basics.text.paths import PathsLike
 from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 from cs336_basics.tokenizer.vocabulary import Vocabulary, check_gaps

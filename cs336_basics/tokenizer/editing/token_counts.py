@@ -15,7 +15,8 @@ from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.progress import byte_bar, title_of
 from cs336_basics.execution.workers import resolve_num_workers
-from cs336_basics.text.corpus import Corpus, PathsLike
+from cs336_basics.text.corpus import Corpus
+from cs336_basics.text.paths import PathsLike
 from cs336_basics.text.text_changes import TextChanges
 from cs336_basics.tokenizer.files.encoded_blocks import (
     DEFAULT_CHUNK_SIZE,
@@ -64,7 +65,6 @@ def count_tokens(
     check_is_tokenizer(tokenizer)
     check_gaps(tokenizer.vocab)
     corpus = Corpus.of(source)
-    corpus.by_plainness()[1].chunks()  # reports errors in Parquet files before the work starts
     chunk_size = checked_integer("chunk_size", chunk_size, 1, note=" byte")
     task = EncodingTask(tokenizer, corpus.errors, chunk_size)
     num_workers = resolve_num_workers(num_workers)

@@ -16,7 +16,8 @@ from cs336_basics._support.errors import InputError, OutputExistsError
 from cs336_basics._support.files import check_is_no_input, printable_path
 from cs336_basics._support.progress import byte_bar, title_of
 from cs336_basics.execution.workers import resolve_num_workers
-from cs336_basics.text.corpus import Corpus, PathsLike
+from cs336_basics.text.corpus import Corpus
+from cs336_basics.text.paths import PathsLike
 from cs336_basics.text.text_changes import TextChanges
 from cs336_basics.tokenizer.files.encoded_blocks import (
     DEFAULT_CHUNK_SIZE,
@@ -96,7 +97,6 @@ def encode_file(
     destination = Path(destination)
     check_destination(destination, corpus.files, overwrite)
     chunk_size = checked_integer("chunk_size", chunk_size, 1, note=" byte")
-    corpus.by_plainness()[1].chunks()  # reports errors in Parquet files before the work starts
     num_workers = resolve_num_workers(num_workers)
     task = EncodingTask(
         tokenizer, corpus.errors, chunk_size, document_starts=document_starts,

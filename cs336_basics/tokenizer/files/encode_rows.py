@@ -10,8 +10,8 @@ from typing import Any
 from cs336_basics._support.errors import InputTypeError
 from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.text.corpus import ENCODING_ERRORS, check_errors
-from cs336_basics.text.readers import TextBlock
 from cs336_basics.text.rows import texts_of_rows
+from cs336_basics.text.sources import TextBlock
 from cs336_basics.text.text_changes import TextChanges
 from cs336_basics.tokenizer.files.encode_files import check_destination, write_token_file
 from cs336_basics.tokenizer.files.encoded_blocks import (
@@ -90,4 +90,4 @@ def _blocks(texts: Iterable[Any]) -> Iterator[TextBlock]:
             raise InputTypeError(
                 f"row {index:,} must be str or bytes, not {type(text).__name__}{hint}"
             )
-        yield TextBlock(text, True, "", f"row {index:,}", None, 0)
+        yield TextBlock(text, True, "", "row {:,}", index)

@@ -22,7 +22,7 @@ from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.execution.parallel import map_ordered
 from cs336_basics.text.corpus import Corpus
-from cs336_basics.text.readers import TextBlock, read_texts
+from cs336_basics.text.sources import TextBlock
 from cs336_basics.text.text_changes import Replaced, TextChanges
 from cs336_basics.text.utf8 import is_valid_utf8
 from cs336_basics.tokenizer.encoders.absent_bytes import (
@@ -107,9 +107,9 @@ def encoded_blocks(
         yield from encode_batches(tokenizer, read_batches(corpus, task, 0), task, num_workers)
         return
     bytes_read = 0
-    files_and_plainness = zip(corpus.files, corpus.plain, strict=True)
-    for is_plain, group in itertools.groupby(files_and_plainness, key=lambda item: item[1]):
-        files = corpus.only(file for file, _ in group)
+    groups = itertools.groupby(corpus.sources, key=lambda source: source.local_path is not None)
+    for is_plain, group in groups:
+        files = Corpus.of_sources(list(group))
         if is_plain:
             yield from _encode_plain_text(encoder, files, task, bytes_read, num_workers)
         else:
@@ -126,7 +126,7 @@ def _encode_plain_text(
     num_workers: int,
 ) -> Iterator[EncodedBlock]:
     """Yield the ids of plain-text files, which the encoding threads read."""
-    sizes = corpus.sizes
+    sizes = [source.num_bytes for source in corpus.sources]
     # A huge chunk size would not fit a C++ integer.
     block_size = min(task.chunk_size, max(1, *sizes))
     encoding = encoder.encode_files(
@@ -136,7 +136,7 @@ def _encode_plain_text(
         num_workers=num_workers,
         errors=task.errors,
         separator=task.separator_id,
-        max_piece_bytes=corpus.max_piece_bytes,
+        max_piece_bytes=corpus.sources[0].max_piece_bytes,
     )
     with contextlib.closing(encoding):
         before = None
@@ -185,12 +185,12 @@ def unpickled_once(pickled: bytes) -> Tokenizer:
 
 def read_batches(corpus: Corpus, task: EncodingTask, bytes_read: int) -> Iterator[TextBatch]:
     """Yield the text of files in any format, in batches of about `task.chunk_size` bytes."""
-    sizes = corpus.sizes
+    sizes = [source.num_bytes for source in corpus.sources]
 
     def blocks() -> Iterator[tuple[TextBlock, int]]:
         before = bytes_read
-        for file, size in zip(corpus.files, sizes, strict=True):
-            for block in read_texts(corpus, file, task.splitter, block_size=task.chunk_size):
+        for source, size in zip(corpus.sources, sizes, strict=True):
+            for block in source.texts(task.splitter.safe_cuts, task.chunk_size):
                 yield block, before + block.bytes_read
             before += size
 
@@ -267,8 +267,9 @@ def _checked_text(block: TextBlock, errors: str, changes: TextChanges) -> bytes:
     """
     if errors == EXACT and isinstance(block.text, bytes):
         return block.text
-    row = block.origin.removeprefix(f"{block.file}, ") if block.offset is None else None
-    return changes.utf8_of(block.text, errors, file=block.file, start=block.offset or 0, row=row)
+    return changes.utf8_of(
+        block.text, errors, file=block.file, start=block.offset or 0, row=block.row
+    )
 
 
 def map_in_threads(

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from cs336_basics._support.arguments import checked_integer
 from cs336_basics._support.errors import InputError, InputTypeError
-from cs336_basics.text.corpus import PathsLike, expand_paths
+from cs336_basics.text.paths import PathsLike, expand_paths
 from cs336_basics.tokenizer.files.token_files import TokenFile, open_token_file
 from cs336_basics.tokenizer.ids import TokenArray
 

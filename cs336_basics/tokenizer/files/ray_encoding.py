@@ -27,7 +27,8 @@ from cs336_basics._support.progress import byte_bar, title_of
 from cs336_basics._support.urls import uploaded
 from cs336_basics.execution.ray_executor import RETRIES, ray_cluster, run_tasks
 from cs336_basics.execution.workers import resolve_num_workers
-from cs336_basics.text.corpus import Corpus, PathsLike
+from cs336_basics.text.corpus import Corpus
+from cs336_basics.text.paths import PathsLike
 from cs336_basics.text.storage import state_of
 from cs336_basics.text.text_changes import TextChanges
 from cs336_basics.tokenizer.files.encode_files import NoTokensError, no_tokens, write_token_file
@@ -115,7 +116,6 @@ def encode_files_ray(
     task = EncodingTask(
         tokenizer, corpus.errors, document_starts=document_starts, end_of_document=end_of_document
     )
-    corpus.by_plainness()[1].chunks()  # reports errors in tables before the work starts
     folder.create()
     shards = _shards(corpus, folder.path, task)
     _check_names(folder, shards)
@@ -163,24 +163,21 @@ def encode_files_ray(
 
 def _shards(corpus: Corpus, directory: str, task: EncodingTask) -> list[_Shard]:
     width = max(5, len(str(len(corpus.files) - 1)))
-    absolute = corpus.absolute()
     shards = []
-    for index, (file, path) in enumerate(zip(corpus.files, absolute.files, strict=True)):
-        one = absolute.only([path])
-        num_bytes, changed = state_of(path)
+    for index, given in enumerate(corpus.sources):
+        source = given.absolute()
+        num_bytes, changed = state_of(source.path)
         made_from = {
             "stored_bytes": num_bytes,
             "changed_ns": changed,
-            "kind": one.kinds[0],
-            "field": corpus.field,
-            "column": corpus.column,
-            "errors": corpus.errors,
+            **source.settings(),
             "document_starts": task.document_starts,
             "end_of_document": task.end_of_document,
         }
         name = f"{index:0{width}}.npy"
         destination = f"{directory}/{name}"
-        shards.append(_Shard(one, printable_path(file), name, destination, made_from, num_bytes))
+        one, shown = Corpus.of_sources([source]), printable_path(given.path)
+        shards.append(_Shard(one, shown, name, destination, made_from, num_bytes))
     return shards
 
 

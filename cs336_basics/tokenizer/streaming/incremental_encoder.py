@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from cs336_basics._support.errors import InputTypeError
-from cs336_basics.splitting.safe_cuts import SafeCutBuffer
 from cs336_basics.splitting.splitter import check_is_str
 from cs336_basics.text.corpus import ENCODING_ERRORS, check_errors
+from cs336_basics.text.cuts import SafeCutBuffer
 from cs336_basics.text.text_changes import TextChanges
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
 from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, encode_exactly

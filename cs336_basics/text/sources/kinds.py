@@ -1,4 +1,4 @@
-"""Detect the kind of a file (text, JSON Lines, CSV, Parquet, Arrow) from its name and content.
+"""Detect the format of a file (text, JSON Lines, CSV, Parquet, Arrow) from its name and content.
 
 The content decides only in clear cases. Prose, code, Markdown tables and logs count as text.
 """
@@ -14,15 +14,16 @@ import re
 from collections.abc import Iterator
 
 from cs336_basics._support.errors import Argument, InputError
-from cs336_basics.text.storage import COMPRESSED_ENDINGS
-
-KINDS = ("text", "jsonl", "csv", "parquet", "arrow")
+from cs336_basics._support.urls import is_url
+from cs336_basics._support.warnings import warn
+from cs336_basics.text.encodings import BEGINNING, check_file, wide_encoding
+from cs336_basics.text.storage import COMPRESSED_ENDINGS, decompressed_blocks, open_path
 
 HEAD = 1 << 16
 """Number of bytes to examine at the start of a file."""
 
 JSON = "json"
-"""Provisional kind of .json files. Their content shows whether they are JSON Lines or text."""
+"""Provisional format of .json files. Their content shows whether they are JSON Lines or text."""
 
 _ENDINGS = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": JSON, ".csv": "csv", ".tsv": "csv",
@@ -46,8 +47,18 @@ _NAME_OF_COLUMN = re.compile(r"[A-Za-z_][\w.-]{0,60}")
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
 
 
-def named_kind(path: str | os.PathLike[str]) -> str:
-    """Return the kind that a file's name indicates: a name in KINDS, or JSON."""
+def detected_format(path: str) -> str:
+    """Return the format of a file, a name in FORMATS.
+
+    Raises:
+        ValueError: If a .json file is a single JSON value.
+    """
+    found = named_format(path)
+    return format_of_json(head_of(path), path) if found == JSON else found
+
+
+def named_format(path: str | os.PathLike[str]) -> str:
+    """Return the format that a file's name indicates: a name in FORMATS, or JSON."""
     return _ENDINGS.get(ending_of(path), "text")
 
 
@@ -65,8 +76,8 @@ def ending_of(path: str | os.PathLike[str]) -> str:
     return os.path.splitext(name)[1]
 
 
-def kind_of_json(head: bytes, path: str) -> str:
-    """Return the kind of a .json file. `head` contains its first HEAD bytes, decompressed.
+def format_of_json(head: bytes, path: str) -> str:
+    """Return the format of a .json file. `head` contains its first HEAD bytes, decompressed.
 
     Raises:
         ValueError: If the file is a single JSON value instead of one object per line.
@@ -86,8 +97,50 @@ def kind_of_json(head: bytes, path: str) -> str:
     return "text"
 
 
+def head_of(path: str) -> bytes:
+    """Return the first HEAD bytes of a file, decompressed.
+
+    If the file cannot be read, return empty bytes; the error is reported when the text is read.
+    """
+    try:
+        with open_path(path) as opened:
+            return next(decompressed_blocks(opened, path, HEAD), b"")
+    except (OSError, ValueError, ImportError):
+        return b""
+
+
+def check_beginning_of(path: str, errors: str, *, may_have_rows: bool) -> None:
+    """Reject a local file that is evidently not text, based on its first bytes.
+
+    Args:
+        path: Path or URL of the file.
+        errors: Name in ENCODING_ERRORS. With "bytes", text in every encoding is accepted.
+        may_have_rows: Whether to accept JSON Lines, CSV and binary files.
+
+    Raises:
+        ValueError: See `check_file` and `check_is_text`.
+
+    Warns:
+        UserWarning: If the file looks like UTF-16 or UTF-32 without a byte order mark.
+    """
+    if is_url(path):
+        return
+    head = head_of(path)
+    is_exact = errors == "bytes"
+    if not is_exact:
+        check_file(head[:BEGINNING], path)
+    wide = None if is_exact else wide_encoding(head[:BEGINNING])
+    if wide is not None:
+        warn(
+            f"{path} looks like {wide} but is read as UTF-8, with NUL bytes as characters; "
+            f"convert it with `iconv -f {wide} -t UTF-8`"
+        )
+    elif not may_have_rows:
+        check_is_text(head, path, may_be_binary=is_exact)
+
+
 def check_is_text(head: bytes, path: str, *, may_be_binary: bool) -> None:
-    """Reject a file that is evidently not plain text. For `head`, see `kind_of_json`.
+    """Reject a file that is evidently not plain text. For `head`, see `format_of_json`.
 
     Raises:
         ValueError: If the file contains JSON Lines or CSV, or is binary and `may_be_binary` is

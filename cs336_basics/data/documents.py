@@ -12,7 +12,7 @@ from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics._support.warnings import warn
 from cs336_basics.splitting.splitter import Splitter
 from cs336_basics.text.corpus import Corpus
-from cs336_basics.text.readers import TextBlock, read_texts
+from cs336_basics.text.sources import TextBlock
 from cs336_basics.text.text_changes import TextChanges
 
 LONGEST_DOCUMENT = 1 << 20
@@ -49,8 +49,8 @@ def sample_documents(
 
     Raises:
         ValueError: If there are no documents, or a sampled document is not valid UTF-8 and
-            `corpus.errors` is "strict"; see also `read_texts`.
-        FileNotFoundError, OSError, ImportError: See `read_texts`.
+            `corpus.errors` is "strict"; see also `Piece.texts`.
+        FileNotFoundError, OSError, ImportError: See `Piece.texts`.
 
     Warns:
         UserWarning: If a sampled document is not valid UTF-8.
@@ -81,11 +81,11 @@ def read_documents(corpus: Corpus, separator: str = END_OF_TEXT) -> Iterator[str
     document is stripped. Documents that are bytes may contain invalid UTF-8.
 
     Raises:
-        ValueError, FileNotFoundError, OSError, ImportError: See `read_texts`.
+        ValueError, FileNotFoundError, OSError, ImportError: See `Piece.texts`.
     """
     splitter = Splitter(special_tokens=[separator])
-    for file in corpus.files:
-        yield from _in_blocks(read_texts(corpus, file, splitter), separator.encode())
+    for source in corpus.sources:
+        yield from _in_blocks(source.texts(splitter.safe_cuts), separator.encode())
 
 
 def _in_blocks(blocks: Iterable[TextBlock], separator: bytes) -> Iterator[str | bytes]:

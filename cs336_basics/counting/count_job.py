@@ -1,0 +1,56 @@
+"""CountJob: count the pre-tokens in the pieces of a corpus, wherever they are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from cs336_basics.counting.word_counter import WordCounter
+from cs336_basics.counting.word_counts import WordCounts
+from cs336_basics.splitting.splitter import Splitter
+from cs336_basics.text.sources import Piece
+from cs336_basics.text.text_changes import TextChanges
+
+Counted: TypeAlias = tuple[WordCounts, TextChanges]
+"""The counts of some text, and what reading changed in it."""
+
+_MOST_ADDENDS = 16
+"""Number of partial counts that are kept in memory before they are added up."""
+
+
+@dataclass(frozen=True)
+class CountJob:
+    """Counts pieces independently and adds up the counts.
+
+    Args:
+        splitter: Split pattern and special tokens.
+        splitting: Name in SPLITTINGS.
+    """
+
+    splitter: Splitter
+    splitting: str
+
+    def run(self, piece: Piece) -> Counted:
+        """Return the counts of a piece.
+
+        Raises:
+            ValueError: If text is not valid UTF-8 (`errors="strict"`); see also `Piece.texts`.
+            FileNotFoundError, OSError, ImportError: See `Piece.texts`.
+        """
+        counter, changes = WordCounter(self.splitter, self.splitting), TextChanges()
+        count, errors = counter.count, piece.source.errors
+        for block in piece.texts(self.splitter.safe_cuts):
+            count(changes.utf8_of_block(block, errors))
+        return counter.counts(), changes
+
+    def combine(self, partials: Iterable[Counted]) -> Counted:
+        """Return the sum of partial counts, of which only a few are in memory at a time."""
+        addends: list[WordCounts] = []
+        changes = TextChanges()
+        for counts, found in partials:
+            addends.append(counts)
+            if len(addends) == _MOST_ADDENDS:
+                addends = [WordCounts.combined(addends)]
+            changes.add(found)
+        return WordCounts.combined(addends), changes

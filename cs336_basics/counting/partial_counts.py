@@ -1,0 +1,90 @@
+"""KeptCountJob: count pieces, and keep the counts of each piece in a directory.
+
+The directory has two files for each piece that was counted: its counts, and the changes that
+reading made to its text. Both files are named after a hash of everything that determines the
+counts. A later run loads the files instead of counting the piece again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cs336_basics._support.files import write_json
+from cs336_basics._support.reading import parse_json
+from cs336_basics._support.urls import downloaded, is_url, names_in, uploaded
+from cs336_basics.counting.count_job import Counted, CountJob
+from cs336_basics.counting.word_counts import WordCounts
+from cs336_basics.splitting.reference import unicode_version
+from cs336_basics.text.sources import Piece
+from cs336_basics.text.storage import state_of
+from cs336_basics.text.text_changes import TextChanges
+
+
+@dataclass(frozen=True)
+class KeptCountJob:
+    """A CountJob that counts only the pieces whose counts are not kept yet.
+
+    Args:
+        job: The job.
+        folder: Absolute path or URL of the directory, as returned by `opened_folder`.
+    """
+
+    job: CountJob
+    folder: str
+
+    def run(self, piece: Piece) -> Counted:
+        """Return the counts of a piece; see `CountJob.run`.
+
+        Raises:
+            OSError: If the counts cannot be written.
+        """
+        path = f"{self.folder}/{self.key(piece)}"
+        if (kept := _load(path)) is not None:
+            return kept
+        counts, changes = self.job.run(piece)
+        # The counts are written last. If their file exists, the changes are therefore complete.
+        with uploaded(f"{path}.json") as file:
+            write_json(file, changes.as_json())
+        with uploaded(f"{path}.npz") as file:
+            counts.save(file)
+        return counts, changes
+
+    def combine(self, partials: Iterable[Counted]) -> Counted:
+        """See `CountJob.combine`."""
+        return self.job.combine(partials)
+
+    def key(self, piece: Piece) -> str:
+        """Return a hash of everything that determines the counts of a piece."""
+        source, splitter = piece.source, self.job.splitter
+        text = [source.path, *state_of(source.path), source.settings(), piece.start, piece.end]
+        rules = [splitter.expression, sorted(splitter.special_tokens), unicode_version()]
+        return hashlib.sha256(json.dumps([text, rules]).encode()).hexdigest()[:32]
+
+
+def opened_folder(folder: str | os.PathLike[str]) -> str:
+    """Return the absolute path or URL of a directory, which is created if it is missing.
+
+    Raises:
+        OSError: If the directory cannot be created, or the URL cannot be read.
+    """
+    name = os.fspath(folder).rstrip("/") or "/"
+    if is_url(name):
+        names_in(name)  # reports errors before the work starts
+        return name
+    os.makedirs(name, exist_ok=True)
+    return os.path.abspath(name)
+
+
+def _load(path: str) -> Counted | None:
+    """Return the kept counts and changes of a piece, or None if they are missing or damaged."""
+    try:
+        with downloaded(f"{path}.npz") as file:
+            counts = WordCounts.load(file)
+        with downloaded(f"{path}.json") as file:
+            return counts, TextChanges.from_json(parse_json(file.read_bytes(), file))
+    except (FileNotFoundError, ValueError):
+        return None

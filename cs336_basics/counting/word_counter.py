@@ -1,0 +1,113 @@
+"""WordCounter: count the pre-tokens of texts, one text at a time."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from itertools import accumulate
+from typing import TYPE_CHECKING, Protocol
+
+from cs336_basics._support.errors import BUILD, Argument, InputError, UnavailableError
+from cs336_basics._support.messages import short_repr
+from cs336_basics._support.warnings import warn
+from cs336_basics.counting.word_counts import Buffer, WordCounts
+from cs336_basics.splitting.splitter import Splitter, has_scanner, search_pretokens
+
+if TYPE_CHECKING:
+    from cs336_basics.counting._counting import TextCounter
+
+SPLITTINGS = ("regex", "compiled")
+"""Ways to split text into pre-tokens: with the `regex` module, or with compiled code."""
+
+
+def check_splitting(splitting: str | None) -> None:
+    """Raise ValueError if `splitting` is neither a name in SPLITTINGS nor None."""
+    if splitting is not None and splitting not in SPLITTINGS:
+        raise InputError(
+            f"must be one of {', '.join(SPLITTINGS)}, or None, got {short_repr(splitting)}",
+            argument="splitting",
+        )
+
+
+def choose_splitting(splitting: str | None, splitter: Splitter) -> str:
+    """Return the checked `splitting` or, if it is None, the fastest one that is possible.
+
+    Raises:
+        ValueError: If `splitting` is unknown, or the pattern cannot be compiled.
+        ImportError: If compiled code is asked for and not built.
+
+    Warns:
+        UserWarning: If `splitting` is None and the pattern cannot be compiled.
+    """
+    check_splitting(splitting)
+    is_built = has_scanner("gpt2")
+    if splitting == "compiled" and not is_built:
+        raise UnavailableError(
+            "splitting 'compiled' needs compiled code, which is not built",
+            remedy=(BUILD, ", or pass ", Argument("splitting", "regex")),
+        )
+    if splitting is not None:
+        return splitting
+    if splitter.has_scanner:
+        return "compiled"
+    if is_built:
+        warn(
+            f"pattern {short_repr(splitter.pattern)} cannot be compiled or does not match all "
+            "text; words are counted in Python, which is many times slower"
+        )
+    return "regex"
+
+
+class WordCounter:
+    """Counts texts and adds up the counts.
+
+    Args:
+        splitter: Split pattern and special tokens.
+        splitting: Name in SPLITTINGS; see `choose_splitting`.
+    """
+
+    def __init__(self, splitter: Splitter, splitting: str) -> None:
+        self._splitter = splitter
+        self._counter: _Counter = _counter(splitter, splitting)
+        self.count = self._counter.count
+        """Count the pre-tokens of a complete text in UTF-8. (A method would slow down rows.)"""
+
+    def counts(self) -> WordCounts:
+        """Return the counts of all texts so far."""
+        splitter = self._splitter
+        return WordCounts.of_buffers(
+            self._counter.result(), splitter.pattern, splitter.special_tokens
+        )
+
+
+class _Counter(Protocol):
+    def count(self, text: bytes, /) -> None: ...
+    def result(self) -> tuple[Buffer, Buffer, Buffer]: ...
+
+
+def _counter(splitter: Splitter, splitting: str) -> TextCounter | RegexCounter:
+    if splitting == "regex":
+        return RegexCounter(splitter)
+    from cs336_basics.counting._counting import TextCounter
+
+    return TextCounter(splitter.special_tokens, splitter.pattern)
+
+
+class RegexCounter:
+    """Counts pre-tokens with the `regex` module and a `Counter`. `TextCounter` is compiled."""
+
+    def __init__(self, splitter: Splitter) -> None:
+        self._splitter = splitter
+        self._counts: Counter[str] = Counter()
+
+    def count(self, text: bytes, /) -> None:
+        """Count the pre-tokens of a complete text in UTF-8."""
+        for segment, is_special in self._splitter.split_special_tokens(text.decode()):
+            if not is_special:
+                self._counts.update(search_pretokens(segment, self._splitter.pattern))
+
+    def result(self) -> tuple[Buffer, Buffer, Buffer]:
+        """Return `(data, offsets, counts)`, the buffers of a WordCounts."""
+        words = [word.encode() for word in self._counts]
+        offsets = array("q", accumulate(map(len, words), initial=0))
+        return b"".join(words), offsets, array("q", self._counts.values())

@@ -1,0 +1,122 @@
+"""Files of a corpus, one class for each format. Only this folder asks for the format of a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+from cs336_basics._support.errors import Argument, InputError
+from cs336_basics._support.messages import short_repr
+from cs336_basics._support.urls import is_url
+from cs336_basics.text.sources.csv import Csv
+from cs336_basics.text.sources.jsonl import JsonLines
+from cs336_basics.text.sources.kinds import detected_format
+from cs336_basics.text.sources.plain import PlainText
+from cs336_basics.text.sources.source import (
+    DEFAULT_BLOCK_SIZE,
+    DivisibleSource,
+    MissingFieldError,
+    Piece,
+    Source,
+    TextBlock,
+)
+from cs336_basics.text.sources.tables import Arrow, Parquet
+
+__all__ = [
+    "DEFAULT_BLOCK_SIZE",
+    "FORMATS",
+    "DivisibleSource",
+    "MissingFieldError",
+    "Piece",
+    "Source",
+    "TextBlock",
+    "check_options_are_used",
+    "formats_of",
+    "open_sources",
+]
+
+FORMATS: dict[str, type[Source]] = {
+    source.format: source for source in (PlainText, JsonLines, Csv, Parquet, Arrow)
+}
+"""Format -> class of its sources."""
+
+_FILES_WITH = {
+    "field": "JSON Lines (.jsonl, .ndjson)",
+    "column": "Parquet, Arrow or CSV (.parquet, .arrow, .feather, .csv)",
+}
+
+
+def formats_of(files: Iterable[str], format: str | None = None) -> list[type[Source]]:
+    """Return the class of each file's source: that of `format` if given, or a detected one.
+
+    Raises:
+        ValueError: If `format` is unknown, or a .json file is a single JSON value.
+    """
+    if format not in (None, *FORMATS):
+        raise InputError(
+            f"must be one of {', '.join(FORMATS)}, or None, got {short_repr(format)}",
+            argument="format",
+        )
+    return [FORMATS[format or detected_format(file)] for file in files]
+
+
+def open_sources(
+    files: Sequence[str],
+    *,
+    field: str | None,
+    column: str | None,
+    errors: str,
+    format: str | None,
+    max_piece_bytes: int,
+) -> tuple[Source, ...]:
+    """Check files as far as possible without reading their text, and return their sources.
+
+    Args:
+        files: Paths and URLs of the files.
+        field, column, errors, format, max_piece_bytes: See `Corpus`.
+
+    Raises:
+        ValueError, FileNotFoundError, ImportError: See `Corpus`.
+    """
+    formats = formats_of(files, format)
+    names = {"field": field, "column": column}
+    check_options_are_used(formats, field=field, column=column)
+    if not any(is_url(file) or os.path.getsize(file) for file in files):
+        shown = ", ".join(map(repr, files[:3])) + (", ..." if len(files) > 3 else "")
+        raise InputError(f"{shown}: no text; pass a file that contains text")
+    return tuple(
+        source.opened(
+            file,
+            None if source.option is None else names[source.option],
+            format is not None,
+            errors=errors,
+            max_piece_bytes=max_piece_bytes,
+        )
+        for file, source in zip(files, formats, strict=True)
+    )
+
+
+def check_options_are_used(
+    sources: Iterable[Source | type[Source]],
+    *,
+    field: str | None,
+    column: str | None,
+) -> None:
+    """Check that at least one source needs each option that was given.
+
+    Args:
+        sources: All sources, or their classes, for which the options were given.
+        field, column: Options as given to `Corpus.fitting`.
+
+    Raises:
+        ValueError: If an option is given but no source needs it.
+    """
+    needed = {source.option for source in sources}
+    example = {source.option: source.format for source in reversed(FORMATS.values())}
+    for option, given in (("field", field), ("column", column)):
+        if given is not None and option not in needed:
+            raise InputError(
+                f"{short_repr(given)} applies only to {_FILES_WITH[option]}",
+                argument=option,
+                remedy=("omit it, or pass ", Argument("format", example[option])),
+            )

@@ -1,0 +1,142 @@
+"""JsonLines: a file with one JSON object per line."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO, Any
+
+from cs336_basics._support.errors import InputError
+from cs336_basics._support.messages import short_repr
+from cs336_basics.text.cuts import Cuts
+from cs336_basics.text.encodings import BEGINNING, check_file
+from cs336_basics.text.sources.kinds import check_beginning_of
+from cs336_basics.text.sources.source import (
+    DEFAULT_BLOCK_SIZE,
+    DivisibleSource,
+    MissingFieldError,
+    Piece,
+    RowSource,
+    TextBlock,
+)
+from cs336_basics.text.storage import (
+    became_shorter,
+    decompressed_blocks,
+    invalid_utf8_error,
+    lines_of,
+    open_path,
+)
+
+_PLACE = "the line at byte {:,}"
+
+_ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<surrogate>u[dD][89a-fA-F]..)|.)", re.DOTALL
+)
+"""Matches a JSON escape: a pair of surrogates, a lone surrogate, or any other escape."""
+
+
+@dataclass(frozen=True)
+class JsonLines(RowSource, DivisibleSource):
+    """A JSON Lines file, compressed or not. It can be divided between lines."""
+
+    format = "jsonl"
+    option = "field"
+
+    @classmethod
+    def opened(cls, path: str, name: str | None, is_certain: bool, **settings: Any) -> JsonLines:
+        """See `Source`."""
+        if name is None:
+            raise MissingFieldError(path, "field")
+        check_beginning_of(path, settings["errors"], may_have_rows=True)
+        return cls(path, field=name, **settings)
+
+    def boundary(self, file: IO[bytes], offset: int, cuts: Cuts) -> int:
+        """Return the start of the first line at or after `offset`; see `DivisibleSource`."""
+        return next_line(file, offset, file.seek(0, os.SEEK_END))
+
+    def read(self, piece: Piece, cuts: Cuts, block_size: int) -> Iterator[TextBlock]:
+        """Yield the text of each line that starts in the piece. Blank lines are skipped."""
+        path, size = self.path, piece.num_bytes
+        with open_path(path) as file:
+            start, end = piece.start, piece.end
+            if self.is_compressed:
+                end = sys.maxsize
+            else:
+                start = next_line(file, start, end)
+                if start == end:
+                    return
+                file.seek(start)
+            blocks = decompressed_blocks(file, path, DEFAULT_BLOCK_SIZE)
+            for offset, line in lines_of(blocks, start, path, self.max_piece_bytes):
+                if offset >= end:
+                    return
+                if offset == 0 and self.errors != "bytes":
+                    check_file(line[:BEGINNING], path)
+                if line.removeprefix(codecs.BOM_UTF8).strip():
+                    text = self._text_of(line, offset)
+                    done = file.tell() if self.is_compressed else offset + len(line) - piece.start
+                    yield TextBlock(text, True, path, _PLACE, offset, min(done, size))
+            if not self.is_compressed and (found := file.seek(0, os.SEEK_END)) < end:
+                raise became_shorter(path, found, end)
+
+    def _text_of(self, line: bytes, offset: int) -> str | bytes:
+        """Return the text in a JSON line, as bytes if the line is not valid UTF-8."""
+
+        def where() -> str:
+            return f"{self.path}, {_PLACE.format(offset)}"
+
+        is_utf8 = True
+        try:
+            decoded = line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            if self.errors == "strict":
+                raise invalid_utf8_error(where(), line[error.start], error.start) from None
+            # Replace escaped surrogates, so that all remaining surrogates stand for invalid bytes.
+            decoded = _ESCAPE.sub(_without_surrogate, line.decode("utf-8", "surrogateescape"))
+            is_utf8 = False
+        try:
+            # The first line may start with a byte order mark.
+            row = json.loads(decoded.removeprefix("\ufeff"))
+        except (ValueError, RecursionError) as error:  # including overlong numbers
+            raise InputError(f"{where()}: not JSON ({error}): {line[:60]!r}") from None
+        if not isinstance(row, dict):
+            raise InputError(f"{where()}: must be a JSON object, got {line[:60]!r}")
+        if self.field not in row:
+            names = short_repr(sorted(row)[:20])
+            raise InputError(f"{where()}: no field {self.field!r}; fields are {names}")
+        text = row[self.field]
+        if text is None:
+            return ""
+        if not isinstance(text, str):
+            raise InputError(f"{where()}: field {self.field!r} must be a string, got {text!r:.60}")
+        return text if is_utf8 else text.encode("utf-8", "surrogateescape")
+
+
+def next_line(file: IO[bytes], start: int, end: int) -> int:
+    """Return the start of the first line at or after `start`, but at most `end` or the file size.
+
+    A line that crosses `start` belongs to the previous piece.
+    """
+    if start == 0:
+        return 0
+    offset = start - 1
+    file.seek(offset)
+    while offset < end:
+        block = file.read(min(DEFAULT_BLOCK_SIZE, end - offset))
+        found = block.find(b"\n")
+        if found >= 0:
+            return offset + found + 1
+        if not block:
+            return offset
+        offset += len(block)
+    return end
+
+
+def _without_surrogate(escape: re.Match[str]) -> str:
+    """Return a JSON escape unchanged, or U+FFFD if it is a lone surrogate."""
+    return r"\ufffd" if escape.lastgroup == "surrogate" else escape[0]

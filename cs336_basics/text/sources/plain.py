@@ -1,0 +1,77 @@
+"""PlainText: a file that is one document, such as .txt, .md or .py."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import IO, Any
+
+from cs336_basics._support.urls import is_url
+from cs336_basics.text.cuts import Cuts, next_cut, safe_blocks
+from cs336_basics.text.encodings import BEGINNING, check_file
+from cs336_basics.text.sources.kinds import check_beginning_of
+from cs336_basics.text.sources.source import (
+    DEFAULT_BLOCK_SIZE,
+    DivisibleSource,
+    Piece,
+    TextBlock,
+)
+from cs336_basics.text.storage import blocks_between, decompressed_blocks, open_path
+
+
+@dataclass(frozen=True)
+class PlainText(DivisibleSource):
+    """A plain text file, compressed or not. It can be divided at safe cuts (`cuts.py`)."""
+
+    format = "text"
+    has_rows = False
+    copy_ending = ".txt"
+
+    @classmethod
+    def opened(cls, path: str, name: str | None, is_certain: bool, **settings: Any) -> PlainText:
+        """See `Source`."""
+        check_beginning_of(path, settings["errors"], may_have_rows=is_certain)
+        return cls(path, **settings)
+
+    @property
+    def local_path(self) -> str | None:
+        """See `Source`."""
+        return None if self.is_compressed or is_url(self.path) else self.path
+
+    def boundary(self, file: IO[bytes], offset: int, cuts: Cuts) -> int:
+        """See `DivisibleSource`."""
+        return next_cut(file, offset, cuts, max_bytes=self.max_piece_bytes) if offset else 0
+
+    def read(self, piece: Piece, cuts: Cuts, block_size: int) -> Iterator[TextBlock]:
+        """Yield the blocks of the piece."""
+        path, limit = self.path, self.max_piece_bytes
+        with open_path(path) as file:
+            if self.is_compressed:
+                start = 0
+                blocks = decompressed_blocks(file, path, block_size)
+            else:
+                start = self.boundary(file, piece.start, cuts)
+                end = self.boundary(file, piece.end, cuts)
+                blocks = blocks_between(file, path, start, end, block_size)
+            offset = start
+            for block in safe_blocks(blocks, cuts, start, path, limit):
+                if offset == 0 and self.errors != "bytes":
+                    check_file(block[:BEGINNING], path)
+                done = file.tell() if self.is_compressed else offset + len(block) - start
+                done = min(done, piece.num_bytes)
+                yield TextBlock(block, offset == 0, path, None, offset, done)
+                offset += len(block)
+
+    def copy_at(self, path: str) -> PlainText:
+        """See `Source`."""
+        return replace(self, path=path)
+
+    def write_copy(self, file: IO[bytes], cuts: Cuts) -> None:
+        """See `Source`."""
+        with open_path(self.path) as opened:
+            if self.is_compressed:
+                for block in decompressed_blocks(opened, self.path, DEFAULT_BLOCK_SIZE):
+                    file.write(block)
+            else:
+                shutil.copyfileobj(opened, file, DEFAULT_BLOCK_SIZE)

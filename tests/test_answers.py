@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from cs336_basics.text.documents import read_documents, sample_documents
 
 from cs336_basics import ModelConfig, Tokenizer, train_bpe
 from cs336_basics._support.text import END_OF_TEXT
+from cs336_basics.data.documents import read_documents, sample_documents
 from cs336_basics.model.accounting import forward_flops, kept_activations
 from cs336_basics.text import Corpus
 from cs336_basics.tokenizer.vocabulary import longest_tokens

@@ -11,11 +11,11 @@ import subprocess
 import sys
 
 import pytest
-from cs336_basics.text.chunking import next_cut
 
 from cs336_basics.bpe import IncrementalTrainer, NaiveTrainer
 from cs336_basics.bpe.reference import merge_pair
 from cs336_basics.splitting.safe_cuts import SafeCuts
+from cs336_basics.text.cuts import next_cut
 from cs336_basics.tokenizer.encoders.python_encoder import WordCache
 from tests.documents.blocks import ROOT
 

@@ -8,7 +8,6 @@ import time
 from collections import Counter
 
 import pytest
-from cs336_basics.counting.ray_counting import count_words_ray
 
 from cs336_basics.__main__ import main
 from cs336_basics.counting import count_words
@@ -73,14 +72,15 @@ def texts(s3, tmp_path):
 
 
 def test_a_glob_finds_objects(texts):
-    local, stored = texts
+    _, stored = texts
     assert [url.rsplit("/", 1)[1] for url in stored.files] == [
         "a.txt",
         "b.txt.gz",
         "c.jsonl",
         "d.txt",
     ]
-    assert stored.sizes == local.sizes
+    sizes = [[source.num_bytes for source in corpus.sources] for corpus in texts]
+    assert sizes[0] == sizes[1]
     with pytest.raises(FileNotFoundError, match=r"no file matches the glob 's3://data/none/\*'"):
         Corpus("s3://data/none/*")
 
@@ -89,20 +89,20 @@ def test_web_pages_are_read(server, texts):
     local, _ = texts
     urls = [f"{server.url}/data/texts/{name}" for name in ("a.txt", "b.txt.gz", "c.jsonl", "d.txt")]
     stored = Corpus(urls, field="text")
-    expected = count_words(local, SPLITTER, backend="serial")
-    assert count_words(stored, SPLITTER, backend="serial", chunk_size=10_000) == expected
+    expected = count_words(local, SPLITTER, execution="serial")
+    assert count_words(stored, SPLITTER, execution="serial", chunk_size=10_000) == expected
     with pytest.raises(FileNotFoundError, match=f"{server.url}/data/none.txt"):
-        count_words(f"{server.url}/data/none.txt", SPLITTER, backend="serial")
+        count_words(f"{server.url}/data/none.txt", SPLITTER, execution="serial")
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_request_that_fails_is_sent_again(server, texts, fault):
     local, stored = texts
-    expected = count_words(local, SPLITTER, backend="serial")
+    expected = count_words(local, SPLITTER, execution="serial")
     server.fault = lambda method, path, number: (
         fault if method == "GET" and path.startswith("/data/texts/") and number == 0 else None
     )
-    assert count_words(stored, SPLITTER, backend="serial", chunk_size=10_000) == expected
+    assert count_words(stored, SPLITTER, execution="serial", chunk_size=10_000) == expected
     assert len(server.faults) == 4
 
 
@@ -131,7 +131,7 @@ def test_a_request_that_always_fails_is_an_error_with_the_url(
     )
     corpus = Corpus(f"s3://data/texts/{name}", field="text" if name == "c.jsonl" else None)
     with pytest.raises(OSError, match=reason) as caught:
-        count_words(corpus, SPLITTER, backend="serial")
+        count_words(corpus, SPLITTER, execution="serial")
     assert caught.value.filename == f"s3://data/texts/{name}"
     assert len(str(caught.value).splitlines()) == 1
 
@@ -139,14 +139,14 @@ def test_a_request_that_always_fails_is_an_error_with_the_url(
 def test_missing_objects_buckets_and_permissions_are_errors_with_the_url(server, s3, capsys):
     for url in ("s3://data/missing.txt", "s3://none/missing.txt"):
         with pytest.raises(FileNotFoundError) as caught:
-            count_words(url, SPLITTER, backend="serial")
+            count_words(url, SPLITTER, execution="serial")
         assert caught.value.filename == url
     assert main(["train-bpe", "--input", url, "--vocab-size", "300", "--output", "t"]) == 2
     assert capsys.readouterr().err == (
         "cs336 train-bpe: error: s3://none/missing.txt: The specified bucket does not exist\n"
     )
     with pytest.raises(ValueError, match=r"nowhere://x: Protocol not known: nowhere"):
-        count_words("nowhere://x", SPLITTER, backend="serial")
+        count_words("nowhere://x", SPLITTER, execution="serial")
 
 
 def test_counts_over_ray_equal_those_of_one_machine_whatever_fails(
@@ -170,10 +170,12 @@ def test_counts_over_ray_equal_those_of_one_machine_whatever_fails(
 
 def test_partial_counts_in_a_bucket_are_not_counted_again(server, ray_beside_s3, texts, s3):
     local, stored = texts
-    expected = count_words(local, SPLITTER, backend="serial")
+    expected = count_words(local, SPLITTER, execution="serial")
 
     def count(**options):
-        return count_words_ray(stored, SPLITTER, partial_counts="s3://data/counts/", **options)
+        return count_words(
+            stored, SPLITTER, execution="ray", partial_counts="s3://data/counts/", **options
+        )
 
     assert count() == expected
     assert len(s3.ls("data/counts", refresh=True)) == 8

@@ -8,7 +8,7 @@ vocab_size, stage). Recording a measurement replaces the measurement with the sa
 | `comparison` | a name in COMPARISONS |
 | `corpus`, `bytes` | the text, such as `owt`, and its size |
 | `vocab_size` | size of the vocabulary; None for counting |
-| `stage` | `heap`, `native, 1 thread, avx2`, `tokenizers` ... |
+| `stage` | `heap`, `compiled, 1 thread, avx2`, `tokenizers` ... |
 | `seconds` | list of the durations of the rounds in seconds, in order |
 | `work`, `unit` | work done in one round: a number of `MB` (10^6 bytes of text) or `merges` |
 | `phases` | phase of `BPE_Trainer.timings` -> list of its durations in seconds, one per round |

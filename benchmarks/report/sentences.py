@@ -80,11 +80,12 @@ SENTENCES = {
         "native", "memoryview"
     ),
     r"these steps take ([\d.]+) seconds for the 10\.7 MB of TinyStories, (\d+) times as": lambda: [
-        row("counting", "regex").median,
-        row("counting", "regex").median / row("merging", "native", vocab_size=10_000).median,
+        row("counting", "regex, serial").median,
+        row("counting", "regex, serial").median
+        / row("merging", "native", vocab_size=10_000).median,
     ],
     r"from ([\d.]+) MB/s on one core to ([\d,]+) MB/s on two\.": lambda: [
-        row("counting", stage).rate for stage in ("regex", "native, threads")
+        row("counting", stage).rate for stage in ("regex, serial", "compiled, threads")
     ],
     r"from ([\d.]+) MB/s to over ([\d,]+) MB/s\. \[Counting": lambda: [
         row("encoding", stage, vocab_size=10_000).rate for stage in ("every merge", "compiled")

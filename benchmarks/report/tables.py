@@ -24,8 +24,8 @@ from cs336_basics.commands.train_bpe import phase_lines
 STAGES = tuple(TRAINERS)
 SIMD_LEVELS = ("scalar", "neon", "avx2", "avx512")
 COUNTING_STAGES = (
-    "regex", "regex, processes", "serial", "processes",
-    *(f"native, 1 thread, {level}" for level in SIMD_LEVELS), "native, threads",
+    "regex, serial", "regex, processes", "compiled, serial", "compiled, processes",
+    *(f"compiled, 1 thread, {level}" for level in SIMD_LEVELS), "compiled, threads",
 )  # fmt: skip
 PHASES = {
     "reading and counting": "read",

@@ -1,7 +1,7 @@
 """The counting stages, and how long each trainer's counting takes. All return the same counts.
 
-Each stage is a function that takes a path and returns the counts. It uses one backend of
-`count_words`, with one or several workers or at one SIMD level.
+Each stage is a function that takes a path and returns the counts. It is named after the two options
+of `count_words`, splitting and execution, or after the SIMD level at which one thread splits.
 """
 
 import time
@@ -21,12 +21,12 @@ SPLITTER = Splitter(special_tokens=[EOT])
 CORES = resolve_num_workers(None)
 
 
-def by_backend(backend, num_workers, path):
-    return count_words(path, SPLITTER, backend=backend, num_workers=num_workers)
+def by_options(splitting, execution, path):
+    return count_words(path, SPLITTER, splitting=splitting, execution=execution)
 
 
 def at_simd_level(level, path):
-    """Count natively in one thread, at one SIMD level."""
+    """Count with compiled code in one thread, at one SIMD level."""
     size = path.stat().st_size
     buffers, _ = count_files(
         [path], [size], [EOT], "gpt2", 1, "replace", DEFAULT_BLOCK_SIZE, simd_level=level
@@ -35,31 +35,31 @@ def at_simd_level(level, path):
 
 
 STAGES = {
-    "regex": partial(by_backend, "regex", 1),
-    "regex, processes": partial(by_backend, "regex", CORES),
-    "serial": partial(by_backend, "serial", 1),
-    "processes": partial(by_backend, "processes", CORES),
-    **{f"native, 1 thread, {level}": partial(at_simd_level, level) for level in simd_levels()},
-    "native, threads": partial(by_backend, "native", CORES),
+    "regex, serial": partial(by_options, "regex", "serial"),
+    "regex, processes": partial(by_options, "regex", "processes"),
+    "compiled, serial": partial(by_options, "compiled", "serial"),
+    "compiled, processes": partial(by_options, "compiled", "processes"),
+    **{f"compiled, 1 thread, {level}": partial(at_simd_level, level) for level in simd_levels()},
+    "compiled, threads": partial(by_options, "compiled", "threads"),
 }
 """Stage name -> function of a path, from the simplest to the fastest."""
 
-SLOW = ("regex", "regex, processes", "serial", "processes")
-"""Stages in Python, which count only the first SLOW_BYTES bytes of a text."""
+SLOW = ("regex, serial", "regex, processes")
+"""Stages that count only the first SLOW_BYTES bytes of a text."""
 
 SLOW_BYTES = 100_000_000
-"""The rate of the stages in Python hardly depends on the size."""
+"""The rate of `regex` hardly depends on the size."""
 
 ORIGINAL = {
-    "naive": "regex",
+    "naive": "regex, serial",
     "incremental": "regex, processes",
     "heap": "regex, processes",
-    "memoryview": "processes",
-    "native": "native, threads",
+    "memoryview": "compiled, processes",
+    "native": "compiled, threads",
 }
 """Trainer stage -> the counting stage from the same period."""
 
-SHIPPED = "native, threads"
+SHIPPED = "compiled, threads"
 """The default counting stage for every trainer."""
 
 
@@ -78,13 +78,13 @@ def counting_times(stage, path, rounds):
 
 def warm_up(path):
     """Count the start of a text first, so that neither late imports nor new memory are timed."""
-    for name in ("regex", "serial", SHIPPED):
+    for name in ("regex, serial", "compiled, serial", SHIPPED):
         STAGES[name](head_of(path, 1_000))
 
 
 def times_of_a_round(original, path):
     warm_up(path)
-    # Native counting comes first in every process, because a second count is faster.
+    # The default comes first in every process, because a second count is faster.
     shipped = seconds_to_count(SHIPPED, path)
     counted = shipped if original == SHIPPED else seconds_to_count(original, path)
     return {"end-to-end": counted, "shipped": shipped}

@@ -46,6 +46,10 @@ def choose_splitting(splitting: str | None, splitter: Splitter) -> str:
             "splitting 'compiled' needs compiled code, which is not built",
             remedy=(BUILD, ", or pass ", Argument("splitting", "regex")),
         )
+    if splitting == "compiled" and not splitter.has_scanner:
+        raise InputError(
+            f"pattern {short_repr(splitter.pattern)} cannot be compiled; pass splitting='regex'"
+        )
     if splitting is not None:
         return splitting
     if splitter.has_scanner:

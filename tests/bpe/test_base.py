@@ -16,7 +16,8 @@ from cs336_basics import TRAINERS, BPE_Trainer, train_bpe
 from cs336_basics.bpe import get_trainer
 from cs336_basics.bpe.options import TIE_BREAKS
 from cs336_basics.counting import WordCounts, count_words
-from cs336_basics.counting.count_words import BACKENDS
+from cs336_basics.counting.word_counter import SPLITTINGS
+from cs336_basics.execution.executors import EXECUTORS
 from cs336_basics.text import Corpus
 from tests.bpe.trainers import (
     EOT,
@@ -341,16 +342,18 @@ def test_the_base_class_is_abstract():
         BPE_Trainer()
 
 
-@pytest.mark.parametrize("counting", BACKENDS)
-def test_the_counting_backend_is_used(counting, tmp_path, monkeypatch):
+@pytest.mark.parametrize("splitting", [None, *SPLITTINGS])
+@pytest.mark.parametrize("execution", [None, *EXECUTORS])
+def test_the_options_for_counting_are_used(splitting, execution, tmp_path, monkeypatch):
     path = tmp_path / "text.txt"
     path.write_text("low lower lowest " * 9)
     chosen = []
 
-    def watched(*arguments, backend, **options):
-        chosen.append(backend)
+    def watched(*arguments, splitting, execution, **options):
+        chosen.append((splitting, execution))
         return count_words(*arguments, **options)
 
     monkeypatch.setattr("cs336_basics.bpe.base.count_words", watched)
-    assert train_bpe(path, 260, [], counting=counting) == train_bpe(path, 260, [])
-    assert chosen == [counting, None]
+    found = train_bpe(path, 260, [], splitting=splitting, execution=execution)
+    assert found == train_bpe(path, 260, [])
+    assert chosen == [(splitting, execution), (None, None)]

@@ -9,6 +9,7 @@ import pytest
 
 from cs336_basics import TRAINERS, BPE_Trainer
 from cs336_basics.bpe.recorder import PHASES, Recorder
+from cs336_basics.counting.word_counter import SPLITTINGS
 from tests.bpe.trainers import WORKED_EXAMPLE, every_trainer, merge_everywhere, traced, train
 from tests.texts import long_text
 
@@ -82,11 +83,11 @@ def test_timings_have_all_phases_and_restart_at_zero(name, tmp_path):
 
 
 @every_trainer
-@pytest.mark.parametrize("counting", ["regex", "native"])
-def test_the_phases_add_up_to_the_time_of_the_call(name, counting, tmp_path):
+@pytest.mark.parametrize("splitting", SPLITTINGS)
+def test_the_phases_add_up_to_the_time_of_the_call(name, splitting, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text(long_text(3, 400_000), encoding="utf-8")
-    trainer = TRAINERS[name](counting=counting, num_workers=1)
+    trainer = TRAINERS[name](splitting=splitting, num_workers=1)
     uncovered = []
     while not uncovered or (uncovered[-1] >= 0.02 and len(uncovered) < 5):
         # Other processes may interrupt a run, so one good run of five is enough.

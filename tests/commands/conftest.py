@@ -6,7 +6,7 @@ import pytest
 
 from tests.commands.small_run import TINY
 from tests.data.datasets.web_server import server  # noqa: F401 -- a fixture
-from tests.text.test_documents import TEXTS, plain
+from tests.data.test_documents import TEXTS, plain
 from tests.tokenizer.examples import small_tokenizer
 
 

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from tests.commands.small_run import command
-from tests.text.test_documents import TEXTS, plain, rows, table
+from tests.data.test_documents import TEXTS, plain, rows, table
 from tests.tokenizer.examples import END, small_tokenizer
 
 compare = command("compare")

@@ -7,7 +7,7 @@ import pytest
 
 from cs336_basics.__main__ import main
 from tests.commands.small_run import command, error_of
-from tests.text.test_documents import TEXTS, plain
+from tests.data.test_documents import TEXTS, plain
 
 report = command("report")
 

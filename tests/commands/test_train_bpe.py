@@ -101,7 +101,9 @@ def test_the_options_reach_the_trainer(text_file, tmp_path):
         ["--column", "c"],
         ["--errors", "strict"],
         ["--ray", "auto"],
-        ["--counting", "regex"],
+        ["--splitting", "regex"],
+        ["--execution", "serial"],
+        ["--partial-counts", "d"],
     ],
 )
 def test_options_for_reading_text_require_input(option, text_file, tmp_path, capsys):

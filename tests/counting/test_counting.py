@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cs336_basics.counting import WordCounts, _counting, count_words
-from cs336_basics.counting.count_words import BACKENDS
+from cs336_basics.counting.word_counter import SPLITTINGS
+from cs336_basics.execution.executors import EXECUTORS
 from cs336_basics.splitting import Splitter, reference
 from cs336_basics.text import Corpus
 from cs336_basics.text.encodings import check_file
@@ -22,9 +23,14 @@ from tests.counting.hostile import EOT, HOSTILE, SPLITTER, expected_counts
 from tests.faults import alarm
 from tests.processes import run_python
 
-count_natively = functools.partial(count_words, backend="native")
+count_natively = functools.partial(count_words, splitting="compiled", execution="threads")
 
-LOCAL_BACKENDS = [name for name in BACKENDS if name != "ray"]
+WAYS = [
+    {"splitting": splitting, "execution": execution}
+    for splitting in SPLITTINGS
+    for execution in EXECUTORS
+    if execution != "ray"
+]
 
 
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k"])
@@ -123,17 +129,17 @@ def test_words_do_not_span_two_files(tmp_path):
     for name, text in (("1.txt", "one tw"), ("2.txt", "o three"), ("3.txt", ""), ("4.md", "x")):
         (tmp_path / name).write_text(text)
     expected = {b"one": 1, b" tw": 1, b"o": 1, b" three": 1}
-    for backend in LOCAL_BACKENDS:
+    for how in WAYS:
         glob = tmp_path / "*.txt"
-        assert count_words(glob, backend=backend, num_workers=1) == expected
+        assert count_words(glob, **how, num_workers=1) == expected
         files = [tmp_path / "1.txt", str(tmp_path / "2.txt")]
-        assert count_words(files, backend=backend, num_workers=1) == expected
+        assert count_words(files, **how, num_workers=1) == expected
 
 
 @pytest.mark.parametrize(
-    ("backend", "num_workers"), [("native", 1), ("native", 2), ("native", 4), ("serial", 1)]
+    ("execution", "num_workers"), [("threads", 1), ("threads", 2), ("threads", 4), ("serial", 1)]
 )
-def test_message_includes_the_first_invalid_byte(tmp_path, backend, num_workers):
+def test_message_includes_the_first_invalid_byte(tmp_path, execution, num_workers):
     path = tmp_path / "text.txt"
     data = bytearray(b"some words and more " * 5000)
     for offset in (93_333, 40_404, 77_777):
@@ -141,7 +147,7 @@ def test_message_includes_the_first_invalid_byte(tmp_path, backend, num_workers)
     path.write_bytes(data)
     corpus = Corpus(path, errors="strict")
     with pytest.raises(ValueError, match=r"text\.txt: byte 0xe9 at offset 40,404 is not"):
-        count_words(corpus, backend=backend, num_workers=num_workers, chunk_size=512)
+        count_words(corpus, execution=execution, num_workers=num_workers, chunk_size=512)
 
 
 def test_missing_and_shortened_files_raise(tmp_path):
@@ -161,10 +167,11 @@ def test_missing_and_shortened_files_raise(tmp_path):
 
 
 def test_bad_arguments_are_rejected(hostile_file):
-    with pytest.raises(ValueError, match="has no scanner"):
-        count_natively(hostile_file, Splitter(r"\w+"))
-    with pytest.raises(ValueError, match="'magic'"):
-        count_words(hostile_file, backend="magic")
+    with pytest.raises(ValueError, match="cannot be compiled"):
+        count_natively(hostile_file, Splitter(r"\b\S+|\s+"))
+    for option in ("splitting", "execution"):
+        with pytest.raises(ValueError, match=f"{option} must be one of .* 'magic'"):
+            count_words(hostile_file, **{option: "magic"})
 
 
 @pytest.mark.parametrize("num_workers", [1, 2, 3])
@@ -227,7 +234,7 @@ def test_memory_does_not_grow_with_the_size_of_the_file(tmp_path):
         from cs336_basics.splitting import Splitter
         from cs336_basics.counting import count_words
         splitter = Splitter(special_tokens=["<|endoftext|>"])
-        count_words(sys.argv[1], splitter, backend="native", num_workers=2)
+        count_words(sys.argv[1], splitter, num_workers=2)
         print([line.split()[1] for line in open("/proc/self/status") if "VmHWM" in line][0])
     """)
     peaks = []
@@ -239,16 +246,16 @@ def test_memory_does_not_grow_with_the_size_of_the_file(tmp_path):
     assert peaks[1] < peaks[0] + 5000, f"{peaks} KB"
 
 
-@pytest.mark.parametrize("backend", LOCAL_BACKENDS)
-def test_every_backend_gives_the_same_counts(hostile_file, backend):
-    counts = count_words(hostile_file, SPLITTER, backend=backend, num_workers=2, chunk_size=2000)
+@pytest.mark.parametrize("how", WAYS)
+def test_every_way_gives_the_same_counts(hostile_file, how):
+    counts = count_words(hostile_file, SPLITTER, **how, num_workers=2, chunk_size=2000)
     assert counts == expected_counts(HOSTILE)
     assert counts[b"no such word"] == 0
     assert counts.get(b"no such word") is None
     assert b"no such word" not in counts
 
 
-def test_native_is_the_default_and_other_patterns_warn(hostile_file, recwarn):
+def test_compiled_splitting_is_the_default_and_other_patterns_warn(hostile_file, recwarn):
     assert isinstance(count_words(hostile_file), WordCounts)
     assert isinstance(count_words(hostile_file, Splitter(r"\S+|\s")), WordCounts)
     assert all("not all UTF-8" in str(warning.message) for warning in recwarn.list)
@@ -307,13 +314,13 @@ def test_arrays_that_another_thread_changes_do_not_crash():
     assert run_python(CHANGING).stdout.strip() == "survived"
 
 
-@pytest.mark.parametrize("backend", LOCAL_BACKENDS)
+@pytest.mark.parametrize("how", WAYS)
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k", r"(?s:.+)"])
-def test_text_without_a_safe_cut_is_rejected_beyond_the_limit(tmp_path, backend, pattern):
+def test_text_without_a_safe_cut_is_rejected_beyond_the_limit(tmp_path, how, pattern):
     path = tmp_path / "a.txt"
     path.write_bytes(b"a word" + b"x" * 300_000 + b" and more")
     splitter = Splitter(pattern, ["<|x|>"])
-    how = {"backend": backend, "num_workers": 2, "chunk_size": 40_000}
+    how = {**how, "num_workers": 2, "chunk_size": 40_000}
     with pytest.raises(ValueError, match=r"a\.txt, the text at byte [\d,]+ .* 200,000 bytes"):
         count_words(Corpus(path, max_piece_bytes=200_000), splitter, **how)
     whole = count_words(Corpus(path, max_piece_bytes=400_000), splitter, **how)

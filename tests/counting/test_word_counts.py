@@ -80,7 +80,7 @@ def test_word_counts_are_added_without_the_extension(monkeypatch):
     some = WordCounts.from_mapping(SOME)
     assert some + some == {word: 2 * count for word, count in SOME.items()}
     with pytest.raises(ImportError, match="build_ext --inplace"):
-        count_words(__file__, backend="native")
+        count_words(__file__, splitting="compiled")
 
 
 def test_adding_other_types_or_too_large_counts_raises():

@@ -68,7 +68,7 @@ def test_rates_are_those_of_the_start_of_the_file(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("content", "named"),
     [
-        (b"", "got 0"),
+        (b"", "no text"),
         (b"<|endoftext|>" * 100, "no words"),
         (b"word " * 300 + b"\xff", "byte 1500"),
     ],

@@ -6,11 +6,8 @@ import csv
 import gzip
 import io
 import json
-from functools import partial
 
 import pytest
-from cs336_basics.text.chunking import next_cut
-from cs336_basics.text.readers import read_texts
 
 from cs336_basics.data.hold_out import hold_out
 from cs336_basics.data.preparation_record import Stages
@@ -31,8 +28,8 @@ def divide(corpus, directory, fraction=0.1, report=lambda line: None):
 def texts_of(corpus):
     """Return the texts in a corpus: one for each row or plain text file."""
     texts = []
-    for file in corpus.files:
-        for block in read_texts(corpus, file, Splitter(special_tokens=[END])):
+    for source in corpus.sources:
+        for block in source.texts(Splitter(special_tokens=[END]).safe_cuts):
             text = block.text.decode() if isinstance(block.text, bytes) else block.text
             if block.starts_document:
                 texts.append(text)
@@ -204,11 +201,11 @@ def test_text_without_separators_is_cut_between_words(tmp_path):
     assert text.split()[: len(left.split())] == left.split()
 
 
-def test_text_is_cut_between_words_if_it_has_no_separator_for_64_mb(tmp_path, monkeypatch):
-    monkeypatch.setattr("cs336_basics.data.hold_out.next_cut", partial(next_cut, max_bytes=1000))
+def test_text_is_cut_between_words_if_it_has_no_separator_within_the_limit(tmp_path):
     text = "the quick brown fox " * 50_000
     (tmp_path / "a.txt").write_text(text)
-    (left,), (right,) = map(texts_of, divide(Corpus(tmp_path / "a.txt"), tmp_path))
+    corpus = Corpus(tmp_path / "a.txt", max_piece_bytes=1000)
+    (left,), (right,) = map(texts_of, divide(corpus, tmp_path))
     assert left + right == text
     assert 0.05 <= len(right) / len(text) <= 0.2
 
@@ -236,10 +233,11 @@ def test_the_parts_have_the_format_of_the_corpus(tmp_path):
     (tmp_path / "rows.txt").write_bytes(json_lines(ROWS))
     corpus = Corpus(tmp_path / "rows.txt", field="text", format="jsonl")
     train, valid = divide(corpus, tmp_path)
-    assert (train.kinds, valid.kinds) == (("jsonl",), ("jsonl",))
+    assert [source.format for source in (*train.sources, *valid.sources)] == ["jsonl", "jsonl"]
     assert texts_of(train) + texts_of(valid) == ROWS
     csv_bytes = b"text\nnot \xff UTF-8\nrow 2\n"
     (tmp_path / "rows.csv").write_bytes(csv_bytes)
     parts = divide(Corpus(tmp_path / "rows.csv", column="text"), tmp_path / "csv")
-    found = [block.text for part in parts for block in read_texts(part, part.files[0], Splitter())]
+    cuts = Splitter().safe_cuts
+    found = [block.text for part in parts for block in part.sources[0].texts(cuts)]
     assert found == [b"not \xff UTF-8", "row 2"]

@@ -11,9 +11,9 @@ from cs336_basics.formats import export_tokenizer
 from cs336_basics.formats.compared_tokenizers import Coder, ComparedTokenizer, open_tokenizer
 from cs336_basics.formats.comparison import longest_tokens, measure
 from cs336_basics.text import Corpus
+from tests.data.test_documents import TEXTS, plain
 from tests.formats.exported import trained
 from tests.processes import run_python
-from tests.text.test_documents import TEXTS, plain
 from tests.tokenizer.examples import END
 
 

@@ -16,7 +16,7 @@ from cs336_basics.counting import count_words
 from cs336_basics.tokenizer import Tokenizer
 warnings.simplefilter("ignore")
 text, folder = sys.argv[1:]
-counts = count_words(text, backend="native", num_workers=2, chunk_size=1 << 14)
+counts = count_words(text, num_workers=2, chunk_size=1 << 14)
 total = WordCounts.combined([counts, count_texts([pathlib.Path(text).read_text()])])
 for index, saved in enumerate((counts, total)):
     saved.save(f"{folder}/{index}.npz")
@@ -44,7 +44,7 @@ def test_no_result_depends_on_the_seed(tmp_path):
 def test_order_of_words_is_part_of_the_format(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("to be or not to be, that is the question " + "incomprehensibilities " * 2)
-    assert count_words(path, backend="native").words() == [
+    assert count_words(path).words() == [
         b" question",
         b" the",
         b" be",

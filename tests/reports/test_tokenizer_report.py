@@ -15,7 +15,7 @@ from cs336_basics.reports.measures import renyi_efficiency
 from cs336_basics.reports.page import Table, Tokens, render_html, render_markdown
 from cs336_basics.reports.tokenizer_report import tokenizer_sections
 from cs336_basics.text import Corpus
-from tests.text.test_documents import TEXTS, plain
+from tests.data.test_documents import TEXTS, plain
 from tests.tokenizer.examples import BYTES, END, small_tokenizer
 
 

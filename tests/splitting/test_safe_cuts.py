@@ -3,11 +3,11 @@
 import itertools
 
 import pytest
-from cs336_basics.text.chunking import safe_blocks
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cs336_basics.splitting.splitter import Splitter
+from cs336_basics.text.cuts import safe_blocks
 from tests.splitting.trouble import data_strategy, special_strategy, split
 
 

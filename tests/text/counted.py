@@ -1,10 +1,10 @@
-"""Test documents, and functions that count their words with a reference and `count_chunk`."""
+"""Test documents, and functions that count their words with a reference and with a CountJob."""
 
 import json
 import random
 from collections import Counter
 
-from cs336_basics.counting.count_texts import count_chunk
+from cs336_basics.counting.count_job import CountJob
 from cs336_basics.splitting import Splitter
 from cs336_basics.text import Corpus
 from tests.counting.hostile import EOT, expected_counts
@@ -22,9 +22,11 @@ def expected(documents, pattern="gpt2"):
 
 
 def count(paths, *, pattern="gpt2", chunk_size=1 << 20, **options):
+    splitter = Splitter(pattern, [EOT])
+    job = CountJob(splitter, "compiled" if splitter.has_scanner else "regex")
     total = Counter()
-    for chunk in Corpus(paths, **options).chunks(chunk_size):
-        total.update(dict(count_chunk(chunk, Splitter(pattern, [EOT]))[0]))
+    for piece in Corpus(paths, **options).pieces(chunk_size):
+        total.update(dict(job.run(piece)[0]))
     return total
 
 

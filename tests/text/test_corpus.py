@@ -1,4 +1,4 @@
-"""Corpus: checks, files, chunks and pickling."""
+"""Corpus: checks, files, pieces and pickling."""
 
 import dataclasses
 import gzip
@@ -6,7 +6,6 @@ import os
 import pickle
 import re
 import tarfile
-from pathlib import Path
 
 import pytest
 
@@ -14,10 +13,9 @@ from cs336_basics._support.errors import Argument, InputError
 from cs336_basics.counting import count_words
 from cs336_basics.splitting import Splitter
 from cs336_basics.text import Corpus, MissingFieldError
-from cs336_basics.text.corpus import (
-    Chunk,
-    check_options_are_used,
-)
+from cs336_basics.text.sources import Piece, check_options_are_used
+from cs336_basics.text.sources.jsonl import JsonLines
+from cs336_basics.text.sources.plain import PlainText
 
 
 @pytest.fixture
@@ -103,7 +101,7 @@ def test_fitting_ignores_options_that_no_file_needs(folder):
     assert several == Corpus([folder / "*.txt", folder / "c.jsonl"], field="body")
     with pytest.raises(MissingFieldError):
         Corpus.fitting(folder / "c.jsonl", column="text")
-    check_options_are_used([text, several], field="body", column=None)
+    check_options_are_used([*text.sources, *several.sources], field="body", column=None)
     check_options_are_used([], field=None, column=None)
 
 
@@ -117,15 +115,16 @@ def test_fitting_ignores_options_that_no_file_needs(folder):
 def test_an_option_that_no_corpus_uses_is_rejected(folder, option, kinds):
     given = {"field": None, "column": None, option: "x"}
     corpora = [Corpus.fitting(folder / name, **given) for name in ("a.txt", "b.txt")]
+    sources = [source for corpus in corpora for source in corpus.sources]
     with pytest.raises(InputError, match=f"'x' .*{re.escape(kinds)}") as caught:
-        check_options_are_used(corpora, **given)
+        check_options_are_used(sources, **given)
     assert caught.value.argument == option
 
 
 def test_a_corpus_is_immutable_and_picklable(folder):
     corpus = Corpus([folder / "*.txt", folder / "c.jsonl"], field="body", errors="strict")
     with pytest.raises(dataclasses.FrozenInstanceError):
-        corpus.field = "text"
+        corpus.sources[-1].field = "text"
     assert Corpus.of(corpus) is corpus
     assert pickle.loads(pickle.dumps(corpus)) == corpus
     # Unpickling does not check the files again.
@@ -137,10 +136,10 @@ def test_a_corpus_is_immutable_and_picklable(folder):
 def test_absolute_paths_mean_the_same_in_every_directory(folder, monkeypatch):
     monkeypatch.chdir(folder)
     corpus = Corpus(["*.txt", "c.jsonl", f"file://{folder}/a.txt"], field="body")
-    absolute = corpus.absolute()
+    absolute = [source.absolute() for source in corpus.sources]
     files = [str(folder / name) for name in corpus.files[:-1]]
-    assert absolute.files == (*files, corpus.files[-1])
-    assert (absolute.kinds, absolute.field) == (corpus.kinds, "body")
+    assert [source.path for source in absolute] == [*files, corpus.files[-1]]
+    assert [s.settings() for s in absolute] == [s.settings() for s in corpus.sources]
     assert corpus.files[0] == "a.txt"
 
 
@@ -171,27 +170,26 @@ def test_missing_field_error_suggests_a_column_that_can_be_typed(columns, exampl
     assert len(str(error)) < 500
 
 
-def test_plain_text_is_separated_from_other_kinds(folder):
+def test_only_local_uncompressed_plain_text_may_be_read_by_compiled_code(folder):
     (folder / "b.gz").write_bytes(gzip.compress(b"bb"))
     names = ("a.txt", "c.jsonl", "b.txt", "b.gz")
     corpus = Corpus([*(folder / name for name in names), "s3://b.txt"], field="body")
-    plain, others = corpus.by_plainness()
-    assert [Path(file).name for file in plain.files] == ["a.txt", "b.txt"]
-    assert [Path(file).name for file in others.files] == ["c.jsonl", "b.gz", "b.txt"]
-    assert others.field == plain.field == "body"
-    assert corpus.kinds == ("text", "jsonl", "text", "text", "text")
-    assert corpus.plain == (True, False, True, False, False)
-    assert others.only(others.files[:1]).by_plainness()[0].chunks() == []
+    paths = [source.local_path for source in corpus.sources]
+    assert paths == [str(folder / "a.txt"), None, str(folder / "b.txt"), None, None]
+    assert [source.format for source in corpus.sources] == ["text", "jsonl", "text", "text", "text"]
 
 
-def test_chunks_carry_field_and_errors(folder):
+def test_sources_and_pieces_carry_field_and_errors(folder):
     corpus = Corpus([folder / "b.txt", folder / "c.jsonl"], field="body", errors="strict")
-    text, rows = (str(folder / name) for name in ("b.txt", "c.jsonl"))
-    assert corpus.chunks(2) == [
-        Chunk(text, "text", 0, 2, 2, None, "strict"),
-        Chunk(rows, "jsonl", 0, 2, 2, "body", "strict"),
-        Chunk(rows, "jsonl", 2, 3, 1, "body", "strict"),
+    text = PlainText(str(folder / "b.txt"), errors="strict")
+    rows = JsonLines(str(folder / "c.jsonl"), field="body", errors="strict")
+    assert corpus.sources == (text, rows)
+    assert corpus.pieces(2) == [
+        Piece(text, 0, 2, 2),
+        Piece(rows, 0, 2, 2),
+        Piece(rows, 2, 3, 1),
     ]
+    assert Corpus.of_sources([rows]) == Corpus(rows.path, field="body", errors="strict")
 
 
 def test_a_directory_stands_for_its_files_with_known_endings(folder):
@@ -213,8 +211,8 @@ def test_format_overrides_names_and_contents(folder):
     rows = '{"text": "a b"}\n' * 3
     (folder / "rows.txt").write_text(rows)
     (folder / "rows.json").write_text(rows)
-    assert Corpus(folder / "rows.json", field="text").kinds == ("jsonl",)
-    assert Corpus(folder / "rows.json", format="text").kinds == ("text",)
+    assert Corpus(folder / "rows.json", field="text").sources[0].format == "jsonl"
+    assert Corpus(folder / "rows.json", format="text").sources[0].format == "text"
     with pytest.raises(InputError, match=r"rows\.txt .*format='jsonl'"):
         Corpus(folder / "rows.txt")
     words = {b"a": 3, b" b": 3}
@@ -231,8 +229,8 @@ def test_csv_needs_an_existing_column(folder):
         Corpus(folder / "rows.csv")
     assert caught.value.remedy == ("pass ", Argument("column", "text"))
     with pytest.raises(MissingFieldError, match="'body'"):
-        Corpus(folder / "rows.csv", column="body").chunks()
+        Corpus(folder / "rows.csv", column="body")
     (folder / "rows.csv").write_text("text,text\n1,a\n")
     with pytest.raises(ValueError, match="several columns"):
-        Corpus(folder / "rows.csv", column="text").chunks()
-    assert Corpus([folder / "empty.txt", folder / "a.txt"], format="csv", column="a").kinds
+        Corpus(folder / "rows.csv", column="text")
+    assert Corpus([folder / "empty.txt", folder / "a.txt"], format="csv", column="a").sources

@@ -7,9 +7,10 @@ import sys
 import pytest
 
 from cs336_basics.counting import count_words
-from cs336_basics.counting.count_texts import count_chunk
+from cs336_basics.counting.count_job import CountJob
 from cs336_basics.splitting import Splitter
-from cs336_basics.text import Corpus, csv_rows, readers, storage
+from cs336_basics.text import Corpus, storage
+from cs336_basics.text.sources import csv, jsonl, plain
 from tests.text.counted import DOCUMENTS, EOT, RNG, count, expected, json_lines
 from tests.tokenizer.files.corpus_files import zstandard
 
@@ -61,10 +62,10 @@ def test_damaged_compressed_files_are_rejected(tmp_path, ending, damage):
 def test_deleted_files_are_reported(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text(json_lines(["a"]))
-    (chunk,) = Corpus(path, field="text").chunks()
+    (piece,) = Corpus(path, field="text").pieces()
     path.unlink()
     with pytest.raises(FileNotFoundError, match=r"rows\.jsonl"):
-        count_chunk(chunk, Splitter())
+        CountJob(Splitter(), "compiled").run(piece)
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstd.compress])
@@ -82,7 +83,7 @@ def test_bombs_are_rejected_before_they_are_decompressed(tmp_path, monkeypatch, 
             read.append(len(block))
             yield block
 
-    for module in (readers, csv_rows):
+    for module in (plain, jsonl, csv):
         monkeypatch.setattr(module, "decompressed_blocks", counted)
     with pytest.raises(ValueError, match=rf"{name}{ending}, .* 2,000,000 bytes.*max_piece_bytes"):
         count([path], max_piece_bytes=2_000_000, **options)

@@ -80,11 +80,10 @@ def open_sources(
     """
     formats = formats_of(files, format)
     names = {"field": field, "column": column}
-    check_options_are_used(formats, field=field, column=column)
     if not any(is_url(file) or os.path.getsize(file) for file in files):
         shown = ", ".join(map(repr, files[:3])) + (", ..." if len(files) > 3 else "")
         raise InputError(f"{shown}: no text; pass a file that contains text")
-    return tuple(
+    sources = tuple(
         source.opened(
             file,
             None if source.option is None else names[source.option],
@@ -94,6 +93,8 @@ def open_sources(
         )
         for file, source in zip(files, formats, strict=True)
     )
+    check_options_are_used(sources, field=field, column=column)
+    return sources
 
 
 def check_options_are_used(

@@ -1,5 +1,6 @@
-"""Counting on a local Ray cluster with two workers."""
+"""Counting on a local Ray cluster with two workers, and partial counts that are kept."""
 
+import functools
 import gzip
 import json
 import subprocess
@@ -8,10 +9,11 @@ import time
 from collections import Counter
 
 import pytest
-from cs336_basics.counting.ray_counting import _count_chunk, _key, count_words_ray
 
 from cs336_basics.__main__ import main
-from cs336_basics.counting import count_text, count_words, ray_counting
+from cs336_basics.counting import count_text, count_words, partial_counts
+from cs336_basics.counting.count_job import CountJob
+from cs336_basics.counting.partial_counts import KeptCountJob
 from cs336_basics.splitting import Splitter
 from cs336_basics.text import Corpus
 from tests.counting.hostile import EOT, SPLITTER
@@ -19,6 +21,9 @@ from tests.processes import wait
 from tests.ray_nodes import a_worker_killed, cluster_of
 
 TEXT = (f"It's the dogs' bone, isn't it? 好的 é 12,345.67\n{EOT}\n" * 400).encode()
+
+
+count_words_ray = functools.partial(count_words, execution="ray")
 
 
 @pytest.fixture
@@ -34,7 +39,7 @@ def test_files_of_every_kind_are_counted_together(local_ray, text_file, tmp_path
     rows.write_text("".join(json.dumps({"text": "ab cd"}) + "\n" for _ in range(50)))
     expected = Counter({b"ab": 50, b" cd": 50})
     for _ in range(2):
-        expected.update(count_words(text_file, SPLITTER, backend="serial"))
+        expected.update(count_words(text_file, SPLITTER, execution="serial"))
     expected.update(count_text(TEXT.decode(), SPLITTER))
     files = [text_file, str(tmp_path / "more*.gz"), rows, f"file://{text_file}"]
     corpus = Corpus(files, field="text")
@@ -49,7 +54,7 @@ def test_errors_of_tasks_reach_the_caller(local_ray, text_file, times):
         with pytest.raises(ValueError, match=r"text\.txt: byte 0xff at offset 26,000 "):
             count_words_ray(Corpus(text_file, errors="strict"), SPLITTER, chunk_size=1000)
     assert count_words_ray(text_file, SPLITTER) == count_words(
-        text_file, SPLITTER, backend="serial"
+        text_file, SPLITTER, execution="serial"
     )
 
 
@@ -66,15 +71,15 @@ def test_a_killed_worker_costs_a_retry(local_ray, tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes(TEXT * 20)
     splitter = Splitter(r"\w+\b|[^\w\s]+|\s+", [EOT])
-    expected = count_words(path, splitter, backend="serial")
-    with a_worker_killed("_count_chunk"):
+    expected = count_words(path, splitter, execution="serial")
+    with a_worker_killed("CountJob"):
         counts = count_words_ray(path, splitter, chunk_size=60_000)
     assert counts == expected
 
 
 def test_partial_counts_are_not_counted_again(local_ray, text_file, tmp_path):
     folder = tmp_path / "new" / "partial"
-    expected = count_words(text_file, SPLITTER, backend="serial")
+    expected = count_words(text_file, SPLITTER, execution="serial")
     messages = []
 
     def count():
@@ -85,7 +90,7 @@ def test_partial_counts_are_not_counted_again(local_ray, text_file, tmp_path):
 
     assert count() == expected
     kept = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
-    assert len(kept) == 2 * len(Corpus(text_file).chunks(3000))
+    assert len(kept) == 2 * len(Corpus(text_file).pieces(3000))
     removed = sorted(folder.glob("*.npz"))[:2]
     removed[0].unlink()
     removed[1].write_bytes(removed[1].read_bytes()[:-1])  # damaged
@@ -97,11 +102,13 @@ def test_partial_counts_are_not_counted_again(local_ray, text_file, tmp_path):
     assert changed == {path.with_suffix(end) for path in removed for end in (".npz", ".json")}
 
 
-@pytest.mark.parametrize("change", ["text", "pattern", "special tokens", "chunk size"])
+@pytest.mark.parametrize("change", ["text", "pattern", "special tokens", "chunk size", "errors"])
 def test_partial_counts_are_used_only_for_the_same_text_and_options(text_file, tmp_path, change):
-    folder = str(tmp_path)
-    chunk = Corpus(text_file).absolute().chunks(3000)[0]
-    counts, _ = _count_chunk(chunk, SPLITTER, folder)
+    def kept(splitter):
+        return KeptCountJob(CountJob(splitter, "compiled"), str(tmp_path))
+
+    piece = Corpus(text_file).pieces(3000)[0]
+    counts, _ = kept(SPLITTER).run(piece)
     splitter = SPLITTER
     if change == "text":
         text_file.write_bytes(TEXT.replace(b"dogs", b"cats") + b"\xff tail")
@@ -109,19 +116,31 @@ def test_partial_counts_are_used_only_for_the_same_text_and_options(text_file, t
         splitter = Splitter("cl100k", [EOT])
     elif change == "special tokens":
         splitter = Splitter()
+    elif change == "errors":
+        piece = Corpus(text_file, errors="strict").pieces(3000)[0]
     else:
-        chunk = Corpus(text_file).absolute().chunks(5000)[0]
-    again, _ = _count_chunk(chunk, splitter, folder)
-    assert again != counts
-    assert again == _count_chunk(chunk, splitter, None)[0]
+        piece = Corpus(text_file).pieces(5000)[0]
+    again, _ = kept(splitter).run(piece)
+    assert (again == counts) == (change == "errors")
+    assert again == CountJob(splitter, "regex").run(piece)[0]
     assert len(list(tmp_path.glob("*.npz"))) == 2
 
 
 def test_partial_counts_are_used_only_with_the_same_unicode_version(text_file, monkeypatch):
-    (chunk,) = Corpus(text_file).chunks()
-    before = _key(chunk, SPLITTER)
-    monkeypatch.setattr(ray_counting, "unicode_version", lambda: "18.5")
-    assert _key(chunk, SPLITTER) != before
+    (piece,) = Corpus(text_file).pieces()
+    job = KeptCountJob(CountJob(SPLITTER, "compiled"), "folder")
+    before = job.key(piece)
+    monkeypatch.setattr(partial_counts, "unicode_version", lambda: "18.5")
+    assert job.key(piece) != before
+
+
+@pytest.mark.parametrize("execution", [None, "serial", "processes"])
+def test_partial_counts_need_no_cluster(text_file, tmp_path, execution):
+    how = {"execution": execution, "num_workers": 2, "chunk_size": 3000}
+    for _ in range(2):
+        counts = count_words(text_file, SPLITTER, partial_counts=tmp_path / "kept", **how)
+        assert counts == count_words(text_file, SPLITTER)
+    assert len(list((tmp_path / "kept").glob("*.npz"))) == len(Corpus(text_file).pieces(3000))
 
 
 def arguments(cluster, path, folder):

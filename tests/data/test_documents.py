@@ -8,12 +8,13 @@ import tracemalloc
 import warnings
 
 import pytest
-from cs336_basics.text.documents import read_documents, sample_documents
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cs336_basics._support.text import END_OF_TEXT
-from cs336_basics.text import Corpus, documents
+from cs336_basics.data import documents
+from cs336_basics.data.documents import read_documents, sample_documents
+from cs336_basics.text import Corpus
 
 TEXTS = [f"Document {n}.\n\nIt has {'many ' * (n % 7)}words.\r\nnaïve 🎉" for n in range(25)]
 

@@ -6,15 +6,15 @@ import json
 import random
 
 import pytest
-from cs336_basics.text.kinds import (
-    HEAD,
-    check_is_text,
-    has_known_ending,
-    kind_of_json,
-    named_kind,
-)
 
 from cs336_basics._support.errors import Argument, InputError
+from cs336_basics.text.sources.kinds import (
+    HEAD,
+    check_is_text,
+    format_of_json,
+    has_known_ending,
+    named_format,
+)
 
 ROWS = [{"text": 'A story,\nwith "quotes".', "id": i} for i in range(40)]
 JSON_LINES = "".join(json.dumps(row) + "\n" for row in ROWS)
@@ -52,7 +52,7 @@ TEXTS = {
 @pytest.mark.parametrize("name", TEXTS)
 def test_ordinary_text_is_text(name):
     check_is_text(TEXTS[name].encode()[:HEAD], "x", may_be_binary=False)
-    assert kind_of_json(TEXTS[name].encode().lstrip(b"{")[:HEAD], "x") == "text"
+    assert format_of_json(TEXTS[name].encode().lstrip(b"{")[:HEAD], "x") == "text"
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "koi8_r", "gb18030", "shift_jis"])
@@ -90,22 +90,22 @@ def test_json_lines_and_csv_are_rejected_as_text(data, format):
     with pytest.raises(ValueError, match=f"^x .*format='{format}'.*format='text'"):
         check_is_text(head, "x", may_be_binary=True)
     if format == "jsonl":
-        assert kind_of_json(head, "x.json") == "jsonl"
+        assert format_of_json(head, "x.json") == "jsonl"
 
 
 @pytest.mark.parametrize("data", ['[{"text": "a"}]', '{\n  "text": "a"\n}\n', " [1, 2]", "{}"])
 def test_a_single_json_value_is_not_json_lines(data):
     with pytest.raises(InputError, match=r"^x\.json is a single JSON value") as caught:
-        kind_of_json(data.encode(), "x.json")
+        format_of_json(data.encode(), "x.json")
     assert Argument("format", "text") in caught.value.remedy
 
 
 def test_kinds_by_name():
-    assert named_kind("a/b.txt") == named_kind("b.txt.gz") == named_kind("b") == "text"
-    assert named_kind("b.JSONL.zst") == named_kind("b.ndjson") == "jsonl"
-    assert named_kind("b.json.gz") == "json"
-    assert named_kind("b.csv.gz") == named_kind("b.tsv") == "csv"
-    assert (named_kind("b.parquet"), named_kind("b.feather")) == ("parquet", "arrow")
+    assert named_format("a/b.txt") == named_format("b.txt.gz") == named_format("b") == "text"
+    assert named_format("b.JSONL.zst") == named_format("b.ndjson") == "jsonl"
+    assert named_format("b.json.gz") == "json"
+    assert named_format("b.csv.gz") == named_format("b.tsv") == "csv"
+    assert (named_format("b.parquet"), named_format("b.feather")) == ("parquet", "arrow")
     assert has_known_ending("a.txt.gz")
     assert has_known_ending("a.json")
     assert not any(map(has_known_ending, ["a.png", "a", "a.npy", "a.gz", "txt"]))

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from cs336_basics.counting import count_texts, count_words
-from cs336_basics.counting.count_texts import count_chunk
+from cs336_basics.counting.count_job import CountJob
 from cs336_basics.splitting import Splitter
 from cs336_basics.text import Corpus
 from tests.counting.hostile import SPLITTER
@@ -108,7 +108,7 @@ def test_files_of_every_kind_are_counted_together(tmp_path, num_workers):
     corpus = Corpus(str(tmp_path / "*"), field="text", column="text")
     assert count_words(corpus, SPLITTER, num_workers=num_workers) == whole
     assert count_words(corpus, SPLITTER, num_workers=num_workers, chunk_size=300) == whole
-    assert count_words(corpus, SPLITTER, backend="serial") == whole
+    assert count_words(corpus, SPLITTER, execution="serial") == whole
     rows = Corpus(tmp_path / "c.jsonl", field="text")
     assert count_words(rows, SPLITTER, num_workers=num_workers) == expected(DOCUMENTS)
 
@@ -156,14 +156,15 @@ def test_truncated_json_lines_are_rejected(tmp_path, lines_left):
     path = tmp_path / "rows.jsonl"
     line = b'{"text": "abc"}\n'
     path.write_bytes(line * 8)
-    chunks = Corpus(path, field="text").chunks(48)
+    job = CountJob(Splitter(), "compiled")
+    pieces = Corpus(path, field="text").pieces(48)
     path.write_bytes(line * lines_left)
     counted = 0
-    for chunk in chunks:
-        if chunk.end <= lines_left * len(line):
-            counted += count_chunk(chunk, Splitter())[0][b"abc"]
+    for piece in pieces:
+        if piece.end <= lines_left * len(line):
+            counted += job.run(piece)[0][b"abc"]
             continue
-        end = f"ended at byte {lines_left * len(line)}, but must have at least {chunk.end} bytes"
+        end = f"ended at byte {lines_left * len(line)}, but must have at least {piece.end} bytes"
         with pytest.raises(ValueError, match=f"rows.jsonl: .* {end}"):
-            count_chunk(chunk, Splitter())
+            job.run(piece)
     assert counted == lines_left // 3 * 3

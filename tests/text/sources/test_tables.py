@@ -6,9 +6,10 @@ import tracemalloc
 import pytest
 
 from cs336_basics.counting import count_words
-from cs336_basics.text import Corpus, MissingFieldError, readers
+from cs336_basics.text import Corpus, MissingFieldError
 from cs336_basics.text.arrow import array_texts
 from cs336_basics.text.rows import texts_of_rows
+from cs336_basics.text.sources import tables
 from tests.counting.hostile import SPLITTER
 from tests.text.counted import DOCUMENTS, RNG, count, expected
 
@@ -37,7 +38,7 @@ def test_parquet_is_counted(tmp_path, kind):
     table = pyarrow.table({"id": list(range(len(rows) + 1)), "body": column})
     path = tmp_path / "rows.parquet"
     parquet.write_table(table, path, row_group_size=37)
-    assert len(Corpus(path, column="body").chunks()) > 4
+    assert len(Corpus(path, column="body").pieces()) > 4
     assert count([path], column="body") == expected(DOCUMENTS)
 
 
@@ -47,8 +48,8 @@ def test_arrow_files_are_counted(tmp_path, make, name):
     write_arrow(tmp_path / name, [*DOCUMENTS, None], make)
     corpus = Corpus(tmp_path / name, column="text")
     is_file = make is pyarrow.ipc.new_file
-    assert len(corpus.chunks()) == (-(-(len(DOCUMENTS) + 1) // 7) if is_file else 1)
-    assert sum(chunk.num_bytes for chunk in corpus.chunks()) == corpus.num_bytes
+    assert len(corpus.pieces()) == (-(-(len(DOCUMENTS) + 1) // 7) if is_file else 1)
+    assert sum(piece.num_bytes for piece in corpus.pieces()) == corpus.num_bytes
     assert count([tmp_path / name], column="text") == expected(DOCUMENTS)
     assert count_words(corpus, SPLITTER, num_workers=2) == expected(DOCUMENTS)
 
@@ -98,7 +99,7 @@ def test_rows_that_exceed_memory_raise_memory_error(tmp_path, monkeypatch):
     def fail(column):
         raise pyarrow.lib.ArrowMemoryError("malloc of size 49152000000 failed")
 
-    monkeypatch.setattr(readers, "array_texts", fail)
+    monkeypatch.setattr(tables, "array_texts", fail)
     with pytest.raises(MemoryError, match=r"a\.parquet, row 0.*49152000000"):
         count_words(Corpus(tmp_path / "a.parquet", column="text"), num_workers=1)
 
@@ -162,9 +163,9 @@ def test_bad_tables_are_rejected(tmp_path, name):
     with pytest.raises(MissingFieldError, match=r"id, text; pass Corpus\(\.\.\., column='text'\)"):
         Corpus(path)
     with pytest.raises(MissingFieldError, match=rf"{name}: no column 'body'; columns are id, text"):
-        Corpus(path, column="body").chunks()
+        Corpus(path, column="body")
     with pytest.raises(ValueError, match="column 'id' must contain strings, got int64"):
-        Corpus(path, column="id").chunks()
+        Corpus(path, column="id")
     path.write_bytes(b"FEA1 the first version of feather")
     with pytest.raises(ValueError, match=f"{name} is damaged or not an? (Parquet|Arrow) file"):
-        Corpus(path, column="text").chunks()
+        Corpus(path, column="text")

@@ -4,11 +4,11 @@ import io
 import itertools
 
 import pytest
-from cs336_basics.text.chunking import next_cut
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cs336_basics.splitting.splitter import Splitter
+from cs336_basics.text.cuts import next_cut
 from tests.counting.hostile import EOT, SPLITTER
 from tests.splitting.trouble import data_strategy, special_strategy, split
 

@@ -162,7 +162,7 @@ def test_bad_tables_are_rejected(tmp_path, name):
         parquet.write_table(pyarrow.table({"id": [1], "text": ["a"]}), path)
     with pytest.raises(MissingFieldError, match=r"id, text; pass column='text'"):
         Corpus(path)
-    with pytest.raises(MissingFieldError, match=rf"{name}: column must be one of id, text, got 'body'"):
+    with pytest.raises(MissingFieldError, match=rf"{name}: column must be .* id, text, got 'body'"):
         Corpus(path, column="body")
     with pytest.raises(ValueError, match="column 'id' must contain strings, got int64"):
         Corpus(path, column="id")

@@ -54,7 +54,7 @@ schedule: {cycle_steps: 60}
 PATHS = {
     "readable, float32": [],
     "Muon, accumulated": ["--optimizer.kind", "muon", "--accumulation", "2"],
-    "fast": ["--loss-chunks", "4", "--fused-optimizer", "true", "--compile", "true"],
+    "fast": ["--loss-chunks", "4", "--optimizer.fused", "true", "--compile", "true"],
 }
 
 

@@ -87,6 +87,9 @@ class Option(NamedTuple):
     rare: bool = False
     positional: bool = False
     limits: Limits = Limits()
+    common: bool = False
+    resumable: bool = False
+    variants: Mapping[str, Any] = types.MappingProxyType({})
 
     @property
     def is_required(self) -> bool:
@@ -102,11 +105,24 @@ def option(help: str, default: Any = dataclasses.MISSING, **rest: Any) -> Any:
         default: Default value. A field without one is required.
         rest: `metavar`, the name of the value on the help page; `argument`, the library's argument
             that the field sets, if it has another name; `rare`, to show the field only on the
-            complete help page; `positional`, for a value without an option name before it; and the
-            limits of a number, as in `Limits`.
+            complete help page; `positional`, for a value without an option name before it; the
+            limits of a number, as in `Limits`; and for the configuration of a run, `common`, to
+            show the field on the short help page, and `resumable`, to let a resumed run change it.
     """
     limits = Limits(**{key: rest.pop(key) for key in Limits._fields if key in rest})
     return dataclasses.field(default=default, metadata={"help": help, "limits": limits, **rest})
+
+
+def variant(variants: Mapping[str, Any]) -> Any:
+    """Return a field that holds a `Checked` dataclass which its own field `kind` selects.
+
+    Args:
+        variants: Mapping from each value of `kind` to its dataclass, whose field `kind` is a
+            Literal of this value. The first is the default.
+    """
+    return dataclasses.field(
+        default_factory=lambda: next(iter(variants.values()))(), metadata={"variants": variants}
+    )
 
 
 class Checked:
@@ -139,10 +155,20 @@ def build(kind: type[T], values: Mapping[str, Any]) -> T:
         InputError: If a name is unknown, or a value is missing, has the wrong type or is out of
             range. The message is one line, and `argument` is the dotted name.
     """
-    known = dict(fields_of(kind))
+    made = cast(Any, kind)
+    known = dict(fields_of(kind, values))
     sections: dict[str, dict[str, Any]] = {"": {}}
-    for name, value in values.items():
+    # A wrong `kind` is reported before the settings that depend on it.
+    for name, value in sorted(values.items(), key=lambda item: not item[0].endswith(".kind")):
         if name not in known:
+            if name in dict(fields_of(kind)):  # of another variant
+                section = name.rpartition(".")[0]
+                chosen = _class_of(section, _options(made)[section], values)
+                raise InputError(
+                    f"is not a setting of {_options(chosen)['kind'].default}",
+                    argument=name,
+                    remedy=("remove it, or choose another ", Argument(f"{section}.kind")),
+                )
             raise InputError(f"is not an option{nearest(name, known)}", argument=name[:100])
         section, _, key = name.rpartition(".")
         sections.setdefault(section, {})[key] = _checked(name, value, known[name])
@@ -150,9 +176,10 @@ def build(kind: type[T], values: Mapping[str, Any]) -> T:
     if missing:
         also = [part for name in missing[1:] for part in ("; ", Argument(name), " is required")]
         raise InputError(("is required", *also), argument=missing[0])
-    own, made = sections.pop(""), cast(Any, kind)
+    own = sections.pop("")
     nested = {
-        name: _section(name, _options(made)[name].kind, inner) for name, inner in sections.items()
+        name: _section(name, _class_of(name, _options(made)[name], values), inner)
+        for name, inner in sections.items()
     }
     return kind(**own, **nested)
 
@@ -165,13 +192,52 @@ def _section(name: str, kind: type[T], values: Mapping[str, Any]) -> T:
         raise error.renamed(lambda key: f"{name}.{key}") from None
 
 
-def fields_of(kind: Any) -> Iterator[tuple[str, Option]]:
-    """Yield the dotted name and the `Option` of each value in a dataclass."""
+def fields_of(kind: Any, values: Mapping[str, Any] | None = None) -> Iterator[tuple[str, Option]]:
+    """Yield the dotted name and the `Option` of each value in a dataclass.
+
+    Args:
+        kind: The dataclass.
+        values: Values by dotted name, which select a variant of each field that has several.
+            Without them, the fields of all variants are included.
+    """
     for name, known in _options(kind).items():
-        if dataclasses.is_dataclass(known.kind):
-            yield from ((f"{name}.{key}", inner) for key, inner in fields_of(known.kind))
+        if known.variants and values is None:
+            yield from ((f"{name}.{key}", inner) for key, inner in _of_all_variants(known))
+        elif dataclasses.is_dataclass(known.kind):
+            chosen = _class_of(name, known, values or {})
+            own = dict(fields_of(chosen))
+            if known.variants:
+                own["kind"] = dict(_of_all_variants(known))["kind"]
+            yield from ((f"{name}.{key}", inner) for key, inner in own.items())
         else:
             yield name, known
+
+
+def _class_of(name: str, known: Option, values: Mapping[str, Any]) -> Any:
+    """Return the dataclass of a nested field, which the value of `NAME.kind` may select."""
+    if not known.variants:
+        return known.kind
+    default = next(iter(known.variants.values()))
+    return known.variants.get(str(values.get(f"{name}.kind")), default)
+
+
+def _of_all_variants(known: Option) -> Iterator[tuple[str, Option]]:
+    """Yield the fields of all variants of a field. The help says to which variants they belong."""
+    by_variant = {name: dict(fields_of(kind)) for name, kind in known.variants.items()}
+    for key in dict.fromkeys(key for fields in by_variant.values() for key in fields):
+        found = {name: fields[key] for name, fields in by_variant.items() if key in fields}
+        helps: dict[str, list[str]] = {}
+        for name, field in found.items():
+            helps.setdefault(field.help, []).append(name)
+        first = next(iter(found.values()))
+        if key == "kind":
+            text = "; ".join(f"{name}: {field.help}" for name, field in found.items())
+            any_of: Any = Literal[tuple(found)]
+            first = first._replace(kind=any_of, help=text)
+        elif len(found) < len(by_variant) or len(helps) > 1:
+            text = "; ".join(f"with {' or '.join(names)}, {text}" for text, names in helps.items())
+            first = first._replace(help=text)
+        yield key, first
 
 
 @functools.cache

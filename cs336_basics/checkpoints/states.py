@@ -18,17 +18,11 @@ from torch.optim import Optimizer
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 
-_ADAM = {"step", "exp_avg", "exp_avg_sq"}
-_ADAM_OF_TORCH = [_ADAM, {*_ADAM, "max_exp_avg_sq"}]
-_KEYS: dict[str, list[set[str]]] = {
-    "SGD": [{"step"}],
-    "MomentumSGD": [{"momentum_buffer"}],
-    "AdamW": _ADAM_OF_TORCH,
-    "torch.Adam": _ADAM_OF_TORCH,
-    "Muon": [_ADAM],  # of its groups without `muon`; the others have a momentum only
-}
-"""The possible sets of keys in the state of an updated parameter, by algorithm. For other
-algorithms, the keys are not checked."""
+_KEYS_OF_TORCH = [
+    {"step", "exp_avg", "exp_avg_sq"},
+    {"step", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"},
+]
+"""The possible sets of keys in the state of a parameter that PyTorch's Adam or AdamW updated."""
 
 
 def plain_name(name: str) -> str:
@@ -40,6 +34,8 @@ def plain_name(name: str) -> str:
 
 def kind_of(optimizer: Optimizer) -> str:
     """Return the name of an optimizer's algorithm. PyTorch's AdamW has the same name as ours."""
+    if hasattr(optimizer, "algorithm"):  # an optimizer of this library
+        return str(optimizer.algorithm)
     name = type(optimizer).__name__
     is_torchs = type(optimizer).__module__.startswith("torch.")
     return f"torch.{name}" if is_torchs and name != "AdamW" else name
@@ -87,8 +83,9 @@ def checked_state(
         group, parameter = parameters[index]
         if not _all_dense(values.values()):
             raise InputError(f"{source}: each tensor of an optimizer's state must be dense")
-        if own_kind in _KEYS and values:
-            if set(values) not in _KEYS["MomentumSGD" if group.get("muon") else own_kind]:
+        keys = _state_keys(optimizer, group)
+        if keys and values:
+            if set(values) not in keys:
                 raise InputError(f"{different}: the state has keys {short_repr(list(values))}")
             for key, value in values.items():
                 _check_value(key, value, parameter, f"{source}: the optimizer's {key}")
@@ -110,10 +107,21 @@ def check_groups(optimizer: Optimizer, saved: Sequence[Any]) -> None:
             raise InputError("the parameters differ")
         if not _all_dense(group.values()):
             raise InputError("each tensor of a group's settings must be dense")
-        if hasattr(optimizer, "_check_settings"):
-            optimizer._check_settings({key: group[key] for key in own})
+        if hasattr(optimizer, "check_settings"):
+            optimizer.check_settings({key: group[key] for key in own})
         if group.get("muon") != own.get("muon"):
             raise InputError("the groups with muon differ")
+
+
+def _state_keys(optimizer: Optimizer, group: Mapping[str, Any]) -> list[set[str]]:
+    """Return the possible sets of keys in the state of an updated parameter, or [] if unknown.
+
+    An optimizer of this library says them itself.
+    """
+    if hasattr(optimizer, "state_keys"):
+        keys = optimizer.state_keys(group)
+        return [] if keys is None else [set(keys)]
+    return _KEYS_OF_TORCH if kind_of(optimizer) in ("AdamW", "torch.Adam") else []
 
 
 def _check_value(key: str, value: Any, parameter: Tensor, name: str) -> None:

@@ -22,43 +22,10 @@ from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import NAMED_CONFIGS, find_config, load_config, read_values
 from cs336_basics.training.schedule import resumed_schedule
 
-COMMON = (
-    "name",
-    "max_steps",
-    "batch_size",
-    "fast",
-    "device",
-    "data.train_path",
-    "data.tokenizer",
-)
-"""Configuration fields that `--help` shows. `--help-all` shows all fields."""
-
-RESUME_OPTIONS = (
-    "max_steps",
-    "accumulation",
-    "parallel",
-    "device",
-    "num_workers",
-    "log_to",
-    "eval_every",
-    "checkpoint_every",
-    "keep_checkpoints",
-    "log_every",
-    "data.train_path",
-    "data.valid_path",
-    "data.data_dir",
-    "data.tokenizer",
-)
-"""Configuration fields that may change on resume.
-
-Data files may have moved, so their paths may change. The hashes recorded in the run detect files
-with different content.
-"""
-
 
 @dataclass(kw_only=True)
 class RunOptions(Checked):
-    """Options that are not fields of TrainConfig: the configuration file and the run directory."""
+    """Options that are not fields of TrainConfig, such as the run directory."""
 
     config: str = option(
         f"{', '.join(NAMED_CONFIGS)}, or a YAML file; sets the defaults of the other options",
@@ -67,6 +34,11 @@ class RunOptions(Checked):
     )
     run_dir: Path | None = option(
         "new directory for the run (default: runs/NAME-DATE)", None, metavar="DIR"
+    )
+    fast: Literal["off", "auto"] = option(
+        "auto: choose precision, products, compile, loss_chunks, optimizer.fused and "
+        "model.attention for this machine, unless you set them",
+        "off",
     )
     resume: Path | None = option("resume the run in this directory", None, metavar="RUN_DIR")
     resume_from: Path | None = option(
@@ -104,7 +76,7 @@ class CommandLine:
 
     def choose_fast_path(self, num_processes: int = 1) -> None:
         """Apply `--fast auto` to the configuration, and print the values chosen."""
-        if self.config.fast == "auto":
+        if self.options.fast == "auto":
             # These import torch, which help pages do not need.
             from cs336_basics.training.devices import choose_device
             from cs336_basics.training.fast_path import choose_fast_path
@@ -125,7 +97,7 @@ class TrainingCommand(Command):
         """Return the options by dotted name."""
         config = fields_of(TrainConfig)
         return super().fields() | {
-            name: field._replace(rare=name not in COMMON) for name, field in config
+            name: field._replace(rare=not field.common) for name, field in config
         }
 
     def help_page(self, words: Sequence[str]) -> str:
@@ -139,7 +111,7 @@ class TrainingCommand(Command):
         """Parse and check a command line.
 
         With `--resume RUN_DIR`, the configuration is read from the run directory, and only the
-        fields in RESUME_OPTIONS may be given.
+        resumable fields may be given.
 
         Raises:
             ValueError, FileNotFoundError: If a value is invalid, two options conflict, or the run
@@ -183,9 +155,14 @@ class TrainingCommand(Command):
                 "--resume uses the configuration in the run directory; remove --config and "
                 "--run-dir"
             )
+        if "fast" in given:
+            raise self.usage_error(
+                "--resume uses the choices of --fast in the run directory; remove --fast"
+            )
+        resumable = [name for name, field in fields_of(TrainConfig) if field.resumable]
         for name in changed:
-            if name not in RESUME_OPTIONS:
-                can_change = ", ".join(map(self.shown, RESUME_OPTIONS))
+            if name not in resumable:
+                can_change = ", ".join(map(self.shown, resumable))
                 raise self.usage_error(
                     f"{self.shown(name)} cannot change on resume; remove it or start a new run "
                     f"(these can change: {can_change})"

@@ -75,8 +75,8 @@ def estimate(command: CommandLine) -> None:
     command.config = _checked(command.config)
     if command.config.num_workers is not None:
         torch.set_num_threads(command.config.num_workers)
-    if command.config.fast == "auto":
-        command.choose_fast_path()
+    command.choose_fast_path()
+    if command.options.fast == "auto":
         say("")
     config = command.config
     device = choose_device(config.device)

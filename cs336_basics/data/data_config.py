@@ -14,6 +14,9 @@ from cs336_basics._support.validation import Checked, Paths, option
 class DataConfig(Checked):
     """A run's text, and how to turn it into tokens.
 
+    Data files may have moved, so a resumed run may change their paths. The hashes recorded in the
+    run detect files with different content.
+
     Raises:
         ValueError: If a value has the wrong type or is out of range.
     """
@@ -22,15 +25,19 @@ class DataConfig(Checked):
         "corpus to train on, unless train_path is set", "sample"
     )
     data_dir: str | None = option(
-        "directory of the downloaded corpora (default: $CS336_DATA, or data)", None
+        "directory of the downloaded corpora (default: $CS336_DATA, or data)", None, resumable=True
     )
     sample_bytes: int = option("size of the generated sample corpus in bytes", 10_000_000, ge=1_000)
     train_path: Paths | None = option(
         "files or globs: your text (documents separated by <|endoftext|>), JSON Lines or CSV, "
         "optionally .gz or .zst, Parquet, Arrow, or .npy token files",
         None,
+        common=True,
+        resumable=True,
     )
-    valid_path: Paths | None = option("validation files (default: the end of train_path)", None)
+    valid_path: Paths | None = option(
+        "validation files (default: the end of train_path)", None, resumable=True
+    )
     valid_fraction: float = option(
         "fraction of train_path to hold out, as whole documents at its end, if valid_path is unset",
         0.05,
@@ -49,7 +56,10 @@ class DataConfig(Checked):
         "how to handle invalid UTF-8: replace (with U+FFFD) or strict (fail)", "replace"
     )
     tokenizer: str | None = option(
-        "tokenizer directory (default: train a tokenizer on the training text)", None
+        "tokenizer directory (default: train a tokenizer on the training text)",
+        None,
+        common=True,
+        resumable=True,
     )
     trainer: str = option(
         "BPE trainer for a new tokenizer; auto chooses the fastest that is built", "auto"

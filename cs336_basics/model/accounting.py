@@ -9,6 +9,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cs336_basics.model.config import ModelConfig
+from cs336_basics.model.shapes import Part, products, weights
+
+_PRODUCTS: dict[Part, str] = {
+    "attention": "attention projections",  # all weights of attention are projections
+    "feed-forward": "feed-forward",
+    "norms": "norms",
+    "embedding": "head",  # a tied table; a lookup is no use
+    "head": "head",
+}
+"""The part of a forward pass that uses the weights of a part of the model."""
 
 
 class Accounting(NamedTuple):
@@ -20,19 +30,18 @@ class Accounting(NamedTuple):
         activations: Number of values kept for the backward pass; see `kept_activations`.
     """
 
-    parameters: dict[str, int]
+    parameters: dict[Part, int]
     flops: dict[str, int]
     activations: dict[str, int]
 
     def _repr_html_(self) -> str:
         from cs336_basics._support.html_table import html_table
 
-        # All weights of attention are projections.
-        weights = {
-            "attention projections" if part == "attention" else part: number
+        parameters = {
+            "embedding" if part == "embedding" else _PRODUCTS[part]: number
             for part, number in self.parameters.items()
         }
-        columns = (weights, self.flops, self.activations)
+        columns = (parameters, self.flops, self.activations)
         rows = [
             (part, [column.get(part, 0) for column in columns])
             for part in dict.fromkeys(part for column in columns for part in column)
@@ -58,13 +67,15 @@ def forward_flops(config: ModelConfig) -> dict[str, int]:
         (queries times keys, and scores times values), "feed-forward" and "head".
     """
     tokens = config.context_length
-    parameters = config.parameters_by_part()
-    return {
-        "attention projections": 2 * tokens * parameters["attention"],
+    flops = {
+        "attention projections": 0,
         "attention scores": 4 * config.num_layers * tokens**2 * config.d_model,
-        "feed-forward": 2 * tokens * parameters["feed-forward"],
-        "head": 2 * tokens * config.vocab_size * config.d_model,
+        "feed-forward": 0,
+        "head": 0,
     }
+    for weight in products(config):
+        flops[_PRODUCTS[weight.part]] += 2 * tokens * weight.copies * weight.uses * weight.size
+    return flops
 
 
 def kept_activations(config: ModelConfig) -> dict[str, int]:
@@ -80,14 +91,16 @@ def kept_activations(config: ModelConfig) -> dict[str, int]:
         "attention scores" (including the softmax), "feed-forward" and "head" (including the
         cross-entropy).
     """
-    tokens, width, layers = config.context_length, config.d_model, config.num_layers
-    # W1 x and SiLU(W1 x). The gate adds W3 x and SiLU(W1 x) * W3 x.
-    inner = 4 if config.ffn == "swiglu" else 2
-    norms = {"pre": 2 * layers + 1, "post": 2 * layers, "none": 0}[config.norm]
-    return {
-        "norms": norms * tokens * width,
-        "attention projections": layers * tokens * 5 * width,
+    tokens, layers = config.context_length, config.num_layers
+    # SiLU(W1 x), and with the gate SiLU(W1 x) * W3 x.
+    inner = 2 if config.ffn == "swiglu" else 1
+    kept = {
+        "norms": 0,
+        "attention projections": layers * tokens * config.d_model,  # weighted sums of the values
         "attention scores": layers * 2 * config.num_heads * tokens**2,
-        "feed-forward": layers * tokens * (inner * config.d_ff + width),
-        "head": 2 * tokens * config.vocab_size,
+        "feed-forward": layers * tokens * inner * config.d_ff,
+        "head": tokens * config.vocab_size,  # the cross-entropy
     }
+    for weight in weights(config):  # the result of each has as many features as its first dimension
+        kept[_PRODUCTS[weight.part]] += tokens * weight.copies * weight.uses * weight.shape[0]
+    return kept

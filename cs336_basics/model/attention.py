@@ -268,29 +268,6 @@ class MultiHeadSelfAttention(Module):
             q, k = self.rope(q, positions), self.rope(k, positions)
         return q, k, v
 
-    @torch.no_grad()
-    def start_at_previous_tokens(self, num_heads: int, feature: float) -> None:
-        """Make head h, for each h < num_heads, attend to the token h + 1 positions before.
-
-        The queries and keys of these heads then depend only on feature 0 of x, which must have the
-        value `feature` at every position. Before RoPE, each query is the key turned back by h + 1
-        positions, so the score at a distance is 4 sum_i cos(theta_i (distance - h - 1)), or with
-        QK-norm, a sum of the same shape whose maximum is sqrt(d_k). Only the faster half of the
-        pairs i is used, because the others hardly distinguish neighbors.
-        """
-        assert self.rope is not None
-        d_k = 2 * self.rope.cos.shape[1]
-        pairs = (d_k + 3) // 4
-        size = math.sqrt(4 * math.sqrt(d_k)) / feature
-        for head in range(num_heads):
-            rows = slice(head * d_k, (head + 1) * d_k)
-            query, key = self.q_proj.weight[rows], self.k_proj.weight[rows]  # (d_k, d_model) each
-            query.zero_()
-            key.zero_()
-            key[0 : 2 * pairs : 2, 0] = size
-            query[0 : 2 * pairs : 2, 0] = size * self.rope.cos[head + 1, :pairs]
-            query[1 : 2 * pairs : 2, 0] = -size * self.rope.sin[head + 1, :pairs]
-
     def _attend_to_cache(
         self, q: Tensor, k: Tensor, v: Tensor, token_positions: Tensor, cache: LayerCache
     ) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.validation import Amount, Checked, Count, option
+from cs336_basics.model.shapes import PARTS, Part, weights
 
 
 def _fits_float32(value: float) -> float:
@@ -109,24 +110,16 @@ class ModelConfig(Checked):
         """Return the number of weights in the model, without building it."""
         return sum(self.parameters_by_part().values())
 
-    def parameters_by_part(self) -> dict[str, int]:
+    def parameters_by_part(self) -> dict[Part, int]:
         """Return the number of weights by part, summed over all blocks.
 
         The parts are "embedding", "attention", "feed-forward", "norms" and "head". With tied
         embeddings, "head" is 0.
         """
-        table = self.vocab_size * self.d_model
-        matrices = 3 if self.ffn == "swiglu" else 2
-        gains = 0 if self.norm == "none" else 2 * self.d_model
-        gains += 2 * self.d_head if self.qk_norm else 0
-        final_gain = self.d_model if self.norm == "pre" else 0
-        return {
-            "embedding": table,
-            "attention": self.num_layers * 4 * self.d_model**2,
-            "feed-forward": self.num_layers * matrices * self.d_model * self.d_ff,
-            "norms": self.num_layers * gains + final_gain,
-            "head": 0 if self.tied_embeddings else table,
-        }
+        found = dict.fromkeys(PARTS, 0)
+        for weight in weights(self):
+            found[weight.part] += weight.copies * weight.size
+        return found
 
 
 _MOST_ANGLES = 1 << 24

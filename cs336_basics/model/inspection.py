@@ -30,9 +30,7 @@ def attention_weights(model: TransformerLM, token_ids: Tensor, layer: int) -> Te
     """
     if not 0 <= layer < len(model.layers):
         raise InputError(f"layer must be at least 0 and below {len(model.layers)}, got {layer}")
-    x: Tensor = model.token_embeddings(token_ids)  # (sequence, d_model)
-    if model.config.tied_embeddings:
-        x = x * model.embedding_scale
+    x = model.embed(token_ids)  # (sequence, d_model)
     for earlier in model.layers[:layer]:
         x = earlier(x)
     block = cast(TransformerBlock, model.layers[layer])

@@ -1,7 +1,7 @@
 """The building blocks of a Transformer: Linear, Embedding, RMSNorm and feed-forward networks.
 
-They are written from scratch and use only `Parameter`, `Module` and `init` from `torch.nn`. In
-shapes, "..." stands for any number of batch dimensions, possibly none.
+They are written from scratch and use only `Parameter` and `Module` from `torch.nn`. In shapes,
+"..." stands for any number of batch dimensions, possibly none.
 """
 
 # Calling a torch Module returns Any.
@@ -9,21 +9,20 @@ shapes, "..." stands for any number of batch dimensions, possibly none.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.nn import Module, Parameter, init
+from torch.nn import Module, Parameter
 
 from cs336_basics._support.errors import InputTypeError
+from cs336_basics.model.init import draw_matrix, draw_table
 
 
 class Linear(Module):
     """A linear map without bias, y = W x.
 
-    `weight` has shape (out_features, in_features). It is drawn from N(0, 2 / (in + out)) truncated
-    at three standard deviations, which preserves the variance of activations and gradients (Glorot
-    & Bengio 2010).
+    `weight` has shape (out_features, in_features) and is drawn by `init.draw_matrix`.
     """
 
     def __init__(
@@ -35,20 +34,20 @@ class Linear(Module):
     ) -> None:
         super().__init__()
         self.weight = Parameter(torch.empty(out_features, in_features, device=device, dtype=dtype))
-        std = math.sqrt(2 / (in_features + out_features))
-        init.trunc_normal_(self.weight, mean=0.0, std=std, a=-3 * std, b=3 * std)
+        draw_matrix(self.weight)
+        self.multiply: Callable[[Tensor, Tensor], Tensor] = torch.matmul
+        """Function that returns the product of the input, (..., in_features), and W^T."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Map x from (..., in_features) to (..., out_features)."""
         # Tokens are rows here, so the textbook's W x becomes x W^T.
-        return x @ self.weight.T
+        return self.multiply(x, self.weight.T)
 
 
 class Embedding(Module):
     """A table with one learned vector per token id.
 
-    `weight` has shape (num_embeddings, embedding_dim). It is drawn from N(0, 1) truncated at -3
-    and 3.
+    `weight` has shape (num_embeddings, embedding_dim) and is drawn by `init.draw_table`.
     """
 
     def __init__(
@@ -62,7 +61,7 @@ class Embedding(Module):
         self.weight = Parameter(
             torch.empty(num_embeddings, embedding_dim, device=device, dtype=dtype)
         )
-        init.trunc_normal_(self.weight, mean=0.0, std=1.0, a=-3.0, b=3.0)
+        draw_table(self.weight)
 
     def forward(self, token_ids: Tensor) -> Tensor:
         """Return the vectors (..., embedding_dim) for token_ids (...), int32 or int64."""
@@ -157,7 +156,8 @@ def check_ids(token_ids: Tensor, vocab_size: int) -> None:
     """Check that token ids can index a table with `vocab_size` rows.
 
     Values are checked only on the CPU and outside `torch.compile`. On a GPU, the check would make
-    the host wait for the device, and the kernel has its own check.
+    the host wait for the device, and the kernel has its own check. A subclass of Tensor may have no
+    values, such as the fake tensors that `training/memory.py` counts.
 
     Raises:
         TypeError: If the dtype is not int32 or int64. Torch would treat uint8 and bool tensors as
@@ -168,6 +168,8 @@ def check_ids(token_ids: Tensor, vocab_size: int) -> None:
     if dtype not in (torch.int32, torch.int64):
         raise InputTypeError(f"token ids must be int32 or int64, got {dtype}; convert with .long()")
     if torch.compiler.is_compiling() or token_ids.device.type != "cpu" or token_ids.numel() == 0:
+        return
+    if type(token_ids) is not Tensor:
         return
     smallest, largest = (int(value) for value in torch.aminmax(token_ids))
     if smallest < 0 or largest >= vocab_size:

@@ -15,11 +15,14 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.nn import Module, ModuleList, init
+from torch.nn import Module, ModuleList
+from torch.nn.functional import dropout
+from torch.utils.checkpoint import checkpoint
 
 from cs336_basics._support.errors import InputError
 from cs336_basics.model.attention import MultiHeadSelfAttention, RotaryPositionalEmbedding
 from cs336_basics.model.config import ModelConfig
+from cs336_basics.model.init import start_model
 from cs336_basics.model.kv_cache import KVCache, LayerCache
 from cs336_basics.model.layers import (
     Embedding,
@@ -30,10 +33,20 @@ from cs336_basics.model.layers import (
     at_least_float32,
     check_ids,
 )
+from cs336_basics.model.shapes import Role, weights
 
 
 class TransformerBlock(Module):
-    """One layer: self-attention, then the feed-forward network, each with a residual connection."""
+    """One layer: self-attention, then the feed-forward network, each with a residual connection.
+
+    Args:
+        config: Configuration of the model.
+        rope: Rotation of queries and keys, shared by all blocks of a model.
+        device: Device of the weights.
+        dtype: Dtype of the weights.
+        dropout: See `TransformerLM`.
+        recompute: See `TransformerLM`.
+    """
 
     def __init__(
         self,
@@ -41,8 +54,13 @@ class TransformerBlock(Module):
         rope: RotaryPositionalEmbedding | None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
+        *,
+        dropout: float = 0.0,
+        recompute: bool = False,
     ) -> None:
         super().__init__()
+        self.dropout = dropout
+        self.recompute = recompute
         self.norm = config.norm
         self.attn = MultiHeadSelfAttention(
             config.d_model,
@@ -58,9 +76,6 @@ class TransformerBlock(Module):
         if self.norm != "none":
             self.ln1 = RMSNorm(config.d_model, config.norm_eps, device=device, dtype=dtype)
             self.ln2 = RMSNorm(config.d_model, config.norm_eps, device=device, dtype=dtype)
-        if config.zero_init:
-            init.zeros_(self.attn.output_proj.weight)
-            init.zeros_(self.ffn.w2.weight)
 
     def forward(
         self,
@@ -69,16 +84,26 @@ class TransformerBlock(Module):
         cache: LayerCache | None = None,
     ) -> Tensor:
         """Transform x, (..., sequence, d_model); see `MultiHeadSelfAttention.forward`."""
+        if self.recompute:
+            return checkpoint(self._transform, x, token_positions, cache, use_reentrant=False)
+        return self._transform(x, token_positions, cache)
+
+    def _transform(
+        self, x: Tensor, token_positions: Tensor | None, cache: LayerCache | None
+    ) -> Tensor:
         if self.norm == "pre":  # Xiong et al. 2020: the residual stream itself is never rescaled
-            x = x + self.attn(self.ln1(x), token_positions, cache)
-            x = x + self.ffn(self.ln2(x))
+            x = x + self._drop(self.attn(self.ln1(x), token_positions, cache))
+            x = x + self._drop(self.ffn(self.ln2(x)))
         elif self.norm == "post":  # Vaswani et al. 2017
-            x = self.ln1(x + self.attn(x, token_positions, cache))
-            x = self.ln2(x + self.ffn(x))
+            x = self.ln1(x + self._drop(self.attn(x, token_positions, cache)))
+            x = self.ln2(x + self._drop(self.ffn(x)))
         else:
-            x = x + self.attn(x, token_positions, cache)
-            x = x + self.ffn(x)
+            x = x + self._drop(self.attn(x, token_positions, cache))
+            x = x + self._drop(self.ffn(x))
         return x
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return dropout(x, self.dropout) if self.dropout and self.training else x
 
 
 class TransformerLM(Module):
@@ -89,6 +114,19 @@ class TransformerLM(Module):
     and `lm_head`, each followed by `.weight`. The `qk_norm` option adds `layers.N.attn.{q,k}_norm`.
     With tied embeddings, there is no `lm_head`, so the parameters and the state dict contain the
     shared table once.
+
+    Args:
+        config: Shape and architecture.
+        device: Device of the weights.
+        dtype: Dtype of the weights.
+        dropout: Fraction of the features to drop in training mode, which keeps a model from
+            memorizing a text that it reads many times. Each feature of the embeddings and of a
+            sublayer's output is set to zero with this probability. The others are divided by
+            `1 - dropout`, which preserves their mean (Vaswani et al. 2017, section 5.4).
+        recompute: Whether each block stores only its input, and recomputes its activations in the
+            backward pass. A block then keeps a single (batch, sequence, d_model) tensor, at the
+            cost of a third more arithmetic (Chen et al. 2016, "Training Deep Nets with Sublinear
+            Memory Cost"). The results are bit-identical.
     """
 
     def __init__(
@@ -96,9 +134,13 @@ class TransformerLM(Module):
         config: ModelConfig,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
+        *,
+        dropout: float = 0.0,
+        recompute: bool = False,
     ) -> None:
         super().__init__()
         self.config = config
+        self.dropout = dropout
         self.token_embeddings = Embedding(
             config.vocab_size, config.d_model, device=device, dtype=dtype
         )
@@ -108,7 +150,9 @@ class TransformerLM(Module):
                 config.rope_theta, config.d_head, config.context_length, device=device
             )
         self.layers = ModuleList(
-            TransformerBlock(config, rope, device=device, dtype=dtype)
+            TransformerBlock(
+                config, rope, device=device, dtype=dtype, dropout=dropout, recompute=recompute
+            )
             for _ in range(config.num_layers)
         )
         self.ln_final = None
@@ -117,22 +161,10 @@ class TransformerLM(Module):
         self.lm_head: Linear | None = None
         self.embedding_scale = 1.0
         if config.tied_embeddings:
-            # The head needs small weights, but embeddings need values of about 1.
             self.embedding_scale = math.sqrt(config.d_model)
-            with torch.no_grad():
-                self.token_embeddings.weight.div_(self.embedding_scale)
         else:
             self.lm_head = Linear(config.d_model, config.vocab_size, device=device, dtype=dtype)
-        if config.previous_token_heads > 0:
-            # A linear map without bias can return a constant only if its input contains one. Four
-            # standard deviations remain large after the normalization of the other features.
-            constant = 4.0
-            with torch.no_grad():
-                self.token_embeddings.weight[:, 0] = constant / self.embedding_scale
-            if config.norm == "pre":
-                constant /= math.sqrt(1 + (constant**2 - 1) / config.d_model)
-            first: TransformerBlock = self.layers[0]  # type: ignore[assignment]
-            first.attn.start_at_previous_tokens(config.previous_token_heads, constant)
+        start_model(self)
 
     def forward(self, token_ids: Tensor, cache: KVCache | None = None) -> Tensor:
         """Return the logits for the token after each position, (..., sequence, vocab_size).
@@ -169,9 +201,7 @@ class TransformerLM(Module):
         if cache is not None:
             positions = cache.positions_after(sequence, token_ids.device)  # (batch, sequence)
             layer_caches = cache.visible(sequence)
-        x: Tensor = self.token_embeddings(token_ids)  # (..., sequence, d_model)
-        if self.config.tied_embeddings:
-            x = x * self.embedding_scale
+        x = self.embed(token_ids)  # (..., sequence, d_model)
         for layer, layer_cache in zip(self.layers, layer_caches, strict=True):
             x = layer(x, positions, layer_cache)  # (..., sequence, d_model)
         if cache is not None:
@@ -179,6 +209,13 @@ class TransformerLM(Module):
         if self.ln_final is not None:
             x = self.ln_final(x)  # (..., sequence, d_model)
         return x
+
+    def embed(self, token_ids: Tensor) -> Tensor:
+        """Return the input to the first block, (..., d_model), for token_ids (...)."""
+        x: Tensor = self.token_embeddings(token_ids)
+        if self.dropout and self.training:
+            x = dropout(x, self.dropout)
+        return x * self.embedding_scale if self.config.tied_embeddings else x
 
     def logits(self, hidden_states: Tensor) -> Tensor:
         """Return the logits (..., vocab_size) for hidden states (..., d_model)."""
@@ -190,6 +227,10 @@ class TransformerLM(Module):
             cap = self.config.logit_soft_cap
             logits = cap * torch.tanh(at_least_float32(logits) / cap)
         return logits
+
+    def parameter_roles(self) -> dict[str, Role]:
+        """Return the role of each parameter, such as "matrix", by its name in the state dict."""
+        return {name: weight.role for weight in weights(self.config) for name in weight.names()}
 
     @property
     def head_weight(self) -> Tensor:

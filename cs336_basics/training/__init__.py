@@ -10,7 +10,6 @@ __all__ = [
     "LoadedRun",
     "MomentumSGD",
     "Muon",
-    "build_optimizer",
     "clip_gradients",
     "cosine_schedule",
     "cross_entropy",
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from cs336_basics.training.data import get_batch
     from cs336_basics.training.load_run import LoadedRun
     from cs336_basics.training.loss import cross_entropy
-    from cs336_basics.training.optimizers import SGD, AdamW, MomentumSGD, Muon, build_optimizer
+    from cs336_basics.training.optimizers import SGD, AdamW, MomentumSGD, Muon
     from cs336_basics.training.schedule import cosine_schedule, linear_schedule
 else:
     __getattr__, __dir__ = lazy_names(
@@ -37,7 +36,7 @@ else:
             "cs336_basics.training.data": "get_batch",
             "cs336_basics.training.load_run": "LoadedRun",
             "cs336_basics.training.loss": "cross_entropy",
-            "cs336_basics.training.optimizers": "SGD AdamW MomentumSGD Muon build_optimizer",
+            "cs336_basics.training.optimizers": "SGD AdamW MomentumSGD Muon",
             "cs336_basics.training.schedule": "cosine_schedule linear_schedule",
         },
     )

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Literal
 
 from cs336_basics._support.arguments import MAX_INT64, MOST_THREADS
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
-from cs336_basics._support.validation import Amount, Checked, Count, Limits, option
+from cs336_basics._support.validation import Amount, Checked, Count, option, variant
 from cs336_basics.data.data_config import DataConfig, Preparation
 from cs336_basics.model import ModelConfig
 from cs336_basics.model.config import Positive
+from cs336_basics.training.optimizers.registry import OPTIMIZERS
+from cs336_basics.training.optimizers.settings import OptimizerSettings
 
 LOGGERS = {
     "tensorboard": "torch.utils.tensorboard",
@@ -23,41 +25,6 @@ LOGGERS = {
     "trackio": "trackio",
 }
 """Mapping from the name of each logger to the module that it needs."""
-
-DecayRate = Annotated[float, Limits(ge=0, lt=1)]
-
-
-@dataclass(frozen=True)
-class OptimizerConfig(Checked):
-    """The optimizer (see training/optimizers.py) and gradient clipping."""
-
-    kind: Literal["adamw", "muon", "sgd"] = option(
-        "AdamW or SGD for all weights, or Muon for matrices with AdamW for the rest", "adamw"
-    )
-    betas: tuple[DecayRate, DecayRate] = option(
-        "decay rates of AdamW's moment estimates, as [beta1, beta2]", (0.9, 0.95)
-    )
-    eps: Positive = option("added to the denominator of AdamW's update", 1e-8)
-    weight_decay: float = option(
-        "decoupled weight decay; with sgd, an L2 penalty in the gradient", 0.1, ge=0, le=1e38
-    )
-    momentum: DecayRate = option(
-        "momentum factor (muon averages past gradients; sgd sums them); 0: no momentum", 0.95
-    )
-    nesterov: bool = option("with sgd, use Nesterov momentum", False)
-    embedding_lr_scale: float = option(
-        "with muon, learning rate of the embedding as a multiple of the base rate", 1.0, ge=0
-    )
-    head_lr_scale: float = option(
-        "with muon, learning rate of the output head as a multiple of the base rate", 1.0, ge=0
-    )
-    max_grad_norm: float = option("maximum L2 norm of the gradients", 1.0, gt=0)
-
-    def __post_init__(self) -> None:
-        """Check each value, then the constraints between values."""
-        super().__post_init__()
-        if self.nesterov and self.momentum == 0:
-            raise InputError("optimizer.nesterov requires momentum; set optimizer.momentum above 0")
 
 
 @dataclass(frozen=True)
@@ -98,7 +65,9 @@ class TrainConfig(Checked):
         ValueError: If a value has the wrong type or is out of range.
     """
 
-    name: str = option("name of the run; by default, its directory is runs/NAME-DATE", "sample")
+    name: str = option(
+        "name of the run; by default, its directory is runs/NAME-DATE", "sample", common=True
+    )
     # The Philox key of the data order has 64 bits for the seed. The sample corpus uses seed + 1.
     seed: int = option(
         "seed for the weights, the data order, the sample corpus and the sampled texts",
@@ -106,12 +75,13 @@ class TrainConfig(Checked):
         ge=0,
         le=MAX_INT64 - 1,
     )
-    max_steps: Count = option("optimizer steps in the whole run", 1000)
-    batch_size: Count = option("sequences per optimizer step", 32)
+    max_steps: Count = option("optimizer steps in the whole run", 1000, common=True, resumable=True)
+    batch_size: Count = option("sequences per optimizer step", 32, common=True)
     accumulation: Count = option(
         "micro-batches per batch; a larger number saves memory without changing the result, except "
         "that dropout drops other features",
         1,
+        resumable=True,
     )
     dropout: float = option(
         "fraction of the features to drop in training, against memorizing a text read many times",
@@ -128,34 +98,45 @@ class TrainConfig(Checked):
     )
     compile: bool = option("compile the model with torch.compile", False)
     loss_chunks: Count = option("chunks of logits; a larger number saves memory", 1)
-    fused_optimizer: bool = option("use torch's fused AdamW instead of the readable one", False)
     checkpoint_activations: bool = option(
         "recompute each block in the backward pass to save memory, at the cost of time", False
     )
-    fast: Literal["off", "auto"] = option(
-        "auto: choose precision, products, compile, loss_chunks, fused_optimizer and "
-        "model.attention for this machine, unless you set them",
-        "off",
-    )
     parallel: Literal["ddp", "fsdp"] = option(
-        "under torchrun, replicate the weights in each process (ddp) or shard them (fsdp)", "ddp"
+        "under torchrun, replicate the weights in each process (ddp) or shard them (fsdp)",
+        "ddp",
+        resumable=True,
     )
     deterministic: bool = option(
         "on a GPU, use slower algorithms that make resuming exact (always exact on a CPU)", False
     )
-    device: str = option("cpu, cuda, cuda:N, mps or auto (a GPU if there is one)", "auto")
-    num_workers: int | None = option(
-        "number of processes and threads; unset: all cores", None, ge=1, le=MOST_THREADS
+    device: str = option(
+        "cpu, cuda, cuda:N, mps or auto (a GPU if there is one)",
+        "auto",
+        common=True,
+        resumable=True,
     )
-    log_every: Count = option("steps between rows in metrics.jsonl", 10)
-    eval_every: Count = option("steps between evaluations; a checkpoint is saved before each", 200)
+    num_workers: int | None = option(
+        "number of processes and threads; unset: all cores",
+        None,
+        resumable=True,
+        ge=1,
+        le=MOST_THREADS,
+    )
+    log_every: Count = option("steps between rows in metrics.jsonl", 10, resumable=True)
+    eval_every: Count = option(
+        "steps between evaluations; a checkpoint is saved before each", 200, resumable=True
+    )
     eval_batches: Amount = option(
         "validation batches, spread evenly over the data; 0: use all data", 20
     )
-    checkpoint_every: Count = option("steps between checkpoints", 200)
-    keep_checkpoints: Count = option("newest checkpoints to keep, in addition to the best", 2)
+    checkpoint_every: Count = option("steps between checkpoints", 200, resumable=True)
+    keep_checkpoints: Count = option(
+        "newest checkpoints to keep, in addition to the best", 2, resumable=True
+    )
     log_to: str = option(
-        "additional loggers, separated by commas: tensorboard, wandb (offline), trackio", ""
+        "additional loggers, separated by commas: tensorboard, wandb (offline), trackio",
+        "",
+        resumable=True,
     )
     sample_tokens: Amount = option("tokens to sample at each evaluation; 0: none", 200)
     sample_prompt: str = option("start of sampled texts; empty: start a new document", "")
@@ -165,7 +146,7 @@ class TrainConfig(Checked):
     )
     data: DataConfig = field(default_factory=DataConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
-    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    optimizer: OptimizerSettings = variant(OPTIMIZERS)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
 
     def __post_init__(self) -> None:

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import yaml
 
@@ -16,6 +16,9 @@ from cs336_basics._support.messages import nearest, short_reason, short_repr
 from cs336_basics._support.reading import decoded, open_regular
 from cs336_basics._support.validation import Word, build, fields_of
 from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.optimizers.registry import OPTIMIZERS
+
+V = TypeVar("V")
 
 _MAX_BYTES = 1 << 18
 _LONGEST_NAME = 100  # longer names are truncated
@@ -80,7 +83,7 @@ def load_config(source: Path, changes: Mapping[str, Any] | None = None) -> Train
     changes = changes or {}
     values = read_values(source)
     try:
-        return build(TrainConfig, {**{k: v.value for k, v in values.items()}, **changes})
+        return build(TrainConfig, _over({k: v.value for k, v in values.items()}, changes))
     except InputError as error:
         name = error.argument
         if changes and (name not in values or name in changes):
@@ -125,7 +128,22 @@ def read_values(source: Path) -> dict[str, FileValue]:
         ) from None
     except RecursionError as error:
         raise InputError(f"{source}: nested too deeply: {short_reason(error)}") from None
-    return {**_base_values(values.pop("base", None)), **values}
+    return _over(_base_values(values.pop("base", None)), values)
+
+
+def _over(lower: Mapping[str, V], upper: Mapping[str, V]) -> dict[str, V]:
+    """Return the values of both mappings, where those of `upper` win.
+
+    If `upper` chooses an optimizer, the settings in `lower` that this optimizer does not have were
+    meant for another one, and are left out.
+    """
+    kind = upper.get("optimizer.kind")
+    settings = OPTIMIZERS.get(str(kind.value if isinstance(kind, FileValue) else kind))
+    if settings is None:
+        return {**lower, **upper}
+    own = {f"optimizer.{name}" for name, _ in fields_of(settings)}
+    kept = {k: v for k, v in lower.items() if not k.startswith("optimizer.") or k in own}
+    return {**kept, **upper}
 
 
 def _base_values(base: FileValue | None) -> dict[str, FileValue]:
@@ -202,16 +220,18 @@ def config_with_origins(config: TrainConfig, origins: Mapping[str, str]) -> str:
         config: The configuration.
         origins: Origins by dotted name. A value without an origin is marked "default".
     """
-    content = dataclasses.asdict(config)
     rows: list[tuple[str, str]] = [("base: none", "all values follow")]
-    sections: set[str] = set()
-    for name, _ in fields_of(TrainConfig):
-        section, _, key = name.rpartition(".")
-        value = content[section][key] if section else content[key]
-        if section and section not in sections:
-            sections.add(section)
-            rows.append((f"{section}:", ""))
-        text = yaml.safe_dump(value, default_flow_style=True, width=1 << 20)
-        line = f"{key}: {text.removesuffix('...' + chr(10)).rstrip()}"
-        rows.append((textwrap.indent(line, "  " * bool(section)), origins.get(name, "default")))
+
+    def add(values: Mapping[str, Any], section: str = "") -> None:
+        for key, value in values.items():
+            if isinstance(value, dict):
+                rows.append((f"{key}:", ""))
+                add(value, f"{key}.")
+                continue
+            text = yaml.safe_dump(value, default_flow_style=True, width=1 << 20)
+            line = f"{key}: {text.removesuffix('...' + chr(10)).rstrip()}"
+            origin = origins.get(f"{section}{key}", "default")
+            rows.append((textwrap.indent(line, "  " * bool(section)), origin))
+
+    add(dataclasses.asdict(config))
     return "\n".join(f"{line:<40} # {origin}" if origin else line for line, origin in rows)

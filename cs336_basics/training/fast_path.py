@@ -1,15 +1,14 @@
 """`--fast auto`: choosing the fastest implementation for a run on this machine.
 
 Most choices follow fixed rules. Matrix products are timed where the run starts, because the best
-library and precision depend on the CPU. The chosen values replace `fast: auto` in the
-configuration, so a resumed run keeps them.
+library and precision depend on the CPU. The chosen values are part of the run's configuration, so a
+resumed run keeps them.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import operator
 import os
 import timeit
 from collections.abc import Callable, Collection
@@ -52,9 +51,9 @@ def choose_fast_path(
 ) -> tuple[TrainConfig, list[str]]:
     """Return the configuration with the fastest implementation for this machine.
 
-    The values of precision, products, compile, loss_chunks, fused_optimizer and model.attention are
-    chosen, except for keys in `given`. `fast` becomes "off". The results are the same up to
-    rounding.
+    The values of precision, products, compile, loss_chunks, model.attention and, if the optimizer
+    has this setting, optimizer.fused are chosen, except for keys in `given`. The results are the
+    same up to rounding.
 
     Args:
         config: Configuration of the run.
@@ -74,20 +73,23 @@ def choose_fast_path(
         "products": _products,
         "compile": _compile,
         "loss_chunks": _loss_chunks,
-        "fused_optimizer": _fused_optimizer,
+        "optimizer.fused": _fused,
         "model.attention": functools.partial(_attention, scores_fit),
     }
-    chosen = dataclasses.replace(config, fast="off", batch_size=config.batch_size // num_processes)
+    chosen = dataclasses.replace(config, batch_size=config.batch_size // num_processes)
     lines = []
     for key, rule in rules.items():
+        section, _, name = key.rpartition(".")
+        owner: Any = getattr(chosen, section) if section else chosen
+        if not hasattr(owner, name):  # a setting of another optimizer
+            continue
         if key in given:
-            lines.append(f"{key} {str(operator.attrgetter(key)(config)).lower()}: as requested")
+            lines.append(f"{key} {str(getattr(owner, name)).lower()}: as requested")
             continue
         value, why = rule(chosen, device)
         lines.append(f"{key} {str(value).lower()}: {why}")
-        if key == "model.attention":
-            key, value = "model", dataclasses.replace(config.model, attention=value)
-        chosen = dataclasses.replace(chosen, **{key: value})
+        owner = dataclasses.replace(owner, **{name: value})
+        chosen = dataclasses.replace(chosen, **{section: owner}) if section else owner
     return dataclasses.replace(chosen, batch_size=config.batch_size), lines
 
 
@@ -136,10 +138,8 @@ def _loss_chunks(config: TrainConfig, _: torch.device) -> Decision:
     return chunks, "chunks of logits need less memory and fit into caches"
 
 
-def _fused_optimizer(config: TrainConfig, _: torch.device) -> Decision:
-    if config.optimizer.kind == "adamw":
-        return True, "one pass over the weights instead of one for each operation"
-    return False, f"{config.optimizer.kind} has no fused implementation"
+def _fused(_config: TrainConfig, _device: torch.device) -> Decision:
+    return True, "one pass over the weights instead of one for each operation"
 
 
 def _attention(scores_fit: bool, config: TrainConfig, device: torch.device) -> Decision:

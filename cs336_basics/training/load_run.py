@@ -15,6 +15,7 @@ from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.generation import Sampling, generate_text
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.model.config import context_fits
+from cs336_basics.model.shapes import weights
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training.config_files import load_config
 from cs336_basics.training.devices import choose_device
@@ -135,8 +136,9 @@ def check_model_size(config: ModelConfig, run: RunDirectory, checkpoints: Sequen
         ValueError: If the model or its table of RoPE angles is too large for every checkpoint.
     """
     num_bytes = max((path.stat().st_size for path in checkpoints), default=0)
-    # A weight takes at least a byte, and the header describes at least six tensors of each layer.
-    least = max(config.num_parameters(), 6 * config.num_layers * _BYTES_TO_DESCRIBE_A_TENSOR)
+    # A weight takes at least a byte, and the header describes each tensor.
+    num_tensors = sum(weight.copies for weight in weights(config))
+    least = max(config.num_parameters(), num_tensors * _BYTES_TO_DESCRIBE_A_TENSOR)
     if least > num_bytes or not context_fits(config, num_bytes):
         raise InputError(
             f"{checkpoints[-1]}: {num_bytes:,} bytes are too few for the model in {run.config}, "

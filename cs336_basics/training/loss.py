@@ -6,13 +6,11 @@ without storing the logits of a complete batch.
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import Module
-from torch.utils.checkpoint import checkpoint
 
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics.model import TransformerLM
@@ -209,14 +207,3 @@ class LanguageModelLoss(Module):
             dtype=self.dtype,
             products=self.products,
         )
-
-
-def checkpoint_activations(model: TransformerLM) -> None:
-    """Make each block store only its input and recompute its activations in the backward pass.
-
-    Each block then stores a single (batch, sequence, d_model) tensor, at the cost of a third more
-    arithmetic (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"). The results are
-    bit-identical.
-    """
-    for layer in model.layers:
-        layer.forward = functools.partial(checkpoint, layer.forward, use_reentrant=False)

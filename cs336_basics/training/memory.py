@@ -13,19 +13,15 @@ from __future__ import annotations
 import weakref
 from dataclasses import dataclass
 from typing import Any
-from unittest import mock
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
-import cs336_basics.model.transformer as transformer_module
 from cs336_basics.model import TransformerLM
 from cs336_basics.training.config import TrainConfig
-from cs336_basics.training.dropout import add_dropout
-from cs336_basics.training.loss import LanguageModelLoss, checkpoint_activations
-from cs336_basics.training.optimizers import build_optimizer
+from cs336_basics.training.loss import LanguageModelLoss
 
 
 @dataclass
@@ -80,22 +76,12 @@ def step_memory(config: TrainConfig) -> StepMemory:
     """
     micro_batch = config.batch_size // config.accumulation
     length = config.model.context_length
-    with (
-        FakeTensorMode(),
-        # Fake tensors have no values to check or to draw. A Mock would keep its arguments alive.
-        mock.patch.object(transformer_module, "check_ids", lambda *_: None),  # noqa: PT008
-        mock.patch.object(torch.nn.init, "trunc_normal_", lambda *_, **__: None),  # noqa: PT008
-        LiveBytes() as live,
-    ):
-        model = TransformerLM(config.model)
-        if config.dropout > 0:
-            add_dropout(model, config.dropout)
-        if config.checkpoint_activations:
-            checkpoint_activations(model)
-        weights = live.alive
-        optimizer = build_optimizer(
-            model, config.optimizer, precision=config.precision, fused=config.fused_optimizer
+    with FakeTensorMode(), LiveBytes() as live:
+        model = TransformerLM(
+            config.model, dropout=config.dropout, recompute=config.checkpoint_activations
         )
+        weights = live.alive
+        optimizer = config.optimizer.build(model, precision=config.precision)
         loss_of = LanguageModelLoss(model, config.loss_chunks, config.precision)
 
         def micro_step() -> None:

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from cs336_basics._support.errors import InputError
 from cs336_basics.model import Linear, ModelConfig, TransformerLM
+from cs336_basics.model.shapes import products as weight_products
 
 # Minimum number of output features for which oneDNN computes the gradient of the weight. oneDNN is
 # slower for 1,344 features and faster for 10,000 (benchmarks/NOTES.md).
@@ -101,21 +102,17 @@ PRODUCTS = {
 """Products by the name used in `TrainConfig.products`."""
 
 
-class OneDNNLinear(Linear):
-    """A Linear that multiplies float32 matrices with oneDNN on a CPU."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map x from (..., in_features) to (..., out_features)."""
-        rows = x.reshape(-1, x.shape[-1])
-        product: Tensor = onednn_product(rows, self.weight.T)
-        return product.reshape(*x.shape[:-1], -1)
+def onednn_linear(x: Tensor, matrix: Tensor) -> Tensor:
+    """Return x @ matrix for float32 x of shape (..., m) and a matrix of shape (m, n) on a CPU."""
+    product: Tensor = onednn_product(x.reshape(-1, x.shape[-1]), matrix)
+    return product.reshape(*x.shape[:-1], -1)
 
 
 def use_onednn(model: TransformerLM) -> None:
     """Make a model's linear layers multiply matrices with oneDNN. The state dict is unchanged."""
     for module in model.modules():
-        if type(module) is Linear:
-            module.__class__ = OneDNNLinear
+        if isinstance(module, Linear):
+            module.multiply = onednn_linear
 
 
 # Choosing
@@ -156,7 +153,10 @@ def compare_products(model: ModelConfig, rows: int) -> tuple[dict[str, float], f
         torch's. A ratio of about 1 is expected; products of rounded factors would give ratios in
         the thousands.
     """
-    counts = _linear_shapes(model)
+    counts: Counter[tuple[int, int]] = Counter()  # of linear layers, by (in, out) features
+    for weight in weight_products(model):
+        out_features, in_features = weight.shape
+        counts[in_features, out_features] += weight.copies * weight.uses
     generator = torch.Generator().manual_seed(0)
     passes: dict[tuple[str, tuple[int, int]], Callable[[], object]] = {}
     ratio = 0.0
@@ -181,13 +181,3 @@ def compare_products(model: ModelConfig, rows: int) -> tuple[dict[str, float], f
         name: sum(count * best[name, shape] for shape, count in counts.items()) for name in PRODUCTS
     }
     return times, ratio
-
-
-def _linear_shapes(model: ModelConfig) -> Counter[tuple[int, int]]:
-    """Return the number of a model's linear layers by shape, (in_features, out_features)."""
-    width, inner, layers = model.d_model, model.d_ff, model.num_layers
-    shapes = Counter({(width, model.vocab_size): 1})
-    shapes[width, width] += 4 * layers
-    shapes[width, inner] += (2 if model.ffn == "swiglu" else 1) * layers
-    shapes[inner, width] += layers
-    return shapes

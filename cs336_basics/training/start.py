@@ -76,13 +76,8 @@ def create_run(config: TrainConfig, path: str | os.PathLike[str] | None = None) 
 
     Raises:
         FileExistsError: If the directory is not empty or is a file.
-        ValueError: If another process has just created a run there, or `config.fast` is "auto".
+        ValueError: If another process has just created a run there.
     """
-    if config.fast != "off":
-        raise InputError(
-            f"fast must be 'off', got {config.fast!r}; pass the configuration to "
-            "cs336_basics.training.fast_path.choose_fast_path and train with the result"
-        )
     now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     run = RunDirectory(path or Path("runs") / f"{config.name}-{now}")
     run.create()

@@ -42,7 +42,6 @@ from cs336_basics.training.devices import (
     peak_flops,
 )
 from cs336_basics.training.distributed import World, replicate, shard
-from cs336_basics.training.dropout import add_dropout
 from cs336_basics.training.evaluation import (
     Evaluation,
     check_samples,
@@ -52,8 +51,7 @@ from cs336_basics.training.evaluation import (
 )
 from cs336_basics.training.learning_curves import plot_run
 from cs336_basics.training.loggers import Logger
-from cs336_basics.training.loss import LanguageModelLoss, checkpoint_activations
-from cs336_basics.training.optimizers import build_optimizer
+from cs336_basics.training.loss import LanguageModelLoss
 from cs336_basics.training.products import use_onednn
 from cs336_basics.training.schedule import scheduled_learning_rate
 from cs336_basics.training.session import Clock, Progress, StopSignals, TrainingInterrupted
@@ -165,13 +163,11 @@ class Trainer:
             torch.set_num_threads(config.num_workers)
         torch.manual_seed(config.seed)
         # Drawing weights on the CPU gives the same weights on every device.
-        self.model = TransformerLM(config.model).to(self.device)
+        self.model = TransformerLM(
+            config.model, dropout=config.dropout, recompute=config.checkpoint_activations
+        ).to(self.device)
         if config.products == "onednn":
             use_onednn(self.model)
-        if config.dropout > 0:
-            add_dropout(self.model, config.dropout)
-        if config.checkpoint_activations:
-            checkpoint_activations(self.model)
         sharded = world.size > 1 and config.parallel == "fsdp"
         if sharded:
             shard(self.model, world, self.device, compiled=config.compile)
@@ -179,12 +175,8 @@ class Trainer:
         self._clip: Callable[..., Tensor | float] = (
             clip_gradients if whole_on_cpu else clip_gradients_foreach
         )
-        self.optimizer = build_optimizer(
-            self.model,
-            config.optimizer,
-            lr=config.schedule.max_learning_rate,
-            precision=config.precision,
-            fused=config.fused_optimizer,
+        self.optimizer = config.optimizer.build(
+            self.model, lr=config.schedule.max_learning_rate, precision=config.precision
         )
         self.loss_module: Module = LanguageModelLoss(
             self.model, config.loss_chunks, config.precision, config.products

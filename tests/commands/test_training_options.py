@@ -95,6 +95,8 @@ def test_null_unsets_a_value_of_the_file(tmp_path):
     [
         (["--d-model", "3"], "did you mean '--model.d-model'?"),
         (["--optimizer.betas", "0.9", "1.0"], "['0.9', '1.0']"),
+        (["--optimizer.kind", "lion"], "'adamw', 'muon' or 'sgd', got 'lion'"),
+        (["--optimizer.kind", "sgd", "--optimizer.eps", "1"], "optimizer.eps is not a setting"),
         (["--resume-from", "x.pt"], "--resume"),
         (["--skip-damaged"], "--resume"),
         (["--schedule", "extend"], "--resume"),
@@ -130,7 +132,7 @@ def test_resume_uses_the_configuration_of_the_run(run_dir):
 @pytest.mark.parametrize(
     "words",
     [["--seed", "1"], ["--model.d_model=64"], ["--batch_size", "1"], ["--config", "owt"],
-     ["--run-dir", "x"]],
+     ["--run-dir", "x"], ["--fast", "auto"]],
 )  # fmt: skip
 def test_resume_rejects_options_that_would_change_the_run(run_dir, words):
     with pytest.raises(ValueError, match=words[0].partition("=")[0].replace("_", "-")):
@@ -148,3 +150,21 @@ def test_help_shows_the_values_of_the_file_as_defaults(tmp_path, words):
     assert "as [beta1, beta2] (default: {} {})".format(*owt.optimizer.betas) in page
     sample = load_config(find_config("sample"))
     assert f"(default: {sample.max_steps})" in COMMAND.help_page(["--help"])
+
+
+def test_help_says_which_optimizer_a_setting_belongs_to():
+    page = " ".join(COMMAND.help_page(["--help-all"]).split())
+    assert "--optimizer.kind adamw|muon|sgd" in page
+    assert "adamw: AdamW for all weights; muon: Muon for matrices" in page
+    assert "with sgd, use Nesterov momentum" in page
+    assert "with adamw or muon, added to the denominator" in page
+    assert "maximum L2 norm of the gradients (default: 1.0)" in page
+
+
+def test_help_shows_the_common_fields_only():
+    page = COMMAND.help_page(["--help"])
+    for name in ("--name", "--max-steps", "--batch-size", "--fast", "--device",
+                 "--data.train-path", "--data.tokenizer", "--config", "--resume"):  # fmt: skip
+        assert f"{name} " in page
+    assert "--optimizer" not in page
+    assert "--seed" not in page

@@ -14,8 +14,9 @@ import torch
 
 import cs336_basics.training.trainer as trainer_module
 from cs336_basics.checkpoints.run_dir import RunDirectory
-from cs336_basics.training.config import OptimizerConfig, ScheduleConfig
+from cs336_basics.training.config import ScheduleConfig
 from cs336_basics.training.distributed import World, join_world, leave_world
+from cs336_basics.training.optimizers import AdamWSettings, MuonSettings
 from cs336_basics.training.products import has_onednn
 from cs336_basics.training.start import Resumption, resume_run
 from cs336_basics.training.trainer import Trainer
@@ -35,7 +36,7 @@ HALF = dataclasses.replace(WHOLE, max_steps=STEPS // 2)
 # All options of `speedrun`. With d_ff = 33, rows cannot be split into two equal shards.
 MUON = dataclasses.replace(
     WHOLE,
-    optimizer=OptimizerConfig(kind="muon"),
+    optimizer=MuonSettings(),
     model=dataclasses.replace(
         WHOLE.model,
         d_ff=33,
@@ -52,7 +53,7 @@ RESUMED = "-resumed"  # ending of the name of a run that stops in the middle and
 LAYOUTS = ("ddp", "fsdp")
 VARIANTS = {
     "plain": {},
-    "fast": {"loss_chunks": 3, "fused_optimizer": True, "accumulation": 2},
+    "fast": {"loss_chunks": 3, "optimizer": AdamWSettings(fused=True), "accumulation": 2},
     "small": {"checkpoint_activations": True},
     "compiled": {"compile": True},
 }

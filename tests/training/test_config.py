@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from cs336_basics.data.data_config import DataConfig
-from cs336_basics.training.config import OptimizerConfig, ScheduleConfig, TrainConfig
+from cs336_basics.training.config import ScheduleConfig, TrainConfig
+from cs336_basics.training.optimizers import AdamWSettings, MuonSettings, SGDSettings
 
 REJECTED = [
     (TrainConfig, "name", "a/b"),
@@ -28,17 +29,17 @@ REJECTED = [
     (TrainConfig, "sample_top_p", 1.01),
     (TrainConfig, "log_to", "wandb,wandb"),
     (TrainConfig, "log_to", "wandb,mlflow"),
-    (OptimizerConfig, "betas", (0.9,)),
-    (OptimizerConfig, "betas", (0.9, 1.0)),
-    (OptimizerConfig, "eps", 0),
-    (OptimizerConfig, "eps", 1e-300),
-    (OptimizerConfig, "weight_decay", -1),
-    (OptimizerConfig, "weight_decay", 1e300),
-    (OptimizerConfig, "momentum", 1),
-    (OptimizerConfig, "momentum", -0.1),
-    (OptimizerConfig, "embedding_lr_scale", -1),
-    (OptimizerConfig, "head_lr_scale", -1),
-    (OptimizerConfig, "max_grad_norm", 0),
+    (AdamWSettings, "betas", (0.9,)),
+    (AdamWSettings, "betas", (0.9, 1.0)),
+    (AdamWSettings, "eps", 0),
+    (AdamWSettings, "eps", 1e-300),
+    (AdamWSettings, "weight_decay", -1),
+    (AdamWSettings, "weight_decay", 1e300),
+    (SGDSettings, "momentum", 1),
+    (SGDSettings, "momentum", -0.1),
+    (MuonSettings, "embedding_lr_scale", -1),
+    (MuonSettings, "head_lr_scale", -1),
+    (AdamWSettings, "max_grad_norm", 0),
     (ScheduleConfig, "max_learning_rate", 0),
     (ScheduleConfig, "max_learning_rate", 1e300),
     (ScheduleConfig, "min_learning_rate", -1),
@@ -68,7 +69,7 @@ def test_an_invalid_value_is_rejected_by_name(make, name, value):
 @pytest.mark.parametrize(
     ("make", "values", "named"),
     [
-        (OptimizerConfig, {"nesterov": True, "momentum": 0}, r"optimizer\.nesterov"),
+        (SGDSettings, {"nesterov": True, "momentum": 0}, r"optimizer\.nesterov"),
         (TrainConfig, {"products": "onednn", "precision": "bfloat16"}, "products .*bfloat16"),
     ],
 )
@@ -83,9 +84,9 @@ def test_values_that_contradict_each_other_are_rejected(make, values, named):
         (TrainConfig, {"seed": 2**63 - 2, "num_workers": 4096, "sample_top_p": 1}),
         (TrainConfig, {"batch_size": 6, "accumulation": 3, "sample_temperature": 0}),
         (TrainConfig, {"log_to": "wandb,trackio", "name": "a-1.b_c", "eval_batches": 0}),
-        (OptimizerConfig, {"betas": (0, 0.999), "weight_decay": 0, "momentum": 0}),
+        (MuonSettings, {"betas": (0, 0.999), "weight_decay": 0, "momentum": 0}),
         (TrainConfig, {"products": "onednn"}),
-        (OptimizerConfig, {"nesterov": True, "momentum": 0.5}),
+        (SGDSettings, {"nesterov": True, "momentum": 0.5}),
         (ScheduleConfig, {"min_learning_rate": 0.01, "max_learning_rate": 0.01}),
         (ScheduleConfig, {"warmup_fraction": 0, "decay_fraction": 0, "cycle_steps": 1}),
         (DataConfig, {"sample_bytes": 1000, "train_path": "a", "valid_path": "b", "field": "t"}),
@@ -102,7 +103,7 @@ def test_values_are_converted_to_types_that_yaml_can_store():
         sample_temperature=np.float32(0.5),
         compile=np.bool_(True),
         schedule=ScheduleConfig(max_learning_rate=1, cycle_steps=np.uint8(7)),
-        optimizer=OptimizerConfig(betas=[0, np.float64(0.5)]),
+        optimizer=AdamWSettings(betas=[0, np.float64(0.5)]),
         data=DataConfig(train_path=[Path("a.txt"), "b.txt"], data_dir=Path("c")),
     )
     assert (type(config.batch_size), type(config.compile)) == (int, bool)

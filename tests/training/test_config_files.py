@@ -11,7 +11,7 @@ import yaml
 
 from cs336_basics.data.data_config import DataConfig
 from cs336_basics.model import ModelConfig
-from cs336_basics.training.config import OptimizerConfig, ScheduleConfig, TrainConfig
+from cs336_basics.training.config import ScheduleConfig, TrainConfig
 from cs336_basics.training.config_files import (
     NAMED_CONFIGS,
     config_to_yaml,
@@ -19,6 +19,7 @@ from cs336_basics.training.config_files import (
     find_config,
     load_config,
 )
+from cs336_basics.training.optimizers import AdamWSettings, SGDSettings
 
 
 @pytest.fixture
@@ -48,7 +49,6 @@ def flat(config):
         ("max_steps: 1_000", "max_steps", 1000),
         ("max_steps: 010", "max_steps", 10),
         ("compile: yes", "compile", True),
-        ("fast: auto", "fast", "auto"),
         ("name: 2026-01-01", "name", "2026-01-01"),
         ("num_workers: 3", "num_workers", 3),
         ("schedule:\n  max_learning_rate: 1e-2", "schedule.max_learning_rate", 0.01),
@@ -71,7 +71,7 @@ def test_null_is_none_only_for_optional_values(load):
     config = load("num_workers: null\nsample_prompt: null\ndata: {train_path: null}")
     assert (config.num_workers, config.data.train_path) == (None, None)
     assert config.sample_prompt == "null"
-    assert load("fast: off").fast == "off"  # YAML 1.1 would read `off` as false
+    assert load("name: off").name == "off"  # YAML 1.1 would read `off` as false
 
 
 @pytest.mark.parametrize(
@@ -82,6 +82,10 @@ def test_null_is_none_only_for_optional_values(load):
         ("max_steps: null", "max_steps .*'null'"),
         ("\n\ncompile: 3", "line 3, column 10: compile .*'3'"),
         ("optimizer:\n  betas: [1, x]", "line 2, column 10: optimizer.betas "),
+        ("optimizer: {kind: adam}", "line 1, column 19: optimizer.kind .*'adamw'.*'adam'"),
+        ("optimizer: {momentum: 0.9, kind: muonn}", "optimizer.kind .*'muon'.*'muonn'"),
+        ("optimizer: {nesterov: true}", "optimizer.nesterov is not a setting of muon"),
+        ("fast: auto", "line 1, column 7: .*fast"),
         ("model: 5", "line 1, column 8: .*model"),
         ("model: {d_model: {a: 1}}", "model.d_model .*{'a': '1'}"),
         ("a b: 5", "line 1, column 6: .*a b"),
@@ -167,12 +171,28 @@ def test_a_written_configuration_reads_back_the_same(load, name):
         load_config(find_config(name)),
         name="1e5",
         sample_prompt="off: 'x' \"y\"\n",
-        optimizer=OptimizerConfig(betas=(0.8, 0.99), eps=1e-9),
+        optimizer=AdamWSettings(betas=(0.8, 0.99), eps=1e-9),
         schedule=ScheduleConfig(cycle_steps=123),
         data=DataConfig(train_path=("a", "null")),
     )
     assert load(config_to_yaml(config), base=None) == config
     assert yaml.safe_load(config_to_yaml(config))["optimizer"]["betas"] == [0.8, 0.99]
+
+
+def test_another_optimizer_keeps_only_the_settings_of_the_base_that_it_has(load):
+    sample = load_config(find_config("sample")).optimizer
+    assert (sample.kind, sample.betas, sample.embedding_lr_scale) == ("muon", (0.9, 0.99), 5.0)
+    assert load("optimizer: {kind: adamw}", base="sample").optimizer == AdamWSettings(
+        betas=(0.9, 0.99)
+    )
+    plain = load("optimizer: {kind: sgd, nesterov: on}", base="sample").optimizer
+    assert plain == SGDSettings(nesterov=True)
+    again = load("optimizer: {kind: muon, head_lr_scale: 2}", base="sample").optimizer
+    assert again == dataclasses.replace(sample, head_lr_scale=2.0)
+    changed = load_config(find_config("speedrun"), {"optimizer.kind": "sgd"})
+    assert changed.optimizer == SGDSettings()
+    with pytest.raises(ValueError, match="momentum is not a setting of adamw"):
+        load("optimizer: {kind: adamw, momentum: 0.5}")
 
 
 def test_a_configuration_that_could_not_be_read_back_is_not_written():

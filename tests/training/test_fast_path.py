@@ -10,12 +10,13 @@ import torch
 import cs336_basics.training.devices as devices
 import cs336_basics.training.fast_path as fast_path
 from cs336_basics.model import ModelConfig
-from cs336_basics.training.config import OptimizerConfig, TrainConfig
+from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.fast_path import choose_fast_path
+from cs336_basics.training.optimizers import OPTIMIZERS, AdamWSettings, MuonSettings
 
 CPU = torch.device("cpu")
-LONG = TrainConfig(fast="auto", model=ModelConfig(), batch_size=64, max_steps=20_000)
-CHOSEN = {"precision", "products", "compile", "loss_chunks", "fused_optimizer", "fast", "model"}
+LONG = TrainConfig(model=ModelConfig(), batch_size=64, max_steps=20_000)
+CHOSEN = {"precision", "products", "compile", "loss_chunks", "optimizer", "model"}
 
 
 class Machine:
@@ -39,8 +40,8 @@ def machine(monkeypatch):
 
 def test_a_long_run_uses_every_fast_implementation(machine):
     chosen, _ = choose_fast_path(LONG, CPU)
-    assert (chosen.fast, chosen.precision, chosen.compile) == ("off", "bfloat16", True)
-    assert (chosen.loss_chunks, chosen.fused_optimizer) == (8, True)
+    assert (chosen.precision, chosen.compile) == ("bfloat16", True)
+    assert (chosen.loss_chunks, chosen.optimizer) == (8, AdamWSettings(fused=True))
     assert chosen.model.attention == "blocked"
     for field in dataclasses.fields(TrainConfig):
         if field.name not in CHOSEN:
@@ -53,9 +54,9 @@ def test_a_long_run_uses_every_fast_implementation(machine):
         ({}, ["precision"], {"attention": "sdpa"}, "precision float32: as requested"),
         ({"batch_size": 4}, [], {"batch_size": 4, "loss_chunks": 4}, "loss_chunks 4"),
         ({"vocab_size": 500}, [], {"loss_chunks": 8}, "loss_chunks 8"),
-        ({"kind": "muon"}, [], {"fused_optimizer": False}, "fused_optimizer false: muon has no"),
-        ({"kind": "sgd"}, [], {"fused_optimizer": False}, "fused_optimizer false: sgd has no"),
-        ({"max_steps": 2}, [], {"compile": False, "fused_optimizer": True}, "compile false"),
+        ({"kind": "muon"}, [], {"optimizer": MuonSettings()}, "loss_chunks 8"),
+        ({}, ["optimizer.fused"], {"optimizer": AdamWSettings()}, "optimizer.fused false: as req"),
+        ({"max_steps": 2}, [], {"compile": False}, "optimizer.fused true: one pass"),
         ({"bfloat16": 0.0035}, [], {"precision": "float32"}, "4.0 ms in float32, 3.5 ms in bf"),
         ({"bfloat16": 0.008}, [], {"precision": "float32"}, "4.0 ms in float32, 8.0 ms in bf"),
         ({}, [], {"precision": "bfloat16", "products": "torch"}, "only for float32"),
@@ -82,7 +83,7 @@ def test_a_choice_depends_on_the_run_and_the_machine(machine, changes, given, ex
     config = dataclasses.replace(
         LONG,
         model=dataclasses.replace(LONG.model, vocab_size=vocab_size),
-        optimizer=OptimizerConfig(kind=values.pop("kind", "adamw")),
+        optimizer=OPTIMIZERS[values.pop("kind", "adamw")](),
         **values,
     )
     chosen, lines = choose_fast_path(config, CPU, given)

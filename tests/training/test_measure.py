@@ -12,6 +12,7 @@ from cs336_basics.model import ModelConfig
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.measure import measure_steps, take_steps
 from cs336_basics.training.memory import step_memory
+from cs336_basics.training.optimizers import AdamWSettings
 from tests.training.tiny_runs import changed
 
 
@@ -22,7 +23,7 @@ from tests.training.tiny_runs import changed
         pytest.param(
             {
                 "loss_chunks": 4,
-                "fused_optimizer": True,
+                "optimizer": AdamWSettings(fused=True),
                 "batch_size": 1,
                 "model": ModelConfig(context_length=64),
             },

@@ -8,11 +8,10 @@ import pytest
 import torch
 
 from cs336_basics.model import ModelConfig, TransformerLM
-from cs336_basics.training.config import OptimizerConfig, TrainConfig
-from cs336_basics.training.dropout import add_dropout
-from cs336_basics.training.loss import LanguageModelLoss, checkpoint_activations
+from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.loss import LanguageModelLoss
 from cs336_basics.training.memory import LiveBytes, step_memory
-from cs336_basics.training.optimizers import AdamW
+from cs336_basics.training.optimizers import AdamWSettings, SGDSettings
 
 SMALL = TrainConfig(
     batch_size=4,
@@ -44,7 +43,7 @@ def test_weights_gradients_and_moments_are_known_exactly():
     assert memory.optimizer == 2 * parameters
     assert memory.total > 4 * parameters
     for momentum in (0.0, 0.9):
-        sgd = OptimizerConfig(kind="sgd", momentum=momentum)
+        sgd = SGDSettings(momentum=momentum)
         of_sgd = step_memory(dataclasses.replace(SMALL, optimizer=sgd)).optimizer
         assert of_sgd == (parameters if momentum else 0)
 
@@ -54,7 +53,7 @@ def test_weights_gradients_and_moments_are_known_exactly():
     [
         {},
         {"accumulation": 2},
-        {"loss_chunks": 4, "fused_optimizer": True},
+        {"loss_chunks": 4, "optimizer": AdamWSettings(fused=True)},
         {"checkpoint_activations": True},
         {"dropout": 0.1},
         {"model": dataclasses.replace(SMALL.model, attention="reference")},
@@ -64,14 +63,10 @@ def test_fake_tensors_need_as_much_memory_as_real_ones(values):
     """Take the same step with real tensors and count their bytes in the same way."""
     config = dataclasses.replace(SMALL, **values)
     with LiveBytes() as live:
-        model = TransformerLM(config.model)
-        if config.dropout > 0:
-            add_dropout(model, config.dropout)
-        if config.checkpoint_activations:
-            checkpoint_activations(model)
-        kind = torch.optim.AdamW if config.fused_optimizer else AdamW
-        options = {"fused": True} if config.fused_optimizer else {}
-        optimizer = kind(model.parameters(), **options)
+        model = TransformerLM(
+            config.model, dropout=config.dropout, recompute=config.checkpoint_activations
+        )
+        optimizer = config.optimizer.build(model)
         loss_of = LanguageModelLoss(model, config.loss_chunks)
         for step in range(2):
             optimizer.zero_grad()

@@ -10,9 +10,9 @@ import torch
 from torch.testing import assert_close
 
 from cs336_basics.model import TransformerLM
-from cs336_basics.training import SGD, AdamW, MomentumSGD, Muon, build_optimizer
-from cs336_basics.training.config import OptimizerConfig
-from cs336_basics.training.optimizers import orthogonalize
+from cs336_basics.training import SGD, AdamW, MomentumSGD, Muon
+from cs336_basics.training.optimizers import AdamWSettings, MuonSettings, SGDSettings
+from cs336_basics.training.optimizers.muon import orthogonalize
 from tests.training.small_runs import SMALL
 
 ALL = [AdamW, SGD, MomentumSGD, Muon]
@@ -276,10 +276,10 @@ def train_model(model, optimizer, steps):
 
 
 @pytest.mark.parametrize("options", [{}, {"tied_embeddings": True, "qk_norm": True}], ids=str)
-def test_build_optimizer_groups_the_parameters_of_a_model(options):
+def test_muon_groups_the_parameters_of_a_model(options):
     model = tiny_model(**options)
-    config = OptimizerConfig(kind="muon", embedding_lr_scale=3.0, head_lr_scale=0.5)
-    optimizer = build_optimizer(model, config, lr=0.02)
+    config = MuonSettings(embedding_lr_scale=3.0, head_lr_scale=0.5)
+    optimizer = config.build(model, lr=0.02)
     names = {parameter: name for name, parameter in model.named_parameters()}
     groups = {
         names[parameter]: group for group in optimizer.param_groups for parameter in group["params"]
@@ -303,20 +303,20 @@ def test_build_optimizer_groups_the_parameters_of_a_model(options):
     ("config", "kind", "expected"),
     [
         (
-            OptimizerConfig(betas=(0.8, 0.9), eps=1e-6, weight_decay=0.3),
+            AdamWSettings(betas=(0.8, 0.9), eps=1e-6, weight_decay=0.3),
             AdamW,
             {"betas": (0.8, 0.9), "eps": 1e-6, "weight_decay": 0.3},
         ),
         (
-            OptimizerConfig(kind="sgd", momentum=0.8, weight_decay=0.2, nesterov=True),
+            SGDSettings(momentum=0.8, weight_decay=0.2, nesterov=True),
             MomentumSGD,
             {"momentum": 0.8, "weight_decay": 0.2, "nesterov": True},
         ),
     ],
 )
-def test_build_optimizer_sets_every_option_of_one_group(config, kind, expected):
+def test_settings_set_every_option_of_one_group(config, kind, expected):
     model = tiny_model()
-    optimizer = build_optimizer(model, config, lr=0.02)
+    optimizer = config.build(model, lr=0.02)
     (group,) = optimizer.param_groups
     assert type(optimizer) is kind
     assert len(group["params"]) == len(list(model.parameters()))
@@ -326,7 +326,7 @@ def test_build_optimizer_sets_every_option_of_one_group(config, kind, expected):
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_muon_learns(precision):
     model = tiny_model()
-    optimizer = build_optimizer(model, OptimizerConfig(kind="muon"), lr=0.02, precision=precision)
+    optimizer = MuonSettings().build(model, lr=0.02, precision=precision)
     losses = train_model(model, optimizer, 60)
     assert losses[-1] < 0.5 * losses[0]
 

@@ -20,8 +20,9 @@ from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.data.data_config import DataConfig
 from cs336_basics.data.prepare import check_sources
 from cs336_basics.model import ModelConfig
-from cs336_basics.training.config import OptimizerConfig, TrainConfig
+from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import load_config
+from cs336_basics.training.optimizers import AdamWSettings, MuonSettings, SGDSettings
 from cs336_basics.training.products import has_onednn
 from cs336_basics.training.start import (
     Resumption,
@@ -188,7 +189,7 @@ def test_a_run_resumes_with_a_moved_text_but_not_with_a_changed_one(tmp_path, te
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("values", [{}, {"fused_optimizer": True, "loss_chunks": 2}])
+@pytest.mark.parametrize("values", [{}, {"optimizer": AdamWSettings(fused=True), "loss_chunks": 2}])
 def test_a_deterministic_gpu_run_resumes_exactly(tmp_path, values):
     config = changed(device="cuda", deterministic=True, **values)
     make(tmp_path, config).fit()
@@ -324,15 +325,16 @@ def test_a_final_checkpoint_without_metrics_is_evaluated(tmp_path):
     assert math.isnan(result.train_loss)
 
 
-FAST = {"loss_chunks": 3, "fused_optimizer": True, "accumulation": 2}
+FUSED = AdamWSettings(fused=True, max_grad_norm=0.5)
+FAST = {"loss_chunks": 3, "optimizer": FUSED, "accumulation": 2}
 
 
 @pytest.mark.parametrize(
     "values",
     [
         FAST,
-        {"optimizer": OptimizerConfig(kind="sgd", momentum=0.9, nesterov=True)},
-        {"optimizer": OptimizerConfig(kind="muon")},
+        {"optimizer": SGDSettings(momentum=0.9, nesterov=True)},
+        {"optimizer": MuonSettings()},
         {"dropout": 0.2},
         {"dropout": 0.2, "accumulation": 2, "checkpoint_activations": True},
         pytest.param({"dropout": 0.2, "compile": True}, marks=pytest.mark.slow),

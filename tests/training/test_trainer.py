@@ -18,6 +18,7 @@ from cs336_basics.model import TransformerLM
 from cs336_basics.training import cosine_schedule, get_batch
 from cs336_basics.training.data import step_generator
 from cs336_basics.training.learning_curves import plot_run
+from cs336_basics.training.optimizers import AdamWSettings
 from cs336_basics.training.trainer import NonFiniteLossError
 from tests.training.tiny_runs import (
     CONFIG,
@@ -214,10 +215,14 @@ def test_a_missing_device_is_rejected(tmp_path, device):
     "fast",
     [
         {"loss_chunks": 3},
-        {"fused_optimizer": True},
+        {"optimizer": AdamWSettings(fused=True, max_grad_norm=0.5)},
         {"checkpoint_activations": True},
         {"accumulation": 4},
-        {"loss_chunks": 8, "fused_optimizer": True, "accumulation": 2},
+        {
+            "loss_chunks": 8,
+            "optimizer": AdamWSettings(fused=True, max_grad_norm=0.5),
+            "accumulation": 2,
+        },
     ],
 )
 def test_fast_implementations_have_the_losses_of_the_readable_ones(

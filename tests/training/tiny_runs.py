@@ -11,7 +11,8 @@ import pytest
 from cs336_basics.checkpoints.checkpoint import read_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.model import ModelConfig, TransformerLM
-from cs336_basics.training.config import OptimizerConfig, ScheduleConfig, TrainConfig
+from cs336_basics.training.config import ScheduleConfig, TrainConfig
+from cs336_basics.training.optimizers import AdamWSettings
 from cs336_basics.training.start import Resumption, resume_run
 from cs336_basics.training.trainer import Trainer
 from tests.tokenizer.examples import byte_tokenizer
@@ -29,7 +30,7 @@ CONFIG = TrainConfig(
     model=ModelConfig(
         vocab_size=257, context_length=16, d_model=16, num_layers=2, num_heads=2, d_ff=32
     ),
-    optimizer=OptimizerConfig(max_grad_norm=0.5),
+    optimizer=AdamWSettings(max_grad_norm=0.5),
     schedule=ScheduleConfig(max_learning_rate=1e-2, min_learning_rate=1e-3, warmup_fraction=0.2),
 )
 TOKENIZER = byte_tokenizer("<|endoftext|>")

@@ -1,0 +1,85 @@
+"""The initial weights of a model.
+
+A layer draws its own weights when it is created. `start_model` then makes the changes that the
+configuration of a whole model asks for.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.nn import init
+
+if TYPE_CHECKING:
+    from cs336_basics.model.attention import MultiHeadSelfAttention
+    from cs336_basics.model.transformer import TransformerBlock, TransformerLM
+
+_CONSTANT = 4.0
+"""Value of feature 0 of the embeddings of a model with previous-token heads. Four standard
+deviations remain large after the normalization of the other features."""
+
+
+def draw_matrix(weight: Tensor) -> None:
+    """Draw a matrix (out, in) from N(0, 2 / (in + out)) truncated at three standard deviations.
+
+    This preserves the variance of activations and gradients (Glorot & Bengio 2010).
+    """
+    std = math.sqrt(2 / sum(weight.shape))
+    init.trunc_normal_(weight, mean=0.0, std=std, a=-3 * std, b=3 * std)
+
+
+def draw_table(weight: Tensor) -> None:
+    """Draw a table of vectors from N(0, 1) truncated at -3 and 3."""
+    init.trunc_normal_(weight, mean=0.0, std=1.0, a=-3.0, b=3.0)
+
+
+@torch.no_grad()
+def start_model(model: TransformerLM) -> None:
+    """Change the weights that the layers of a model have drawn as its configuration says."""
+    config = model.config
+    blocks: list[TransformerBlock] = list(model.layers)  # type: ignore[arg-type]
+    if config.zero_init:
+        for block in blocks:
+            block.attn.output_proj.weight.zero_()
+            block.ffn.w2.weight.zero_()
+    if config.tied_embeddings:
+        # The head needs small weights, but embeddings need values of about 1.
+        model.token_embeddings.weight.div_(model.embedding_scale)
+    if config.previous_token_heads > 0:
+        # A linear map without bias can return a constant only if its input contains one.
+        model.token_embeddings.weight[:, 0] = _CONSTANT / model.embedding_scale
+        feature = _CONSTANT
+        if config.norm == "pre":
+            feature /= math.sqrt(1 + (_CONSTANT**2 - 1) / config.d_model)
+        start_at_previous_tokens(blocks[0].attn, config.previous_token_heads, feature)
+
+
+@torch.no_grad()
+def start_at_previous_tokens(
+    attention: MultiHeadSelfAttention, num_heads: int, feature: float
+) -> None:
+    """Make head h, for each h < num_heads, attend to the token h + 1 positions before.
+
+    The queries and keys of these heads then depend only on feature 0 of the layer's input, which
+    must have the value `feature` at every position. Before RoPE, each query is the key turned back
+    by h + 1 positions, so the score at a distance is 4 sum_i cos(theta_i (distance - h - 1)), or
+    with QK-norm, a sum of the same shape whose maximum is sqrt(d_k). Only the faster half of the
+    pairs i is used, because the others hardly distinguish neighbors.
+    """
+    rope = attention.rope
+    assert rope is not None
+    d_k = 2 * rope.cos.shape[1]
+    pairs = (d_k + 3) // 4
+    size = math.sqrt(4 * math.sqrt(d_k)) / feature
+    for head in range(num_heads):
+        rows = slice(head * d_k, (head + 1) * d_k)
+        query = attention.q_proj.weight[rows]  # (d_k, d_model)
+        key = attention.k_proj.weight[rows]  # (d_k, d_model)
+        query.zero_()
+        key.zero_()
+        key[0 : 2 * pairs : 2, 0] = size
+        query[0 : 2 * pairs : 2, 0] = size * rope.cos[head + 1, :pairs]
+        query[1 : 2 * pairs : 2, 0] = -size * rope.sin[head + 1, :pairs]

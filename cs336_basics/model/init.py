@@ -22,18 +22,25 @@ _CONSTANT = 4.0
 deviations remain large after the normalization of the other features."""
 
 
+def has_values(tensor: Tensor) -> bool:
+    """Return whether a tensor has values. Those that `training/memory.py` counts have none."""
+    return not hasattr(tensor, "fake_mode")
+
+
 def draw_matrix(weight: Tensor) -> None:
     """Draw a matrix (out, in) from N(0, 2 / (in + out)) truncated at three standard deviations.
 
     This preserves the variance of activations and gradients (Glorot & Bengio 2010).
     """
     std = math.sqrt(2 / sum(weight.shape))
-    init.trunc_normal_(weight, mean=0.0, std=std, a=-3 * std, b=3 * std)
+    if has_values(weight):
+        init.trunc_normal_(weight, mean=0.0, std=std, a=-3 * std, b=3 * std)
 
 
 def draw_table(weight: Tensor) -> None:
     """Draw a table of vectors from N(0, 1) truncated at -3 and 3."""
-    init.trunc_normal_(weight, mean=0.0, std=1.0, a=-3.0, b=3.0)
+    if has_values(weight):
+        init.trunc_normal_(weight, mean=0.0, std=1.0, a=-3.0, b=3.0)
 
 
 @torch.no_grad()

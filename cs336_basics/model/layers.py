@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import Module, Parameter
 
 from cs336_basics._support.errors import InputTypeError
-from cs336_basics.model.init import draw_matrix, draw_table
+from cs336_basics.model.init import draw_matrix, draw_table, has_values
 
 
 class Linear(Module):
@@ -156,8 +156,7 @@ def check_ids(token_ids: Tensor, vocab_size: int) -> None:
     """Check that token ids can index a table with `vocab_size` rows.
 
     Values are checked only on the CPU and outside `torch.compile`. On a GPU, the check would make
-    the host wait for the device, and the kernel has its own check. A subclass of Tensor may have no
-    values, such as the fake tensors that `training/memory.py` counts.
+    the host wait for the device, and the kernel has its own check.
 
     Raises:
         TypeError: If the dtype is not int32 or int64. Torch would treat uint8 and bool tensors as
@@ -169,7 +168,7 @@ def check_ids(token_ids: Tensor, vocab_size: int) -> None:
         raise InputTypeError(f"token ids must be int32 or int64, got {dtype}; convert with .long()")
     if torch.compiler.is_compiling() or token_ids.device.type != "cpu" or token_ids.numel() == 0:
         return
-    if type(token_ids) is not Tensor:
+    if not has_values(token_ids):
         return
     smallest, largest = (int(value) for value in torch.aminmax(token_ids))
     if smallest < 0 or largest >= vocab_size:

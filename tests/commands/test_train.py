@@ -93,7 +93,7 @@ def test_a_directory_with_other_files_is_rejected_and_unchanged(tiny, capsys):
         (["--model.vocab-size", "256"], "256"),
         (["--model.context-length", "1000000"], "1,000,000"),
         (["--device", "cuda:77"], "cuda:77"),
-        (["--data.train-path", "empty.txt"], "data.train_path"),
+        (["--data.train-path", "empty.txt"], "--data.train-path"),
         (["--run-dir", "empty.txt"], "empty.txt"),
     ],
 )

@@ -8,7 +8,6 @@ from benchmarks import machine
 from benchmarks.corpora import find_corpora
 from benchmarks.report import pages, terminal
 from cs336_basics import TRAINERS
-from cs336_basics.bpe import is_built
 
 LEGEND = """\
 Time: median of the rounds. Training is from the file to the vocabulary, with words counted
@@ -43,7 +42,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    if not is_built(TRAINERS["native"]):
+    if not TRAINERS["native"].is_built:
         raise pytest.UsageError("the benchmarks need extensions; run `make build`")
     path = config.getoption("--corpus")
     if path is not None and not path.is_file():

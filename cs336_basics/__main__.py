@@ -61,9 +61,8 @@ def _answer(word: str) -> int:
 def _build() -> str:
     """Describe the build for `--version`. Without the extensions, everything works, but slowly."""
     from cs336_basics.bpe import TRAINERS
-    from cs336_basics.bpe.unbuilt import is_built
 
-    if all(map(is_built, TRAINERS.values())):
+    if all(trainer.is_built for trainer in TRAINERS.values()):
         return "compiled"
     return "pure Python: the extensions are not built, so training and encoding are slow"
 

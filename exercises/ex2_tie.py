@@ -4,7 +4,8 @@ If several pairs are equally frequent, the function below chooses the pair that 
 so the merges depend on the order of the words. In the course, the largest pair wins; pairs compare
 as tuples of bytes. Fix the function.
 
-Test: `pytest exercises/test_ex2_tie.py`. Solution: `find_best` in cs336_basics/bpe/v1_naive.py.
+Test: `pytest exercises/test_ex2_tie.py`. Solution: `find_best` in
+cs336_basics/bpe/v2_incremental.py, which v1 contains in its loop.
 """
 
 from collections.abc import Mapping

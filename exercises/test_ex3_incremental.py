@@ -1,24 +1,26 @@
 """Exercise 3: an incremental trainer."""
 
 import random
-from itertools import pairwise
+from contextlib import nullcontext
+from itertools import islice, pairwise
 
 from cs336_basics.bpe import NaiveTrainer
+from cs336_basics.bpe.rules import Rules
 from exercises import ex3_incremental as exercise
 
 
 def learned(trainer, words, num_merges):
-    """Return the merges and the number of words whose pairs were read."""
-    trainer.counts = list(words.values())
+    """Return the merges with their counts, and the number of words whose pairs were read."""
     read = []
 
-    def pairs(symbols):
-        read.append(symbols)
-        return pairwise(symbols)
+    class Watched(Rules):
+        def pairs(self, symbols):
+            read.append(symbols)
+            return pairwise(symbols)
 
-    trainer.pairs = pairs
     split = [tuple(bytes([byte]) for byte in word) for word in words]
-    return trainer.learn(split, num_merges), len(read)
+    merges = trainer.learn(split, list(words.values()), Watched(num_merges), nullcontext)
+    return [(merge.pair, merge.pair_count) for merge in islice(merges, num_merges)], len(read)
 
 
 def test_the_merges_equal_v1():
@@ -34,6 +36,6 @@ def test_a_merge_reads_only_the_words_with_the_pair():
     rare = {b"x%d" % number: 1 for number in range(1000)}  # no merge changes these words
     words = {b"low": 5000, b"lower": 2000, b"widest": 3000, b"newest": 6000, **rare}
     merges, num_read = learned(exercise.IncrementalTrainer(), words, 6)
-    assert merges[-1] == (b"n", b"e")
+    assert merges[-1] == ((b"n", b"e"), 6000)
     assert num_read >= len(words), "count the pairs of every word once, with self.pairs"
     assert num_read <= len(words) + 50, "6 merges change 11 words"

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import cs336_basics
 from cs336_basics import TRAINERS, Tokenizer, train_bpe
-from cs336_basics.bpe import is_built
 from cs336_basics.data.datasets.sample import write_sample
 
 SPECIAL = "<|endoftext|>"
@@ -29,7 +28,9 @@ def main() -> None:
     print(command("--version").strip())
     # A pure-Python wheel is an error unless it was requested.
     wanted = os.environ.get("CS336_SKIP_EXTENSIONS", "0") in ("", "0")
-    assert all(map(is_built, TRAINERS.values())) == wanted, "this is not the requested build"
+    assert all(trainer.is_built for trainer in TRAINERS.values()) == wanted, (
+        "this is not the requested build"
+    )
     with tempfile.TemporaryDirectory() as folder:
         check(Path(folder))
     if hasattr(sys, "_is_gil_enabled"):
@@ -41,7 +42,7 @@ def check(folder: Path) -> None:
     """Check training, encoding, files, threads and commands on a small text."""
     file = write_sample(folder / "stories.txt", 60_000)
     text = file.read_bytes().decode()
-    names = [name for name, trainer in TRAINERS.items() if is_built(trainer)]
+    names = [name for name, trainer in TRAINERS.items() if trainer.is_built]
     learned = [train_bpe(file, SIZE, [SPECIAL], trainer=name) for name in names]
     assert all(result == learned[0] for result in learned), "trainers disagree"
 

@@ -14,6 +14,8 @@ import pytest
 
 from cs336_basics.bpe import IncrementalTrainer, NaiveTrainer
 from cs336_basics.bpe.reference import merge_pair
+from cs336_basics.bpe.rules import LargestPair
+from cs336_basics.bpe.v2_incremental import find_best
 from cs336_basics.splitting.safe_cuts import SafeCuts
 from cs336_basics.text.cuts import next_cut
 from cs336_basics.tokenizer.encoders.python_encoder import WordCache
@@ -22,7 +24,7 @@ from tests.documents.blocks import ROOT
 # Maps each exercise to the name that learners write and the library's solution.
 SOLUTIONS = {
     "ex1_merge_pair": ("merge_pair", merge_pair),
-    "ex2_tie": ("find_best", NaiveTrainer().find_best),
+    "ex2_tie": ("find_best", functools.partial(find_best, ties=LargestPair())),
     "ex3_incremental": ("IncrementalTrainer", IncrementalTrainer),
     "ex4_cut": ("next_cut", functools.partial(next_cut, cuts=SafeCuts())),
     "ex5_cache": ("WordCache", WordCache),

@@ -15,7 +15,7 @@ from typing import Any
 
 from cs336_basics.checkpoints.run_dir import thinned
 from cs336_basics.playground.answers import sample_tokenizer
-from cs336_basics.playground.learning import STAGES, race
+from cs336_basics.playground.learning import race, stages
 from cs336_basics.reports.charts import Points, chart
 from cs336_basics.reports.page import COLORS, NUM_COLORS
 from cs336_basics.tokenizer import Tokenizer, merge_steps, visible
@@ -144,7 +144,7 @@ def run_races(merges: int, times: int) -> dict[str, Points]:
     """Run several races on the sample corpus, and return the points of each stage's fastest one."""
     races = []
     for _ in range(times):
-        points: dict[str, list[tuple[float, float]]] = {stage: [] for stage in STAGES}
+        points: dict[str, list[tuple[float, float]]] = {stage: [] for stage in stages()}
         rows: list[dict[str, Any]] = []
         race({"merges": merges, "seconds": 60}, rows.append)
         for row in rows:
@@ -152,7 +152,7 @@ def run_races(merges: int, times: int) -> dict[str, Points]:
         races.append(points)
     return {
         stage: thinned(min((points[stage] for points in races), key=lambda p: p[-1]), 300)
-        for stage in STAGES
+        for stage in stages()
     }
 
 

@@ -16,17 +16,21 @@ from benchmarks.corpora import CACHE, find_corpora
 from benchmarks.report.measurements import record
 from benchmarks.stages import training_rows
 
-# variant -> trainer, omitted parts of the native loop, and the change in this variant
+# variant -> trainer of the library or of merge_variants.py, and the change in this variant
 VARIANTS = {
-    "heap": ("heap", (), ""),
-    "memoryview": ("memoryview", (), "flat arrays, linked occurrences instead of scanning words"),
+    "heap": ("heap", ""),
+    "memoryview": ("memoryview", "flat arrays, linked occurrences instead of scanning words"),
     "native, nothing else": (
-        "native", ("threshold", "sorted words", "prefetch"),
+        "native, without prefetching, order and threshold",
         "cells and postings in C++; changes summed by neighbor",
     ),
-    "native, threshold": ("native", ("sorted words", "prefetch"), "keeps frequent pairs only"),
-    "native, threshold, sorted words": ("native", ("prefetch",), "lays words out by count"),
-    "native": ("native", (), "prefetches occurrences"),
+    "native, threshold": (
+        "native, without prefetching and order", "keeps frequent pairs only",
+    ),
+    "native, threshold, sorted words": (
+        "native, without prefetching", "lays words out by count",
+    ),
+    "native": ("native, all parts", "prefetches occurrences"),
 }  # fmt: skip
 
 ROUNDS = 5
@@ -56,13 +60,13 @@ def measure(variants, corpus, path, vocab_size, rounds):
     target = vocab_size - training_rows.FIRST_MERGE
     for index in range(rounds):
         for name in variants if index % 2 == 0 else variants[::-1]:
-            trainer, omit, _ = VARIANTS[name]
-            answers[name] += training_rows.checked_runs(trainer, path, [target], omit=omit)
+            trainer, _ = VARIANTS[name]
+            answers[name] += training_rows.checked_runs(trainer, path, [target])
             seconds = sum(answers[name][-1]["checkpoints"][-1][1].values())
             print(f"{corpus}: {name}: {seconds:.3f} s", flush=True)
     rows = []
     for name, found in answers.items():
-        trainer, _, note = VARIANTS[name]
+        trainer, note = VARIANTS[name]
         (merging,) = training_rows.rows(trainer, corpus, path, found, target)
         row = replace(merging, comparison="ablations", stage=name, note=note, checkpoints=[])
         rows.append(row)

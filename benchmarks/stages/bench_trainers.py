@@ -19,7 +19,7 @@ from benchmarks.report.measurements import attach, attach_rate
 from benchmarks.report.tables import WHOLE_SIZES
 from benchmarks.stages import training_rows
 from benchmarks.stages.counting import CORES, counting_times
-from benchmarks.stages.extrapolation import WORK
+from benchmarks.stages.extrapolation import can_be_stopped
 from cs336_basics import TRAINERS
 
 LIBRARIES = [name for name in peers.LIBRARIES if name != "ours"]
@@ -53,9 +53,9 @@ counted = cache(counting_times)
 
 def measure(benchmark, stage, corpus, vocab_size, vocab_sizes, max_seconds=1e9):
     # A run in Python has a checkpoint at each size; a compiled loop has one only at its end.
-    sizes = vocab_sizes if stage in WORK else [vocab_size]
+    sizes = vocab_sizes if can_be_stopped(stage) else [vocab_size]
     targets = tuple(size - training_rows.FIRST_MERGE for size in sizes)
-    rounds = 1 if stage in WORK else ROUNDS
+    rounds = 1 if can_be_stopped(stage) else ROUNDS
     rows = training_rows.rows(
         stage, corpus.name, corpus.path,
         checked_runs(stage, corpus.path, targets, rounds, max_seconds=max_seconds),

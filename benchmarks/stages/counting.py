@@ -57,7 +57,7 @@ ORIGINAL = {
     "memoryview": "compiled, processes",
     "native": "compiled, threads",
 }
-"""Trainer stage -> the counting stage from the same period."""
+"""Trainer stage -> the counting stage from the same period. Later stages count as SHIPPED."""
 
 SHIPPED = "compiled, threads"
 """The default counting stage for every trainer."""
@@ -70,9 +70,10 @@ def counting_times(stage, path, rounds):
     round runs in a new process. The time of a slow stage is that of the first part of the text,
     in proportion.
     """
-    head = head_of(path, SLOW_BYTES) if ORIGINAL[stage] in SLOW else path
+    original = ORIGINAL.get(stage, SHIPPED)
+    head = head_of(path, SLOW_BYTES) if original in SLOW else path
     scale = path.stat().st_size / head.stat().st_size
-    found = [spawned(times_of_a_round, ORIGINAL[stage], head) for _ in range(rounds)]
+    found = [spawned(times_of_a_round, original, head) for _ in range(rounds)]
     return [{comparison: scale * seconds for comparison, seconds in r.items()} for r in found]
 
 

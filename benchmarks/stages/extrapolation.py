@@ -12,65 +12,57 @@ ascending order.
 
 Work is counted in these units, cumulatively from the first merge:
 
-- `symbols`: symbols in all words. `naive` counts their pairs for every merge.
-- `words`: these symbols plus the number of words. `naive` rebuilds every word.
-- `pairs`: distinct pairs. `naive` and `incremental` compare them to find the maximum.
-- `entries`: heap entries that `heap` pops and pushes to find the maximum.
-- `touched`: symbols in the words that contain the pair. `incremental` and `heap` update these
-  words.
-"""
+- `symbols`: symbols in all words.
+- `words`: these symbols plus the number of words.
+- `pairs`: distinct pairs, which a search for the maximum compares.
+- `entries`: entries of a heap that are popped to find the maximum and pushed for new pairs.
+- `touched`: symbols in the words that contain the pair.
 
-import warnings
+Each trainer in Python names the unit of each phase in `work_units`. Compiled merge loops cannot be
+stopped, and their trainers name none.
+"""
 
 import numpy as np
 
-from benchmarks.corpora import EOT
-from cs336_basics import TRAINERS
+from benchmarks.stages.merge_variants import trainer_of
+from cs336_basics.bpe.reference import split_bytes
+from cs336_basics.bpe.rules import Rules
+from cs336_basics.bpe.v2_incremental import PairIndex
+from cs336_basics.bpe.v3_heap import PairHeap
 
 CHECKPOINTS_PER_DOUBLING = 4
 UNITS = ("symbols", "words", "pairs", "entries", "touched")
 
-# stage -> phase -> unit of work. A phase that ends before the first merge has no unit. The stages
-# are those in Python; the compiled merge loops of the others cannot be stopped.
-WORK = {
-    "naive": {
-        "counting pairs": "symbols", "finding the maximum": "pairs", "updating": "words"
-    },
-    "incremental": {"finding the maximum": "pairs", "updating": "touched"},
-    "heap": {"finding the maximum": "entries", "updating": "touched"},
-}  # fmt: skip
+
+def can_be_stopped(stage):
+    """Return whether the time of a stopped run can be extrapolated."""
+    return bool(trainer_of(stage).work_units)
 
 
 def work_profile(word_counts, wanted):
     """Return `[merges, {unit: work so far}]` for the wanted numbers of merges and the last one."""
     profile = []
-    wanted = set(wanted)
-    words = [word for word in word_counts if len(word) > 1]
-    size = sum(map(len, words))
+    rules = Rules(max(wanted))
+    counted = [(split_bytes(word), count) for word, count in word_counts.items() if len(word) > 1]
+    words, counts = map(list, zip(*counted, strict=True)) if counted else ([], [])
+    index = PairIndex(words, counts, rules)
+    heap = PairHeap(index.pair_counts, rules.ties())
     total = dict.fromkeys(UNITS, 0)
-    num_pairs = []  # at each merge
-
-    class Profiled(TRAINERS["heap"]):
-        def merge(self, words, best, pair_counts):
-            num_pairs.append(len(pair_counts))
-            return super().merge(words, best, pair_counts)
-
-    def trace(merge):
-        nonlocal size
+    size = sum(map(len, words))
+    for number in range(1, rules.num_merges + 1):
+        best = heap.pop()
+        if best is None:
+            break
+        total["pairs"] += len(index.pair_counts)
+        changed = index.merge(best)
+        heap.push(changed.new_pairs)
         total["symbols"] += size
         total["words"] += size + len(words)
-        total["pairs"] += num_pairs[merge.merge]
-        total["touched"] += merge.work.positions
-        total["entries"] += merge.work.heap_entries
-        size -= merge.work.occurrences
-        if merge.merge + 1 in wanted:
-            profile.append([merge.merge + 1, dict(total)])
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        _, merges = Profiled(trace=trace).train_from_counts(word_counts, 257 + max(wanted), [EOT])
-    if merges and (not profile or profile[-1][0] < len(merges)):
-        profile.append([len(merges), dict(total)])
+        total["touched"] += sum(map(len, changed.before))
+        total["entries"] += heap.num_popped + len(changed.new_pairs)
+        size -= sum(map(len, changed.before)) - sum(map(len, changed.after))
+        if number in wanted or not index.pair_counts:
+            profile.append([number, dict(total)])
     return profile
 
 
@@ -90,7 +82,7 @@ def work_at(profile, num_merges, stage):
     merges = [0, *(number for number, _ in profile)]
     return {
         unit: float(np.interp(num_merges, merges, [0, *(work[unit] for _, work in profile)]))
-        for unit in WORK[stage].values()
+        for unit in trainer_of(stage).work_units.values()
     }
 
 
@@ -98,7 +90,7 @@ def extrapolated(stage, checkpoints, work):
     """Return the time of each phase of a complete run in seconds, extrapolated from its start.
 
     Args:
-        stage: A key of WORK.
+        stage: A stage that can be stopped.
         checkpoints: Checkpoints of the run, up to where it was stopped.
         work: Unit -> work for all merges.
     """
@@ -106,7 +98,7 @@ def extrapolated(stage, checkpoints, work):
     earlier = [c for c in checkpoints if c[0] <= last / 2]
     _, earlier_seconds, earlier_done = earlier[-1] if earlier else (0, {}, {})
     result = dict(seconds)
-    for phase, unit in WORK[stage].items():
+    for phase, unit in trainer_of(stage).work_units.items():
         measured = seconds[phase] - earlier_seconds.get(phase, 0.0)
         cost = measured / (done[unit] - earlier_done.get(unit, 0))
         result[phase] += cost * (work[unit] - done[unit])

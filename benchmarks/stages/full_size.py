@@ -14,18 +14,16 @@ from benchmarks.report import tables
 from benchmarks.report.measurements import Measurement
 from benchmarks.stages import training_rows
 from benchmarks.stages.counting import SLOW_BYTES, counting_times
-from benchmarks.stages.extrapolation import WORK, exponent
+from benchmarks.stages.extrapolation import can_be_stopped, exponent
+from cs336_basics.bpe import DEFAULT_TRAINER
 
 VOCAB_SIZES = {"tinystories": 10_000, "owt": 32_000}
 """Corpus -> vocabulary size in the course."""
 
-MEASURED = {
-    "tinystories": ("naive", "incremental", "heap", "memoryview", "native"),
-    "owt": ("memoryview", "native"),
-}
-"""Corpus -> stages whose merge loop is run."""
+MANY_WORDS = ("owt",)
+"""Corpora with too many distinct words for the stages in Python."""
 
-ROUNDS = 3  # for `native`, whose first run on a new file takes up to 1.5 times as long
+ROUNDS = 3  # for the default trainer, whose first run on a new file takes up to 1.5 times as long
 
 
 def measure(path, corpus, merging, max_seconds):
@@ -40,17 +38,18 @@ def measure(path, corpus, merging, max_seconds):
     target = VOCAB_SIZES[corpus] - training_rows.FIRST_MERGE
     num_bytes = path.stat().st_size
     loops = {}
-    for stage in reversed(MEASURED[corpus]):
-        rounds = ROUNDS if stage == "native" else 1
+    measured = [s for s in tables.STAGES if corpus not in MANY_WORDS or not can_be_stopped(s)]
+    for stage in reversed(measured):
+        rounds = ROUNDS if stage == DEFAULT_TRAINER else 1
         answers = training_rows.checked_runs(stage, path, [target], rounds, max_seconds=max_seconds)
         (loops[stage],) = training_rows.rows(stage, corpus, path, answers, target)
-    num_words = loops["native"].words
+    num_words = loops[DEFAULT_TRAINER].words
     fits = {stage: merge_loop_fit(merging, stage, corpus, num_words) for stage in tables.STAGES}
     # The error of the fit for stages with a known time. The fits of other stages may be as far off.
     factors = {
         stage: loop.median / fits[stage]
         for stage, loop in loops.items()
-        if fits[stage] and stage not in WORK
+        if fits[stage] and not can_be_stopped(stage)
     }
     found = []
     for stage in tables.STAGES:
@@ -67,16 +66,16 @@ def measure(path, corpus, merging, max_seconds):
             note = "merge loop by the growth fit, up to its largest error"
         else:
             continue
-        is_native = stage == "native"
-        if not is_native:
+        is_default = stage == DEFAULT_TRAINER
+        if not is_default:
             note += "; counting at the rate of the first 100 MB"
         counting = [t["end-to-end"] for t in counting_times(stage, path, len(seconds))]
         found.append(Measurement(
             "full-size", corpus, num_bytes, VOCAB_SIZES[corpus], stage,
             [a + b for a, b in zip(counting, seconds, strict=True)],
             num_bytes / 1e6, "MB", phases={"reading and counting": counting},
-            peak_memory=loops[stage].peak_memory if is_native else None, note=note,
-            measured=None if is_native else SLOW_BYTES / 1e6,
+            peak_memory=loops[stage].peak_memory if is_default else None, note=note,
+            measured=None if is_default else SLOW_BYTES / 1e6,
         ))  # fmt: skip
     return found
 

@@ -17,6 +17,7 @@ the run to 32,000 tokens includes the results for 2,000 and 10,000 tokens.
 import argparse
 import json
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -30,9 +31,9 @@ from benchmarks.corpora import COMMON_BYTES, COMMON_VOCAB_SIZE, find_corpora, he
 from benchmarks.machine import RESULTS, ROOT
 from benchmarks.report import measurements, pages, tables
 from benchmarks.report.measurements import Measurement
-from benchmarks.stages import ablations, full_size, traces, trainer_run, training_rows
+from benchmarks.stages import ablations, full_size, traces, training_rows
 from benchmarks.stages.counting import CORES, counting_times
-from benchmarks.stages.extrapolation import WORK
+from benchmarks.stages.extrapolation import can_be_stopped
 from benchmarks.stages.generated_text import PROFILES, write_text
 from cs336_basics import TRAINERS
 from cs336_basics._support.files import write_json
@@ -44,9 +45,7 @@ GROWTH_STEPS = 5  # sizes, each half of the previous one
 COMPILED_VOCAB_SIZES = (1_000, 2_000, 4_000, 10_000, 16_000, 32_000)
 LARGE_BYTES = 100_000_000  # on a larger text, every stage runs for one round
 
-# Used to predict how long the command will take: seconds per merge and per byte of distinct words
-# on an Intel Xeon, and the seconds for everything except the trainers.
-COST = {"naive": 2e-7, "incremental": 2e-8, "heap": 1e-9, "memoryview": 5e-11, "native": 2e-11}
+# Used to predict how long the command will take, like the times of earlier measurements.
 FULL_SECONDS_PER_BYTE = 5e-8  # writing a text as large as a whole corpus, and training on it
 OTHER_SECONDS = 900  # counting, encoding, other libraries, ablations, traces
 
@@ -158,8 +157,8 @@ def plan(corpora):
         name = corpus.name
         is_large = corpus.num_bytes > LARGE_BYTES
         for stage in TRAINERS:
-            if stage in WORK:
-                rounds = 3 if stage == "heap" and not is_large else 1
+            if can_be_stopped(stage):
+                rounds = 3 if searches_a_heap(stage) and not is_large else 1
                 slow.append(Job(stage, name, corpus.path, merges_to(*VOCAB_SIZES), rounds))
             else:
                 fast += [
@@ -168,10 +167,18 @@ def plan(corpora):
                 ]
         for path in growth_paths(corpus):
             for stage in TRAINERS:
-                rounds = 1 if stage == "naive" else 3
+                rounds = 1 if reads_all_words(stage) else 3
                 job = Job(stage, name, path, merges_to(COMMON_VOCAB_SIZE), rounds)
-                (slow if stage in WORK else fast).append(job)
+                (slow if can_be_stopped(stage) else fast).append(job)
     return slow, fast
+
+
+def searches_a_heap(stage):
+    return TRAINERS[stage].work_units.get("finding the maximum") == "entries"
+
+
+def reads_all_words(stage):
+    return TRAINERS[stage].work_units.get("updating") == "words"
 
 
 def sizes_of_full_texts(most, corpora):
@@ -190,11 +197,10 @@ def sizes_of_full_texts(most, corpora):
 
 def say_plan(slow, fast, finished, options, corpora, full_bytes):
     """Print how long the run will take, and sort the slow jobs, longest first."""
-    symbols = {path: sum(map(len, trainer_run.words_of(path)))
-               for path in {job.path for job in slow + fast}}  # fmt: skip
+    earlier = measurements.read()
 
     def seconds(job):
-        whole = COST[job.stage] * symbols[job.path] * max(job.targets)
+        whole = predicted_seconds(earlier, job)
         return job.rounds * (2 + min(whole, options.max_seconds))
 
     slow.sort(key=seconds, reverse=True)
@@ -207,6 +213,14 @@ def say_plan(slow, fast, finished, options, corpora, full_bytes):
     say(f"{len(slow) + len(fast)} runs, {len(finished)} of them finished; time left: about "
         f"{total / 60:,.0f} minutes, until "
         f"{time.strftime('%H:%M', time.localtime(time.time() + total))}")  # fmt: skip
+
+
+def predicted_seconds(earlier, job):
+    """Return the time of a job's merge loop, in proportion to an earlier one of the same stage."""
+    own = [r for r in earlier if (r.comparison, r.stage) == ("merging", job.stage)]
+    size = job.path.stat().st_size * max(job.targets)
+    rates = [row.median / (row.bytes * row.work) for row in own]
+    return size * statistics.median(rates) if rates else float("inf")
 
 
 # --- the steps -----------------------------------------------------------------------------------

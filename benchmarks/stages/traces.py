@@ -23,8 +23,6 @@ PLOT = ROOT / "docs" / "work_per_merge.svg"
 VOCAB_SIZE = 2_000
 CORPUS_BYTES = 250_000
 POINTS = 24
-DASHED = "heap"
-"""`heap` reads as many symbols as `incremental`; a dashed line keeps the line below it visible."""
 
 
 def main():
@@ -53,8 +51,13 @@ def draw(traces, corpus):
     for what, lines in (("symbols read per merge", reads), ("microseconds per merge", times)):
         title = f"{text_name(corpus.name, corpus.num_bytes)}: {what}"
         svg = chart(lines, title=title, x="merge", y="", log="xy")
-        color = f'stroke="var(--c{list(traces).index(DASHED)})"'
-        panels.append((title, svg.replace(color, f'{color} stroke-dasharray="9 6"')))
+        # Stages that read as many symbols share a line. A dashed line keeps the line below it
+        # visible.
+        for index, name in enumerate(reads):
+            if reads[name] in list(reads.values())[:index]:
+                color = f'stroke="var(--c{index})"'
+                svg = svg.replace(color, f'{color} stroke-dasharray="9 6"')
+        panels.append((title, svg))
     plots.save(panels, PLOT)
 
 

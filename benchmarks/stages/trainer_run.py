@@ -2,8 +2,7 @@
 
 The parent starts `python trainer_run.py` with a request and receives an answer, both as JSON:
 
-    request: stage, path, targets (numbers of merges), max_seconds, omit (parts of the native loop
-             to leave out)
+    request: stage, path, targets (numbers of merges), max_seconds
     answer:  checkpoints, words, peak_memory, merges (in hexadecimal)
 
 The merge loop starts from counted words (`counting.py` times the counting) and stops after the last
@@ -21,8 +20,8 @@ from pathlib import Path
 from benchmarks.corpora import EOT
 from benchmarks.machine import in_new_process
 from benchmarks.stages.counting import warm_up
-from benchmarks.stages.extrapolation import WORK, checkpoint_merges
-from cs336_basics import TRAINERS
+from benchmarks.stages.extrapolation import can_be_stopped, checkpoint_merges
+from benchmarks.stages.merge_variants import trainer_of
 from cs336_basics._support.memory import peak_memory
 from cs336_basics.bpe.recorder import PHASES
 from cs336_basics.counting import count_words
@@ -47,53 +46,48 @@ class Watch:
         self.due = checkpoint_merges(targets)
         self.checkpoints = {}  # number of merges -> seconds so far in each phase
         self.learned = []
-        self.timings = {}
         self.start = time.perf_counter()
 
-    def advance(self, num_merges):
+    def add(self, pair, timings):
+        self.learned.append(pair)
         number = len(self.learned)
         is_late = time.perf_counter() - self.start > self.max_seconds and number >= FEWEST_MERGES
         if number in self.due or is_late:
-            self.record()
+            self.record(timings)
         if is_late:
             raise Stop
 
-    def record(self):
-        self.checkpoints[len(self.learned)] = {phase: self.timings[phase] for phase in LOOP_PHASES}
+    def record(self, timings):
+        self.checkpoints[len(self.learned)] = {phase: timings[phase] for phase in LOOP_PHASES}
 
 
 def watched(stage, watch):
     """Return a trainer that reports every merge to the watch."""
 
-    class Watched(TRAINERS[stage]):
-        def learn_merges(self, word_counts, num_merges, recorder):
-            watch.timings = recorder.timings
-            recorder.advance = watch.advance
-            return super().learn_merges(word_counts, num_merges, recorder)
-
-        def merge(self, words, best, *state):
-            watch.learned.append(best)
-            return super().merge(words, best, *state)
+    class Watched(trainer_of(stage)):
+        def learn(self, words, counts, rules, step):
+            for merge in super().learn(words, counts, rules, step):
+                watch.add(merge.pair, self.timings)
+                yield merge
 
     return Watched()
 
 
-def learn(stage, word_counts, targets, max_seconds, omit=()):
+def learn(stage, word_counts, targets, max_seconds):
     """Run a merge loop, and return its checkpoints and its merges.
 
     The last checkpoint is at the end of the run. A compiled loop has no other checkpoint.
     """
     vocab_size = 257 + max(targets)
-    if stage not in WORK:
-        trainer = TRAINERS[stage]()
-        trainer.omit = omit
+    if not can_be_stopped(stage):
+        trainer = trainer_of(stage)()
         _, merges = trainer.train_from_counts(word_counts, vocab_size, [EOT])
         return [[len(merges), {phase: trainer.timings[phase] for phase in LOOP_PHASES}]], merges
     watch = Watch(targets, max_seconds)
     trainer = watched(stage, watch)
     with contextlib.suppress(Stop):
         trainer.train_from_counts(word_counts, vocab_size, [EOT])
-        watch.record()  # again, with the time to build the vocabulary
+        watch.record(trainer.timings)  # again, with the time to build the vocabulary
     return list(watch.checkpoints.items()), watch.learned
 
 
@@ -102,12 +96,12 @@ def words_of(path):
     return dict(count_words(path, Splitter(special_tokens=[EOT])))
 
 
-def answer(stage, path, targets, max_seconds, omit):
+def answer(stage, path, targets, max_seconds):
     warnings.simplefilter("ignore")
     warm_up(Path(path))
-    TRAINERS[stage]().train_from_counts({b"low": 5, b"lower": 2}, 260, [EOT])
+    trainer_of(stage)().train_from_counts({b"low": 5, b"lower": 2}, 260, [EOT])
     word_counts = words_of(path)
-    checkpoints, merges = learn(stage, word_counts, targets, max_seconds, omit)
+    checkpoints, merges = learn(stage, word_counts, targets, max_seconds)
     return {
         "checkpoints": checkpoints,
         "words": len(word_counts),
@@ -116,9 +110,9 @@ def answer(stage, path, targets, max_seconds, omit):
     }
 
 
-def run(stage, path, targets, max_seconds=1e9, omit=()):
+def run(stage, path, targets, max_seconds=1e9):
     """Run a stage in a new process, and return the answer."""
-    request = [stage, str(path), targets, max_seconds, omit]
+    request = [stage, str(path), targets, max_seconds]
     result = in_new_process(__file__, json.dumps(request))
     if "error" in result:
         raise RuntimeError(result["error"])

@@ -8,7 +8,7 @@ from functools import cache
 from benchmarks.report.measurements import Measurement
 from benchmarks.stages import trainer_run
 from benchmarks.stages.extrapolation import (
-    WORK,
+    can_be_stopped,
     checkpoint_merges,
     extrapolated,
     work_at,
@@ -107,7 +107,7 @@ def rows(stage, corpus, path, answers, target, counted=()):
 
 def with_work(stage, path, checkpoints):
     """Return the checkpoints of a run with the work so far."""
-    if stage not in WORK:
+    if not can_be_stopped(stage):
         return [[*checkpoint, {}] for checkpoint in checkpoints]
     profile = profile_of(path)
     return [[number, phases, work_at(profile, number, stage)] for number, phases in checkpoints]

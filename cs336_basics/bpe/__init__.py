@@ -14,7 +14,7 @@ from cs336_basics._support.messages import nearest, short_repr
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.reference import Pair
 from cs336_basics.bpe.trace import Trace
-from cs336_basics.bpe.unbuilt import is_built, unbuilt_trainer
+from cs336_basics.bpe.unbuilt import unbuilt_trainer
 from cs336_basics.bpe.v1_naive import NaiveTrainer
 from cs336_basics.bpe.v2_incremental import IncrementalTrainer
 from cs336_basics.bpe.v3_heap import HeapTrainer
@@ -60,9 +60,7 @@ TRAINERS: dict[str, type[BPE_Trainer]] = {
 }
 """Trainer classes by name, in reading order."""
 
-DEFAULT_TRAINER = next(
-    name for name in ("native", "memoryview", "heap") if is_built(TRAINERS[name])
-)
+DEFAULT_TRAINER = [name for name, trainer in TRAINERS.items() if trainer.is_built][-1]
 """Name of the fastest version that is built. `"heap"` is always available."""
 
 

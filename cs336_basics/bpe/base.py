@@ -8,22 +8,22 @@ with the largest `(bytes, bytes)` tuple.
 
 from __future__ import annotations
 
-import copy
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from itertools import pairwise
-from typing import Any, ClassVar
+from itertools import islice
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import counted, short_repr
 from cs336_basics._support.progress import checked_progress
 from cs336_basics._support.warnings import warn
-from cs336_basics.bpe.options import TIE_BREAKS, apply_options
-from cs336_basics.bpe.recorder import PHASES, Recorder
+from cs336_basics.bpe.recorder import PHASES, Recorder, Step
 from cs336_basics.bpe.reference import Pair, Symbols
+from cs336_basics.bpe.rules import TIE_BREAKS, Rules
 from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
-from cs336_basics.bpe.trace import Trace
+from cs336_basics.bpe.trace import Merges, Trace
 from cs336_basics.counting.count_texts import count_texts
 from cs336_basics.counting.count_words import count_words
 from cs336_basics.counting.word_counter import check_splitting
@@ -34,13 +34,16 @@ from cs336_basics.splitting.splitter import Splitter, check_special_tokens
 from cs336_basics.text.corpus import Corpus
 from cs336_basics.text.paths import PathsLike
 
+if TYPE_CHECKING:
+    from cs336_basics.bpe.drawing import Moment
+
 
 class BPE_Trainer:
     """Learns a byte-level BPE vocabulary from text.
 
     This base class checks the arguments, counts the words and builds the vocabulary. A Python
-    version implements the algorithm in `learn`, which calls the steps `count_pairs`, `find_best`
-    and `merge`. The `Recorder` times these steps. A compiled version overrides `learn_merges`.
+    version implements the algorithm in `learn`, a generator of merges. A compiled version overrides
+    `learn_merges`.
 
     Args:
         pattern: Split pattern: a name in PATTERNS or a regular expression.
@@ -70,11 +73,16 @@ class BPE_Trainer:
     name: ClassVar[str]
     """Key of the class in TRAINERS."""
 
-    pairs: Callable[[Symbols], Iterable[Pair]] = staticmethod(pairwise)
-    """Function that returns the mergeable pairs of adjacent symbols in a word."""
+    is_built: ClassVar[bool] = True
+    """Whether the class can be used: it needs no extension, or its extension is built."""
 
-    counts: list[int]
-    """Number of occurrences of each word."""
+    work_units: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {"counting pairs": "symbols", "finding the maximum": "pairs", "updating": "words"}
+    )
+    """Phase -> unit of the work that its time is proportional to, by which
+    `benchmarks/stages/extrapolation.py` extrapolates the time of a run that it stopped. A phase
+    that ends before the first merge has no unit. By default, every merge reads all words and pairs.
+    Empty in compiled versions, which cannot be stopped."""
 
     def __init__(
         self,
@@ -224,7 +232,7 @@ class BPE_Trainer:
         recorder.lap("reading and counting")
         word_counts.check_made_with(self.pattern, tokens)
         with recorder.progress_bar(self.progress, num_merges):
-            merges = self.learn_merges(word_counts, num_merges, recorder)
+            merges = self.learn_merges(word_counts, self.rules(num_merges), recorder)
         vocab, all_merges = self.start.extended(tokens, merges)
         recorder.finish()
         if len(merges) < num_merges:
@@ -238,24 +246,48 @@ class BPE_Trainer:
             )
         return vocab, all_merges
 
-    def learn_merges(
-        self, word_counts: WordCounts, num_merges: int, recorder: Recorder
-    ) -> list[Pair]:
-        """Return `num_merges` merges, or fewer if no pair is left.
+    def rules(self, num_merges: int) -> Rules:
+        """Return the rules of a training run with the trainer's options."""
+        return Rules(
+            num_merges, self.min_frequency, self.max_token_length, self.tie_break, self.start
+        )
 
-        A compiled version overrides this method. It must apply `min_frequency`, `max_token_length`
-        and `tie_break`, and call the recorder's `lap`, `advance` and `traced` methods.
+    def learn_merges(self, word_counts: WordCounts, rules: Rules, recorder: Recorder) -> list[Pair]:
+        """Return the merges, fewer than `rules.num_merges` if no pair is left.
+
+        A compiled version overrides this method. It must follow the rules, and call the recorder's
+        `lap`, `advance` and `traced` methods.
         """
-        loop: Any = copy.copy(self)  # a copy, because its steps are replaced
         counts = word_counts.as_dict()
-        loop.counts = list(counts.values())
-        apply_options(loop)
-        recorder.measure(loop)
-        words = [self.start.split(word) for word in counts]
+        words = [rules.start.split(word) for word in counts]
         recorder.lap("setting up words")
-        merges: list[Pair] = loop.learn(words, num_merges)
+        merges: list[Pair] = []
+        learned = self.learn(words, list(counts.values()), rules, recorder.step)
+        for merge in islice(learned, rules.num_merges):
+            merges.append(merge.pair)
+            recorder.merged(merge)
         return merges
 
-    def tie(self, pair: Pair) -> Any:
-        """Return the key that orders equally frequent pairs. The pair with the largest key wins."""
-        return pair
+    def learn(self, words: list[Symbols], counts: list[int], rules: Rules, step: Step) -> Merges:
+        """Yield the merges until no pair is left. The caller stops after `rules.num_merges`.
+
+        A Python version implements this method.
+
+        Args:
+            words: Symbols of the distinct words before the first merge. `learn` may change the
+                list.
+            counts: Number of occurrences of each word.
+            rules: Which pairs may merge, which of them wins a tie, and when training ends.
+            step: Times the body of `with step(phase):`. The phases are "counting pairs", "finding
+                the maximum" and "updating".
+        """
+        raise NotImplementedError
+
+    def draw(self, moment: Moment) -> str:
+        """Return a text drawing of the trainer's data before a merge, for `explain`.
+
+        By default, the words, the pairs and the most frequent pair.
+        """
+        from cs336_basics.bpe.drawing import draw_pairs
+
+        return draw_pairs(moment)

@@ -1,7 +1,8 @@
 """Recorder: the clock, the progress bar and the trace of a training run.
 
-It wraps the three steps of a Python trainer: `count_pairs`, `find_best` and `merge`. Compiled
-trainers time their own steps and report the durations to the recorder.
+A Python trainer puts each step of a merge into `with step("counting pairs"):` or another phase, and
+yields each merge. The recorder reads the clock when a step ends, and handles a merge before the
+trainer continues. Compiled trainers time their own steps and report the durations.
 """
 
 from __future__ import annotations
@@ -10,12 +11,10 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any
 
 from cs336_basics._support.progress import progress_bar
 from cs336_basics.bpe.reference import Pair
-from cs336_basics.bpe.trace import MergeTrace, Trace, Work
-from cs336_basics.bpe.work import WorkCounter
+from cs336_basics.bpe.trace import Merge, MergeTrace, Trace, Work
 
 PHASES = (
     "reading and counting",
@@ -29,6 +28,10 @@ PHASES = (
 """Keys of `BPE_Trainer.timings`, whose values are wall-clock seconds. "total" is the sum of the
 other phases."""
 
+Step = Callable[[str], contextlib.AbstractContextManager[object]]
+"""Function that returns a context for a step: `with step("updating"):` adds the time of the body to
+this phase. Pass `contextlib.nullcontext` to measure nothing."""
+
 _NOTHING: Mapping[str, float] = MappingProxyType({})
 
 
@@ -40,19 +43,29 @@ class Recorder:
     Args:
         trace: Callback invoked with the MergeTrace of each merge; see `BPE_Trainer`.
         first_rank: Rank of the first merge.
+        clock: Function that returns the time in seconds.
 
     Attributes:
+        step: The `Step` that the trainer receives.
         timings: Seconds spent in each phase so far.
         advance: Function to call with the number of merges learned since the last call.
     """
 
-    def __init__(self, trace: Trace | None = None, first_rank: int = 0) -> None:
+    def __init__(
+        self,
+        trace: Trace | None = None,
+        first_rank: int = 0,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
         self.trace = trace
         self.timings = dict.fromkeys(PHASES, 0.0)
+        self.step: Step = {phase: _Step(self, phase) for phase in PHASES}.__getitem__
         self.advance: Callable[[int], object] = lambda num_merges: None
+        self._clock = clock
         self._rank = first_rank
         self._held_back: MergeTrace | None = None
-        self._start = self._last = time.perf_counter()
+        self._traced = dict(self.timings)  # timings at the last traced merge
+        self._start = self._last = clock()
         self._skipped = 0.0
 
     def lap(self, phase: str, measured: Mapping[str, float] = _NOTHING) -> None:
@@ -62,7 +75,7 @@ class Recorder:
             phase: A name in PHASES.
             measured: Mapping from other phases to the seconds of this time that belong to them.
         """
-        now = time.perf_counter()
+        now = self._clock()
         self.timings[phase] += now - self._last
         self._last = now
         for other, seconds in measured.items():
@@ -71,7 +84,7 @@ class Recorder:
 
     def skip(self) -> None:
         """Exclude the time since the last clock reading from all phases."""
-        now = time.perf_counter()
+        now = self._clock()
         self._skipped += now - self._last
         self._last = now
 
@@ -82,21 +95,15 @@ class Recorder:
             self.advance = bar.update
             yield
 
-    def measure(self, loop: Any) -> None:
-        """Wrap a trainer's steps to time them. `loop` must be a copy made for one run."""
-        loop.count_pairs = self._timed("counting pairs", loop.count_pairs)
-        loop.find_best = self._timed("finding the maximum", loop.find_best)
-        merge, advance = self._timed("updating", loop.merge), self.advance
-
-        def advancing(*arguments: Any) -> Any:
-            result = merge(*arguments)
-            advance(1)
-            return result
-
-        loop.merge = advancing
+    def merged(self, merge: Merge) -> None:
+        """Record a merge of a trainer that times its steps with `step`."""
+        self.advance(1)
         if self.trace is not None:
-            tracer = _Tracer(self, loop)
-            loop.find_best, loop.merge = tracer.find_best, tracer.merge
+            timings, before = self.timings, self._traced
+            counting, finding, updating = (timings[p] - before[p] for p in PHASES[2:5])
+            self._traced = dict(timings)
+            work = merge.work()
+            self.traced(merge.pair, merge.pair_count, counting, finding, updating, work)
 
     def traced(
         self,
@@ -127,41 +134,22 @@ class Recorder:
             building = self.timings["building the vocabulary"]
             self.trace(self._held_back._replace(seconds_building=building))
 
-    def _timed(self, phase: str, step: Callable[..., Any]) -> Callable[..., Any]:
-        # Late merges take about 20 microseconds each, so reading the clock must be cheap.
-        clock, timings = time.perf_counter, self.timings
 
-        def timed(*arguments: Any) -> Any:
-            result = step(*arguments)
-            now = clock()
-            timings[phase] += now - self._last
-            self._last = now
-            return result
+class _Step:
+    """Ends a phase of the recorder when its `with` block ends."""
 
-        return timed
+    __slots__ = ("_phase", "_recorder")
 
-
-class _Tracer:
-    """Wraps a trainer's steps to record a MergeTrace for each merge."""
-
-    def __init__(self, recorder: Recorder, loop: Any) -> None:
+    def __init__(self, recorder: Recorder, phase: str) -> None:
         self._recorder = recorder
-        self._steps = loop.find_best, loop.merge
-        self._work = WorkCounter(loop)
-        self._last = dict.fromkeys(PHASES, 0.0)  # timings after the previous merge
+        self._phase = phase
 
-    def find_best(self, pair_counts: dict[Pair, int]) -> Pair | None:
-        self._pair_counts = pair_counts
-        best: Pair | None = self._steps[0](self._work.watched(pair_counts))
-        return best
+    def __enter__(self) -> None:
+        pass
 
-    def merge(self, words: Any, best: Pair, *state: Any) -> Any:
-        count = self._pair_counts[best]
-        work = self._work.of_merge(words, best, self._pair_counts)
-        self._recorder.skip()
-        result = self._steps[1](words, best, *state)
-        timings = self._recorder.timings
-        counting, finding, updating = (timings[p] - self._last[p] for p in PHASES[2:5])
-        self._last = dict(timings)
-        self._recorder.traced(best, count, counting, finding, updating, work)
-        return result
+    def __exit__(self, *error: object) -> None:
+        # Late merges take about 20 microseconds each, so reading the clock must be cheap.
+        recorder = self._recorder
+        now = recorder._clock()
+        recorder.timings[self._phase] += now - recorder._last
+        recorder._last = now

@@ -1,20 +1,22 @@
 """Traces: the time and the work of each merge in a training run.
 
-A trainer calls `BPE_Trainer.trace` with a MergeTrace for each merge. The callback of `trace_file`
-writes each MergeTrace to a file. All trainers fill in the same columns, so their traces can be
-compared. Columns that do not apply to a trainer are 0: `naive` has no heap, and `native` does not
-record which word a position belongs to.
+A trainer yields each merge with its work. The recorder adds the time and calls `BPE_Trainer.trace`
+with a MergeTrace for each merge. The callback of `trace_file` writes each MergeTrace to a file. All
+trainers fill in the same columns, so their traces can be compared. Columns that do not apply to a
+trainer are 0: `naive` has no heap, and `native` does not record which word a position belongs to.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from cs336_basics._support.arguments import checked_bool
 from cs336_basics._support.errors import OutputExistsError
+from cs336_basics.bpe.reference import Pair, Symbols
+from cs336_basics.bpe.rules import Rules
 
 
 class Work(NamedTuple):
@@ -33,6 +35,46 @@ class Work(NamedTuple):
     """Additions to and subtractions from pair counts."""
     heap_entries: int = 0
     """Heap entries popped to find the pair or pushed for new pairs. Always 0 without a heap."""
+
+    @classmethod
+    def of(
+        cls,
+        before: Sequence[Symbols],
+        after: Sequence[Symbols],
+        counted: Sequence[Symbols],
+        rules: Rules,
+        pairs_searched: int = 0,
+        heap_entries: int = 0,
+    ) -> Work:
+        """Return the work of a merge that replaces the symbols of whole words.
+
+        Args:
+            before: Words that were read.
+            after: The same words after the merge.
+            counted: Words whose pairs were added to the counts or subtracted from them.
+        """
+        num_symbols = sum(map(len, before))
+        return cls(
+            occurrences=num_symbols - sum(map(len, after)),
+            words=len(before),
+            positions=num_symbols,
+            pairs_searched=pairs_searched,
+            pairs_updated=sum(1 for symbols in counted for _ in rules.pairs(symbols)),
+            heap_entries=heap_entries,
+        )
+
+
+class Merge(NamedTuple):
+    """A merge, as `BPE_Trainer.learn` yields it."""
+
+    pair: Pair
+    pair_count: int
+    """Occurrences of the pair in the text."""
+    work: Callable[[], Work]
+    """Function that computes the work of the merge. Only a trace calls it, before the next one."""
+
+
+Merges = Iterator[Merge]
 
 
 class MergeTrace(NamedTuple):

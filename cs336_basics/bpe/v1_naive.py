@@ -9,9 +9,13 @@ of words, but the pairs of every word are counted again.
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 from cs336_basics.bpe.base import BPE_Trainer
+from cs336_basics.bpe.recorder import Step
 from cs336_basics.bpe.reference import Pair, Symbols, merge_pair
+from cs336_basics.bpe.rules import Rules
+from cs336_basics.bpe.trace import Merge, Merges, Work
 
 
 class NaiveTrainer(BPE_Trainer):
@@ -19,27 +23,21 @@ class NaiveTrainer(BPE_Trainer):
 
     name = "naive"
 
-    def learn(self, words: list[Symbols], num_merges: int) -> list[Pair]:
-        merges: list[Pair] = []
-        while len(merges) < num_merges:
-            pair_counts = self.count_pairs(words)
-            best = self.find_best(pair_counts)
-            if best is None:
-                break
-            words = self.merge(words, best)
-            merges.append(best)
-        return merges
-
-    def count_pairs(self, words: list[Symbols]) -> Counter[Pair]:
-        pair_counts: Counter[Pair] = Counter()
-        for symbols, count in zip(words, self.counts, strict=True):
-            for pair in self.pairs(symbols):
-                pair_counts[pair] += count
-        return pair_counts
-
-    def find_best(self, pair_counts: Counter[Pair]) -> Pair | None:
-        tie = self.tie
-        return max(pair_counts, key=lambda pair: (pair_counts[pair], tie(pair)), default=None)
-
-    def merge(self, words: list[Symbols], best: Pair) -> list[Symbols]:
-        return [merge_pair(symbols, best) for symbols in words]
+    def learn(self, words: list[Symbols], counts: list[int], rules: Rules, step: Step) -> Merges:
+        pairs, ties = rules.pairs, rules.ties()
+        while True:
+            with step("counting pairs"):
+                pair_counts: Counter[Pair] = Counter()
+                for symbols, count in zip(words, counts, strict=True):
+                    for pair in pairs(symbols):
+                        pair_counts[pair] += count
+            with step("finding the maximum"):
+                best = max(pair_counts, key=lambda p: (pair_counts[p], ties.key(p)), default=None)
+            if best is None or pair_counts[best] < rules.min_frequency:
+                return
+            with step("updating"):
+                merged = [merge_pair(symbols, best) for symbols in words]
+                ties.add(best)
+            work = partial(Work.of, words, merged, words, rules, pairs_searched=len(pair_counts))
+            yield Merge(best, pair_counts[best], work)
+            words = merged

@@ -11,53 +11,102 @@ the maximum. Main drawback: on real text, this search takes most of the time.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
+from functools import partial
+from typing import ClassVar, NamedTuple
 
 from cs336_basics.bpe.base import BPE_Trainer
+from cs336_basics.bpe.drawing import Moment, maximum, pair_text, table, words_table
+from cs336_basics.bpe.recorder import Step
 from cs336_basics.bpe.reference import Pair, Symbols, merge_pair
+from cs336_basics.bpe.rules import Rules, Ties
+from cs336_basics.bpe.trace import Merge, Merges, Work
 
 
 class IncrementalTrainer(BPE_Trainer):
     """Maintains pair counts and an index from pairs to words."""
 
     name = "incremental"
+    work_units: ClassVar[Mapping[str, str]] = {
+        "finding the maximum": "pairs",
+        "updating": "touched",
+    }
 
-    pair_words: defaultdict[Pair, set[int]]
-    """Mapping from pairs to the indices of the words that contain them."""
+    def learn(self, words: list[Symbols], counts: list[int], rules: Rules, step: Step) -> Merges:
+        ties = rules.ties()
+        with step("counting pairs"):
+            index = PairIndex(words, counts, rules)
+        while True:
+            with step("finding the maximum"):
+                best = find_best(index.pair_counts, ties)
+            if best is None or index.pair_counts[best] < rules.min_frequency:
+                return
+            count, num_pairs = index.pair_counts[best], len(index.pair_counts)
+            with step("updating"):
+                changed = index.merge(best)
+                ties.add(best)
+            yield Merge(best, count, partial(changed.work, rules, pairs_searched=num_pairs))
 
-    def learn(self, words: list[Symbols], num_merges: int) -> list[Pair]:
-        merges: list[Pair] = []
-        pair_counts = self.count_pairs(words)
-        while len(merges) < num_merges:
-            best = self.find_best(pair_counts)
-            if best is None:
-                break
-            self.merge(words, best, pair_counts)
-            merges.append(best)
-        return merges
+    def draw(self, moment: Moment) -> str:
+        index = PairIndex(moment.split(), moment.counts, moment.rules)
+        for pair in moment.merges:
+            index.merge(pair)
+        words = {pair: sorted(index.pair_words[pair]) for pair in index.pair_counts}
+        rows = [
+            (pair_text(pair), count, " ".join(map(str, words[pair])))
+            for pair, count in moment.pairs()
+        ]
+        found = maximum(moment)
+        if moment.best:
+            *others, last = map(str, words[moment.best])
+            visited = f"s {', '.join(others)} and {last} are" if others else f" {last} is"
+            found += f", so only word{visited} visited"
+        return f"{words_table(moment)}\n\n{table([('pair', 'count', 'words'), *rows])}\n\n{found}"
 
-    def count_pairs(self, words: list[Symbols]) -> dict[Pair, int]:
+
+def find_best(pair_counts: Mapping[Pair, int], ties: Ties) -> Pair | None:
+    """Return the most frequent pair, or None if there are no pairs."""
+    key = ties.key
+    return max(pair_counts, key=lambda pair: (pair_counts[pair], key(pair)), default=None)
+
+
+class PairIndex:
+    """The count of each pair, and the words that contain it.
+
+    Args:
+        words: The symbols of each word. `merge` changes the list.
+        counts: Number of occurrences of each word.
+
+    Attributes:
+        pair_counts: Mapping from pairs to counts.
+        pair_words: Mapping from pairs to the indices of the words that contain them.
+    """
+
+    def __init__(self, words: list[Symbols], counts: list[int], rules: Rules) -> None:
+        self.words = words
+        self.counts = counts
+        self.pairs = pairs = rules.pairs
         pair_counts: defaultdict[Pair, int] = defaultdict(int)
         pair_words: defaultdict[Pair, set[int]] = defaultdict(set)
-        for index, (symbols, count) in enumerate(zip(words, self.counts, strict=True)):
-            for pair in self.pairs(symbols):
+        for index, (symbols, count) in enumerate(zip(words, counts, strict=True)):
+            for pair in pairs(symbols):
                 pair_counts[pair] += count
                 pair_words[pair].add(index)
+        self.pair_counts = pair_counts
         self.pair_words = pair_words
-        return pair_counts
 
-    def find_best(self, pair_counts: dict[Pair, int]) -> Pair | None:
-        tie = self.tie
-        return max(pair_counts, key=lambda pair: (pair_counts[pair], tie(pair)), default=None)
-
-    def merge(self, words: list[Symbols], best: Pair, pair_counts: dict[Pair, int]) -> set[Pair]:
-        """Merge a pair in the words that contain it, and return the pairs with the new token."""
-        counts, pairs, pair_words = self.counts, self.pairs, self.pair_words
+    def merge(self, best: Pair) -> Changed:
+        """Merge a pair in the words that contain it."""
+        words, counts, pairs = self.words, self.counts, self.pairs
+        pair_counts, pair_words = self.pair_counts, self.pair_words
         new_token = best[0] + best[1]
         new_pairs: set[Pair] = set()
+        indices = list(pair_words[best])
+        read = [words[index] for index in indices]
         # Remove all old pairs of a changed word and add all its new pairs. Skipping the unchanged
         # pairs would be faster but more complicated.
-        for index in list(pair_words[best]):
-            symbols, count = words[index], counts[index]
+        for index, symbols in zip(indices, read, strict=True):
+            count = counts[index]
             for pair in pairs(symbols):
                 pair_counts[pair] -= count
                 pair_words[pair].discard(index)
@@ -69,4 +118,20 @@ class IncrementalTrainer(BPE_Trainer):
                 pair_words[pair].add(index)
                 if new_token in pair:
                     new_pairs.add(pair)
-        return new_pairs
+        return Changed(read, [words[index] for index in indices], new_pairs)
+
+
+class Changed(NamedTuple):
+    """What a merge changed."""
+
+    before: list[Symbols]
+    """The words that contained the pair."""
+    after: list[Symbols]
+    """The same words after the merge."""
+    new_pairs: set[Pair]
+    """The pairs with the new token."""
+
+    def work(self, rules: Rules, *, pairs_searched: int = 0, heap_entries: int = 0) -> Work:
+        """Return the work of the merge."""
+        counted = self.before + self.after
+        return Work.of(self.before, self.after, counted, rules, pairs_searched, heap_entries)

@@ -13,42 +13,97 @@ drawback: Python itself, because every symbol is an object and every count is a 
 from __future__ import annotations
 
 import heapq
-from typing import Any
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any, ClassVar
 
+from cs336_basics.bpe.base import BPE_Trainer
+from cs336_basics.bpe.drawing import Moment, pair_text, table
+from cs336_basics.bpe.recorder import Step
 from cs336_basics.bpe.reference import Pair, Symbols
-from cs336_basics.bpe.v2_incremental import IncrementalTrainer
+from cs336_basics.bpe.rules import Rules, Ties
+from cs336_basics.bpe.trace import Merge, Merges
+from cs336_basics.bpe.v2_incremental import PairIndex
 
 
-class HeapTrainer(IncrementalTrainer):
+class HeapTrainer(BPE_Trainer):
     """Finds the maximum in a lazy max-heap of the pair counts."""
 
     name = "heap"
+    work_units: ClassVar[Mapping[str, str]] = {
+        "finding the maximum": "entries",
+        "updating": "touched",
+    }
 
-    heap: list[Entry]
+    def learn(self, words: list[Symbols], counts: list[int], rules: Rules, step: Step) -> Merges:
+        ties = rules.ties()
+        with step("counting pairs"):
+            index = PairIndex(words, counts, rules)
+            heap = PairHeap(index.pair_counts, ties)
+        while True:
+            with step("finding the maximum"):
+                best = heap.pop()
+            if best is None or index.pair_counts[best] < rules.min_frequency:
+                return
+            count = index.pair_counts[best]
+            with step("updating"):
+                changed = index.merge(best)
+                ties.add(best)
+                heap.push(changed.new_pairs)
+            num_entries = heap.num_popped + len(changed.new_pairs)
+            yield Merge(best, count, partial(changed.work, rules, heap_entries=num_entries))
 
-    def count_pairs(self, words: list[Symbols]) -> dict[Pair, int]:
-        pair_counts = super().count_pairs(words)
-        self.heap = [Entry(count, pair, self.tie(pair)) for pair, count in pair_counts.items()]
-        heapq.heapify(self.heap)
-        return pair_counts
+    def draw(self, moment: Moment) -> str:
+        index = PairIndex(moment.split(), moment.counts, moment.rules)
+        heap = PairHeap(index.pair_counts, moment.rules.ties())
+        for pair in moment.merges:
+            heap.pop()
+            heap.push(index.merge(pair).new_pairs)
+        rows = []
+        for entry in sorted(heap.entries):
+            count = index.pair_counts.get(entry.pair, 0)
+            note = "" if count == entry.count else "stale"
+            rows.append((pair_text(entry.pair), entry.count, count, note))
+        return table([("pair", "in the heap", "now", ""), *rows])
 
-    def find_best(self, pair_counts: dict[Pair, int]) -> Pair | None:
-        heap = self.heap
-        while heap:
-            entry = heapq.heappop(heap)
+
+class PairHeap:
+    """A lazy max-heap of pairs.
+
+    Args:
+        pair_counts: Current counts, which may change between the calls.
+
+    Attributes:
+        entries: Heap of entries.
+        num_popped: Number of entries that the last call of `pop` popped.
+    """
+
+    def __init__(self, pair_counts: Mapping[Pair, int], ties: Ties) -> None:
+        self._pair_counts = pair_counts
+        self._tie = ties.key
+        self.entries = [Entry(count, pair, self._tie(pair)) for pair, count in pair_counts.items()]
+        self.num_popped = 0
+        heapq.heapify(self.entries)
+
+    def pop(self) -> Pair | None:
+        """Pop the most frequent pair, or return None if no pair is left."""
+        entries, pair_counts = self.entries, self._pair_counts
+        self.num_popped = 0
+        while entries:
+            entry = heapq.heappop(entries)
+            self.num_popped += 1
             count = pair_counts.get(entry.pair, 0)
             if count == entry.count:
                 return entry.pair
             if count:
-                heapq.heappush(heap, Entry(count, entry.pair, self.tie(entry.pair)))
+                heapq.heappush(entries, Entry(count, entry.pair, self._tie(entry.pair)))
         return None
 
-    def merge(self, words: list[Symbols], best: Pair, pair_counts: dict[Pair, int]) -> set[Pair]:
-        heap, tie = self.heap, self.tie
-        new_pairs = super().merge(words, best, pair_counts)
-        for pair in new_pairs:
-            heapq.heappush(heap, Entry(pair_counts[pair], pair, tie(pair)))
-        return new_pairs
+    def push(self, pairs: Iterable[Pair]) -> None:
+        """Push pairs with their current counts."""
+        entries, pair_counts, tie = self.entries, self._pair_counts, self._tie
+        for pair in pairs:
+            heapq.heappush(entries, Entry(pair_counts[pair], pair, tie(pair)))
 
 
 class Entry:

@@ -3,6 +3,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from cs336_basics.bpe.base import BPE_Trainer
+from cs336_basics.bpe.rules import Rules
 from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
 from cs336_basics.counting.word_counts import WordCounts
 
@@ -26,7 +27,7 @@ class MergeLoop:
     heap_count: memoryview
     heap_pair: memoryview
     heap_size: int
-    def __init__(self, word_counts: WordCounts, trainer: BPE_Trainer) -> None: ...
+    def __init__(self, word_counts: WordCounts, rules: Rules, traced: bool = False) -> None: ...
     def run(self, num_merges: int) -> list[tuple[int, int]]: ...
 
 def split_words(

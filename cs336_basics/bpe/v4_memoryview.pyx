@@ -26,9 +26,10 @@ from libcpp.vector cimport vector
 
 from cs336_basics._support.lazy import np
 from cs336_basics.bpe.base import BPE_Trainer
-from cs336_basics.bpe.options import huggingface_byte_ranks
+from cs336_basics.bpe.drawing import bands, pair_text, symbol_text, table
 from cs336_basics.bpe.reference import NUM_BYTES
 from cs336_basics.bpe.trace import Work
+from cs336_basics.counting.word_counts import WordCounts
 
 cdef extern from "base/clock.hpp" namespace "cs336" nogil:
     double seconds_now()
@@ -66,16 +67,17 @@ class MemoryviewTrainer(BPE_Trainer):
     """Runs `MergeLoop` on flat arrays."""
 
     name = "memoryview"
+    work_units = {}
 
-    def learn_merges(self, word_counts, num_merges, recorder):
+    def learn_merges(self, word_counts, rules, recorder):
         recorder.lap("setting up words")
         np.empty  # imports NumPy
         recorder.skip()
-        loop = MergeLoop(word_counts, self)
+        loop = MergeLoop(word_counts, rules, recorder.trace is not None)
         recorder.lap("setting up words", {"counting pairs": loop.seconds_counting})
-        tokens, merges = list(self.start.symbols), []
-        while len(merges) < num_merges:
-            learned = loop.run(min(SLICE, num_merges - len(merges)))
+        tokens, merges = list(rules.start.symbols), []
+        while len(merges) < rules.num_merges:
+            learned = loop.run(min(SLICE, rules.num_merges - len(merges)))
             for left, right in learned:
                 merges.append((tokens[left], tokens[right]))
                 tokens.append(tokens[left] + tokens[right])
@@ -91,19 +93,25 @@ class MemoryviewTrainer(BPE_Trainer):
                 recorder.traced(merges[index], count, counting, finding, updating, work)
         return merges
 
+    def draw(self, moment):
+        loop = MergeLoop(WordCounts.from_mapping(moment.word_counts), moment.rules)
+        loop.run(len(moment.merges))
+        return _drawing(loop, moment.tokens())
+
 
 cdef class MergeLoop:
     """State of the merge loop: words as linked positions, pairs, and a heap of pairs.
 
     Args:
         word_counts: A WordCounts.
-        trainer: BPE_Trainer that provides the options and the continued vocabulary.
+        rules: The Rules of the run.
+        traced: Whether to fill `trace`.
 
     Attributes:
         seconds_counting: Seconds spent counting pairs.
         seconds_finding, seconds_updating: Seconds spent in each phase of the last call to `run`.
-        trace: (count, seconds spent finding, seconds spent updating, Work) for each merge, if the
-            trainer has a `trace` callback.
+        trace: (count, seconds spent finding, seconds spent updating, Work) for each merge, if
+            `traced`.
 
     Raises:
         OverflowError: If the words have 2^31 bytes or more in total.
@@ -146,18 +154,18 @@ cdef class MergeLoop:
     cdef bint traced
     cdef Py_ssize_t num_occurrences, num_words, num_updates, num_heap_entries  # for the last merge
 
-    def __init__(self, word_counts, trainer):
+    def __init__(self, word_counts, rules, traced=False):
         if len(word_counts.data) >= 2**31:
             raise OverflowError(
                 "the distinct words must have at most 2,147,483,647 bytes in total, got "
                 f"{len(word_counts.data):,}; use another trainer"
             )
         self.trace = []
-        self.traced = trainer.trace is not None
-        self.min_count = max(trainer.min_frequency, 1)
-        self.max_length = trainer.max_token_length or INT64_MAX
-        self.add_tokens(trainer.start.symbols[NUM_BYTES:], trainer.tie_break == "huggingface")
-        symbols, lengths = split_words(word_counts, trainer.start)
+        self.traced = traced
+        self.min_count = max(rules.min_frequency, 1)
+        self.max_length = rules.max_token_length or INT64_MAX
+        self.add_tokens(rules.start.symbols[NUM_BYTES:], rules.byte_ranks)
+        symbols, lengths = split_words(word_counts, rules.start)
         self.token = symbols.astype(np.int32)
         self.next_position, self.previous_position = np.empty((2, len(symbols)), np.int32)
         self.same_next, self.same_previous = np.empty((2, len(symbols)), np.int32)
@@ -178,10 +186,12 @@ cdef class MergeLoop:
             self.push_pairs_from(0)
         self.seconds_counting = seconds_now() - start
 
-    cdef add_tokens(self, list merged, bint by_rank):
+    cdef add_tokens(self, list merged, const uint8_t[::1] byte_ranks):
         """Set `tokens` to the bytes and the tokens of the continued merges."""
-        cdef const uint8_t[::1] ranks = bytes(huggingface_byte_ranks())
-        self.tokens.reset(new TokenBytes(&ranks[0] if by_rank else NULL))
+        cdef const uint8_t* ranks = NULL
+        if byte_ranks is not None:
+            ranks = &byte_ranks[0]
+        self.tokens.reset(new TokenBytes(ranks))
         for token in merged:
             self.tokens.get().add(<string>token)
 
@@ -469,3 +479,47 @@ def split_words(word_counts, start):
                 with gil:
                     PyErr_CheckSignals()
     return np.asarray(symbols)[:total], np.asarray(lengths)
+
+
+def _drawing(loop, tokens):
+    """Return a text drawing of a loop: its arrays, pairs and heap."""
+    size = len(loop.token)
+    alive = set()
+    for position in range(size):
+        if position == 0 or loop.word[position] != loop.word[position - 1]:
+            while position != NONE:
+                alive.add(position)
+                position = loop.next_position[position]
+
+    def row(name, values):
+        cells = ["-" if value == NONE else str(value) for value in values]
+        return [name, *[cell if p in alive else "." for p, cell in enumerate(cells)]]
+
+    pairs, linked = [], set()
+    names = [
+        pair_text((tokens[loop.pair_left[pair]], tokens[loop.pair_right[pair]]))
+        for pair in range(loop.num_pairs)
+    ]
+    for pair, name in enumerate(names):
+        occurrences = []
+        position = loop.pair_head[pair]
+        while position != NONE:
+            occurrences.append(position)
+            position = loop.same_next[position]
+        linked.update(occurrences)
+        if occurrences:
+            pairs.append((name, loop.pair_count[pair], " -> ".join(map(str, occurrences))))
+    arrays = bands([
+        ["position", *map(str, range(size))],
+        row("token", [symbol_text(tokens[token]) for token in loop.token]),
+        row("word", loop.word),
+        row("previous", loop.previous_position),
+        row("next", loop.next_position),
+        row("same_next", [loop.same_next[p] if p in linked else NONE for p in range(size)]),
+    ])
+    heap = [(names[loop.heap_pair[i]], loop.heap_count[i]) for i in range(loop.heap_size)]
+    return "\n\n".join([
+        arrays,
+        table([("pair", "count", "linked occurrences"), *pairs]),
+        table([("heap", "count when pushed"), *heap]),
+    ])

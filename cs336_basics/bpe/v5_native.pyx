@@ -9,7 +9,7 @@ Cost per merge: O(occurrences of the pair), most of which are close together in 
 drawback: the code is hard to change; read v1 to v4 first.
 """
 
-from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint16_t, uint32_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 from libcpp.pair cimport pair
@@ -18,9 +18,10 @@ from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
 from cs336_basics.bpe.base import BPE_Trainer
-from cs336_basics.bpe.options import huggingface_byte_ranks
+from cs336_basics.bpe.drawing import bands, pair_text, symbol_text, table
 from cs336_basics.bpe.reference import NUM_BYTES
 from cs336_basics.bpe.trace import Work
+from cs336_basics.counting.word_counts import WordCounts
 from cs336_basics.execution.workers import resolve_num_workers
 
 cdef extern from "merging/flat_merge_loop.hpp" namespace "cs336" nogil:
@@ -34,9 +35,6 @@ cdef extern from "merging/flat_merge_loop.hpp" namespace "cs336" nogil:
         vector[uint32_t] start_merges
         vector[string] start_tokens
         size_t num_threads
-        cbool threshold
-        cbool sorted_words
-        cbool prefetch
 
     cdef struct CMergeTrace "cs336::MergeTrace":
         int64_t count
@@ -48,21 +46,8 @@ cdef extern from "merging/flat_merge_loop.hpp" namespace "cs336" nogil:
         double seconds_finding
         double seconds_updating
 
-    cdef struct CPair "cs336::Pair":
-        int64_t count
-        uint32_t left
-        uint32_t right
-        uint32_t* postings
-        uint32_t num_postings
-
-    cdef cppclass CMergeState "cs336::MergeState":
-        int64_t threshold
-        vector[int64_t] cells
-        vector[CPair] pairs
-
     cdef cppclass CMergeLoop "cs336::MergeLoop":
         cbool run(double seconds) except +
-        CMergeState state() except +
         vector[pair[uint32_t, uint32_t]] merges
         vector[CMergeTrace] trace
         double seconds_counting
@@ -72,6 +57,29 @@ cdef extern from "merging/flat_merge_loop.hpp" namespace "cs336" nogil:
     unique_ptr[CMergeLoop] make_merge_loop(
         const uint8_t* data, const int64_t* offsets, const int64_t* counts, int64_t num_words,
         const MergeOptions& options) except +
+
+    # The loop with its data, for a drawing.
+    cdef struct CPair "cs336::Pair":
+        int64_t count
+        uint32_t left
+        uint32_t right
+        uint32_t* postings
+        uint32_t num_postings
+
+    cdef cppclass CPairTable "cs336::PairTable":
+        size_t size()
+        const CPair& operator[](size_t id)
+
+    cdef cppclass CWordCells "cs336::WordCells<uint16_t>":
+        size_t size()
+        const uint16_t* data()
+
+    cdef cppclass CFlatMergeLoop "cs336::FlatMergeLoop<uint16_t>"(CMergeLoop):
+        CFlatMergeLoop(const uint8_t* data, const int64_t* offsets, const int64_t* counts,
+                       int64_t num_words, const MergeOptions& options) except +
+        int64_t threshold()
+        const CWordCells& cells()
+        const CPairTable& pairs()
 
 cdef extern from "Python.h":
     # Declared without `except`: the exception is raised after the merge loop has returned.
@@ -87,40 +95,36 @@ class NativeTrainer(BPE_Trainer):
     """Runs the merge loop in C++.
 
     Attributes:
-        omit: Optimizations to switch off: "threshold", "sorted words" or "prefetch". The merges do
-            not change. Benchmarks use this attribute to measure the gain from each optimization.
         step_seconds: Seconds between updates of the progress bar and checks for Ctrl-C.
     """
 
     name = "native"
-    omit = ()
+    work_units = {}
     step_seconds = 0.1
 
-    def learn_merges(self, word_counts, num_merges, recorder):
+    def learn_merges(self, word_counts, rules, recorder):
         cdef const uint8_t[::1] data
         cdef const int64_t[::1] offsets, counts
         data, offsets, counts = word_counts.buffers
         # Every merge removes at least one symbol, so there are fewer merges than bytes.
-        num_merges = min(num_merges, data.shape[0])
+        cdef int64_t num_merges = min(rules.num_merges, data.shape[0])
         if not num_merges:
             return []
         cdef MergeOptions options
-        cdef const uint8_t[::1] byte_ranks = bytes(huggingface_byte_ranks())
+        cdef const uint8_t[::1] byte_ranks = rules.byte_ranks
         cdef unique_ptr[CMergeLoop] loop
         cdef cbool more = True
         options.num_merges = num_merges
-        options.min_frequency = self.min_frequency
-        options.max_token_length = self.max_token_length or INT64_MAX
-        options.byte_ranks = &byte_ranks[0] if self.tie_break == "huggingface" else NULL
+        options.min_frequency = rules.min_frequency
+        options.max_token_length = rules.max_token_length or INT64_MAX
+        if byte_ranks is not None:
+            options.byte_ranks = &byte_ranks[0]
         options.keep_going = keep_going
         options.num_threads = resolve_num_workers(self.num_workers)
         options.traced = recorder.trace is not None
-        options.threshold = "threshold" not in self.omit
-        options.sorted_words = "sorted words" not in self.omit
-        options.prefetch = "prefetch" not in self.omit
-        options.start_merges = self.start.merge_ids()
-        options.start_tokens = self.start.symbols[NUM_BYTES:]
-        cdef list tokens = list(self.start.symbols), merges = []
+        options.start_merges = rules.start.merge_ids()
+        options.start_tokens = rules.start.symbols[NUM_BYTES:]
+        cdef list tokens = list(rules.start.symbols), merges = []
         cdef bytes left, right
         cdef pair[uint32_t, uint32_t] ids
         cdef size_t index, num_done
@@ -153,29 +157,51 @@ class NativeTrainer(BPE_Trainer):
                                 row.seconds_finding, row.seconds_updating, work)
         return merges
 
+    def draw(self, moment):
+        cdef const uint8_t[::1] data
+        cdef const int64_t[::1] offsets, counts
+        data, offsets, counts = WordCounts.from_mapping(moment.word_counts).buffers
+        cdef MergeOptions options
+        cdef unique_ptr[CFlatMergeLoop] loop
+        options.num_merges = len(moment.merges)
+        options.keep_going = keep_going
+        loop.reset(new CFlatMergeLoop(
+            &data[0], &offsets[0], &counts[0], counts.shape[0], options))
+        while loop.get().run(self.step_seconds):
+            pass
+        cdef size_t i
+        cells = [loop.get().cells().data()[i] for i in range(loop.get().cells().size())]
+        cdef list pairs = []
+        cdef CPair stored
+        for i in range(loop.get().pairs().size()):
+            stored = loop.get().pairs()[i]
+            if stored.count >= loop.get().threshold():
+                postings = [stored.postings[j] for j in range(stored.num_postings)]
+                pairs.append((stored.left, stored.right, stored.count, postings))
+        return _drawing(cells, pairs, loop.get().threshold(), moment.tokens())
 
-def merge_state(word_counts, num_merges):
-    """Return the state of the merge loop after learning `num_merges` merges, for `explain`.
 
-    Returns:
-        threshold: Minimum count of the stored pairs.
-        cells: Token ids, with -1 between words.
+def _drawing(cells, pairs, threshold, tokens):
+    """Return a text drawing of the loop's data.
+
+    Args:
+        cells: Token ids, or 0xFFFF for a cell without a token.
         pairs: (left id, right id, count, postings) of the stored pairs.
+        threshold: Minimum count of the stored pairs.
+        tokens: Tokens by id.
     """
-    cdef const uint8_t[::1] data
-    cdef const int64_t[::1] offsets, counts
-    data, offsets, counts = word_counts.buffers
-    cdef MergeOptions options
-    options.num_merges = num_merges
-    options.keep_going = keep_going
-    cdef unique_ptr[CMergeLoop] loop = move(
-        make_merge_loop(&data[0], &offsets[0], &counts[0], counts.shape[0], options))
-    while loop.get().run(NativeTrainer.step_seconds):
-        pass
-    cdef CMergeState state = loop.get().state()
-    pairs = [
-        (pair.left, pair.right, pair.count, [pair.postings[i] for i in range(pair.num_postings)])
-        for pair in state.pairs
-        if pair.count >= state.threshold
-    ]
-    return state.threshold, list(state.cells), pairs
+    rows = []
+    for left, right, count, postings in sorted(pairs, key=lambda pair: -pair[2]):
+        width = len(tokens[left])
+        # A posting is current if the two tokens of its pair are still adjacent there.
+        marked = [
+            str(p) if cells[p] == left and cells[p + width] == right else f"{p}*" for p in postings
+        ]
+        rows.append((pair_text((tokens[left], tokens[right])), count, " ".join(marked)))
+    names = ["-" if cell == 0xFFFF else symbol_text(tokens[cell]) for cell in cells]
+    drawn = bands([["position", *map(str, range(len(cells)))], ["cell", *names]])
+    kept = f"threshold: {threshold}"
+    if threshold == INT64_MAX:
+        kept = "threshold: not set; pairs are counted in the first search for the maximum"
+    listed = table([("pair", "count", "postings (* stale)"), *rows])
+    return f"{drawn}\n\n{listed}\n\n{kept}"

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cs336_basics._support.validation import Amount, Checked, one_of, option
 from cs336_basics.bpe import TRAINERS
-from cs336_basics.bpe.explain import MOST_BYTES
+from cs336_basics.bpe.drawing import MOST_BYTES
 from cs336_basics.bpe.explain import explain as drawings
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import Command, Several

@@ -13,8 +13,8 @@ from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics._support.validation import one_of, option
 from cs336_basics._support.warnings import warn
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS
-from cs336_basics.bpe.options import TIE_BREAKS
 from cs336_basics.bpe.reference import Pair
+from cs336_basics.bpe.rules import TIE_BREAKS
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import INPUT_HELP, Command, Several, TextOptions, UsageError
 from cs336_basics.commands._outputs import check_output

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from cs336_basics._support.messages import short_reason
 from cs336_basics.bpe import DEFAULT_TRAINER, get_trainer
 from cs336_basics.data.datasets import sample_documents
-from cs336_basics.playground.learning import STAGES, Emit, race, watch
+from cs336_basics.playground.learning import Emit, race, stages, watch
 from cs336_basics.playground.runs import Runs
 from cs336_basics.playground.texts import MOST_TEXT, MOST_WORD, Texts, load_tokenizer
 from cs336_basics.tokenizer import Tokenizer
@@ -54,7 +54,7 @@ def make_answers(tokenizers: Sequence[str] = (), runs: Sequence[str] = ()) -> An
     texts = Texts(loaded or {"sample corpus, 2,000 tokens": sample_tokenizer()})
     described = {
         "tokenizers": texts.names,
-        "stages": STAGES,
+        "stages": stages(),
         "runs": about_runs.names,
         "most_text": MOST_TEXT,
         "most_word": MOST_WORD,

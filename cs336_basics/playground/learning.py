@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from cs336_basics._support.validation import Checked, build, one_of, option
-from cs336_basics.bpe import TRAINERS, NaiveTrainer, get_trainer
-from cs336_basics.bpe.explain import MOST_BYTES, draw
+from cs336_basics.bpe import TRAINERS, get_trainer
+from cs336_basics.bpe.drawing import MOST_BYTES
+from cs336_basics.bpe.explain import draw
 from cs336_basics.bpe.reference import merge_pair, split_bytes
+from cs336_basics.bpe.rules import Rules
 from cs336_basics.bpe.trace import MergeTrace
-from cs336_basics.bpe.unbuilt import is_built
+from cs336_basics.bpe.v2_incremental import PairIndex
 from cs336_basics.checkpoints.run_dir import thinned
 from cs336_basics.counting.count_texts import count_texts
 from cs336_basics.data.datasets import sample_documents
@@ -37,8 +39,15 @@ _POINTS = 40  # maximum number of points in a row of a race
 Emit = Callable[[dict[str, Any]], object]
 """Function that sends a row of a streamed answer, or raises if the page is closed."""
 
-STAGES = [name for name, trainer in TRAINERS.items() if is_built(trainer)]
-"""Names of the trainers that can be used."""
+
+def stages() -> list[str]:
+    """Return the names of the trainers that are built."""
+    return [name for name, trainer in TRAINERS.items() if trainer.is_built]
+
+
+def _is_stage(name: Any) -> Any:
+    """Check the name of a trainer; see `Checked`."""
+    return one_of(stages())(name)
 
 
 # --- one training ----------------------------------------------------------------------------
@@ -49,7 +58,7 @@ class WatchRequest(Checked):
     """A text, a trainer and a step."""
 
     text: str = option("the text")
-    stage: Annotated[str, one_of(STAGES)] = option("name of the trainer", STAGES[0])
+    stage: Annotated[str, _is_stage] = option("name of the trainer", next(iter(TRAINERS)))
     step: int = option("number of merges before the moment to show", 0, ge=0)
 
 
@@ -66,9 +75,7 @@ def watch(asked: Mapping[str, Any]) -> dict[str, Any]:
     words = [split_bytes(word) for word in counts]
     for trace in traces[:step]:
         words = [merge_pair(symbols, (trace.left, trace.right)) for symbols in words]
-    trainer = NaiveTrainer()
-    trainer.counts = list(counts.values())
-    pair_counts = trainer.count_pairs(words)
+    pair_counts = PairIndex(words, list(counts.values()), Rules(num_merges=0)).pair_counts
     pairs = sorted(pair_counts.items(), key=lambda item: (item[1], item[0]), reverse=True)
     best = pairs[0] if pairs else None
     merged = traces[step - 1] if step else None
@@ -137,7 +144,7 @@ def race(asked: Mapping[str, Any], emit: Emit) -> None:
     check_length(request.text, MOST_TEXT)
     counts = _counted(request.text or _sample())
     first: list[MergeTrace] = []
-    for stage in STAGES:
+    for stage in stages():
         runner = _Runner(stage, request.seconds, emit)
         trainer = get_trainer(stage)(trace=runner.trace, num_workers=1)
         with contextlib.suppress(_OutOfTime):

@@ -5,10 +5,9 @@ import pytest
 from benchmarks.machine import PAGES, ROOT
 from benchmarks.stages import page
 from cs336_basics import TRAINERS
-from cs336_basics.bpe import is_built
 from cs336_basics.bpe.explain import draw
 
-if not all(is_built(trainer) for trainer in TRAINERS.values()):
+if not all(trainer.is_built for trainer in TRAINERS.values()):
     pytest.skip("the compiled trainers are not built", allow_module_level=True)
 
 

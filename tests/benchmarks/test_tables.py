@@ -7,15 +7,17 @@ import pytest
 from benchmarks.machine import PAGES
 from benchmarks.report import measurements, pages, plots, tables
 from benchmarks.report.measurements import Measurement
-from benchmarks.stages.extrapolation import UNITS, WORK
+from benchmarks.stages.extrapolation import UNITS
+from cs336_basics import TRAINERS
 
+PHASES = TRAINERS["naive"].work_units
 OWT = {"corpus": "owt", "bytes": 7_659_106}
 
 
 def merging(stage, seconds, work=9_743, **options):
     return Measurement(
         "merging", vocab_size=10_000, stage=stage, seconds=seconds, work=work, unit="merges",
-        phases={phase: [s / 3 for s in seconds] for phase in WORK["naive"]}, **OWT, **options,
+        phases={phase: [s / 3 for s in seconds] for phase in PHASES}, **OWT, **options,
     )  # fmt: skip
 
 
@@ -69,7 +71,7 @@ def test_the_error_of_an_extrapolation_is_shown():
     checkpoints = []
     for merges in (32, 256, 512, 1_024):
         share = (merges + max(0, merges - 512)) / 1_536
-        phases = dict.fromkeys(WORK["naive"], 15.0 * share / 3)
+        phases = dict.fromkeys(PHASES, 15.0 * share / 3)
         checkpoints.append([merges, phases, dict.fromkeys(UNITS, merges)])
     row = merging("naive", [15.0], work=1_024, checkpoints=checkpoints)
     for _, _, predicted in tables.checked_extrapolations([row]):

@@ -3,14 +3,13 @@
 import pytest
 
 from cs336_basics import TRAINERS
-from cs336_basics.bpe import is_built
 
-if not all(map(is_built, TRAINERS.values())):
+if not all(trainer.is_built for trainer in TRAINERS.values()):
     pytest.skip("the compiled trainers are not built", allow_module_level=True)
 
 from benchmarks.stages import ablations, run, trainer_run, training_rows
 from benchmarks.stages.counting import counting_times
-from benchmarks.stages.extrapolation import WORK, extrapolated, work_profile
+from benchmarks.stages.extrapolation import can_be_stopped, extrapolated, work_profile
 from cs336_basics.data.datasets import write_sample
 
 pytestmark = pytest.mark.filterwarnings("ignore:no pair was left")
@@ -29,7 +28,7 @@ def test_a_run_learns_the_merges_of_the_others_and_records_its_time(path, stage)
     (answer,) = training_rows.checked_runs(stage, path, TARGETS)
     assert answer["checkpoints"][-1][0] == TARGETS[-1]
     counted = counting_times(stage, path, 1)
-    for target in TARGETS[-1:] if stage not in WORK else TARGETS:
+    for target in TARGETS[-1:] if not can_be_stopped(stage) else TARGETS:
         rows = training_rows.rows(stage, "sample", path, [answer], target, counted)
         assert [row.comparison for row in rows] == ["merging", "end-to-end", "shipped"]
         for row in rows:
@@ -66,7 +65,7 @@ def test_the_cost_of_a_unit_of_work_is_extrapolated(path):
     costs = {"finding the maximum": 2e-7, "updating": 1e-6}
 
     def seconds(work):
-        units = WORK["incremental"]
+        units = TRAINERS["incremental"].work_units
         return {"counting pairs": 0.5} | {p: c * work[units[p]] for p, c in costs.items()}
 
     part = [[merges, seconds(work), work] for merges, work in profile if merges <= end / 8]
@@ -77,6 +76,7 @@ def test_the_cost_of_a_unit_of_work_is_extrapolated(path):
     assert abs(mean / sum(seconds(work_of_all).values()) - 1) > 0.2
 
 
+@pytest.mark.slow  # compiles the variants
 def test_variants_of_an_ablation_learn_the_same_merges(path):
     rows = ablations.measure(ablations.VARIANTS, "sample", path, 300, rounds=1)
     assert [row.stage for row in rows] == list(ablations.VARIANTS)

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs336_basics import TRAINERS
-from cs336_basics.bpe.explain import MOST_BYTES, draw, explain
+from cs336_basics.bpe.drawing import MOST_BYTES
+from cs336_basics.bpe.explain import draw, explain
 from cs336_basics.bpe.unbuilt import unbuilt_trainer
 from tests.bpe.trainers import WORKED_EXAMPLE, every_trainer, merge_everywhere, specified_merges
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs336_basics import TRAINERS
-from cs336_basics.bpe.options import huggingface_byte_ranks
+from cs336_basics.bpe.rules import huggingface_byte_ranks
 from cs336_basics.counting import count_text, count_texts, count_words
 from cs336_basics.data.datasets import write_sample
 from cs336_basics.splitting import Splitter

@@ -1,6 +1,5 @@
 """Recorder: every trainer's phases, progress and trace."""
 
-import contextlib
 import functools
 import time
 from itertools import pairwise
@@ -10,6 +9,9 @@ import pytest
 from cs336_basics import TRAINERS, BPE_Trainer
 from cs336_basics.bpe.recorder import PHASES, Recorder
 from cs336_basics.counting.word_counter import SPLITTINGS
+from cs336_basics.bpe.rules import Rules
+from cs336_basics.bpe.trace import Merge, Work
+from cs336_basics.counting import WordCounts
 from tests.bpe.trainers import WORKED_EXAMPLE, every_trainer, merge_everywhere, traced, train
 from tests.texts import long_text
 
@@ -29,41 +31,65 @@ def counted_from_scratch(word_counts, merges):
     return found
 
 
-class Slow(BPE_Trainer):
-    """A trainer that merges words in alphabetical order."""
+class Clock:
+    """A clock that only moves when a trainer works."""
 
-    name = "slow"
+    def __init__(self):
+        self.now = 0.0
 
-    def learn(self, words, num_merges):
-        merges = []
-        pairs = self.count_pairs(words)
-        while len(merges) < num_merges and (best := self.find_best(pairs)):
-            self.merge(words, best, pairs)
-            merges.append(best)
-        return merges
-
-    def count_pairs(self, words):
-        return dict(zip(words, self.counts, strict=True))
-
-    def find_best(self, pairs):
-        return min(pairs, default=None)
-
-    def merge(self, words, best, pairs):
-        del pairs[best]
+    def __call__(self):
+        return self.now
 
 
-def test_each_step_is_timed(monkeypatch):
-    # The clock advances by one second each time it is read, so each step takes one second.
-    monkeypatch.setattr("time.perf_counter", iter(range(10**6)).__next__)
+class Alphabetical(BPE_Trainer):
+    """A trainer that merges words in alphabetical order, and needs 1, 10 or 100 s for a step."""
+
+    name = "alphabetical"
+
+    def learn(self, words, counts, rules, step):
+        with step("counting pairs"):
+            pairs = dict(zip(words, counts, strict=True))
+            clock.now += 1
+        while True:
+            with step("finding the maximum"):
+                best = min(pairs, default=None)
+                clock.now += 10
+            if best is None:
+                return
+            with step("updating"):
+                count = pairs.pop(best)
+                clock.now += 100
+            yield Merge(best, count, self.slow_work)
+
+    def slow_work(self):
+        clock.now += 1000
+        return Work()
+
+
+clock = Clock()
+
+
+@pytest.mark.parametrize("num_merges", [2, 9])
+def test_each_step_is_timed(num_merges):
     trace = []
-    trainer = Slow(trace=trace.append)
-    with pytest.warns(UserWarning, match="after 2 of 9"):
-        _, merges = trainer.train_from_counts({b"cd": 1, b"ab": 2}, 265)
+    recorder = Recorder(trace.append, clock=clock)
+    counts = WordCounts.from_mapping({b"cd": 1, b"ab": 2})
+    merges = Alphabetical().learn_merges(counts, Rules(num_merges), recorder)
+    recorder.finish()
     assert merges == [(b"a", b"b"), (b"c", b"d")]
-    # One setup, one count, three searches and two merges. Tracing is not part of any phase.
-    phases = [trainer.timings[phase] for phase in PHASES]
-    assert phases == [1, 1, 1, 3, 2, 1, 9]
-    assert [row[4:9] for row in trace] == [(1, 1, 1, 1, 0), (0, 0, 1, 1, 1)]
+    # The third search finds nothing. It is not made after the last wanted merge.
+    finding = 20 if num_merges == 2 else 30
+    assert [recorder.timings[phase] for phase in PHASES] == [
+        0,
+        0,
+        1,
+        finding,
+        200,
+        0,
+        201 + finding,
+    ]
+    # Computing the work for the trace is not part of any phase.
+    assert [row[4:9] for row in trace] == [(0, 1, 10, 100, 0), (0, 0, 10, 100, 0)]
     assert [(row.merge, row.pair_count) for row in trace] == [(0, 2), (1, 1)]
 
 
@@ -101,15 +127,11 @@ def test_the_phases_add_up_to_the_time_of_the_call(name, splitting, tmp_path):
 
 
 @every_trainer
-def test_all_merges_are_advanced(name, words, monkeypatch):
-    steps = []
-
-    def watched(recorder, show, num_merges):
-        recorder.advance = steps.append
-        return contextlib.nullcontext()
-
-    monkeypatch.setattr(Recorder, "progress_bar", watched)
-    merges = train(name, words, 300)[1]
+def test_all_merges_are_advanced(name, words):
+    recorder, steps = Recorder(), []
+    recorder.advance = steps.append
+    counts = WordCounts.from_mapping(words)
+    merges = TRAINERS[name]().learn_merges(counts, Rules(300), recorder)
     assert sum(steps) == len(merges) == 300
 
 

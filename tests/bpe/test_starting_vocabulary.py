@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from cs336_basics import TRAINERS, Tokenizer, train_bpe
-from cs336_basics.bpe.options import TIE_BREAKS
+from cs336_basics.bpe.rules import TIE_BREAKS
 from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
 from cs336_basics.counting import count_text
 from cs336_basics.splitting import Splitter

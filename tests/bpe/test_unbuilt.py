@@ -2,11 +2,12 @@
 
 import pytest
 
-from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS, is_built
+from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS
 from tests.processes import run_python
 
 pytestmark = pytest.mark.skipif(
-    not all(map(is_built, TRAINERS.values())), reason="the compiled trainers are not built"
+    not all(trainer.is_built for trainer in TRAINERS.values()),
+    reason="the compiled trainers are not built",
 )
 
 

@@ -1,16 +1,16 @@
-"""v1: the trainer's steps. `test_base.py` compares the merges with those of the other trainers."""
+"""v1: the yielded merges. `test_base.py` compares them with those of the other trainers."""
 
+from contextlib import nullcontext
+
+from cs336_basics.bpe.rules import Rules
+from cs336_basics.bpe.trace import Work
 from cs336_basics.bpe.v1_naive import NaiveTrainer
 
-WORDS = [(b"a", b"b", b"a", b"b"), (b"a", b"a", b"a")]
 
-
-def test_the_steps_count_find_and_merge():
-    trainer = NaiveTrainer()
-    trainer.counts = [3, 2]
-    counts = trainer.count_pairs(WORDS)
-    assert counts == {(b"a", b"b"): 6, (b"b", b"a"): 3, (b"a", b"a"): 4}
-    assert trainer.find_best(counts) == (b"a", b"b")
-    assert trainer.merge(WORDS, (b"a", b"a")) == [WORDS[0], (b"aa", b"a")]
-    assert trainer.learn(WORDS, 2) == [(b"a", b"b"), (b"a", b"a")]
-    assert trainer.find_best({}) is None
+def test_merges_are_yielded_until_no_pair_is_left():
+    words = [(b"a", b"b", b"a", b"b"), (b"a", b"a", b"a")]
+    learned = NaiveTrainer().learn(words, [3, 2], Rules(2), nullcontext)
+    merge = next(learned)
+    assert (merge.pair, merge.pair_count) == ((b"a", b"b"), 6)
+    assert merge.work() == Work(2, 2, 7, 3, 5)
+    assert [merge.pair for merge in learned] == [(b"a", b"a"), (b"ab", b"ab"), (b"aa", b"a")]

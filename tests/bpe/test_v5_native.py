@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from cs336_basics import TRAINERS
-from cs336_basics.bpe import is_built
 from cs336_basics.bpe.recorder import Recorder
+from cs336_basics.bpe.rules import Rules
 from cs336_basics.counting import WordCounts
 from tests.bpe.trainers import traced, train
 from tests.faults import alarm
 
-if not is_built(TRAINERS["native"]):
+if not TRAINERS["native"].is_built:
     pytest.skip("the native trainer is not built", allow_module_level=True)
 
 
@@ -94,7 +94,7 @@ def test_progress_and_interrupts_between_steps(step_seconds, monkeypatch):
     recorder.advance = steps.append
     letters = random.Random(3).randbytes(30_000).translate(LETTERS)
     counts = WordCounts.from_mapping({letters: 1})
-    assert len(trainer.learn_merges(counts, 500, recorder)) == sum(steps) == 500
+    assert len(trainer.learn_merges(counts, Rules(500), recorder)) == sum(steps) == 500
     # If step_seconds is 0, the loop returns after every merge and every time it indexes the pairs.
     if step_seconds == 0:
         assert set(steps) == {0, 1}
@@ -104,7 +104,7 @@ def test_progress_and_interrupts_between_steps(step_seconds, monkeypatch):
 
     recorder.advance = interrupt
     with pytest.raises(KeyboardInterrupt):
-        trainer.learn_merges(counts, 500, recorder)
+        trainer.learn_merges(counts, Rules(500), recorder)
 
 
 @pytest.mark.parametrize("seconds", [0.02, 0.3])
@@ -113,13 +113,13 @@ def test_an_exception_in_a_signal_handler_ends_the_merge_loop(seconds):
     word = random.Random(4).randbytes(3_000_000).translate(LETTERS)
     counts = WordCounts.from_mapping({word[i:]: 1 for i in range(10)})
     with alarm(signal.default_int_handler, seconds), pytest.raises(KeyboardInterrupt):
-        TRAINERS["native"]().learn_merges(counts, 10**6, Recorder())
+        TRAINERS["native"]().learn_merges(counts, Rules(10**6), Recorder())
 
 
 def test_words_of_4_gib_or_more_are_rejected():
     arrays = np.zeros(1, np.uint8), np.array([0, 2**32], np.int64), np.ones(1, np.int64)
     with pytest.raises(OverflowError, match="4 GiB"):
-        TRAINERS["native"]().learn_merges(WordCounts.of_buffers(arrays), 1, Recorder())
+        TRAINERS["native"]().learn_merges(WordCounts.of_buffers(arrays), Rules(1), Recorder())
 
 
 @pytest.mark.parametrize("name", ["memoryview", "native"])
@@ -129,28 +129,3 @@ def test_word_counts_are_used_without_an_object_per_word(name):
     assert merges_of(name, word_counts, 100) == merges_of("heap", counts, 100)
     assert word_counts._dict is None
     assert merges_of(name, WordCounts.from_mapping({}), 5) == []
-
-
-@pytest.mark.parametrize(
-    "omitted", [("threshold",), ("sorted words",), ("prefetch",), ("threshold", "sorted words")]
-)
-def test_omitted_parts_change_no_merge(omitted):
-    counts = zipf_counts(11, 2000, "etaoinsh", 12)
-    counts.pop(next(iter(counts)))
-    trainer = TRAINERS["native"]()
-    trainer.omit = omitted
-    for num_merges in (30, 10**6):
-        merges = trainer.learn_merges(WordCounts.from_mapping(counts), num_merges, Recorder())
-        assert merges == merges_of("memoryview", counts, num_merges)
-
-
-def test_without_a_threshold_every_pair_is_in_the_heap():
-    counts = zipf_counts(12, 2000, "etaoinsh", 12)
-    entries = {}
-    for omitted in ((), ("threshold",)):
-        trace = []
-        trainer = TRAINERS["native"](trace=trace.append)
-        trainer.omit = omitted
-        trainer.train_from_counts(counts, 256 + 50)
-        entries[omitted] = sum(merge.work.heap_entries for merge in trace)
-    assert entries[()] < entries["threshold",] / 2

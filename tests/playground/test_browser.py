@@ -20,7 +20,7 @@ from selenium.webdriver.common.keys import Keys  # noqa: E402
 
 from cs336_basics.bpe import TRAINERS  # noqa: E402
 from cs336_basics.playground.answers import make_answers  # noqa: E402
-from cs336_basics.playground.learning import STAGES  # noqa: E402
+from cs336_basics.playground.learning import stages  # noqa: E402
 from cs336_basics.tokenizer import Tokenizer, merge_steps, visible  # noqa: E402
 from cs336_basics.training.load_run import load_run  # noqa: E402
 from tests.browser import NEEDS_CHROMIUM, chromium, problems_on_devices  # noqa: E402
@@ -234,8 +234,8 @@ def test_the_stages_race_and_can_be_stopped(page):
     now = browser.find_element(By.ID, "race-now")
     wait(lambda: now.text == "Finished. All stages learned the same merges.")
     rows = browser.find_elements(By.CSS_SELECTOR, "#race-table tr")
-    assert [row.text.split()[:2] for row in rows] == [[stage, "40"] for stage in STAGES]
-    assert len(browser.find_elements(By.CSS_SELECTOR, "#race-chart polyline")) == len(STAGES)
+    assert [row.text.split()[:2] for row in rows] == [[stage, "40"] for stage in stages()]
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#race-chart polyline")) == len(stages())
     picture(browser, "race")
     put(browser, "#race [name=merges]", "5000")
     start.click()
@@ -421,7 +421,7 @@ def test_a_view_says_what_to_do_before_the_first_action(page, view):
     if view == "race":
         assert "Press Start" in browser.find_element(By.ID, "race-now").text
         rows = browser.find_elements(By.CSS_SELECTOR, "#race-table tr")
-        assert [row.text.split()[0] for row in rows] == STAGES
+        assert [row.text.split()[0] for row in rows] == stages()
     wait(lambda: view == "race" or browser.find_elements(By.CSS_SELECTOR, "#next tr"))
     assert problems_on_devices(browser) == {}
 

@@ -7,7 +7,7 @@ import pytest
 
 from cs336_basics.bpe import NaiveTrainer
 from cs336_basics.bpe.recorder import Recorder
-from cs336_basics.playground.learning import MOST_STEPS, MOST_WATCHED, STAGES, race, watch
+from cs336_basics.playground.learning import MOST_STEPS, MOST_WATCHED, race, stages, watch
 from cs336_basics.tokenizer import visible
 
 # Texts of a few words yield fewer merges than requested.
@@ -20,7 +20,7 @@ def joined(parts):
     return "".join(text for text, _ in parts)
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", stages())
 def test_every_step_is_that_of_the_naive_trainer(stage):
     _, merges = NaiveTrainer().train_from_iterator([TEXT], 256 + MOST_STEPS, [])
     for step in range(len(merges) + 1):
@@ -70,11 +70,11 @@ def rows_of(asked):
 def test_all_stages_race_and_learn_the_same_merges():
     rows = rows_of({"merges": 30, "seconds": 30})
     last = {row["stage"]: row for row in rows if row["ended"]}
-    assert list(last) == STAGES
+    assert list(last) == stages()
     points = {
-        stage: [p for r in rows if r["stage"] == stage for p in r["points"]] for stage in STAGES
+        stage: [p for r in rows if r["stage"] == stage for p in r["points"]] for stage in stages()
     }
-    for stage in STAGES:
+    for stage in stages():
         assert last[stage]["same"]
         assert points[stage][-1]["merges"] == 30
         merges = [point["merges"] for point in points[stage]]
@@ -93,7 +93,7 @@ def test_the_race_does_not_include_building_the_vocabulary(monkeypatch):
 
     monkeypatch.setattr(Recorder, "finish", slow_finish)
     points = [point for row in rows_of({"text": TEXT, "merges": 3}) for point in row["points"]]
-    assert sum(point["merges"] == 3 for point in points) == len(STAGES)
+    assert sum(point["merges"] == 3 for point in points) == len(stages())
     assert all(point["seconds"] < 0.2 for point in points)
 
 

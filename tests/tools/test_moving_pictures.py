@@ -5,7 +5,7 @@ import xml.etree.ElementTree
 
 import pytest
 
-from cs336_basics.playground.learning import STAGES
+from cs336_basics.playground.learning import stages
 from cs336_basics.tokenizer import merge_steps, visible
 from tests.browser import NEEDS_CHROMIUM, chromium
 from tests.tokenizer.examples import small_tokenizer
@@ -28,9 +28,9 @@ def texts(svg):
 
 def test_a_race_gives_the_points_of_all_stages():
     points = run_races(5, 2)
-    assert list(points) == STAGES
+    assert list(points) == stages()
     assert {stage: of_stage[-1][1] for stage, of_stage in points.items()} == dict.fromkeys(
-        STAGES, 5
+        stages(), 5
     )
     shown = texts(moving_race(points))
     for stage, of_stage in points.items():

@@ -35,6 +35,7 @@
 #include "base/run_parts.hpp"
 #include "merging/byte_pairs.hpp"
 #include "merging/merge_loop.hpp"
+#include "merging/merge_policy.hpp"
 #include "merging/pair_heap.hpp"
 #include "merging/pair_table.hpp"
 #include "merging/postings.hpp"
@@ -44,7 +45,8 @@
 
 namespace cs336 {
 
-template <class Token>
+// `Token` is the type of token ids. For `Policy`, see merge_policy.hpp.
+template <class Token, class Policy = MergePolicy>
 class FlatMergeLoop final : public MergeLoop {
   public:
     // Word i is data[offsets[i]:offsets[i + 1]]. The sum of count * length over all words must fit
@@ -54,7 +56,7 @@ class FlatMergeLoop final : public MergeLoop {
         : options_(options),
           floor_(std::max<int64_t>(1, options.min_frequency)),
           tokens_(options.byte_ranks),
-          cells_(data, offsets, counts, num_words, options.sorted_words, options.num_threads,
+          cells_(data, offsets, counts, num_words, options.num_threads,
                  options.keep_going, byte_pairs_),
           num_tokens_(cells_.size()),
           heap_(pairs_, tokens_),
@@ -95,17 +97,13 @@ class FlatMergeLoop final : public MergeLoop {
         return false;
     }
 
-    MergeState state() const override {
-        MergeState state{threshold_, {}, {pairs_.begin(), pairs_.end()}};
-        for (size_t i = 0; i < cells_.size(); ++i) {
-            const Token cell = cells_.data()[i];
-            state.cells.push_back(cell == NO_TOKEN ? -1 : int64_t(cell));
-        }
-        return state;
-    }
+    // The data of the loop, for a drawing.
+    int64_t threshold() const { return threshold_; }
+    const WordCells<Token, Policy>& cells() const { return cells_; }
+    const PairTable& pairs() const { return pairs_; }
 
   private:
-    static constexpr Token NO_TOKEN = WordCells<Token>::NO_TOKEN;
+    static constexpr Token NO_TOKEN = WordCells<Token, Policy>::NO_TOKEN;
     static constexpr uint32_t NO_CURSOR = UINT32_MAX;
 
     // The changes that a merge makes for one neighboring token id.
@@ -159,7 +157,7 @@ class FlatMergeLoop final : public MergeLoop {
             most = std::max(most, byte_pairs_[i].count);
         }
         const int64_t guess = occurrences / 64 / num_all_merges();
-        return options_.threshold ? std::max(floor_, std::min(guess, most / 4)) : floor_;
+        return std::max(floor_, Policy::threshold(std::min(guess, most / 4)));
     }
 
     // Set the first threshold and index the byte pairs, which are already counted.
@@ -308,8 +306,7 @@ class FlatMergeLoop final : public MergeLoop {
     void replace_in_cells(const Pair& pair, uint32_t ab) {
         constexpr uint32_t AHEAD = 24;  // postings; hides the memory latency
         constexpr uint32_t GROUP = 64;  // postings whose neighbors are prefetched together
-        const uint32_t num_prefetched =
-            options_.prefetch && pair.num_postings > AHEAD ? pair.num_postings - AHEAD : 0;
+        const uint32_t num_prefetched = pair.num_postings > AHEAD ? pair.num_postings - AHEAD : 0;
         const uint32_t a = pair.left, b = pair.right;
         const Position length_a = tokens_.length(a), length_b = tokens_.length(b);
         const Position* postings = pair.postings;
@@ -326,7 +323,7 @@ class FlatMergeLoop final : public MergeLoop {
             const size_t first_merged = occurrences_.size();
             const uint32_t stop = std::min(first + GROUP, pair.num_postings);
             for (uint32_t i = first; i < stop; ++i) {
-                if (i < num_prefetched) CS336_PREFETCH(cells + postings[i + AHEAD]);
+                if (i < num_prefetched) Policy::prefetch(cells + postings[i + AHEAD]);
                 const Position p = postings[i], q = p + length_a, end = q + length_b;
                 if (cells[p] != a || cells[q] != b) continue;  // stale
                 const Token x = cells[p - 1], y = cells[end];
@@ -352,7 +349,6 @@ class FlatMergeLoop final : public MergeLoop {
     }
 
     void prefetch_neighbors(const Occurrence& merged) const {
-        if (!options_.prefetch) return;
         prefetch_neighbor(before_, merged.before);
         prefetch_neighbor(after_, merged.after);
     }
@@ -360,7 +356,7 @@ class FlatMergeLoop final : public MergeLoop {
     // `token` may be NO_TOKEN: prefetching any address is harmless, and a branch would take longer.
     static void prefetch_neighbor(const std::vector<Neighbor>& neighbors, Token token) {
         const auto start = reinterpret_cast<uintptr_t>(neighbors.data());
-        CS336_PREFETCH(reinterpret_cast<const void*>(start + size_t{token} * sizeof(Neighbor)));
+        Policy::prefetch(reinterpret_cast<const void*>(start + size_t{token} * sizeof(Neighbor)));
     }
 
     // Write the postings of the pairs from `first_new` on, and push these pairs onto the heap.
@@ -393,17 +389,17 @@ class FlatMergeLoop final : public MergeLoop {
         constexpr size_t AHEAD = 12;  // tokens
         found_.clear();
         for (size_t i = 0; i < touched.size(); ++i) {
-            if (options_.prefetch && i + AHEAD < touched.size()) {
-                pairs_.prefetch(old_key(touched[i + AHEAD]));
+            if (i + AHEAD < touched.size()) {
+                Policy::prefetch(pairs_.slot_of(old_key(touched[i + AHEAD])));
             }
             const PairId id = touched[i] == skip ? NO_PAIR : pairs_.find(old_key(touched[i]));
-            if (options_.prefetch && id != NO_PAIR) CS336_PREFETCH(&pairs_[id]);
+            if (id != NO_PAIR) Policy::prefetch(&pairs_[id]);
             found_.push_back(id);
         }
         for (size_t i = 0; i < touched.size(); ++i) {
             const int64_t count = neighbors[touched[i]].count;
             if (found_[i] != NO_PAIR) pairs_[found_[i]].count -= count;
-            if (options_.prefetch && count >= threshold_) pairs_.prefetch(new_key(touched[i]));
+            if (count >= threshold_) Policy::prefetch(pairs_.slot_of(new_key(touched[i])));
         }
     }
 
@@ -416,7 +412,7 @@ class FlatMergeLoop final : public MergeLoop {
 
     TokenBytes tokens_;
     BytePairs byte_pairs_;  // emptied when the pairs are added to pairs_
-    WordCells<Token> cells_;
+    WordCells<Token, Policy> cells_;
     size_t num_tokens_;  // in the cells, including word ends
     PairTable pairs_;
     PostingPool postings_;

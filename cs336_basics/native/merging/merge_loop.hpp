@@ -1,4 +1,4 @@
-// The interface of the merge loop: its options, state, merges and trace.
+// The interface of the merge loop: its options, merges and trace.
 
 #pragma once
 
@@ -8,8 +8,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "merging/pair_table.hpp"
 
 namespace cs336 {
 
@@ -25,23 +23,12 @@ struct MergeOptions {
     std::vector<uint32_t> start_merges;
     std::vector<std::string> start_tokens;
     size_t num_threads = 1;  // for laying out the words; merging uses one thread
-    // Optimizations that benchmarks/stages/ablations.py disables one by one to measure their gains.
-    bool threshold = true;     // keep only frequent pairs
-    bool sorted_words = true;  // lay out the words by count instead of in the given order
-    bool prefetch = true;
 };
 
 // The work and the time of one merge; see bpe/trace.py.
 struct MergeTrace {
     int64_t count, occurrences, positions, pairs_updated, heap_entries;
     double seconds_counting, seconds_finding, seconds_updating;
-};
-
-// A copy of the loop's state, for the drawings in the documentation.
-struct MergeState {
-    int64_t threshold;
-    std::vector<int64_t> cells;  // -1: NO_TOKEN
-    std::vector<Pair> pairs;     // the loop owns their postings
 };
 
 // The base class of the merge loops for the different token-id widths.
@@ -52,8 +39,6 @@ class MergeLoop {
     // Learn merges for about `seconds` seconds. Returns whether there are more merges to learn. Do
     // not call this again after an exception. Throws Cancelled or std::bad_alloc.
     virtual bool run(double seconds) = 0;
-
-    virtual MergeState state() const = 0;
 
     std::vector<std::pair<uint32_t, uint32_t>> merges;  // token ids; see TokenBytes
     std::vector<MergeTrace> trace;                      // one per merge, if `traced`

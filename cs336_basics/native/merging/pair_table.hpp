@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/compiler.hpp"
 #include "base/hashing.hpp"
 #include "merging/postings.hpp"
 
@@ -43,8 +42,8 @@ class PairTable {
     std::vector<Pair>::const_iterator begin() const { return pairs_.begin(); }
     std::vector<Pair>::const_iterator end() const { return pairs_.end(); }
 
-    // Load the slot of a pair into the CPU cache before `find` or `add`.
-    void prefetch(uint64_t key) const { CS336_PREFETCH(&slots_[hash(key) >> shift_]); }
+    // The address of a pair's slot, to prefetch it before `find` or `add`.
+    const void* slot_of(uint64_t key) const { return &slots_[hash(key) >> shift_]; }
 
     // The id of a pair; NO_PAIR if it is not in the table.
     PairId find(uint64_t key) const {

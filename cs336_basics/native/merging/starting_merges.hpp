@@ -2,41 +2,100 @@
 
 #pragma once
 
-#include <atomic>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
+#include <functional>
+#include <queue>
+#include <utility>
 #include <vector>
 
-#include "base/simd_level.hpp"
-#include "encoding/merge_table.hpp"
-#include "encoding/word_merger.hpp"
+#include "merging/byte_pairs.hpp"
+#include "merging/pair_table.hpp"
 
 namespace cs336 {
 
-// Symbols are ids: 0 to 255 for the bytes, then one for each distinct merged token.
+// Symbols are ids: 0 to 255 for the bytes, then one for each distinct merged token. In every word,
+// the pair with the lowest rank is merged first and, for equal ranks, the leftmost.
 class StartingMerges {
   public:
-    // `merges` has three ids for every rank: left, right, merged. Throws std::length_error.
+    // `merges` has three ids for every rank: left, right, merged.
     explicit StartingMerges(const std::vector<uint32_t>& merges)
-        : table_(byte_symbols().data(), merges.data(), merges.size() / 3),
-          merger_(table_, best_simd_level(), cancelled_) {}
+        : byte_ranks_(BytePairs::NUM_PAIRS, NO_PAIR) {
+        for (size_t i = 0; i + 2 < merges.size(); i += 3) {
+            const uint32_t left = merges[i], right = merges[i + 1];
+            const PairId rank = ranks_.add(left, right, 0);
+            if (left < 256 && right < 256) byte_ranks_[BytePairs::index_of(left, right)] = rank;
+            merged_.push_back(merges[i + 2]);
+        }
+    }
 
     // Write the symbols of a word, at most `length` > 0. Returns their number.
-    int64_t merge(const uint8_t* word, size_t length, uint32_t* out) {
-        return merger_.merge(word, length, out) - out;
+    int64_t merge(const uint8_t* word, size_t length, uint32_t* out) const {
+        std::copy(word, word + length, out);
+        return length <= SHORT ? merge_short(out, length) : merge_long(out, length);
     }
 
   private:
-    static std::vector<uint32_t> byte_symbols() {
-        std::vector<uint32_t> symbols(256);
-        std::iota(symbols.begin(), symbols.end(), 0);
-        return symbols;
+    static constexpr size_t SHORT = 64;
+
+    // The rank of a pair; NO_PAIR, which is above all ranks, if no merge has this pair.
+    PairId rank(uint32_t left, uint32_t right) const {
+        if (left < 256 && right < 256) return byte_ranks_[BytePairs::index_of(left, right)];
+        return ranks_.find(PairTable::key_of(left, right));
     }
 
-    const std::atomic<bool> cancelled_{false};
-    const MergeTable<uint32_t> table_;
-    WordMerger<uint32_t> merger_;
+    // Search all pairs for the lowest rank, and close the gap after each merge.
+    int64_t merge_short(uint32_t* symbols, size_t size) const {
+        PairId ranks[SHORT];  // of symbols i and i + 1
+        for (size_t i = 0; i + 1 < size; ++i) ranks[i] = rank(symbols[i], symbols[i + 1]);
+        while (size > 1) {
+            const size_t i = size_t(std::min_element(ranks, ranks + size - 1) - ranks);
+            if (ranks[i] == NO_PAIR) break;
+            symbols[i] = merged_[ranks[i]];
+            std::copy(symbols + i + 2, symbols + size, symbols + i + 1);
+            if (i + 2 < size) std::copy(ranks + i + 2, ranks + size - 1, ranks + i + 1);
+            --size;
+            if (i > 0) ranks[i - 1] = rank(symbols[i - 1], symbols[i]);
+            if (i + 1 < size) ranks[i] = rank(symbols[i], symbols[i + 1]);
+        }
+        return int64_t(size);
+    }
+
+    // Keep the pairs in a heap, and link each symbol to its neighbors.
+    int64_t merge_long(uint32_t* symbols, size_t size) const {
+        constexpr uint32_t GONE = UINT32_MAX;  // the symbol was merged into the one before it
+        using Entry = std::pair<PairId, Position>;  // rank and position of a pair; may be stale
+        std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> heap;
+        std::vector<Position> previous(size), next(size);
+        const auto push = [&](Position i) {
+            if (next[i] == size) return;
+            const PairId found = rank(symbols[i], symbols[next[i]]);
+            if (found != NO_PAIR) heap.emplace(found, i);
+        };
+        for (Position i = 0; i < size; ++i) {
+            previous[i] = i - 1;  // not used at the start
+            next[i] = i + 1;
+        }
+        for (Position i = 0; i < size; ++i) push(i);
+        while (!heap.empty()) {
+            const auto [lowest, i] = heap.top();
+            heap.pop();
+            if (symbols[i] == GONE || next[i] == size) continue;
+            if (rank(symbols[i], symbols[next[i]]) != lowest) continue;
+            symbols[i] = merged_[lowest];
+            symbols[next[i]] = GONE;
+            next[i] = next[next[i]];
+            if (next[i] < size) previous[next[i]] = i;
+            push(i);
+            if (i > 0) push(previous[i]);
+        }
+        return std::remove(symbols, symbols + size, GONE) - symbols;
+    }
+
+    PairTable ranks_;  // the id of a pair is its rank
+    std::vector<PairId> byte_ranks_;
+    std::vector<uint32_t> merged_;  // by rank
 };
 
 }  // namespace cs336

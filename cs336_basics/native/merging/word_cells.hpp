@@ -26,15 +26,17 @@
 #include "base/memory.hpp"
 #include "base/run_parts.hpp"
 #include "merging/byte_pairs.hpp"
+#include "merging/merge_policy.hpp"
 #include "merging/postings.hpp"
 #include "merging/token_bytes.hpp"
 
 namespace cs336 {
 
 // The words with at least one pair. Word i is data[offsets[i]:offsets[i + 1]] and occurs counts[i]
-// times. If `sorted`, the most frequent words come first. Consecutive words with equal counts form
-// a run. A walk over ascending positions finds the count at each position by advancing the run.
-template <class Token>
+// times. The most frequent words come first. Consecutive words with equal counts form a run. A walk
+// over ascending positions finds the count at each position by advancing the run. For `Policy`, see
+// merge_policy.hpp.
+template <class Token, class Policy = MergePolicy>
 class WordCells {
   public:
     static constexpr Token NO_TOKEN = static_cast<Token>(-1);
@@ -42,11 +44,11 @@ class WordCells {
     // Lay out the words and count their byte pairs, using up to `num_threads` threads. The arrays
     // are not needed afterwards. Throws std::overflow_error or Cancelled.
     WordCells(const uint8_t* data, const int64_t* offsets, const int64_t* counts, int64_t num_words,
-              bool sorted, size_t num_threads, InterruptCheck::KeepGoing keep_going,
+              size_t num_threads, InterruptCheck::KeepGoing keep_going,
               BytePairs& byte_pairs) {
         reserve(offsets, counts, num_words);
         cells_[0] = NO_TOKEN;
-        const std::vector<uint32_t> words = words_by_count(offsets, counts, num_words, sorted);
+        const std::vector<uint32_t> words = words_by_count(offsets, counts, num_words);
         const Layout layout{data, offsets, counts, words.data()};
         const size_t num_parts = std::max<size_t>(
             1, std::min({num_threads, MAX_THREADS, cells_.size() / CELLS_OF_A_THREAD}));
@@ -215,17 +217,16 @@ class WordCells {
         return counts[word] > 0 && offsets[word + 1] - offsets[word] >= 2;
     }
 
-    // The words with at least one pair; if `sorted`, the most frequent come first. Most counts are
-    // small and are sorted by counting. std::stable_sort makes the whole merge loop slower; see
+    // The words with at least one pair, the most frequent first. Most counts are small and are
+    // sorted by counting. std::stable_sort makes the whole merge loop slower; see
     // benchmarks/NOTES.md.
     static std::vector<uint32_t> words_by_count(const int64_t* offsets, const int64_t* counts,
-                                                int64_t num_words, bool sorted) {
+                                                int64_t num_words) {
         constexpr int64_t LARGE = 4096;
-        // The bucket is LARGE - count, so that large counts, which share bucket 0, come first. If
-        // not `sorted`, all words share the last bucket.
+        // The bucket is LARGE - key, so that large keys, which share bucket 0, come first.
         std::vector<uint32_t> starts(LARGE + 2, 0);
         const auto bucket = [&](int64_t word) {
-            return sorted ? LARGE - std::min(LARGE, counts[word]) : LARGE;
+            return LARGE - std::min(LARGE, Policy::layout_key(counts[word]));
         };
         for (int64_t i = 0; i < num_words; ++i) {
             if (has_pairs(offsets, counts, i)) ++starts[bucket(i) + 1];

@@ -1,0 +1,118 @@
+"""Rules: which pairs may merge, which of them wins a tie, and when training ends.
+
+Every trainer receives a `Rules` and applies it in its own loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Protocol
+
+from cs336_basics.bpe.reference import NUM_BYTES, Pair, Symbols
+from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
+
+TIE_BREAKS = ("lexicographic", "huggingface")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The rules of one training run; see `BPE_Trainer` for the options."""
+
+    num_merges: int
+    """Number of merges to learn. Training ends earlier if no pair is left."""
+    min_frequency: int = 1
+    """Minimum count of a merged pair."""
+    max_token_length: int | None = None
+    """Maximum length of a new token in bytes."""
+    tie_break: str = "lexicographic"
+    start: StartingVocabulary = field(default_factory=StartingVocabulary)
+    """Vocabulary before the first merge. Its merges have been applied to the words."""
+
+    @cached_property
+    def pairs(self) -> Callable[[Symbols], Iterable[Pair]]:
+        """Function that returns the pairs of adjacent symbols in a word that may be merged."""
+        limit = self.max_token_length
+        if limit is None:
+            return pairwise
+
+        def short_pairs(symbols: Symbols) -> Iterator[Pair]:
+            return (pair for pair in pairwise(symbols) if len(pair[0]) + len(pair[1]) <= limit)
+
+        return short_pairs
+
+    def ties(self) -> Ties:
+        """Return the order of equally frequent pairs, for one run."""
+        if self.tie_break == "huggingface":
+            return HuggingFaceIds(self.start.symbols)
+        return LargestPair()
+
+    @property
+    def byte_ranks(self) -> bytes | None:
+        """Ranks of the bytes in ties for compiled code, or None if tokens compare by their bytes.
+
+        With ranks, the token with the lower rank wins. The rank of a merged token is its index.
+        """
+        return bytes(huggingface_byte_ranks()) if self.tie_break == "huggingface" else None
+
+
+class Ties(Protocol):
+    """An order of equally frequent pairs."""
+
+    def key(self, pair: Pair) -> Any:
+        """Return the sort key of a pair. The pair with the largest key is merged first."""
+
+    def add(self, pair: Pair) -> object:
+        """Add the token of a merge. Call this before asking for the key of a pair with it."""
+
+
+class LargestPair:
+    """The tie rule of CS336: merge the largest `(bytes, bytes)` first."""
+
+    def key(self, pair: Pair) -> Pair:
+        """See `Ties`."""
+        return pair
+
+    def add(self, pair: Pair) -> None:
+        """See `Ties`."""
+
+
+class HuggingFaceIds:
+    """The tie rule of `tokenizers`: merge the pair with the smallest (left id, right id) first.
+
+    Ids are assigned as in `tokenizers` with the ByteLevel alphabet: first to the bytes in the order
+    of `huggingface_byte_ranks`, then to the merged tokens. A token that is made again gets a new
+    id.
+
+    Args:
+        symbols: Tokens before the first new merge: the bytes, then the merged tokens of the
+            continued vocabulary, if any.
+    """
+
+    def __init__(self, symbols: list[bytes]) -> None:
+        self._id = {symbol: id for id, symbol in enumerate(symbols)}
+        self._id.update((bytes([byte]), id) for byte, id in enumerate(huggingface_byte_ranks()))
+        self._next_id = len(symbols)
+
+    def key(self, pair: Pair) -> tuple[int, int]:
+        """See `Ties`."""
+        return -self._id[pair[0]], -self._id[pair[1]]
+
+    def add(self, pair: Pair) -> None:
+        """See `Ties`."""
+        self._id[pair[0] + pair[1]] = self._next_id
+        self._next_id += 1
+
+
+def huggingface_byte_ranks() -> list[int]:
+    """Return the rank of each byte in GPT-2's sorted byte alphabet (Radford et al. 2019).
+
+    Printable Latin-1 characters represent their own bytes. The characters from U+0100 on represent
+    the other bytes in order.
+    """
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = sorted(set(range(NUM_BYTES)) - set(printable))
+    ranks = dict(zip(printable + others, range(NUM_BYTES), strict=True))
+    return [ranks[byte] for byte in range(NUM_BYTES)]

@@ -8,10 +8,10 @@ import pytest
 
 from cs336_basics import TRAINERS, BPE_Trainer
 from cs336_basics.bpe.recorder import PHASES, Recorder
-from cs336_basics.counting.word_counter import SPLITTINGS
 from cs336_basics.bpe.rules import Rules
 from cs336_basics.bpe.trace import Merge, Work
 from cs336_basics.counting import WordCounts
+from cs336_basics.counting.word_counter import SPLITTINGS
 from tests.bpe.trainers import WORKED_EXAMPLE, every_trainer, merge_everywhere, traced, train
 from tests.texts import long_text
 

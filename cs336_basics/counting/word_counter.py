@@ -11,7 +11,7 @@ from cs336_basics._support.errors import BUILD, Argument, InputError, Unavailabl
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.warnings import warn
 from cs336_basics.counting.word_counts import Buffer, WordCounts
-from cs336_basics.splitting.splitter import Splitter, has_scanner, search_pretokens
+from cs336_basics.splitting.splitter import Splitter, search_pretokens
 
 if TYPE_CHECKING:
     from cs336_basics.counting._counting import TextCounter
@@ -40,26 +40,34 @@ def choose_splitting(splitting: str | None, splitter: Splitter) -> str:
         UserWarning: If `splitting` is None and the pattern cannot be compiled.
     """
     check_splitting(splitting)
-    is_built = has_scanner("gpt2")
-    if splitting == "compiled" and not is_built:
+    if splitting == "regex":
+        return "regex"
+    is_built = _is_built()
+    if is_built and splitter.has_scanner:
+        return "compiled"
+    pattern = short_repr(splitter.pattern)
+    if splitting is None:
+        if is_built:
+            warn(
+                f"pattern {pattern} cannot be compiled or does not match all text; words are "
+                "counted in Python, which is many times slower"
+            )
+        return "regex"
+    in_python: tuple[str | Argument, ...] = ("pass ", Argument("splitting", "regex"))
+    if not is_built:
         raise UnavailableError(
             "splitting 'compiled' needs compiled code, which is not built",
-            remedy=(BUILD, ", or pass ", Argument("splitting", "regex")),
+            remedy=(BUILD, ", or ", *in_python),
         )
-    if splitting == "compiled" and not splitter.has_scanner:
-        raise InputError(
-            f"pattern {short_repr(splitter.pattern)} cannot be compiled; pass splitting='regex'"
-        )
-    if splitting is not None:
-        return splitting
-    if splitter.has_scanner:
-        return "compiled"
-    if is_built:
-        warn(
-            f"pattern {short_repr(splitter.pattern)} cannot be compiled or does not match all "
-            "text; words are counted in Python, which is many times slower"
-        )
-    return "regex"
+    raise InputError(f"pattern {pattern} cannot be compiled", remedy=in_python)
+
+
+def _is_built() -> bool:
+    try:
+        import cs336_basics.counting._counting  # noqa: F401
+    except ImportError:
+        return False
+    return True
 
 
 class WordCounter:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.data import documents
 from cs336_basics.data.documents import read_documents, sample_documents
+from cs336_basics.splitting import Splitter
 from cs336_basics.text import Corpus
 
 TEXTS = [f"Document {n}.\n\nIt has {'many ' * (n % 7)}words.\r\nnaïve 🎉" for n in range(25)]
@@ -87,14 +88,9 @@ def test_the_separator_can_be_changed(tmp_path):
 def test_blocks_do_not_change_documents(tmp_path_factory, texts, block_size):
     path = plain(tmp_path_factory.mktemp("text"), [*texts, "end"], between=END_OF_TEXT)
     expected = [t for t in (p.strip() for p in path.read_bytes().split(END_OF_TEXT.encode())) if t]
-    read = documents.read_texts
-
-    def in_small_blocks(*arguments):
-        return read(*arguments, block_size=block_size)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(documents, "read_texts", in_small_blocks)
-        assert list(read_documents(Corpus(path))) == expected
+    (source,) = Corpus(path).sources
+    blocks = source.texts(Splitter(special_tokens=[END_OF_TEXT]).safe_cuts, block_size)
+    assert list(documents._in_blocks(blocks, END_OF_TEXT.encode())) == expected
 
 
 def test_a_huge_document_is_cut_and_needs_little_memory(tmp_path):

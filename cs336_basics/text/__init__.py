@@ -1,4 +1,17 @@
-"""Reading the text of files and rows. Only this folder distinguishes kinds of files."""
+"""Reading text: files and rows to documents. Only `sources/` distinguishes formats of files.
+
+All text takes the same road, whether it is counted or encoded, on one machine or on many:
+
+1. Open: a `Corpus` is a list of sources, a source has pieces, and a piece yields blocks of text
+   (`corpus.py`, `sources/`). Plain text is cut into blocks only where it is safe (`cuts.py`).
+2. Repair: invalid UTF-8 is replaced or rejected, and recorded (`text_changes.py`, `utf8.py`).
+3. Cut out special tokens, and split into pre-tokens (`splitting/`).
+4. Count (`counting/`) or encode (`tokenizer/`).
+
+A stage that normalizes text belongs between 2 and 3: it would take valid UTF-8 and return valid
+UTF-8. A job (`counting/count_job.py`) is the only place that calls the stages one after another;
+compiled code that reads files itself follows the same order.
+"""
 
 from cs336_basics.text.corpus import Corpus
 from cs336_basics.text.sources import MissingFieldError

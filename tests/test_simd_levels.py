@@ -9,8 +9,8 @@ import pytest
 from cs336_basics.bpe import train_bpe
 from cs336_basics.counting import WordCounts
 from cs336_basics.splitting import PATTERNS, reference
+from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.reference import encode_text
-from cs336_basics.tokenizer.vocabulary import Vocabulary
 from tests.texts import END_OF_TEXT, long_text
 
 _scanner = pytest.importorskip("cs336_basics.splitting._scanner")
@@ -44,7 +44,7 @@ def test_the_encoder_gives_the_ids_of_the_reference(simd_level, seed, tmp_path):
     vocab, merges = train_bpe(path, 600, [END_OF_TEXT], num_workers=1)
     text = long_text(seed + 1000, 10_000)
     expected = encode_text(text, vocab, merges, [], "gpt2")
-    encoder = native_encoder.compile_vocabulary(
-        Vocabulary(vocab, merges), "gpt2", 1 << 16, simd_level=simd_level
+    encoder = native_encoder.compile_encoder(
+        TokenizerDefinition(vocab, merges), 1 << 16, simd_level=simd_level
     )
     assert encoder.encode(text, _encoder.SpecialSet([])) == expected

@@ -122,7 +122,7 @@ def tokenizer_json(directory):
     """Return the text of the tokenizer's tokenizer.json."""
     from cs336_basics.formats.huggingface import tokenizer_json
 
-    return json.dumps(tokenizer_json.tokenizer_json(load(directory).parts()))
+    return json.dumps(tokenizer_json.tokenizer_json(load(directory).definition))
 
 
 # --- one run -------------------------------------------------------------------------------------

@@ -41,9 +41,9 @@ class Options(Checked):
 
 def decode(options: Options) -> None:
     """Decode the input and write the text."""
+    from cs336_basics.formats.huggingface.tokenizer_json import files_of_tokenizer
     from cs336_basics.tokenizer import Tokenizer
     from cs336_basics.tokenizer.encoders.encoder import UnknownIdError
-    from cs336_basics.tokenizer.tokenizer import files_of_tokenizer
 
     path = saved_stdin() if options.input == STDIN else options.input
     tokenizer = Tokenizer.from_directory(options.tokenizer)

@@ -33,9 +33,9 @@ def prune(options: Options) -> None:
     """Prune the tokenizer, save it, and print the new size."""
     import numpy as np
 
+    from cs336_basics.formats.huggingface.tokenizer_json import files_of_tokenizer
     from cs336_basics.tokenizer import Tokenizer
     from cs336_basics.tokenizer import prune as pruned_tokenizer
-    from cs336_basics.tokenizer.tokenizer import files_of_tokenizer
 
     corpus = options.corpus()
     inputs = [*corpus.files, *files_of_tokenizer(options.tokenizer)]

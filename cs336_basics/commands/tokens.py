@@ -29,8 +29,8 @@ def count(options: Options) -> None:
     """Count the tokens and print the result."""
     import numpy as np
 
+    from cs336_basics.formats.huggingface.tokenizer_json import files_of_tokenizer
     from cs336_basics.tokenizer import Tokenizer, count_tokens, never_used
-    from cs336_basics.tokenizer.tokenizer import files_of_tokenizer
 
     corpus = options.corpus()
     inputs = [*corpus.files, *files_of_tokenizer(options.tokenizer)]

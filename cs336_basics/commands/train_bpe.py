@@ -130,7 +130,7 @@ def train_bpe(options: Options) -> None:
         _check_has_no_text_options(options)
     inputs = [*options.counts, *(corpus.files if corpus is not None else ())]
     if options.continue_:
-        from cs336_basics.tokenizer.tokenizer import files_of_tokenizer
+        from cs336_basics.formats.huggingface.tokenizer_json import files_of_tokenizer
 
         inputs += files_of_tokenizer(options.continue_)
     check_output("--save-counts", options.save_counts, options.overwrite, inputs, options.output)
@@ -214,15 +214,15 @@ def _start(
     from cs336_basics.tokenizer.unmerged_tokens import check_merges_suffice
 
     tokenizer = Tokenizer.from_directory(options.continue_)
-    check_merges_suffice(tokenizer, "continued training")
-    vocab, merges, special_tokens, pattern, _ = tokenizer.parts()
+    check_merges_suffice(tokenizer.definition, "continued training")
+    pattern, special_tokens = tokenizer.pattern, tokenizer.special_tokens
     if options.pattern not in (None, pattern):
         raise InputError(
             f"--pattern {options.pattern!r} conflicts with the pattern {pattern!r} of "
             f"{options.continue_}; remove --pattern"
         )
     added = [token for token in list(options.special_token) if token not in special_tokens]
-    return pattern, [*special_tokens, *added], (vocab, merges)
+    return pattern, [*special_tokens, *added], (tokenizer.vocab, tokenizer.merges)
 
 
 COMMAND = Command(

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.vocabularies import MAX_ID, explain_bad_id
-from cs336_basics.tokenizer.vocabulary import Pair, TokenizerParts
+from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
 
 try:
     from cs336_basics.formats import _byte_strings
@@ -197,7 +197,7 @@ def _merge_of_strings(pair: Any, index: int, place: Callable[[int], str]) -> Pai
 # --------------------------------------------------------------------- writing
 
 
-def strings_of_vocab(parts: TokenizerParts) -> dict[str, int]:
+def strings_of_vocab(definition: TokenizerDefinition) -> dict[str, int]:
     """Return the vocabulary as a mapping of string -> id.
 
     Special tokens are plain text. All other tokens use the alphabet.
@@ -207,11 +207,11 @@ def strings_of_vocab(parts: TokenizerParts) -> dict[str, int]:
             or because a special token would be decoded to different text, is written like an
             ordinary token, is a single byte, or is also part of a merge.
     """
-    check_has_all_bytes(set(parts.vocab.values()))
-    special_bytes = {token.encode(): token for token in parts.special_tokens}
-    ordinary = {token for pair in parts.merges for token in (*pair, b"".join(pair))}
+    check_has_all_bytes(set(definition.vocab.values()))
+    special_bytes = {token.encode(): token for token in definition.special_tokens}
+    ordinary = {token for pair in definition.merges for token in (*pair, b"".join(pair))}
     strings: dict[str, int] = {}
-    for token_id, token in sorted(parts.vocab.items()):
+    for token_id, token in sorted(definition.vocab.items()):
         as_bytes = token_to_string(token)
         string = special_bytes.get(token, as_bytes)
         if string != as_bytes:

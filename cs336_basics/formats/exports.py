@@ -105,8 +105,8 @@ def export_tokenizer(
     check_is_tokenizer(tokenizer)
     found = _format_named(to, TOKENIZER_FORMATS, options)
     if found.merges_only:
-        check_merges_suffice(tokenizer, f"readers of {to} files")
-    write_directory(output, found.load().contents(tokenizer.parts(), **options))
+        check_merges_suffice(tokenizer.definition, f"readers of {to} files")
+    write_directory(output, found.load().contents(tokenizer.definition, **options))
 
 
 def check_tokenizer(tokenizer: Tokenizer, to: str, output: str | os.PathLike[str]) -> Agreement:

@@ -1,6 +1,7 @@
 """From merges to ids: the tokenizer, its files, and token files."""
 
 from cs336_basics._support.visible import visible, visible_parts
+from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.editing.extend import extend, token_parts
 from cs336_basics.tokenizer.editing.prune import Pruned, prune
 from cs336_basics.tokenizer.editing.token_counts import count_token_file, count_tokens, never_used
@@ -23,6 +24,7 @@ __all__ = [
     "TextToken",
     "TextTokens",
     "Tokenizer",
+    "TokenizerDefinition",
     "count_token_file",
     "count_tokens",
     "encode_file",

@@ -11,8 +11,9 @@ from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.splitting.splitter import check_is_str
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
 from cs336_basics.tokenizer.encoders.encoder import Encoder
-from cs336_basics.tokenizer.special_tokens import choose_special
-from cs336_basics.tokenizer.text_input import check_is_iterable, explained
+from cs336_basics.tokenizer.encoders.encoding_errors import explained
+from cs336_basics.tokenizer.special_tokens import special_sets
+from cs336_basics.tokenizer.text_input import check_is_iterable
 
 _Encoded = TypeVar("_Encoded")
 
@@ -45,25 +46,25 @@ def encode_texts(
             f"texts must be a list of texts, such as a column, got {short_repr(texts)}"
         )
     texts = list(texts)
-    special = choose_special(encoder.all_special, "", allowed_special, disallowed_special)
+    special = special_sets(encoder.all_special, allowed_special, disallowed_special)
     for index, text in enumerate(texts):
-        if isinstance(text, str) and not disallowed_special:
+        if isinstance(text, str) and not special.disallowed:
             continue
         try:
             check_is_str(text)
-            choose_special(encoder.all_special, text, allowed_special, disallowed_special)
+            special.check(text)
         except (TypeError, ValueError) as error:
             raise type(error)(f"text {index:,}: {error}") from None
     try:
-        return encode(texts, special, useful_workers(num_workers, sum(map(len, texts))))
+        return encode(texts, special.allowed, useful_workers(num_workers, sum(map(len, texts))))
     except (UnicodeEncodeError, AbsentByteError):
         # Threads encode in any order, so find the first text that fails.
         for index, text in enumerate(texts):
             try:
-                encoder.encode(text, special)
+                encoder.encode(text, special.allowed)
             except (UnicodeEncodeError, AbsentByteError) as error:
                 raise InputError(
-                    f"text {index:,}: {explained(error, encoder, text, special)}"
+                    f"text {index:,}: {explained(error, encoder, text, special.allowed)}"
                 ) from None
         raise
 

@@ -38,7 +38,7 @@ def decode_bytes(encoder: Encoder, ids: Iterable[SupportsIndex], errors: str) ->
         if errors == "strict":
             raise
     instead = _REPLACEMENT if errors == "replace" else b""
-    tokens = encoder.vocabulary.tokens
+    tokens = encoder.definition.vocab
     return b"".join(tokens.get(token_id, instead) for token_id in plain_ids(ids))
 
 

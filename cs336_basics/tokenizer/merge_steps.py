@@ -67,7 +67,7 @@ def merge_steps(tokenizer: Tokenizer, text: str) -> list[MergedWord]:
         data = word.encode()
         if is_special:
             words.append(MergedWord(data, "special", [], [tokenizer.special_token_id(word)]))
-        elif data in encoder.vocabulary.whole_words:
+        elif data in encoder.definition.whole_words:
             words.append(MergedWord(data, "whole", [], encoder.encode_word(word)))
         else:
             steps = [MergeStep(*step) for step in steps_by_rank(split_bytes(data), ranks)]

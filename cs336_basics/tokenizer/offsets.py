@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
 from cs336_basics.tokenizer.encoders.encoder import Encoder
-from cs336_basics.tokenizer.text_input import explained
+from cs336_basics.tokenizer.encoders.encoding_errors import explained
 
 Span = tuple[int, int]
 """Start and end of a span in characters: `text[start:end]`."""
@@ -16,19 +16,19 @@ def encode_with_offsets(
     encoder: Encoder, text: str, special: frozenset[str]
 ) -> tuple[list[int], list[Span]]:
     """Return the ids of a text and their spans; see `Tokenizer.encode_with_offsets`."""
-    vocabulary = encoder.vocabulary
+    definition = encoder.definition
     ids: list[int] = []
     spans: list[Span] = []
     try:
         text.encode()  # raises UnicodeEncodeError
         for start, word, is_special in encoder.located_words(text, special):
             if is_special:
-                ids.append(vocabulary.special_ids[word])
+                ids.append(definition.special_ids[word])
                 spans.append((start, start + len(word)))
             else:
                 word_ids = encoder.encode_word(word)
                 ids += word_ids
-                lengths = (len(vocabulary.tokens[token_id]) for token_id in word_ids)
+                lengths = (len(definition.vocab[token_id]) for token_id in word_ids)
                 spans += _spans_in(word, lengths, start)
     except (UnicodeEncodeError, AbsentByteError) as error:
         raise explained(error, encoder, text, special) from None

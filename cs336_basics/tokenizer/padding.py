@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
-from typing import Any, NamedTuple, SupportsIndex
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
+from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.tokenizer.encoders.encoder import offsets_of
 from cs336_basics.tokenizer.ids import (
     EncodedBatch,
@@ -17,7 +18,10 @@ from cs336_basics.tokenizer.ids import (
     plain_ids,
     sequences_of,
 )
-from cs336_basics.tokenizer.text_input import check_is_iterable
+from cs336_basics.tokenizer.text_input import check_is_iterable, text_column
+
+if TYPE_CHECKING:
+    from cs336_basics.tokenizer.tokenizer import Tokenizer
 
 MAX_ELEMENTS = 1 << 30
 """Maximum number of ids in an array returned by `pad`. Without this limit, a single long sequence
@@ -131,13 +135,38 @@ def pad(
 
 
 def model_inputs(
+    tokenizer: Tokenizer,
+    text: str | Iterable[str] | Mapping[str, Any],
+    padding: bool | str,
+    truncation: bool,
+    max_length: int | None,
+    pad_id: int | str | None,
+) -> dict[str, list[Any]]:
+    """Return the `input_ids` and the `attention_mask` of one or several texts.
+
+    See `Tokenizer.__call__`.
+    """
+    if isinstance(text, Mapping):
+        text = text_column(text)
+    lists = tokenizer.encode_batch([text] if isinstance(text, str) else text)
+    if pad_id is None:
+        pad_id = tokenizer.definition.special_ids.get(END_OF_TEXT, 0)
+    elif isinstance(pad_id, str):
+        pad_id = tokenizer.special_token_id(pad_id)
+    ids, mask = _padded_lists(lists, padding, truncation, max_length, pad_id)
+    if isinstance(text, str):
+        return {"input_ids": ids[0], "attention_mask": mask[0]}
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+def _padded_lists(
     lists: list[list[int]],
     padding: bool | str,
     truncation: bool,
     max_length: int | None,
     pad_id: int,
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """Truncate and pad lists of ids, and return them with their masks; see `Tokenizer.__call__`."""
+    """Truncate and pad lists of ids, and return them with their masks."""
     if padding not in (False, True, "longest", "max_length"):
         raise InputError(
             f"padding must be True, False, 'longest' or 'max_length', got {short_repr(padding)}"

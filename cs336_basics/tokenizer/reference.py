@@ -16,9 +16,9 @@ from collections.abc import Iterable, Mapping
 from cs336_basics.bpe.reference import merge_by_rank, merge_pair, split_bytes
 from cs336_basics.splitting import reference as reference_splitter
 from cs336_basics.splitting import split_special_tokens
+from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
 from cs336_basics.tokenizer.encoders.absent_bytes import absent_in_word
 from cs336_basics.tokenizer.encoders.encoder import Encoder
-from cs336_basics.tokenizer.vocabulary import Pair, Vocabulary
 
 
 def encode_text(
@@ -88,9 +88,9 @@ def merge_pretoken_in_order(pretoken: bytes, merges: Iterable[Pair]) -> list[byt
 class ReferenceEncoder(Encoder):
     """The reference algorithm as an `Encoder`, without a cache. `regex` splits the text."""
 
-    def __init__(self, vocabulary: Vocabulary, pattern: str) -> None:
-        super().__init__(vocabulary, pattern)
-        self._ranks = {pair: rank for rank, pair in enumerate(vocabulary.merges)}
+    def __init__(self, definition: TokenizerDefinition) -> None:
+        super().__init__(definition)
+        self._ranks = {pair: rank for rank, pair in enumerate(definition.merges)}
 
     def split(self, text: str) -> Iterable[str]:
         """See `Encoder`."""
@@ -98,8 +98,8 @@ class ReferenceEncoder(Encoder):
 
     def encode_word(self, word: str) -> list[int]:
         """See `Encoder`."""
-        token_ids, data = self.vocabulary.token_ids, word.encode()
-        if data in self.vocabulary.whole_words:
+        token_ids, data = self.definition.token_ids, word.encode()
+        if data in self.definition.whole_words:
             return [token_ids[data]]
         for offset, byte in enumerate(data):
             if bytes([byte]) not in token_ids:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.splitting import Splitter, split_special_tokens
+from cs336_basics.tokenizer.encoders.encoder import Encoder
 
 
 class SpecialSets(NamedTuple):
@@ -52,7 +53,7 @@ class SpecialSets(NamedTuple):
 
 
 def choose_special(
-    all_special: frozenset[str],
+    encoder: Encoder,
     text: str | bytes,
     allowed_special: str | Collection[str] | None,
     disallowed_special: str | Collection[str],
@@ -60,14 +61,13 @@ def choose_special(
     """Return the allowed special tokens, after checking the text for disallowed ones.
 
     Args:
-        all_special: All special tokens of the tokenizer.
+        encoder: Encoder of the tokenizer.
         text: The text. It may be bytes, even invalid UTF-8.
         allowed_special, disallowed_special: See `Tokenizer.encode`.
     """
-    none_disallowed = isinstance(disallowed_special, (tuple, list)) and not disallowed_special
-    if allowed_special in (None, "all") and none_disallowed:  # the usual case
-        return all_special
-    sets = special_sets(all_special, allowed_special, disallowed_special)
+    if allowed_special is None and disallowed_special == ():  # the usual case
+        return encoder.all_special
+    sets = special_sets(encoder.all_special, allowed_special, disallowed_special)
     if sets.disallowed:
         sets.check(text if isinstance(text, str) else text.decode("utf-8", "surrogateescape"))
     return sets.allowed
@@ -85,7 +85,7 @@ def special_sets(
         if tokens == "all":
             return everything
         if isinstance(tokens, (str, bytes, bytearray)) or not isinstance(tokens, Collection):
-            raise (ValueError if isinstance(tokens, str) else TypeError)(
+            raise (InputError if isinstance(tokens, str) else InputTypeError)(
                 f"{name} must be 'all' or a list of special tokens, got {short_repr(tokens)}"
             )
         for token in tokens:

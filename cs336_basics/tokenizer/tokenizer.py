@@ -13,38 +13,25 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, SupportsIndex
 
-import cs336_basics
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
 from cs336_basics._support.errors import InputError, InputTypeError
-from cs336_basics._support.files import named_directory, printable_path, write_json
+from cs336_basics._support.files import printable_path
 from cs336_basics._support.messages import counted, short_repr
-from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.splitting.splitter import Splitter, check_is_str, check_special_tokens
 from cs336_basics.text.corpus import ENCODING_ERRORS, check_errors
 from cs336_basics.text.utf8 import is_valid_utf8
 from cs336_basics.tokenizer import decoding, padding
 from cs336_basics.tokenizer.batches import encode_texts, useful_workers
+from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
 from cs336_basics.tokenizer.encoders.backends import make_encoder
+from cs336_basics.tokenizer.encoders.encoding_errors import explained
 from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, encode_exactly
 from cs336_basics.tokenizer.ids import EncodedBatch, TokenArray
 from cs336_basics.tokenizer.offsets import encode_with_offsets
 from cs336_basics.tokenizer.padding import PaddedBatch, model_inputs
 from cs336_basics.tokenizer.special_tokens import choose_special
-from cs336_basics.tokenizer.text_input import (
-    check_is_iterable,
-    explained,
-    replaced_utf8,
-    text_column,
-)
-from cs336_basics.tokenizer.vocabulary import (
-    TOKENIZER_FILE,
-    Pair,
-    TokenizerParts,
-    Vocabulary,
-)
-
-TRAINING_FILE = "training.json"
+from cs336_basics.tokenizer.text_input import replaced_utf8
 
 DEFAULT_CACHE_SIZE = 128 << 20
 """Memory for cached words in bytes: enough for more than a million English words."""
@@ -75,16 +62,16 @@ class Tokenizer:
             option, such as Llama 3's.
 
     Attributes:
-        vocab: Mapping of id -> token, including special tokens; a copy of the argument.
-        merges, special_tokens: The arguments, as lists.
-        pattern, cache_size, backend, ignore_merges: The arguments.
-        splitter: `Splitter` for the pattern and the special tokens.
         encoder: `Encoder` that encodes and decodes.
+        definition: `TokenizerDefinition`: everything that determines ids. The properties vocab,
+            merges, special_tokens, pattern, ignore_merges and splitter are its parts.
+        cache_size, backend: The arguments.
         source: File, directory or name that the tokenizer was loaded from, or None. Used in
             messages.
 
     Tokenizers can be shared between threads, copied, pickled, and used after a fork. The native
-    backend releases the GIL while it encodes.
+    backend releases the GIL while it encodes. The class methods, copies and pickles create a
+    tokenizer without calling `__init__`.
 
     Raises:
         TypeError: If an item has the wrong type.
@@ -105,45 +92,53 @@ class Tokenizer:
         backend: str | None = None,
         ignore_merges: bool = False,
     ) -> None:
-        cache_size = checked_integer(
+        definition = TokenizerDefinition(vocab, merges, special_tokens, pattern, ignore_merges)
+        self._set(definition, cache_size, backend)
+
+    @classmethod
+    def of(
+        cls,
+        definition: TokenizerDefinition,
+        source: str | os.PathLike[str] | None = None,
+        *,
+        cache_size: int = DEFAULT_CACHE_SIZE,
+        backend: str | None = None,
+    ) -> Tokenizer:
+        """Return the tokenizer of a definition.
+
+        Args:
+            definition: Everything that determines ids.
+            source: Origin of the definition, for messages.
+            cache_size, backend: See the constructor.
+        """
+        tokenizer = cls.__new__(cls)
+        tokenizer._set(definition, cache_size, backend)
+        tokenizer.source = None if source is None else printable_path(source)
+        return tokenizer
+
+    def with_definition(self, definition: TokenizerDefinition) -> Tokenizer:
+        """Return a tokenizer with another definition, the same cache size and the same backend."""
+        return Tokenizer.of(definition, cache_size=self.cache_size, backend=self.backend)
+
+    def _set(self, definition: TokenizerDefinition, cache_size: int, backend: str | None) -> None:
+        self.cache_size = checked_integer(
             "cache_size", cache_size, 0, MAX_INT64, note=" bytes (0: no cache)"
         )
-        check_is_iterable("merges", merges, "pairs of bytes")
-        if not isinstance(vocab, Mapping):
-            raise InputTypeError(f"vocab must be a dict of id -> bytes, got {short_repr(vocab)}")
-        splitter = Splitter(pattern, check_special_tokens(special_tokens))
-        vocabulary = Vocabulary(vocab, merges, splitter.special_tokens, ignore_merges)
-        self._set(vocabulary, splitter, cache_size, backend)
-
-    def _set(
-        self, vocabulary: Vocabulary, splitter: Splitter, cache_size: int, backend: str | None
-    ) -> None:
-        self._vocabulary = vocabulary
-        self.vocab = vocabulary.tokens
-        self.merges = vocabulary.merges
-        self.ignore_merges = vocabulary.ignore_merges
-        self.splitter = splitter
-        self.special_tokens = list(splitter.special_tokens)
-        self.pattern = splitter.pattern
-        self.cache_size = cache_size
         self.backend = backend
-        self.encoder = make_encoder(vocabulary, self.pattern, cache_size, backend)
-        self._hash: str | None = None
+        self.encoder = make_encoder(definition, self.cache_size, backend)
         self.source: str | None = None
 
     # Encoders contain caches and pointers, so copied and unpickled tokenizers create new encoders.
-    # Equal tokenizers have equal pickles in every process, because the `datasets` library names
-    # cached results by a pickle's hash.
+    # Equal tokenizers have equal pickles in every process; see TokenizerDefinition.
 
     def __getstate__(self) -> dict[str, Any]:
-        made = {"vocab", "merges", "ignore_merges", "splitter", "special_tokens", "encoder"}
-        made |= {"_hash", "source"}
-        return {name: value for name, value in sorted(vars(self).items()) if name not in made}
+        state = {**vars(self), "definition": self.definition}
+        return {name: state[name] for name in sorted(state) if name not in ("encoder", "source")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)  # includes attributes of subclasses
-        splitter = Splitter(self.pattern, list(self._vocabulary.special_ids))
-        self._set(self._vocabulary, splitter, self.cache_size, self.backend)
+        attributes = dict(state)
+        self._set(attributes.pop("definition"), state["cache_size"], state["backend"])
+        vars(self).update(attributes)  # includes attributes of subclasses
 
     def __repr__(self) -> str:
         return (
@@ -151,8 +146,46 @@ class Tokenizer:
             f"special tokens {short_repr(self.special_tokens)}, pattern {short_repr(self.pattern)}>"
         )
 
+    # ----------------------------------------------------------------- the parts of the definition
+
+    @property
+    def definition(self) -> TokenizerDefinition:
+        """Everything that determines the ids of a text."""
+        return self.encoder.definition
+
+    @property
+    def vocab(self) -> dict[int, bytes]:
+        """Mapping of id -> token, including special tokens."""
+        return self.encoder.definition.vocab
+
+    @property
+    def merges(self) -> list[Pair]:
+        """The merges, in the order in which they were learned."""
+        return self.encoder.definition.merges
+
+    @property
+    def special_tokens(self) -> list[str]:
+        """The special tokens."""
+        return self.encoder.definition.special_tokens
+
+    @property
+    def pattern(self) -> str:
+        """The split pattern: a name in PATTERNS or a regular expression."""
+        return self.encoder.definition.pattern
+
+    @property
+    def ignore_merges(self) -> bool:
+        """Whether a pre-token that is an ordinary token is encoded as that token."""
+        return self.encoder.definition.ignore_merges
+
+    @property
+    def splitter(self) -> Splitter:
+        """The split pattern and the special tokens."""
+        return self.encoder.definition.splitter
+
     # ----------------------------------------------------------------- files
-    # Formats are imported only when used, because few programs need more than one format.
+    # The functions of `formats/` read and write definitions. Formats are imported only when used,
+    # because few programs need more than one.
 
     @classmethod
     def from_files(
@@ -166,12 +199,10 @@ class Tokenizer:
         backend: str | None = None,
     ) -> Tokenizer:
         """Read vocab.json and merges.txt in GPT-2's format."""
-        from cs336_basics.formats.gpt2.pair import load_merges, load_vocab
+        from cs336_basics.formats.gpt2.pair import load_pair
 
-        vocab, merges = load_vocab(vocab_filepath), load_merges(merges_filepath)
-        return cls(
-            vocab, merges, special_tokens, pattern=pattern, cache_size=cache_size, backend=backend
-        )
+        definition = load_pair(vocab_filepath, merges_filepath, special_tokens, pattern)
+        return cls.of(definition, cache_size=cache_size, backend=backend)
 
     @classmethod
     def from_directory(
@@ -190,8 +221,8 @@ class Tokenizer:
         """
         from cs336_basics.formats.huggingface.tokenizer_json import load_tokenizer_json
 
-        parts = load_tokenizer_json(directory, own=True)
-        return cls._of(parts, directory, cache_size, backend)
+        definition = load_tokenizer_json(directory, own=True)
+        return cls.of(definition, directory, cache_size=cache_size, backend=backend)
 
     @classmethod
     def from_huggingface(
@@ -218,11 +249,10 @@ class Tokenizer:
             ValueError: If the file is malformed or has an unsupported part, such as a normalizer.
                 The message says whether you can ignore the part.
         """
-        from cs336_basics.formats.huggingface.hub import find_or_download
-        from cs336_basics.formats.huggingface.tokenizer_json import load_tokenizer_json
+        from cs336_basics.formats.huggingface.tokenizer_json import load_from_hub
 
-        path = find_or_download(source, TOKENIZER_FILE, revision)
-        return cls._of(load_tokenizer_json(path, ignore), source, cache_size, backend)
+        definition = load_from_hub(source, revision, ignore)
+        return cls.of(definition, source, cache_size=cache_size, backend=backend)
 
     @classmethod
     def from_pretrained(
@@ -240,11 +270,10 @@ class Tokenizer:
             source, revision, ignore: See `from_huggingface`.
             cache_size, backend: See the constructor.
         """
-        from cs336_basics.formats.huggingface.hub import find_or_download
-        from cs336_basics.formats.huggingface.tokenizer_json import load_tokenizer_json
+        from cs336_basics.formats.huggingface.tokenizer_json import load_from_hub
 
-        path = find_or_download(source, TOKENIZER_FILE, revision)
-        return cls._of(load_tokenizer_json(path, ignore, own=True), source, cache_size, backend)
+        definition = load_from_hub(source, revision, ignore, own=True)
+        return cls.of(definition, source, cache_size=cache_size, backend=backend)
 
     @classmethod
     def from_tiktoken(
@@ -259,8 +288,8 @@ class Tokenizer:
         """Read a tiktoken rank file, an export for tiktoken, or an encoding of tiktoken by name."""
         from cs336_basics.formats.tiktoken.ranks import load_tiktoken
 
-        parts = load_tiktoken(source, special_tokens, pattern)
-        return cls._of(parts, source, cache_size, backend)
+        definition = load_tiktoken(source, special_tokens, pattern)
+        return cls.of(definition, source, cache_size=cache_size, backend=backend)
 
     @classmethod
     def from_gpt2(
@@ -281,23 +310,8 @@ class Tokenizer:
         """
         from cs336_basics.formats.gpt2.pair import load_gpt2
 
-        parts = load_gpt2(source, merges_file, special_tokens)
-        return cls._of(parts, source, cache_size, backend)
-
-    @classmethod
-    def _of(
-        cls,
-        parts: TokenizerParts,
-        source: str | os.PathLike[str],
-        cache_size: int,
-        backend: str | None,
-    ) -> Tokenizer:
-        try:
-            tokenizer = cls(**parts._asdict(), cache_size=cache_size, backend=backend)
-        except ValueError as error:
-            raise InputError(f"{source}: {error}") from None
-        tokenizer.source = printable_path(source)
-        return tokenizer
+        definition = load_gpt2(source, merges_file, special_tokens)
+        return cls.of(definition, source, cache_size=cache_size, backend=backend)
 
     def save(
         self, directory: str | os.PathLike[str], training: Mapping[str, Any] | None = None
@@ -314,24 +328,9 @@ class Tokenizer:
         Raises:
             ValueError: If `directory` is an empty string.
         """
-        from cs336_basics.formats.huggingface.tokenizer_json import save_tokenizer_json
-        from cs336_basics.splitting.reference import unicode_version
+        from cs336_basics.formats.huggingface.tokenizer_json import save_tokenizer
 
-        directory = named_directory(directory)
-        save_tokenizer_json(self.parts(), directory)
-        provenance = {
-            "tokenizer_hash": self.hash(),
-            "library_version": cs336_basics.__version__,
-            # The Unicode version determines which characters are letters.
-            "unicode_version": unicode_version(),
-        }
-        write_json(os.path.join(directory, TRAINING_FILE), {**provenance, **(training or {})})
-
-    def parts(self) -> TokenizerParts:
-        """Return everything that determines the ids of a text."""
-        return TokenizerParts(
-            self.vocab, self.merges, self.special_tokens, self.pattern, self.ignore_merges
-        )
+        save_tokenizer(self.definition, directory, training)
 
     def hash(self) -> str:
         """Return the SHA-256 (64 hexadecimal digits) of everything that determines ids.
@@ -339,9 +338,7 @@ class Tokenizer:
         The hash does not depend on the order of the vocabulary or the special tokens, or on whether
         you pass the pattern by name.
         """
-        if self._hash is None:
-            self._hash = self._vocabulary.hash(self.splitter.expression)
-        return self._hash
+        return self.definition.digest
 
     def add_special_tokens(self, special_tokens: Iterable[str]) -> list[int]:
         """Add special tokens to this tokenizer and return their ids.
@@ -361,16 +358,11 @@ class Tokenizer:
             TypeError, ValueError: See the constructor. After an error, the tokenizer is unchanged.
         """
         added = check_special_tokens(special_tokens)
-        together = dict.fromkeys([*self.special_tokens, *added])
-        splitter = Splitter(self.pattern, list(together))
-        vocabulary = Vocabulary(
-            self.vocab, self.merges, splitter.special_tokens, self.ignore_merges
-        )
-        changed = type(self).__new__(type(self))
-        changed._set(vocabulary, splitter, self.cache_size, self.backend)
-        # This is a single call, so that no thread sees a mix of old and new attributes.
-        vars(self).update(vars(changed))
-        return [vocabulary.special_ids[token] for token in added]
+        definition = self.definition.with_special_tokens(added)
+        # Other threads see the old encoder or the new one.
+        self.encoder = make_encoder(definition, self.cache_size, self.backend)
+        self.source = None
+        return [definition.special_ids[token] for token in added]
 
     # ----------------------------------------------------------------- tokens and their ids
 
@@ -384,7 +376,7 @@ class Tokenizer:
 
         It exceeds `len(tokenizer)` if the ids have gaps.
         """
-        return self._vocabulary.size
+        return self.encoder.definition.size
 
     def token_to_id(self, token: bytes | str) -> int | None:
         """Return the id of a token, or None if it is not in the vocabulary.
@@ -400,7 +392,7 @@ class Tokenizer:
             token = token.encode()
         elif not isinstance(token, bytes):
             raise InputTypeError(f"token must be bytes or a str, got {short_repr(token)}")
-        return self._vocabulary.token_ids.get(token)
+        return self.definition.token_ids.get(token)
 
     def id_to_token(self, token_id: SupportsIndex) -> bytes | None:
         """Return the bytes of a token, or None if no token has this id.
@@ -418,12 +410,13 @@ class Tokenizer:
         Raises:
             ValueError: If `token` is not a special token of this tokenizer.
         """
-        if not isinstance(token, str) or token not in self._vocabulary.special_ids:
+        special_ids = self.definition.special_ids
+        if not isinstance(token, str) or token not in special_ids:
             raise InputError(
                 f"{short_repr(token)} is not a special token; use one of "
                 f"{short_repr(self.special_tokens)}, or add it with add_special_tokens"
             )
-        return self._vocabulary.special_ids[token]
+        return special_ids[token]
 
     # ----------------------------------------------------------------- text to ids
 
@@ -460,16 +453,7 @@ class Tokenizer:
                 `max_length` is missing or unused, a text is longer than `max_length` without
                 truncation, or a mapping has no `text` column.
         """
-        if isinstance(text, Mapping):
-            text = text_column(text)
-        one = isinstance(text, str)
-        lists = self.encode_batch([text] if isinstance(text, str) else text)
-        if pad_id is None:
-            pad_id = self._vocabulary.special_ids.get(END_OF_TEXT, 0)
-        elif isinstance(pad_id, str):
-            pad_id = self.special_token_id(pad_id)
-        ids, mask = model_inputs(lists, padding, truncation, max_length, pad_id)
-        return {"input_ids": ids[0] if one else ids, "attention_mask": mask[0] if one else mask}
+        return model_inputs(self, text, padding, truncation, max_length, pad_id)
 
     def encode(
         self,
@@ -494,14 +478,14 @@ class Tokenizer:
                 without a token (the message includes its position in characters); or if an item of
                 `allowed_special` or `disallowed_special` is not a special token.
         """
-        check_is_str(text)
-        special = choose_special(
-            self.encoder.all_special, text, allowed_special, disallowed_special
-        )
+        if type(text) is not str:
+            check_is_str(text)
+        encoder = self.encoder
+        special = choose_special(encoder, text, allowed_special, disallowed_special)
         try:
-            return self.encoder.encode(text, special)
+            return encoder.encode(text, special)
         except (UnicodeEncodeError, AbsentByteError) as error:
-            raise explained(error, self.encoder, text, special) from None
+            raise explained(error, encoder, text, special) from None
 
     def encode_array(
         self,
@@ -536,29 +520,22 @@ class Tokenizer:
             UserWarning: If invalid UTF-8 was replaced with U+FFFD.
         """
         check_errors(errors, ENCODING_ERRORS)
+        is_exact = False
         if isinstance(text, bytes):
-            if errors == EXACT and not is_valid_utf8(text):
-                special = choose_special(
-                    self.encoder.all_special, text, allowed_special, disallowed_special
-                )
-                num_workers = useful_workers(num_workers, len(text))
-                try:
-                    ids = encode_exactly(self.encoder, text, special, num_workers)
-                except AbsentByteError as error:
-                    raise explained(error, self.encoder, text, special) from None
-                self.encoder.warn_of_dropped(len(text), ids)
-                return ids
-            text = replaced_utf8(text, "strict" if errors == EXACT else errors)
+            is_exact = errors == EXACT and not is_valid_utf8(text)
+            if not is_exact:
+                text = replaced_utf8(text, "strict" if errors == EXACT else errors)
         else:
             check_is_str(text)
-        special = choose_special(
-            self.encoder.all_special, text, allowed_special, disallowed_special
-        )
+        encoder = self.encoder
+        special = choose_special(encoder, text, allowed_special, disallowed_special)
         num_workers = useful_workers(num_workers, len(text))
         try:
-            return self.encoder.encode_array(text, special, num_workers)
+            if is_exact:
+                return encode_exactly(encoder, text, special, num_workers)
+            return encoder.encode_array(text, special, num_workers)
         except (UnicodeEncodeError, AbsentByteError) as error:
-            raise explained(error, self.encoder, text, special) from None
+            raise explained(error, encoder, text, special) from None
 
     def encode_batch(
         self,
@@ -627,10 +604,9 @@ class Tokenizer:
         character covers the whole character, so several tokens can have the same span.
         """
         check_is_str(text)
-        special = choose_special(
-            self.encoder.all_special, text, allowed_special, disallowed_special
-        )
-        return encode_with_offsets(self.encoder, text, special)
+        encoder = self.encoder
+        special = choose_special(encoder, text, allowed_special, disallowed_special)
+        return encode_with_offsets(encoder, text, special)
 
     def encode_iterable(
         self,
@@ -745,11 +721,6 @@ class Tokenizer:
         return padding.pad(
             sequences, pad_id=pad_id, side=side, max_length=max_length, multiple_of=multiple_of
         )
-
-
-def files_of_tokenizer(directory: str | os.PathLike[str]) -> list[str]:
-    """Return the paths of the files that `save` writes."""
-    return [os.path.join(directory, name) for name in (TOKENIZER_FILE, TRAINING_FILE)]
 
 
 def check_is_tokenizer(tokenizer: object, name: str = "tokenizer") -> None:

@@ -97,8 +97,7 @@ def test_the_other_library_gives_equal_ids(tmp_path, pattern, to, number):
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k", PUBLISHED])
 def test_every_backend_gives_the_ids_of_tiktoken(tmp_path, pattern, backend):
     encode = runtime_of(trained(pattern), "tiktoken", tmp_path)
-    parts = trained(pattern).parts()._asdict()
-    tokenizer = Tokenizer(**parts, backend=skip_unless_available(backend))
+    tokenizer = Tokenizer.of(trained(pattern).definition, backend=skip_unless_available(backend))
     for text in [*chosen_texts(), *random_texts(3, 100)]:
         ids = encode(text)
         assert tokenizer.encode(text) == ids, text

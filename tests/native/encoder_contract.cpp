@@ -71,7 +71,7 @@ void workers_may_outlive_their_encoder() {
     uint16_t ids[64];
     const SpecialIds special;
     worker->encode(bytes_of(text), text.size(), special, ids,
-                   ABSENT_ID, nullptr);
+                   NO_ID, nullptr);
     encoder.reset();
     worker.reset(); // returns the worker's memory to the shared budget
 }
@@ -80,19 +80,13 @@ void workers_may_outlive_their_encoder() {
 void single_bytes_have_the_ids_of_their_tokens() {
     uint32_t byte_ids[256];
     for (uint32_t byte = 0; byte < 256; ++byte) byte_ids[byte] = 999 - byte;
-    byte_ids[0xFE] = ABSENT_ID;
     const auto encoder = make_encoder(true, byte_ids, nullptr, std::vector<Join>(), 0,
                                       Scanner(false, SimdLevel::SCALAR), SimdLevel::SCALAR);
     const auto worker = encoder->make_worker(0);
-    const uint8_t bytes[] = {0xFF, 'a', 0, 0xFE};
+    const uint8_t bytes[] = {0xFF, 'a', 0};
     std::vector<uint16_t> ids(3);
     worker->encode_bytes(bytes, 3, ids.data());
     check(ids == std::vector<uint16_t>({744, 902, 999}), "bytes have the ids of their tokens");
-    const Failure failure =
-        failure_of({bytes + 2, 2}, [&] { worker->encode_bytes(bytes + 2, 2, ids.data()); });
-    check(failure.kind == Failure::ABSENT_BYTE && failure.code == 0xFE,
-          "a byte without a token is a failure");
-    check(failure.offset == 1, "the failure has the byte's offset");
     worker->cancelled = true;
     bool threw = false;
     try {
@@ -579,7 +573,7 @@ void a_text_has_the_ids_of_its_words(bool narrow, size_t cache_bytes) {
             std::vector<uint32_t> out(text.size() + OUTPUT_SLACK);
             for (int pass = 0; pass < 2; ++pass) {
                 const size_t count = worker->encode(bytes_of(text), text.size(), special,
-                                                    out.data(), ABSENT_ID, nullptr);
+                                                    out.data(), NO_ID, nullptr);
                 check(count == expected.size(), "a text has as many ids as its words");
                 for (size_t i = 0; i < count; ++i) {
                     const uint32_t id =
@@ -612,7 +606,7 @@ void a_cancelled_text_leaves_nothing_behind() {
             worker->cancelled = true;
         });
         try {
-            worker->encode(bytes_of(text), text.size(), special, out.data(), ABSENT_ID, nullptr);
+            worker->encode(bytes_of(text), text.size(), special, out.data(), NO_ID, nullptr);
         } catch (const Cancelled&) {
             threw = true;
         }
@@ -620,7 +614,7 @@ void a_cancelled_text_leaves_nothing_behind() {
         worker->cancelled = false;
         const std::string next = " " + random_word(random, 14);
         std::vector<uint16_t> ids(next.size() + OUTPUT_SLACK);
-        ids.resize(worker->encode(bytes_of(next), next.size(), special, ids.data(), ABSENT_ID,
+        ids.resize(worker->encode(bytes_of(next), next.size(), special, ids.data(), NO_ID,
                                   nullptr));
         check(ids == merged<uint16_t>(vocabulary, next), "the next text has its own ids");
     }

@@ -111,7 +111,7 @@ def small_tokenizer(
 
 def reference_ids(tokenizer: Tokenizer, text: str) -> list[int]:
     """Return a text's ids, computed by the reference functions, which do not use an encoder."""
-    return encode_text(text, *tokenizer.parts())
+    return encode_text(text, **tokenizer.definition.arguments())
 
 
 def skip_unless_available(backend: str) -> str:

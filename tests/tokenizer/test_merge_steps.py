@@ -8,7 +8,7 @@ from tests.tokenizer.examples import BYTES, END, TRAINING_TEXT, small_tokenizer
 
 @pytest.mark.parametrize("backend", ["reference", "python", None])
 def test_the_steps_lead_from_bytes_to_the_ids(backend):
-    tokenizer = Tokenizer(**small_tokenizer().parts()._asdict(), backend=backend)
+    tokenizer = Tokenizer.of(small_tokenizer().definition, backend=backend)
     text = TRAINING_TEXT[:200] + END
     words = merge_steps(tokenizer, text)
     assert b"".join(word.word for word in words) == text.encode()

@@ -39,11 +39,11 @@ WHOLE = [
 
 def with_words(tokenizer, words, **options):
     """Return a tokenizer whose vocabulary also contains the given words."""
-    vocab, merges, special_tokens, pattern, _ = tokenizer.parts()
+    vocab = tokenizer.vocab
     known = set(vocab.values())
     new = [word for word in dict.fromkeys(words) if word not in known]
     vocab = {**vocab, **dict(enumerate(new, max(vocab) + 1))}
-    return Tokenizer(vocab, merges, special_tokens, pattern=pattern, ignore_merges=True, **options)
+    return Tokenizer.of(tokenizer.definition.replaced(vocab=vocab, ignore_merges=True), **options)
 
 
 def whole_word_tokenizer(pattern="gpt2", **options):
@@ -124,9 +124,9 @@ def test_unmerged_tokens_are_the_tokens_that_merges_do_not_make():
         and token not in special
         and token.decode("utf-8", "replace").encode() == token
     ]
-    assert unmerged_tokens(tokenizer) == expected
+    assert unmerged_tokens(tokenizer.definition) == expected
     assert b" strange" in expected
-    assert unmerged_tokens(trained("gpt2")) == []
+    assert unmerged_tokens(trained("gpt2").definition) == []
 
 
 # Changing the vocabulary.
@@ -186,7 +186,7 @@ def test_tiktoken_gives_the_same_ids(tmp_path):
     more = list(dict.fromkeys([*ours.merges, *more]))
     more.sort(key=lambda pair: ranks[pair[0] + pair[1]])
     whole = Tokenizer(ours.vocab, more, list(special), pattern="llama3", ignore_merges=True)
-    assert tiktoken_ranks(whole.parts()._replace(merges=more)) == ranks
+    assert tiktoken_ranks(whole.definition) == ranks
     for text in texts(6, 300):
         assert whole.encode(text) == theirs.encode(text, allowed_special="all")
     export_tokenizer(ours, "tiktoken", tmp_path / "export")
@@ -206,7 +206,7 @@ def test_any_ranks_give_the_ids_of_tiktoken(tokens, text):
     ranks.update({token.encode(): 256 + i for i, token in enumerate(tokens)})
     vocab = {i: token for token, i in ranks.items()}
     ours = Tokenizer(vocab, merges_of_ranks(ranks), ignore_merges=True)
-    assert tiktoken_ranks(ours.parts()) == ranks
+    assert tiktoken_ranks(ours.definition) == ranks
     theirs = tiktoken.Encoding(
         "my", pat_str=to_fancy_regex("gpt2"), mergeable_ranks=ranks, special_tokens={}
     )
@@ -219,16 +219,15 @@ def test_a_format_without_ignore_merges_rejects_unmerged_words(tmp_path):
     ):
         export_tokenizer(whole_word_tokenizer(), "gpt2", tmp_path / "out")
     assert not (tmp_path / "out").exists()
-    vocab, merges, special_tokens, _, _ = trained("gpt2").parts()
-    tokenizer = Tokenizer(vocab, merges, special_tokens, ignore_merges=True)
+    tokenizer = Tokenizer.of(trained("gpt2").definition.replaced(ignore_merges=True))
     export_tokenizer(tokenizer, "gpt2", tmp_path / "out")
 
 
 def test_continued_training_rejects_unmerged_words(tmp_path, capsys):
     (tmp_path / "text.txt").write_text("strange " * 30 + "the cat " * 20, "utf-8")
     whole_word_tokenizer().save(tmp_path / "whole")
-    vocab, merges, special_tokens, _, _ = trained("gpt2").parts()
-    Tokenizer(vocab, merges, special_tokens, ignore_merges=True).save(tmp_path / "merged")
+    merged = trained("gpt2").definition.replaced(ignore_merges=True)
+    Tokenizer.of(merged).save(tmp_path / "merged")
     arguments = ["--input", str(tmp_path / "text.txt"), "--vocab-size", "1505"]
     for name, status in (("whole", 2), ("merged", 0)):
         output = ["--continue", str(tmp_path / name), "--output", str(tmp_path / f"{name}-new")]

@@ -182,11 +182,11 @@ def _tokenizer_fields(tokenizer: Tokenizer, size: int) -> Fields:
             f"the tokenizer has no special token {END_OF_TEXT}; without it, llama.cpp would end "
             "texts at id 11"
         )
-    check_merges_suffice(tokenizer, "llama.cpp")
+    check_merges_suffice(tokenizer.definition, "llama.cpp")
     end = tokenizer.special_token_id(END_OF_TEXT)
     return {
         "tokenizer.ggml.model": "gpt2",
-        **gguf_vocab(tokenizer.parts(), size),
+        **gguf_vocab(tokenizer.definition, size),
         "tokenizer.ggml.bos_token_id": end,  # the default is id 11
         "tokenizer.ggml.eos_token_id": end,
         "tokenizer.ggml.add_bos_token": False,

@@ -21,7 +21,7 @@ from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.formats.byte_strings import strings_of_vocab, token_to_string
 from cs336_basics.splitting.patterns.named_patterns import pattern_name
-from cs336_basics.tokenizer.vocabulary import Pair, TokenizerParts
+from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
 
 NORMAL, CONTROL, UNUSED = 1, 3, 5
 """Token types in GGUF."""
@@ -32,11 +32,11 @@ _PRE_TOKENIZERS = {"gpt2": "gpt-2", "cl100k": "dbrx", "llama3": "dbrx", "qwen2":
 it."""
 
 
-def gguf_vocab(parts: TokenizerParts, size: int) -> dict[str, Any]:
+def gguf_vocab(definition: TokenizerDefinition, size: int) -> dict[str, Any]:
     """Return the fields with which llama.cpp gives the same ids as the tokenizer.
 
     Args:
-        parts: Parts of the tokenizer.
+        definition: Definition of the tokenizer.
         size: Number of ids. Ids missing from the vocabulary are marked as unused.
 
     Returns:
@@ -49,20 +49,22 @@ def gguf_vocab(parts: TokenizerParts, size: int) -> dict[str, Any]:
             split pattern, there are no merges, or a special token contains U+0000 or may overlap
             with another. Also see `strings_of_vocab`.
     """
-    _check_special_tokens(parts.special_tokens)
-    if not parts.merges:
+    _check_special_tokens(definition.special_tokens)
+    if not definition.merges:
         raise InputError("the vocabulary has no merges; llama.cpp requires at least one")
     tokens = [f"[PAD{token_id}]" for token_id in range(size)]
     types = [UNUSED] * size
-    special_tokens = set(parts.special_tokens)
-    for string, token_id in strings_of_vocab(parts).items():
+    special_tokens = set(definition.special_tokens)
+    for string, token_id in strings_of_vocab(definition).items():
         tokens[token_id] = string
         types[token_id] = CONTROL if string in special_tokens else NORMAL
     if len(set(tokens)) < size:
         raise InputError("a token equals the placeholder for an unused id, such as [PAD300]")
-    merges = [f"{token_to_string(left)} {token_to_string(right)}" for left, right in parts.merges]
+    merges = [
+        f"{token_to_string(left)} {token_to_string(right)}" for left, right in definition.merges
+    ]
     return {
-        "tokenizer.ggml.pre": _pre_tokenizer(parts.pattern, parts.merges),
+        "tokenizer.ggml.pre": _pre_tokenizer(definition.pattern, definition.merges),
         "tokenizer.ggml.tokens": tokens,
         "tokenizer.ggml.token_type": types,
         "tokenizer.ggml.merges": merges,

@@ -25,7 +25,7 @@ from cs336_basics.formats.byte_strings import (
 )
 from cs336_basics.splitting.patterns.named_patterns import GPT2, resolve_pattern
 from cs336_basics.splitting.splitter import check_special_tokens
-from cs336_basics.tokenizer.vocabulary import Pair, TokenizerParts
+from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
 
 VOCAB_FILE = "vocab.json"
 MERGES_FILE = "merges.txt"
@@ -37,23 +37,23 @@ VERSION_LINE = "#version: 0.2"
 # --------------------------------------------------------------------- out
 
 
-def contents(parts: TokenizerParts) -> dict[str, str]:
+def contents(definition: TokenizerDefinition) -> dict[str, str]:
     """Return the content of each file by its name.
 
     Raises:
         ValueError: If the split pattern is not GPT-2's, because readers of the files would give
             different ids. Also see `strings_of_vocab`.
     """
-    if resolve_pattern(parts.pattern) != GPT2:
+    if resolve_pattern(definition.pattern) != GPT2:
         raise InputError(
-            f"the tokenizer's pattern must be gpt2, got {short_repr(parts.pattern)}; readers of "
-            "vocab.json and merges.txt would split differently; export to huggingface instead"
+            f"the tokenizer's pattern must be gpt2, got {short_repr(definition.pattern)}; readers "
+            "of vocab.json and merges.txt would split differently; export to huggingface instead"
         )
-    strings = strings_of_vocab(parts)
+    strings = strings_of_vocab(definition)
     # Always write the version line. Without it, readers would mistake a first merge that starts
     # with `#version:` for the version line.
     lines = [VERSION_LINE]
-    lines += [f"{token_to_string(a)} {token_to_string(b)}" for a, b in parts.merges]
+    lines += [f"{token_to_string(a)} {token_to_string(b)}" for a, b in definition.merges]
     return {
         MERGES_FILE: "\n".join(lines) + "\n",
         VOCAB_FILE: json.dumps(strings, ensure_ascii=False, indent=0) + "\n",
@@ -82,7 +82,7 @@ def load_gpt2(
     source: str | os.PathLike[str],
     merges_file: str | os.PathLike[str] | None = None,
     special_tokens: Iterable[str] | None = None,
-) -> TokenizerParts:
+) -> TokenizerDefinition:
     """Read the pair of files.
 
     Args:
@@ -109,12 +109,31 @@ def load_gpt2(
             names = OLD_NAMES
         vocab_file, merges_file = (source / name for name in names)
     vocab, merges = load_vocab(vocab_file), load_merges(merges_file)
-    if special_tokens is None:
-        special_tokens = _unmade_tokens(source, vocab, merges)
-    return TokenizerParts(vocab, merges, list(special_tokens), "gpt2")
+    try:
+        if special_tokens is None:
+            special_tokens = _unmade_tokens(vocab, merges)
+        return TokenizerDefinition(vocab, merges, special_tokens)
+    except ValueError as error:
+        raise InputError(f"{source}: {error}") from None
 
 
-def _unmade_tokens(source: Path, vocab: Mapping[int, bytes], merges: Sequence[Pair]) -> list[str]:
+def load_pair(
+    vocab_file: str | os.PathLike[str],
+    merges_file: str | os.PathLike[str],
+    special_tokens: Iterable[str] | None,
+    pattern: str,
+) -> TokenizerDefinition:
+    """Read the pair of files with the given special tokens and split pattern.
+
+    Raises:
+        FileNotFoundError: If a file is missing.
+        TypeError, ValueError: If a file is malformed, or an argument is invalid.
+    """
+    vocab, merges = load_vocab(vocab_file), load_merges(merges_file)
+    return TokenizerDefinition(vocab, merges, special_tokens, pattern)
+
+
+def _unmade_tokens(vocab: Mapping[int, bytes], merges: Sequence[Pair]) -> list[str]:
     """Return, as text, the tokens that are not single bytes and that no merge produces."""
     made = {left + right for left, right in merges}
     try:
@@ -125,7 +144,7 @@ def _unmade_tokens(source: Path, vocab: Mapping[int, bytes], merges: Sequence[Pa
         ]
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{source}: token {short_repr(error.object)} is not produced by a merge, and cannot be "
+            f"token {short_repr(error.object)} is not produced by a merge, and cannot be "
             "a special token because it is not UTF-8; pass special_tokens"
         ) from None
 

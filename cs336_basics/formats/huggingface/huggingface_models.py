@@ -49,7 +49,7 @@ def write(
     """Write the directory, with weights in float32. See `export_model` and `special_roles`."""
     import safetensors.torch
 
-    found = tokenizer_json.special_roles(tokenizer.parts(), roles)
+    found = tokenizer_json.special_roles(tokenizer.definition, roles)
     ids = {
         f"{role}_id": None if (token := found[role]) is None else tokenizer.special_token_id(token)
         for role in ("bos_token", "eos_token", "pad_token")
@@ -58,7 +58,7 @@ def write(
     state = llama_state(model.config, model.state_dict())
     weights = {name: value.to("cpu", torch.float32) for name, value in state.items()}
     contents: dict[str, str | bytes] = {
-        **tokenizer_json.contents(tokenizer.parts(), model.config.context_length, **roles),
+        **tokenizer_json.contents(tokenizer.definition, model.config.context_length, **roles),
         "README.md": card_text(
             card,
             model.config,

@@ -19,8 +19,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import cs336_basics
 from cs336_basics._support.errors import InputError
-from cs336_basics._support.files import atomic_writer, json_text
+from cs336_basics._support.files import atomic_writer, json_text, named_directory, write_json
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.reading import open_regular, parse_json, unique_keys
 from cs336_basics._support.text import END_OF_TEXT
@@ -33,6 +34,7 @@ from cs336_basics.formats.byte_strings import (
     token_to_string,
     vocab_of_strings,
 )
+from cs336_basics.formats.huggingface.hub import find_or_download
 from cs336_basics.formats.huggingface.pretokenizers import (
     kind_of,
     list_in,
@@ -40,10 +42,13 @@ from cs336_basics.formats.huggingface.pretokenizers import (
     pre_tokenizer_of,
 )
 from cs336_basics.splitting.patterns.named_patterns import pattern_name, resolve_pattern
+from cs336_basics.splitting.reference import unicode_version
 from cs336_basics.splitting.splitter import check_special_tokens
-from cs336_basics.tokenizer.vocabulary import TOKENIZER_FILE, TokenizerParts
+from cs336_basics.tokenizer.definition import TokenizerDefinition
+from cs336_basics.tokenizer.vocabulary import TOKENIZER_FILE
 
 CONFIG_FILE = "tokenizer_config.json"
+TRAINING_FILE = "training.json"
 
 VERSION = "1.0"
 OWN_VERSION = "cs336_basics"
@@ -52,15 +57,32 @@ OWN_VERSION = "cs336_basics"
 # --------------------------------------------------------------------- out
 
 
-def save_tokenizer_json(parts: TokenizerParts, directory: str | os.PathLike[str]) -> None:
-    """Write tokenizer.json to a directory atomically."""
+def save_tokenizer(
+    definition: TokenizerDefinition,
+    directory: str | os.PathLike[str],
+    training: Mapping[str, Any] | None = None,
+) -> None:
+    """Write tokenizer.json and training.json; see `Tokenizer.save`."""
+    directory = named_directory(directory)
     try:
-        content = tokenizer_json(parts)
-        _check_comes_back(parts.pattern, content["pre_tokenizer"])
+        content = tokenizer_json(definition)
+        _check_comes_back(definition.pattern, content["pre_tokenizer"])
     except ValueError as error:
-        content = _own_json(parts, str(error))
+        content = _own_json(definition, str(error))
     with atomic_writer(Path(directory, TOKENIZER_FILE), "w") as file:
         file.write(_as_text(content))
+    provenance = {
+        "tokenizer_hash": definition.digest,
+        "library_version": cs336_basics.__version__,
+        # The Unicode version determines which characters are letters.
+        "unicode_version": unicode_version(),
+    }
+    write_json(os.path.join(directory, TRAINING_FILE), {**provenance, **(training or {})})
+
+
+def files_of_tokenizer(directory: str | os.PathLike[str]) -> list[str]:
+    """Return the paths of the files that `save_tokenizer` writes."""
+    return [os.path.join(directory, name) for name in (TOKENIZER_FILE, TRAINING_FILE)]
 
 
 def _as_text(content: dict[str, Any]) -> str:
@@ -68,24 +90,24 @@ def _as_text(content: dict[str, Any]) -> str:
     return json.dumps(content, ensure_ascii=False, separators=(",\n", ": ")) + "\n"
 
 
-def tokenizer_json(parts: TokenizerParts) -> dict[str, Any]:
+def tokenizer_json(definition: TokenizerDefinition) -> dict[str, Any]:
     """Return the content of a `tokenizer.json` that gives the same ids with `tokenizers`.
 
     Raises:
         ValueError: If the format cannot represent the vocabulary (see `strings_of_vocab`) or the
             split pattern.
     """
-    strings = strings_of_vocab(parts)
+    strings = strings_of_vocab(definition)
     return {
         "version": VERSION,
         "truncation": None,
         "padding": None,
         "added_tokens": [
             {"id": strings[token], "content": token, **_ADDED_TOKEN}
-            for token in parts.special_tokens
+            for token in definition.special_tokens
         ],
         "normalizer": None,
-        "pre_tokenizer": pre_tokenizer_of(parts.pattern),
+        "pre_tokenizer": pre_tokenizer_of(definition.pattern),
         "post_processor": None,
         "decoder": {
             "type": "ByteLevel",
@@ -93,7 +115,7 @@ def tokenizer_json(parts: TokenizerParts) -> dict[str, Any]:
             "trim_offsets": True,
             "use_regex": True,
         },
-        "model": _model_json(strings, parts),
+        "model": _model_json(strings, definition),
     }
 
 
@@ -106,7 +128,7 @@ _ADDED_TOKEN = {
 }
 
 
-def _model_json(strings: dict[str, int], parts: TokenizerParts) -> dict[str, Any]:
+def _model_json(strings: dict[str, int], definition: TokenizerDefinition) -> dict[str, Any]:
     return {
         "type": "BPE",
         "dropout": None,
@@ -115,10 +137,10 @@ def _model_json(strings: dict[str, int], parts: TokenizerParts) -> dict[str, Any
         "end_of_word_suffix": None,
         "fuse_unk": False,
         "byte_fallback": False,
-        "ignore_merges": parts.ignore_merges,
+        "ignore_merges": definition.ignore_merges,
         "vocab": strings,
         # Strings take half as long to read as lists.
-        "merges": [f"{token_to_string(a)} {token_to_string(b)}" for a, b in parts.merges],
+        "merges": [f"{token_to_string(a)} {token_to_string(b)}" for a, b in definition.merges],
     }
 
 
@@ -128,59 +150,63 @@ def _check_comes_back(pattern: str, pre_tokenizer: dict[str, Any]) -> None:
         raise InputError(f"pattern {short_repr(pattern)} is another spelling of a known pattern")
 
 
-def _own_json(parts: TokenizerParts, reason: str) -> dict[str, Any]:
-    strings = {token_to_string(token): token_id for token_id, token in sorted(parts.vocab.items())}
+def _own_json(definition: TokenizerDefinition, reason: str) -> dict[str, Any]:
+    strings = {
+        token_to_string(token): token_id for token_id, token in sorted(definition.vocab.items())
+    }
     return {
         "version": OWN_VERSION,
         "why other libraries cannot read this": reason,
-        "pattern": pattern_name(parts.pattern) or parts.pattern,
-        "special_tokens": parts.special_tokens,
-        "model": _model_json(strings, parts),
+        "pattern": pattern_name(definition.pattern) or definition.pattern,
+        "special_tokens": definition.special_tokens,
+        "model": _model_json(strings, definition),
     }
 
 
-def special_roles(parts: TokenizerParts, given: Mapping[str, str]) -> dict[str, str | None]:
+def special_roles(
+    definition: TokenizerDefinition, given: Mapping[str, str]
+) -> dict[str, str | None]:
     """Return a mapping from each role to its special token or None.
 
     The default `eos_token` is `<|endoftext|>`, if the tokenizer has it. The default `pad_token` is
     the `eos_token`. Other roles default to None.
 
     Args:
-        parts: Parts of the tokenizer.
+        definition: Definition of the tokenizer.
         given: Mapping from roles, such as `"pad_token"`, to special tokens.
 
     Raises:
         ValueError: If a given token is not a special token of the tokenizer.
     """
     for role, token in given.items():
-        if token not in parts.special_tokens:
+        if token not in definition.special_tokens:
             raise InputError(
-                f"{role} must be one of the special tokens {short_repr(parts.special_tokens)}, "
-                f"got {short_repr(token)}"
+                f"{role} must be one of the special tokens "
+                f"{short_repr(definition.special_tokens)}, got {short_repr(token)}"
             )
-    end = given.get("eos_token", END_OF_TEXT if END_OF_TEXT in parts.special_tokens else None)
+    end = given.get("eos_token", END_OF_TEXT if END_OF_TEXT in definition.special_tokens else None)
     return {"bos_token": None, "unk_token": None, "eos_token": end, "pad_token": end, **given}
 
 
 def contents(
-    parts: TokenizerParts, context_length: int | None = None, **roles: str
+    definition: TokenizerDefinition, context_length: int | None = None, **roles: str
 ) -> dict[str, str]:
     """Return a mapping of file name -> content for the files that `AutoTokenizer` loads.
 
     Args:
-        parts: Parts of the tokenizer.
+        definition: Definition of the tokenizer.
         context_length: Maximum number of tokens in a sequence. Defaults to no limit.
         roles: See `special_roles`.
 
     Raises:
         ValueError: See `tokenizer_json` and `special_roles`.
     """
-    content = tokenizer_json(parts)
+    content = tokenizer_json(definition)
     config: dict[str, Any] = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "add_prefix_space": False,
         "clean_up_tokenization_spaces": False,
-        **special_roles(parts, roles),
+        **special_roles(definition, roles),
         "added_tokens_decoder": {
             str(token["id"]): {key: token[key] for key in ("content", *_ADDED_TOKEN)}
             for token in content["added_tokens"]
@@ -202,10 +228,25 @@ IGNORABLE = {
 """Parts of the file that the caller can choose to ignore, with their effects."""
 
 
+def load_from_hub(
+    source: str | os.PathLike[str],
+    revision: str | None = None,
+    ignore: Iterable[str] = (),
+    *,
+    own: bool = False,
+) -> TokenizerDefinition:
+    """Read a `tokenizer.json` from a file, a directory or a repository on the hub.
+
+    See `find_or_download` and `load_tokenizer_json`.
+    """
+    path = find_or_download(source, TOKENIZER_FILE, revision)
+    return load_tokenizer_json(path, ignore, own=own)
+
+
 @collection_paused()
 def load_tokenizer_json(
     path: str | os.PathLike[str], ignore: Iterable[str] = (), *, own: bool = False
-) -> TokenizerParts:
+) -> TokenizerDefinition:
     """Read a `tokenizer.json`.
 
     Args:
@@ -240,8 +281,8 @@ def load_tokenizer_json(
         raise InputError(f"{path}: {error}") from None
 
 
-def _parse_own(content: dict[str, Any], own: bool) -> TokenizerParts:
-    """Return the parts of the tokenizer in a file with OWN_VERSION."""
+def _parse_own(content: dict[str, Any], own: bool) -> TokenizerDefinition:
+    """Return the definition in a file with OWN_VERSION."""
     if not own:
         raise InputError("the file is not in Hugging Face's format; use from_directory")
     pattern: Any = content.get("pattern")
@@ -254,11 +295,11 @@ def _parse_own(content: dict[str, Any], own: bool) -> TokenizerParts:
     model = _object(content, "model")
     vocab = vocab_of_strings(_object(model, "vocab"))
     merges = merges_of_strings(list_in(model, "merges"), "merge {}".format)
-    return TokenizerParts(vocab, merges, special_tokens, pattern, _ignore_merges(model))
+    return TokenizerDefinition(vocab, merges, special_tokens, pattern, _ignore_merges(model))
 
 
-def parse_tokenizer_json(content: Any, ignored: Sequence[str] = ()) -> TokenizerParts:
-    """Convert the content of a `tokenizer.json` to the parts of a tokenizer.
+def parse_tokenizer_json(content: Any, ignored: Sequence[str] = ()) -> TokenizerDefinition:
+    """Convert the content of a `tokenizer.json` to a definition.
 
     Raises:
         ValueError: See `load_tokenizer_json`.
@@ -297,7 +338,7 @@ def parse_tokenizer_json(content: Any, ignored: Sequence[str] = ()) -> Tokenizer
         add_token(vocab, token_id, token.encode())
     _check_model(model, vocab)
     merges = merges_of_strings(list_in(model, "merges"), "merge {}".format)
-    return TokenizerParts(vocab, merges, list(special_tokens), pattern, _ignore_merges(model))
+    return TokenizerDefinition(vocab, merges, list(special_tokens), pattern, _ignore_merges(model))
 
 
 def _does_nothing(key: str, part: Any) -> bool:

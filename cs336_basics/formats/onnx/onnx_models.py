@@ -122,7 +122,7 @@ def write(
             "than 2 GiB"
         )
     contents: dict[str, str | bytes] = {
-        **tokenizer_json.contents(tokenizer.parts(), model.config.context_length, **roles)
+        **tokenizer_json.contents(tokenizer.definition, model.config.context_length, **roles)
     }
     proto = _graph(model, without_cache)
     proto.producer_name, proto.producer_version = "cs336-basics", cs336_basics.__version__

@@ -32,7 +32,7 @@ from cs336_basics.formats.foreign_patterns import (
 )
 from cs336_basics.splitting.patterns.named_patterns import resolve_pattern
 from cs336_basics.splitting.splitter import check_special_tokens
-from cs336_basics.tokenizer.vocabulary import Pair, TokenizerParts
+from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
 
 RANKS_FILE = "ranks.tiktoken"
 ENCODING_FILE = "encoding.json"
@@ -69,19 +69,18 @@ if __name__ == "__main__":
 '''
 
 
-def contents(parts: TokenizerParts) -> dict[str, str | bytes]:
+def contents(definition: TokenizerDefinition) -> dict[str, str | bytes]:
     """Return the content of each file by its name.
 
     Raises:
         ValueError: If tiktoken would give different ids. See `tiktoken_ranks` and `to_fancy_regex`.
     """
-    ranks = tiktoken_ranks(parts)
+    ranks = tiktoken_ranks(definition)
     lines = (b"%b %d\n" % (base64.b64encode(token), rank) for token, rank in ranks.items())
-    ids = {token: token_id for token_id, token in parts.vocab.items()}
     settings = {
         "name": "cs336_basics",
-        "pat_str": to_fancy_regex(parts.pattern),
-        "special_tokens": {token: ids[token.encode()] for token in parts.special_tokens},
+        "pat_str": to_fancy_regex(definition.pattern),
+        "special_tokens": definition.special_ids,
     }
     return {
         SNIPPET_FILE: SNIPPET,
@@ -109,15 +108,15 @@ def exported_encoding(directory: Path) -> Any:
     return tiktoken.Encoding(**{**settings, "mergeable_ranks": ranks})
 
 
-def tiktoken_ranks(parts: TokenizerParts) -> dict[bytes, int]:
+def tiktoken_ranks(definition: TokenizerDefinition) -> dict[bytes, int]:
     """Return mergeable ranks, in ascending order, with which tiktoken gives the same ids.
 
     Raises:
         ValueError: If ranks cannot represent the tokenizer, so that tiktoken would silently give
             different ids.
     """
-    vocab, merges, special_tokens, _, ignore_merges = parts
-    special = {token.encode() for token in special_tokens}
+    vocab, merges = definition.vocab, definition.merges
+    special = {token.encode() for token in definition.special_ids}
     for first, second in pairwise(sorted(special)):
         if second.startswith(first):
             raise InputError(
@@ -147,7 +146,7 @@ def tiktoken_ranks(parts: TokenizerParts) -> dict[bytes, int]:
         before = number
     unmade = ranks.keys() - set(map(b"".join, made))
     for token in sorted(unmade, key=ranks.__getitem__):
-        if len(token) > 1 and not ignore_merges:
+        if len(token) > 1 and not definition.ignore_merges:
             raise InputError(
                 f"no merge produces token {short_repr(token)}, but tiktoken would produce it; "
                 "remove the token"
@@ -200,7 +199,7 @@ def load_tiktoken(
     source: str | os.PathLike[str],
     special_tokens: Mapping[str, int] | None = None,
     pattern: str | None = None,
-) -> TokenizerParts:
+) -> TokenizerDefinition:
     """Read a tiktoken tokenizer.
 
     Args:
@@ -254,10 +253,10 @@ def load_tiktoken(
         vocab = {rank: token for token, rank in ranks.items()}
         for token, token_id in special.items():
             add_token(vocab, token_id, token.encode())
+        ignore_merges = len(merges) < sum(len(token) > 1 for token in ranks)
+        return TokenizerDefinition(vocab, merges, list(special), pattern, ignore_merges)
     except ValueError as error:
         raise InputError(f"{source}: {error}") from None
-    ignore_merges = len(merges) < sum(len(token) > 1 for token in ranks)
-    return TokenizerParts(vocab, merges, list(special), pattern, ignore_merges)
 
 
 def _read_export(directory: Path) -> tuple[dict[bytes, int], dict[str, Any]]:

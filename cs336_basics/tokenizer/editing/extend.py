@@ -15,17 +15,15 @@ if its old encoding contains none of the new pairs.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable
 
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
-from cs336_basics.splitting.splitter import split_special_tokens
+from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
-from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
+from cs336_basics.tokenizer.encoders.python_encoder import RankMerger
 from cs336_basics.tokenizer.text_input import check_is_iterable
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
-from cs336_basics.tokenizer.vocabulary import Pair
 
 MAX_WORD_LENGTH = 1024
 """Maximum number of bytes in a word. Finding its merges takes quadratic time."""
@@ -56,30 +54,21 @@ def extend(
     """
     check_is_tokenizer(tokenizer)
     check_is_iterable("words", words, "words")
-    extended = copy.copy(tokenizer)
-    extended.add_special_tokens(special_tokens)
-    vocab, merges = dict(extended.vocab), list(extended.merges)
+    definition = tokenizer.definition.with_special_tokens(special_tokens)
+    vocab, merges = dict(definition.vocab), list(definition.merges)
     ranks = {pair: rank for rank, pair in enumerate(merges)}
     known = set(vocab.values())
-    next_id = extended.vocab_size
+    next_id = definition.size
     for word in words:
-        data = _checked_word(extended, word)
-        pairs = [] if extended.ignore_merges else _new_merges(data, ranks)
+        data = _checked_word(definition, word)
+        pairs = [] if definition.ignore_merges else _new_merges(data, ranks)
         merges.extend(pairs)
         for token in [left + right for left, right in pairs] or [data]:
             if token not in known:
                 vocab[next_id] = token
                 known.add(token)
                 next_id += 1
-    return Tokenizer(
-        vocab,
-        merges,
-        extended.special_tokens,
-        pattern=tokenizer.pattern,
-        cache_size=tokenizer.cache_size,
-        backend=tokenizer.backend,
-        ignore_merges=tokenizer.ignore_merges,
-    )
+    return tokenizer.with_definition(definition.replaced(vocab=vocab, merges=merges))
 
 
 def token_parts(old: Tokenizer, new: Tokenizer) -> dict[int, list[int]]:
@@ -106,13 +95,13 @@ def token_parts(old: Tokenizer, new: Tokenizer) -> dict[int, list[int]]:
                 f"{short_repr(token)} in the old one and {short_repr(new.vocab.get(token_id))} in "
                 "the new one"
             )
-    encoder = PythonEncoder(old.encoder.vocabulary, old.pattern, 0)
+    merger = RankMerger(old.definition)
     special = {token.encode() for token in new.special_tokens}
     parts: dict[int, list[int]] = {}
     for token_id in sorted(set(new.vocab) - set(old.vocab)):
         token = new.vocab[token_id]
         try:
-            parts[token_id] = [] if token in special else encoder.encode_bytes(token)
+            parts[token_id] = [] if token in special else merger.encode(token)
         except AbsentByteError:
             parts[token_id] = []
     return parts
@@ -134,7 +123,7 @@ def _new_merges(word: bytes, ranks: dict[Pair, int]) -> list[Pair]:
     return added
 
 
-def _checked_word(tokenizer: Tokenizer, word: str) -> bytes:
+def _checked_word(definition: TokenizerDefinition, word: str) -> bytes:
     """Check that a word can become one token, and return its bytes."""
     if not isinstance(word, str):
         raise InputTypeError(f"words must be str, got {short_repr(word)} ({type(word).__name__})")
@@ -149,18 +138,18 @@ def _checked_word(tokenizer: Tokenizer, word: str) -> bytes:
             f"words must have at most {MAX_WORD_LENGTH:,} bytes, got {len(data):,} in "
             f"{short_repr(word)}"
         )
-    for segment, is_special in split_special_tokens(word, tokenizer.special_tokens):
+    for segment, is_special in definition.splitter.split_special_tokens(word):
         if is_special:
             raise InputError(
                 f"word {short_repr(word)} contains the special token {short_repr(segment)}; pass "
                 "it in special_tokens, or leave it out"
             )
-    pretokens = list(tokenizer.splitter.pretokenize(word))
+    pretokens = list(definition.splitter.pretokenize(word))
     if pretokens != [word]:
         raise InputError(
             f"word {short_repr(word)} is split into {short_repr(pretokens)} by the pattern "
-            f"{short_repr(tokenizer.pattern)}, and merges cannot join pre-tokens; add the "
+            f"{short_repr(definition.pattern)}, and merges cannot join pre-tokens; add the "
             "pre-tokens instead"
         )
-    tokenizer.encoder.encode_word(word)  # raises AbsentByteError
+    RankMerger(definition).encode(data)  # raises AbsentByteError
     return data

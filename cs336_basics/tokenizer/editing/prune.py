@@ -21,9 +21,10 @@ from cs336_basics.counting import WordCounts, count_words
 from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.text import Corpus
 from cs336_basics.text.paths import PathsLike
-from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
+from cs336_basics.tokenizer.definition import TokenizerDefinition
+from cs336_basics.tokenizer.encoders.python_encoder import RankMerger
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
-from cs336_basics.tokenizer.vocabulary import Vocabulary, check_gaps
+from cs336_basics.tokenizer.vocabulary import check_gaps
 
 IdPair = tuple[int, int]
 
@@ -82,7 +83,7 @@ def prune(
         counts.check_made_with(tokenizer.pattern, tokenizer.special_tokens)
     elif not isinstance(counts, Mapping):
         counts = count_words(counts, tokenizer.splitter, num_workers=num_workers)
-    tree = MergeTree(tokenizer)
+    tree = MergeTree(tokenizer.definition)
     _remove_rarest(tree, WordUsage(tokenizer, tree, counts), len(tokenizer) - vocab_size)
     return _renumbered(tokenizer, tree)
 
@@ -97,28 +98,25 @@ class MergeTree:
         num_uses: Mapping of id -> number of remaining merges that use the token as a part.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        vocabulary = Vocabulary(
-            tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens, tokenizer.ignore_merges
-        )
-        # The encoder looks up ranks and whole words in the vocabulary's mappings. `remove` deletes
-        # tokens from these mappings.
-        self._encoder = PythonEncoder(vocabulary, tokenizer.pattern, 0)
-        self._vocabulary = vocabulary
-        self.ranks = vocabulary.pair_ranks
-        self.tokens = set(tokenizer.vocab)
+    def __init__(self, definition: TokenizerDefinition) -> None:
+        self._vocab = definition.vocab
+        # `remove` deletes tokens from the two mappings that the merger uses.
+        self.ranks = dict(definition.pair_ranks)
+        self._whole_words = dict(definition.whole_words)
+        self._merger = RankMerger(definition, self.ranks, self._whole_words)
+        self.tokens = set(definition.vocab)
         self.merges: defaultdict[int, list[IdPair]] = defaultdict(list)
-        self.num_uses = dict.fromkeys(tokenizer.vocab, 0)
-        for pair, merged in zip(self.ranks, vocabulary.merged_ids, strict=True):
+        self.num_uses = dict.fromkeys(definition.vocab, 0)
+        for pair, merged in zip(self.ranks, definition.merged_ids, strict=True):
             self.merges[merged].append(pair)
             for part in pair:
                 self.num_uses[part] += 1
-        stays = {token.encode() for token in tokenizer.special_tokens}
-        absent = vocabulary.absent_bytes
-        stays.update(token for token in vocabulary.whole_words if not absent.isdisjoint(token))
+        stays = {token.encode() for token in definition.special_ids}
+        absent = definition.absent_bytes
+        stays.update(token for token in definition.whole_words if not absent.isdisjoint(token))
         self._stays = {
             token_id
-            for token_id, token in tokenizer.vocab.items()
+            for token_id, token in definition.vocab.items()
             if len(token) == 1 or token in stays
         }
 
@@ -136,7 +134,7 @@ class MergeTree:
     def remove(self, token_id: int) -> list[IdPair]:
         """Remove a leaf and return the pairs that produced it."""
         self.tokens.remove(token_id)
-        self._vocabulary.whole_words.pop(self._vocabulary.tokens[token_id], None)
+        self._whole_words.pop(self._vocab[token_id], None)
         pairs = self.merges.pop(token_id, [])
         for pair in pairs:
             del self.ranks[pair]
@@ -150,7 +148,7 @@ class MergeTree:
         Raises:
             AbsentByteError: If the vocabulary does not contain a byte of the word.
         """
-        return self._encoder.encode_bytes(word)
+        return self._merger.encode(word)
 
 
 class WordUsage:
@@ -244,13 +242,5 @@ def _renumbered(tokenizer: Tokenizer, tree: MergeTree) -> Pruned:
     tokens = [tokenizer.vocab[token_id] for token_id in kept]
     remaining = set(tokens)
     merges = [pair for pair in tokenizer.merges if pair[0] + pair[1] in remaining]
-    pruned = Tokenizer(
-        dict(enumerate(tokens)),
-        merges,
-        tokenizer.special_tokens,
-        pattern=tokenizer.pattern,
-        cache_size=tokenizer.cache_size,
-        backend=tokenizer.backend,
-        ignore_merges=tokenizer.ignore_merges,
-    )
-    return Pruned(pruned, id_map)
+    definition = tokenizer.definition.replaced(vocab=dict(enumerate(tokens)), merges=merges)
+    return Pruned(tokenizer.with_definition(definition), id_map)

@@ -16,7 +16,7 @@ from cs336_basics._support.messages import short_repr
 from cs336_basics.text.text_changes import TextChanges
 from cs336_basics.tokenizer.editing.token_counts import checked_ids
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
-from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
+from cs336_basics.tokenizer.encoders.python_encoder import RankMerger
 from cs336_basics.tokenizer.files.encode_files import check_destination
 from cs336_basics.tokenizer.files.token_files import open_token_file
 from cs336_basics.tokenizer.files.token_writer import EncodedBlock, open_token_writer
@@ -93,8 +93,8 @@ class Translation:
         check_gaps(old.vocab)
         self._source = source
         self._old = old
-        encoder = PythonEncoder(new.encoder.vocabulary, new.pattern, 0)
-        new_ids = encoder.vocabulary.token_ids
+        merger = RankMerger(new.definition)
+        new_ids = new.definition.token_ids
         special = {token.encode() for token in old.special_tokens}
         flat: list[int] = []
         lengths = np.zeros(old.vocab_size, np.int64)
@@ -104,7 +104,7 @@ class Translation:
                 ids = [new_ids[token]]
             elif token not in special:
                 with contextlib.suppress(AbsentByteError):
-                    ids = encoder.encode_bytes(token)
+                    ids = merger.encode(token)
             flat.extend(ids)
             lengths[token_id] = len(ids)
         self._lengths = lengths

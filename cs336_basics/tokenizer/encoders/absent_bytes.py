@@ -36,13 +36,13 @@ def absent_bytes_in(
         data: Text that was being encoded. It may be invalid UTF-8 (see `exact_bytes.py`).
         special: Special tokens that become ids.
     """
-    absent = encoder.vocabulary.absent_bytes
+    absent = encoder.definition.absent_bytes
     start = 0  # offset of the text between two invalid bytes
     for valid, invalid in text_and_bytes(data):
         text = valid.decode()
         for position, word, is_special in encoder.located_words(text, special):
             encoded = word.encode()
-            if is_special or encoded in encoder.vocabulary.whole_words:
+            if is_special or encoded in encoder.definition.whole_words:
                 continue
             for offset, byte in enumerate(encoded):
                 if byte in absent:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.splitting.splitter import has_scanner
+from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.encoders.encoder import Encoder
 from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
-from cs336_basics.tokenizer.vocabulary import Vocabulary
 
 BACKENDS = ("reference", "python", "native")
 
 
 def make_encoder(
-    vocabulary: Vocabulary, pattern: str, cache_size: int, backend: str | None = None
+    definition: TokenizerDefinition, cache_size: int, backend: str | None = None
 ) -> Encoder:
     """Return an encoder. The backend defaults to `native` if it is available, else `python`.
 
@@ -29,28 +29,28 @@ def make_encoder(
     if backend == "reference":
         from cs336_basics.tokenizer.reference import ReferenceEncoder
 
-        return ReferenceEncoder(vocabulary, pattern)
-    obstacle = _obstacle_to_native(vocabulary)
+        return ReferenceEncoder(definition)
+    obstacle = _obstacle_to_native(definition)
     if backend == "native" and obstacle is not None:
         raise InputError(f"backend 'native' is not available: {obstacle}; use None or 'python'")
     if backend == "python" or obstacle is not None:
-        return PythonEncoder(vocabulary, pattern, cache_size)
+        return PythonEncoder(definition, cache_size)
     from cs336_basics.tokenizer.encoders.native_encoder import NativeEncoder, NativeWordEncoder
 
-    if has_scanner(pattern):
-        return NativeEncoder(vocabulary, pattern, cache_size)
-    return NativeWordEncoder(vocabulary, pattern, cache_size)
+    if has_scanner(definition.pattern):
+        return NativeEncoder(definition, cache_size)
+    return NativeWordEncoder(definition, cache_size)
 
 
-def _obstacle_to_native(vocabulary: Vocabulary) -> str | None:
+def _obstacle_to_native(definition: TokenizerDefinition) -> str | None:
     """Return the reason the compiled encoder cannot be used, or None if it can be used."""
-    if vocabulary.absent_bytes:
-        absent = min(vocabulary.absent_bytes)
+    if definition.absent_bytes:
+        absent = min(definition.absent_bytes)
         return f"it needs a token for every byte, and the vocabulary has none for {absent:#04x}"
     try:
         from cs336_basics.tokenizer.encoders.native_encoder import MAX_VOCAB_SIZE
     except ImportError as error:
         return f"the extensions are not built ({error})"
-    if vocabulary.size > MAX_VOCAB_SIZE:
-        return f"ids must be at most {MAX_VOCAB_SIZE - 1}, got {vocabulary.size - 1}"
+    if definition.size > MAX_VOCAB_SIZE:
+        return f"ids must be at most {MAX_VOCAB_SIZE - 1}, got {definition.size - 1}"
     return None

@@ -27,8 +27,8 @@ from cs336_basics.splitting.patterns.named_patterns import pattern_name
 from cs336_basics.splitting.patterns.split_program import complete_program
 from cs336_basics.splitting.splitter import search_words
 from cs336_basics.text.text_changes import dropped_message
+from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.ids import EncodedBatch, TokenArray, plain_ids, token_dtype
-from cs336_basics.tokenizer.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from cs336_basics.tokenizer.encoders.native_encoder import NativeEncoder
@@ -39,14 +39,15 @@ class UnknownIdError(InputError):
 
 
 class Encoder(ABC):
-    """Encodes text and decodes ids, for one vocabulary and one split pattern.
+    """Encodes text and decodes ids, as a definition says.
 
     Callers check the arguments. In every method, `special` contains the special tokens of the
-    vocabulary that become ids. Other special tokens are ordinary text.
+    definition that become ids. Other special tokens are ordinary text.
 
     Attributes:
-        vocabulary, pattern: The arguments.
-        all_special: All special tokens of the vocabulary.
+        definition: The argument.
+        pattern: Its split pattern.
+        all_special: All its special tokens.
         may_drop: Whether the pattern may leave out parts of a text. Named patterns never do.
 
     Every encoding method raises:
@@ -55,10 +56,10 @@ class Encoder(ABC):
         UnicodeEncodeError: If the text contains a lone surrogate.
     """
 
-    def __init__(self, vocabulary: Vocabulary, pattern: str) -> None:
-        self.vocabulary = vocabulary
-        self.pattern = pattern
-        self.all_special = frozenset(vocabulary.special_ids)
+    def __init__(self, definition: TokenizerDefinition) -> None:
+        self.definition = definition
+        self.pattern = pattern = definition.pattern
+        self.all_special = frozenset(definition.special_ids)
         self.may_drop = pattern_name(pattern) is None and complete_program(pattern) is None
         self._has_warned = False
 
@@ -102,7 +103,7 @@ class Encoder(ABC):
         ids: list[int] = []
         for segment, is_special in split_special_tokens(text, special):
             if is_special:
-                ids.append(self.vocabulary.special_ids[segment])
+                ids.append(self.definition.special_ids[segment])
             else:
                 ids.extend(self.encode_words(self.split(segment)))
         return ids
@@ -111,7 +112,7 @@ class Encoder(ABC):
         self, text: str | bytes, special: frozenset[str], num_workers: int
     ) -> TokenArray:
         """Return the ids of a text (str or valid UTF-8 bytes) as an array of `token_dtype`."""
-        dtype = token_dtype(self.vocabulary.size)
+        dtype = token_dtype(self.definition.size)
         characters = text.decode() if isinstance(text, bytes) else text
         return np.array(self.encode(characters, special), dtype)
 
@@ -149,7 +150,7 @@ class Encoder(ABC):
         """
         decoded = (text if isinstance(text, str) else text.decode() for text in texts)
         lists = [self._encode(text, special) for text in decoded]
-        ids = np.fromiter(chain.from_iterable(lists), token_dtype(self.vocabulary.size))
+        ids = np.fromiter(chain.from_iterable(lists), token_dtype(self.definition.size))
         return ids, np.array([len(ids_of_text) for ids_of_text in lists], np.int64)
 
     def with_own_cache(self, cache_size: int) -> Encoder:
@@ -175,11 +176,11 @@ class Encoder(ABC):
         """
         tokens: list[bytes] = []
         for token_id in plain_ids(ids):
-            token = self.vocabulary.tokens.get(token_id)
+            token = self.definition.vocab.get(token_id)
             if token is None:
                 raise UnknownIdError(
                     f"id {short_repr(token_id)} is not in the vocabulary; the highest id is "
-                    f"{self.vocabulary.size - 1}"
+                    f"{self.definition.size - 1}"
                 )
             tokens.append(token)
         return b"".join(tokens)

@@ -39,7 +39,7 @@ def encode_exactly(
     Raises:
         AbsentByteError: If the vocabulary does not contain a byte.
     """
-    arrays = [np.zeros(0, token_dtype(encoder.vocabulary.size))]
+    arrays = [np.zeros(0, token_dtype(encoder.definition.size))]
     batch: list[tuple[bytes, bytes]] = []
     for text, invalid in text_and_bytes(data):
         if len(text) >= LARGE or len(batch) == BATCH_SIZE:
@@ -60,11 +60,11 @@ def _encode_batch(
     """Return the ids of texts, each followed by the ids of the invalid bytes after it."""
     ids, num_ids = encoder.encode_documents([text for text, _ in batch], special)
     invalid_bytes = b"".join(invalid for _, invalid in batch)
-    if absent := encoder.vocabulary.absent_bytes.intersection(invalid_bytes):
+    if absent := encoder.definition.absent_bytes.intersection(invalid_bytes):
         raise absent_in_word(bytes(absent), 0)
-    byte_ids = np.array(encoder.vocabulary.byte_ids, np.int64)
+    byte_ids = np.array(encoder.definition.byte_ids, np.int64)
     byte_ids = byte_ids[np.frombuffer(invalid_bytes, np.uint8)]
     ends_of_texts = np.cumsum(num_ids, dtype=np.int64)
     counts = [len(invalid) for _, invalid in batch]
-    dtype = token_dtype(encoder.vocabulary.size)
+    dtype = token_dtype(encoder.definition.size)
     return np.insert(ids, np.repeat(ends_of_texts, counts), byte_ids.astype(dtype))

@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from cs336_basics.splitting import pretokenize, split_special_tokens
+from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.encoders import _encoder
 from cs336_basics.tokenizer.encoders._decoder import Decoder
 from cs336_basics.tokenizer.encoders.encoder import Encoder, offsets_of
 from cs336_basics.tokenizer.ids import TokenArray
-from cs336_basics.tokenizer.vocabulary import Vocabulary, max_array_size
+from cs336_basics.tokenizer.vocabulary import max_array_size
 
 MAX_VOCAB_SIZE = (1 << 32) - 1
 """Maximum size of a vocabulary. The compiled encoder stores ids in 32 bits, and the highest value
@@ -31,19 +32,19 @@ class NativeWordEncoder(Encoder):
     The text is split in Python.
 
     Args:
-        vocabulary, pattern: See `Encoder`.
+        definition: See `Encoder`.
         cache_size: Bytes of memory for cached words, shared by all threads; 0 disables the cache.
     """
 
     _worker: _encoder.Worker | None = None  # has its own cache; see `with_own_cache`
 
-    def __init__(self, vocabulary: Vocabulary, pattern: str, cache_size: int) -> None:
-        super().__init__(vocabulary, pattern)
-        self._compiled = compile_vocabulary(vocabulary, pattern, cache_size)
+    def __init__(self, definition: TokenizerDefinition, cache_size: int) -> None:
+        super().__init__(definition)
+        self._compiled = compile_encoder(definition, cache_size)
 
     @functools.cached_property
     def _decoder(self) -> Decoder:
-        return compile_decoder(self.vocabulary)
+        return compile_decoder(self.definition)
 
     def with_own_cache(self, cache_size: int) -> NativeWordEncoder:
         """See `Encoder`."""
@@ -79,9 +80,9 @@ class NativeEncoder(NativeWordEncoder):
     It encodes in several threads, without holding the GIL.
     """
 
-    def __init__(self, vocabulary: Vocabulary, pattern: str, cache_size: int) -> None:
-        super().__init__(vocabulary, pattern, cache_size)
-        self._special_sets = _SpecialSets(vocabulary)
+    def __init__(self, definition: TokenizerDefinition, cache_size: int) -> None:
+        super().__init__(definition, cache_size)
+        self._special_sets = _SpecialSets(definition)
 
     @property
     def file_encoder(self) -> NativeEncoder:
@@ -140,9 +141,9 @@ class NativeEncoder(NativeWordEncoder):
 class _SpecialSets(dict[frozenset[str], _encoder.SpecialSet]):
     """Mapping from sets of special tokens to compiled sets, which are created on first use."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, definition: TokenizerDefinition) -> None:
         super().__init__()
-        self._special_ids = vocabulary.special_ids
+        self._special_ids = definition.special_ids
 
     def __missing__(self, special: frozenset[str]) -> _encoder.SpecialSet:
         if len(self) >= _MAX_SPECIAL_SETS:
@@ -152,31 +153,30 @@ class _SpecialSets(dict[frozenset[str], _encoder.SpecialSet]):
         return made
 
 
-def compile_vocabulary(
-    vocabulary: Vocabulary, pattern: str, cache_size: int, **options: str
+def compile_encoder(
+    definition: TokenizerDefinition, cache_size: int, **options: str
 ) -> _encoder.Encoder:
-    """Return the compiled encoder for a vocabulary with all 256 bytes.
+    """Return the compiled encoder for a definition with all 256 bytes.
 
     `options` are passed to its constructor.
     """
     return _encoder.Encoder(
-        vocabulary.byte_ids,
-        vocabulary.merge_ids,
-        vocabulary.merges,
-        vocabulary.size,
-        pattern,
+        definition.byte_ids,
+        definition.merge_ids,
+        definition.merges,
+        definition.size,
+        definition.pattern,
         cache_size,
-        whole_words=vocabulary.whole_words,
+        whole_words=definition.whole_words,
         **options,
     )
 
 
-def compile_decoder(vocabulary: Vocabulary) -> Decoder:
-    """Return the compiled decoder for a vocabulary, which is empty if the ids have huge gaps."""
-    size = vocabulary.size
-    if size > max_array_size(len(vocabulary.tokens)):
+def compile_decoder(definition: TokenizerDefinition) -> Decoder:
+    """Return the compiled decoder for a definition, which is empty if the ids have huge gaps."""
+    size, known = definition.size, definition.vocab
+    if size > max_array_size(len(known)):
         size = 0
-    known = vocabulary.tokens
     tokens: Sequence[bytes] = [known.get(token_id, b"") for token_id in range(size)]
     lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
     return Decoder(np.frombuffer(b"".join(tokens), np.uint8), offsets_of(lengths))

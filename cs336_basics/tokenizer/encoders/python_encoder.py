@@ -10,12 +10,12 @@ from __future__ import annotations
 import heapq
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, pairwise
 
+from cs336_basics.tokenizer.definition import ABSENT, TokenizerDefinition
 from cs336_basics.tokenizer.encoders.absent_bytes import absent_in_word
 from cs336_basics.tokenizer.encoders.encoder import Encoder
-from cs336_basics.tokenizer.vocabulary import ABSENT, Vocabulary
 
 _NO_RANK = sys.maxsize
 
@@ -23,47 +23,47 @@ _NO_RANK = sys.maxsize
 _LONG_WORD = 100
 
 
-class PythonEncoder(Encoder):
-    """Merges by rank, one pair at a time, and caches the ids of words.
+class RankMerger:
+    """Merges the bytes of words by rank, one pair at a time.
 
     Args:
-        vocabulary, pattern: See `Encoder`.
-        cache_size: Bytes of memory for cached words; 0 disables the cache.
+        definition: Definition of the ids.
+        ranks: Mapping of (left id, right id) -> rank. Defaults to all merges of the definition.
+        whole_words: Words that become one id without merging. Defaults to the definition's.
     """
 
-    def __init__(self, vocabulary: Vocabulary, pattern: str, cache_size: int) -> None:
-        super().__init__(vocabulary, pattern)
-        self.cache = WordCache(self.encode_word, cache_size)
+    def __init__(
+        self,
+        definition: TokenizerDefinition,
+        ranks: Mapping[tuple[int, int], int] | None = None,
+        whole_words: Mapping[bytes, int] | None = None,
+    ) -> None:
+        self._byte_ids = definition.byte_ids
+        self._merged_ids = definition.merged_ids
+        self._ranks = definition.pair_ranks if ranks is None else ranks
+        self._whole_words = definition.whole_words if whole_words is None else whole_words
 
-    def with_own_cache(self, cache_size: int) -> PythonEncoder:
-        """See `Encoder`."""
-        return PythonEncoder(self.vocabulary, self.pattern, cache_size)
+    def encode(self, word: bytes) -> list[int]:
+        """Return the ids of a word, which may be arbitrary bytes.
 
-    def encode_words(self, words: Iterable[str]) -> Iterable[int]:
-        """See `Encoder`. Cached words are looked up without running Python code."""
-        return chain.from_iterable(map(self.cache.__getitem__, words))
-
-    def encode_word(self, word: str) -> list[int]:
-        """Return the ids of one pre-token, without using the cache."""
-        return self.encode_bytes(word.encode())
-
-    def encode_bytes(self, data: bytes) -> list[int]:
-        """Return the ids of a word given as arbitrary bytes."""
-        whole = self.vocabulary.whole_words.get(data)
+        Raises:
+            AbsentByteError: If the vocabulary does not contain a byte of the word.
+        """
+        whole = self._whole_words.get(word)
         if whole is not None:
             return [whole]
-        byte_ids = self.vocabulary.byte_ids
-        symbols = [byte_ids[byte] for byte in data]
+        byte_ids = self._byte_ids
+        symbols = [byte_ids[byte] for byte in word]
         if ABSENT in symbols:
-            raise absent_in_word(data, symbols.index(ABSENT))
+            raise absent_in_word(word, symbols.index(ABSENT))
         if len(symbols) < _LONG_WORD:
             return self._merge(symbols)
         return list(self._merge_long(symbols))
 
     def _merge(self, symbols: list[int]) -> list[int]:
         """Merge by rank in a list. This takes quadratic time, but is fast for short words."""
-        rank_of = self.vocabulary.pair_ranks.get
-        merged_ids = self.vocabulary.merged_ids
+        rank_of = self._ranks.get
+        merged_ids = self._merged_ids
         ranks = [rank_of(pair, _NO_RANK) for pair in pairwise(symbols)]
         while (lowest := min(ranks, default=_NO_RANK)) != _NO_RANK:
             i = ranks.index(lowest)
@@ -89,8 +89,8 @@ class PythonEncoder(Encoder):
 
         Arrays need less memory than lists, so even a one-megabyte word benefits from the L2 cache.
         """
-        rank_of = self.vocabulary.pair_ranks.get
-        merged_ids = self.vocabulary.merged_ids
+        rank_of = self._ranks.get
+        merged_ids = self._merged_ids
         end = len(word)
         # symbols[i] covers the bytes from i to after[i].
         symbols = array("q", word)
@@ -139,6 +139,32 @@ class PythonEncoder(Encoder):
             if after[position] < end:
                 add_pair(position)
         return (symbol for symbol in symbols if symbol != ABSENT)
+
+
+class PythonEncoder(Encoder):
+    """Merges words with a RankMerger, and caches their ids.
+
+    Args:
+        definition: See `Encoder`.
+        cache_size: Bytes of memory for cached words; 0 disables the cache.
+    """
+
+    def __init__(self, definition: TokenizerDefinition, cache_size: int) -> None:
+        super().__init__(definition)
+        self._merger = RankMerger(definition)
+        self.cache = WordCache(self.encode_word, cache_size)
+
+    def with_own_cache(self, cache_size: int) -> PythonEncoder:
+        """See `Encoder`."""
+        return PythonEncoder(self.definition, cache_size)
+
+    def encode_words(self, words: Iterable[str]) -> Iterable[int]:
+        """See `Encoder`. Cached words are looked up without running Python code."""
+        return chain.from_iterable(map(self.cache.__getitem__, words))
+
+    def encode_word(self, word: str) -> list[int]:
+        """Return the ids of one pre-token, without using the cache."""
+        return self._merger.encode(word.encode())
 
 
 class WordCache(dict[str, list[int]]):

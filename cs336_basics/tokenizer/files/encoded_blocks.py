@@ -166,7 +166,7 @@ def encode_batches(
             yield encode_text_batch(encoder, batch, task)
     else:
         # Worker processes may not be able to import a subclass.
-        plain = Tokenizer(**tokenizer.parts()._asdict(), backend=tokenizer.backend)
+        plain = Tokenizer.of(tokenizer.definition, backend=tokenizer.backend)
         pickled = pickle.dumps(plain)
         arguments = ((pickled, batch, task) for batch in batches)
         yield from map_ordered(_encode_in_worker, arguments, num_workers)

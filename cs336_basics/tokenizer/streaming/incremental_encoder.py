@@ -13,9 +13,9 @@ from cs336_basics.text.corpus import ENCODING_ERRORS, check_errors
 from cs336_basics.text.cuts import SafeCutBuffer
 from cs336_basics.text.text_changes import TextChanges
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
+from cs336_basics.tokenizer.encoders.encoding_errors import explained, lone_surrogate_error
 from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, encode_exactly
 from cs336_basics.tokenizer.special_tokens import special_sets
-from cs336_basics.tokenizer.text_input import explained, lone_surrogate_error
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
 # These limits keep the memory use of `encode_iterable` below a megabyte.

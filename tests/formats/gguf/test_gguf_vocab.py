@@ -9,10 +9,11 @@ import pytest
 
 from cs336_basics.formats.gguf.gguf_vocab import CONTROL, NORMAL, UNUSED, gguf_vocab
 from cs336_basics.splitting import PATTERNS
-from cs336_basics.tokenizer.vocabulary import TokenizerParts
+from cs336_basics.tokenizer.definition import TokenizerDefinition
 from tests.tokenizer.examples import BYTES, byte_tokenizer
 
 EXPORTED = {"gpt2": "gpt-2", "cl100k": "dbrx", "llama3": "dbrx", "qwen2": "qwen2"}
+HE = [(b"h", b"e")]
 MERGES = [(b" ", b"t"), (b" t", b"he"), (b"h", b"e")]
 
 # The "dbrx" pattern, copied from llama.cpp's source.
@@ -22,11 +23,16 @@ DBRX = (
 )
 
 
+def without_byte(byte, token):
+    """Return a vocabulary for the merges HE, with another token instead of a byte."""
+    return {**BYTES, byte: token, 256: b"he"}
+
+
 def exported(merges=MERGES, special_tokens=(), pattern="gpt2", vocab=None, size=None):
     if vocab is None:
         vocab = byte_tokenizer(*special_tokens, merges=merges).vocab
-    parts = TokenizerParts(vocab, merges, list(special_tokens), pattern)
-    found = gguf_vocab(parts, size or len(vocab))
+    definition = TokenizerDefinition(vocab, merges, list(special_tokens), pattern)
+    found = gguf_vocab(definition, size or len(vocab))
     return {key.removeprefix("tokenizer.ggml."): value for key, value in found.items()}
 
 
@@ -65,8 +71,11 @@ def test_patterns_that_llama_cpp_splits_differently_are_refused(name):
         ({"pattern": r"\p{L}+|\P{L}"}, r"got '\\\\p{L}"),
         ({"pattern": DBRX}, "pattern must be"),
         ({"merges": []}, "no merges"),
-        ({"vocab": {i: t for i, t in BYTES.items() if i != 10}, "size": 256}, "byte 0x0a"),
-        ({"vocab": {**BYTES, 32: "Ġ".encode()}, "special_tokens": ["Ġ"]}, "byte 0x20"),
+        ({"vocab": without_byte(10, b"\n\n"), "merges": HE}, "byte 0x0a"),
+        (
+            {"vocab": without_byte(32, "Ġ".encode()), "merges": HE, "special_tokens": ["Ġ"]},
+            "byte 0x20",
+        ),
         (
             {"vocab": byte_tokenizer(merges=MERGES).vocab, "special_tokens": ["\n"]},
             r"'\\n' cannot be exported",

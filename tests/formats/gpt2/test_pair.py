@@ -18,7 +18,7 @@ from tests.tokenizer.examples import BYTES, END, byte_tokenizer, data_file, smal
 
 def test_the_files_have_the_format_of_gpt2():
     tokenizer = byte_tokenizer("<|end of text|>", "猫", merges=[(b" ", b"t"), (b"\r", b"\n")])
-    written = contents(tokenizer.parts())
+    written = contents(tokenizer.definition)
     assert written["merges.txt"] == "#version: 0.2\nĠ t\nč Ċ\n"
     strings = json.loads(written["vocab.json"])
     assert [strings[key] for key in ("Ġ", "Ġt", "čĊ")] == [32, 256, 257]
@@ -46,7 +46,7 @@ def test_a_tokenizer_that_the_files_cannot_represent_is_refused(tmp_path, tokeni
 def write_pair(directory, special=END, names=("vocab.json", "merges.txt")):
     """Write a pair of files like GPT-2's, in which the special token is last and in plain text."""
     tokenizer = small_tokenizer((special,))
-    written = contents(tokenizer.parts())
+    written = contents(tokenizer.definition)
     (directory / names[0]).write_text(written["vocab.json"], "utf-8")
     (directory / names[1]).write_text(written["merges.txt"], "utf-8")
     return tokenizer
@@ -74,7 +74,7 @@ def test_the_vocabulary_of_gpt2_is_read_and_written_unchanged(tmp_path):
     assert (found.vocab_size, len(found.merges), found.special_tokens) == (50_257, 50_000, [END])
     assert (found.vocab[0], found.vocab[220], found.merges[0]) == (b"!", b" ", (b" ", b"t"))
     assert found.encode(f"Hello world{END}") == [15496, 995, 50256]
-    written = contents(found.parts())
+    written = contents(found.definition)
     assert json.loads(written["vocab.json"]) == json.loads(files[0].read_text("utf-8"))
     merges = files[1].read_text("utf-8").splitlines()
     first = 1 if merges[0].startswith("#version") else 0

@@ -73,9 +73,9 @@ OWN = {
 def assert_comes_back(tokenizer, directory):
     tokenizer.save(directory)
     again = Tokenizer.from_directory(directory)
-    assert again.parts() == tokenizer.parts()
+    assert again.definition == tokenizer.definition
     assert again.hash() == tokenizer.hash()
-    assert Tokenizer.from_pretrained(directory).parts() == tokenizer.parts()
+    assert Tokenizer.from_pretrained(directory).definition == tokenizer.definition
     return json.loads((Path(directory) / "tokenizer.json").read_text("utf-8"))
 
 
@@ -181,7 +181,7 @@ def test_a_damaged_file_that_only_we_can_read_is_refused(tmp_path, path, value):
 
 
 def content_of(tokenizer):
-    return tokenizer_json(tokenizer.parts())
+    return tokenizer_json(tokenizer.definition)
 
 
 def loaded(tokenizer, directory):

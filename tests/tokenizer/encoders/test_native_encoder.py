@@ -22,9 +22,8 @@ from hypothesis import strategies as st
 from cs336_basics import TRAINERS
 from cs336_basics.splitting._scanner import simd_levels
 from cs336_basics.tokenizer import Tokenizer
-from cs336_basics.tokenizer.encoders.native_encoder import compile_vocabulary
+from cs336_basics.tokenizer.encoders.native_encoder import compile_encoder
 from cs336_basics.tokenizer.reference import merge_pretoken_in_order
-from cs336_basics.tokenizer.vocabulary import Vocabulary
 from tests.faults import alarm
 from tests.processes import run_python
 from tests.tokenizer.examples import (
@@ -43,8 +42,7 @@ _encoder = pytest.importorskip(
 
 def native(tokenizer: Tokenizer, simd_level: str, cache_size: int = 1 << 20) -> _encoder.Encoder:
     """Return a tokenizer's compiled encoder for a SIMD level."""
-    vocabulary = Vocabulary(tokenizer.vocab, tokenizer.merges)
-    return compile_vocabulary(vocabulary, "gpt2", cache_size, simd_level=simd_level)
+    return compile_encoder(tokenizer.definition, cache_size, simd_level=simd_level)
 
 
 @functools.cache

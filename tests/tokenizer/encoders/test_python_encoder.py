@@ -8,15 +8,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.encoders import python_encoder
-from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
+from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder, RankMerger
 from cs336_basics.tokenizer.reference import ReferenceEncoder
-from cs336_basics.tokenizer.vocabulary import Vocabulary
 from tests.tokenizer.examples import edited_merges, trained
 
 
 def small_encoder(cache_size: int = 1 << 20) -> PythonEncoder:
-    return PythonEncoder(Vocabulary(*trained()), "gpt2", cache_size)
+    return PythonEncoder(TokenizerDefinition(*trained()), cache_size)
 
 
 # Use the linked list for all words, for long words, and for no words.
@@ -33,9 +33,9 @@ def small_encoder(cache_size: int = 1 << 20) -> PythonEncoder:
 )
 def test_words_merge_as_in_the_reference(monkeypatch, long_word, seed, word):
     monkeypatch.setattr(python_encoder, "_LONG_WORD", long_word)
-    vocabulary = Vocabulary(*edited_merges(seed))
-    encoder = PythonEncoder(vocabulary, r"[abc]+", cache_size=0)
-    assert encoder.encode_word(word) == ReferenceEncoder(vocabulary, "gpt2").encode_word(word)
+    definition = TokenizerDefinition(*edited_merges(seed))
+    ids = RankMerger(definition).encode(word.encode())
+    assert ids == ReferenceEncoder(definition).encode_word(word)
 
 
 class CountingDict(dict):
@@ -52,9 +52,9 @@ class CountingDict(dict):
 def test_the_work_for_a_word_grows_almost_linearly_with_its_length(unit):
     calls = []
     for length in (5_000, 50_000):
-        vocabulary = Vocabulary(*trained())
-        vocabulary.pair_ranks = counting = CountingDict(vocabulary.pair_ranks)
-        PythonEncoder(vocabulary, "gpt2", 0).encode_word(unit * (length // len(unit)))
+        definition = TokenizerDefinition(*trained())
+        counting = CountingDict(definition.pair_ranks)
+        RankMerger(definition, counting).encode((unit * (length // len(unit))).encode())
         calls.append(counting.calls)
     assert calls[0] >= 5_000 / len(unit) - 1
     assert calls[1] < 12 * calls[0]
@@ -63,7 +63,7 @@ def test_the_work_for_a_word_grows_almost_linearly_with_its_length(unit):
 @pytest.mark.parametrize("cache_size", [0, 1, 500, 5000])
 def test_the_cache_keeps_to_its_limit_and_does_not_change_the_ids(cache_size):
     encoder = small_encoder(cache_size)
-    reference = ReferenceEncoder(encoder.vocabulary, "gpt2")
+    reference = ReferenceEncoder(encoder.definition)
     words = [f" {a}{b}{c}" for a in "abcd" for b in "efgh" for c in "ijkl"]
     for _ in range(2):
         for word in words:

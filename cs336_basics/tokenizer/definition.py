@@ -1,0 +1,227 @@
+"""TokenizerDefinition: everything that determines ids, as one value that is checked once.
+
+A text passes through the parts of a definition in this order:
+
+| part | attributes | effect |
+|---|---|---|
+| special tokens | `special_ids` | are cut out of the text and become one id each |
+| split pattern | `splitter` | divides the rest into pre-tokens |
+| merges | `vocab`, `merges`, `ignore_merges` | join the bytes of a pre-token to tokens |
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+from cs336_basics._support.arguments import checked_bool
+from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.lazy import np, npt
+from cs336_basics._support.messages import short_repr
+from cs336_basics._support.vocabularies import (
+    MAX_ID,
+    checked_merge_ids,
+    checked_token_ids,
+    explain_bad_id,
+)
+from cs336_basics.splitting.splitter import Splitter, check_special_tokens
+from cs336_basics.tokenizer.text_input import check_is_iterable
+
+try:
+    from cs336_basics.tokenizer._vocabulary import index_merges
+except ImportError:  # the extension is not built
+    index_merges = None  # type: ignore[assignment]
+
+Pair = tuple[bytes, bytes]
+MergeIds: TypeAlias = "npt.NDArray[np.uint32]"
+
+ABSENT = -1
+"""Placeholder for the id of a byte without a token."""
+
+
+class TokenizerDefinition:
+    """Everything that determines the ids of a text. Definitions are immutable and picklable.
+
+    Args:
+        vocab: Mapping of id -> token. Ids may be in any order and have gaps.
+        merges: Pairs of tokens in the order in which they were learned.
+        special_tokens: Texts that become one id each. Tokens that are not in `vocab` get ids after
+            its highest id.
+        pattern: Split pattern, either a name in PATTERNS or a regular expression.
+        ignore_merges: Whether to encode a pre-token that is itself an ordinary token as that token.
+
+    Attributes:
+        vocab: Mapping of id -> token, including special tokens; a copy of the argument.
+        merges: The merges, as a list of pairs.
+        ignore_merges: The argument.
+        splitter: `Splitter` for the pattern and the special tokens.
+        special_ids: Mapping of special token -> id, in the order of `special_tokens`.
+        size: Highest id plus one.
+        byte_ids: Id of each of the 256 bytes, or ABSENT if it has no token.
+        absent_bytes: The bytes without a token.
+        merge_ids: Ids of the left, right and joined tokens of each merge, shape (num_merges, 3).
+
+    Raises:
+        TypeError, ValueError: See `Tokenizer`.
+    """
+
+    def __init__(
+        self,
+        vocab: Mapping[int, bytes],
+        merges: Iterable[Pair],
+        special_tokens: Iterable[str] | None = None,
+        pattern: str = "gpt2",
+        ignore_merges: bool = False,
+    ) -> None:
+        check_is_iterable("merges", merges, "pairs of bytes")
+        if not isinstance(vocab, Mapping):
+            raise InputTypeError(f"vocab must be a dict of id -> bytes, got {short_repr(vocab)}")
+        self.splitter = Splitter(pattern, check_special_tokens(special_tokens))
+        self.ignore_merges = checked_bool("ignore_merges", ignore_merges)
+        self.vocab = dict(vocab)
+        self.merges = list(merges)
+        token_ids = checked_token_ids(self.vocab)
+        self._indexed_merges = _index_merges(self.merges, token_ids)
+        if set(map(type, self.merges)) - {tuple}:  # lists cannot be dict keys
+            self.merges = [(left, right) for left, right in self.merges]
+        self.special_ids: dict[str, int] = {}
+        next_id = max(self.vocab, default=-1) + 1
+        for special_token in self.splitter.special_tokens:
+            token = special_token.encode()
+            if token not in token_ids:
+                if next_id > MAX_ID:
+                    raise InputError(f"vocab: {explain_bad_id(next_id, token)}")
+                token_ids[token] = next_id
+                self.vocab[next_id] = token
+                next_id += 1
+            self.special_ids[special_token] = token_ids[token]
+        self.size = next_id
+        self.byte_ids = [token_ids.get(bytes([byte]), ABSENT) for byte in range(256)]
+        self.absent_bytes = frozenset(
+            byte for byte, token_id in enumerate(self.byte_ids) if token_id == ABSENT
+        )
+
+    @property
+    def special_tokens(self) -> list[str]:
+        """The special tokens."""
+        return list(self.special_ids)
+
+    @property
+    def pattern(self) -> str:
+        """The split pattern: a name in PATTERNS or a regular expression."""
+        return self.splitter.pattern
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of the constructor."""
+        return {
+            "vocab": self.vocab,
+            "merges": self.merges,
+            "special_tokens": self.special_tokens,
+            "pattern": self.pattern,
+            "ignore_merges": self.ignore_merges,
+        }
+
+    def replaced(self, **arguments: Any) -> TokenizerDefinition:
+        """Return a definition with some other arguments."""
+        return TokenizerDefinition(**(self.arguments() | arguments))
+
+    def with_special_tokens(self, special_tokens: Iterable[str]) -> TokenizerDefinition:
+        """Return a definition with more special tokens; see `Tokenizer.add_special_tokens`."""
+        added = check_special_tokens(special_tokens)
+        return self.replaced(special_tokens=list(dict.fromkeys([*self.special_ids, *added])))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TokenizerDefinition):
+            return NotImplemented
+        return self.arguments() == other.arguments()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """SHA-256, as 64 hexadecimal digits; see `Tokenizer.hash`."""
+        ids = sorted(self.vocab)
+        tokens = [self.vocab[token_id] for token_id in ids]
+        pattern = self.splitter.expression.encode("utf-8", "surrogatepass")
+        special_ids = sorted(self.special_ids.values())
+        digest = hashlib.sha256()
+        for numbers in (
+            [len(pattern), len(ids), len(self.merges), len(special_ids), self.ignore_merges],
+            ids,
+            special_ids,
+            list(map(len, tokens)),
+            self.merge_ids[:, :2].ravel(),
+        ):
+            digest.update(np.asarray(numbers, "<u4").tobytes())
+        digest.update(pattern)
+        digest.update(b"".join(tokens))
+        return digest.hexdigest()
+
+    # The native encoder does not need the following mappings, so they are built on first use.
+
+    @functools.cached_property
+    def token_ids(self) -> dict[bytes, int]:
+        """Mapping of token -> id."""
+        return {token: token_id for token_id, token in self.vocab.items()}
+
+    @functools.cached_property
+    def pair_ranks(self) -> dict[tuple[int, int], int]:
+        """Mapping of (left id, right id) -> rank, in the order of the ranks."""
+        return {(left, right): rank for rank, (left, right, _) in enumerate(self._merge_rows())}
+
+    @functools.cached_property
+    def merged_ids(self) -> list[int]:
+        """Id of the token that each merge produces, by rank."""
+        return [joined for _, _, joined in self._merge_rows()]
+
+    @functools.cached_property
+    def merge_ids(self) -> MergeIds:
+        """Ids of the left, right and joined tokens of each merge, shape (num_merges, 3)."""
+        return np.asarray(self._indexed_merges, np.uint32).reshape(-1, 3)
+
+    def _merge_rows(self) -> list[tuple[int, int, int]]:
+        """Return `merge_ids` as a list. Without the extensions, this does not need NumPy."""
+        indexed = self._indexed_merges
+        return indexed if isinstance(indexed, list) else indexed.tolist()
+
+    @functools.cached_property
+    def whole_words(self) -> dict[bytes, int]:
+        """Mapping of token -> id, for the tokens that `ignore_merges` applies to."""
+        if not self.ignore_merges:
+            return {}
+        special = {token.encode() for token in self.special_ids}
+        return {
+            token: token_id for token, token_id in self.token_ids.items() if token not in special
+        }
+
+    # A pickle contains the tokens, sorted by id, and the merges as pairs of ids, so that equal
+    # definitions have equal pickles in every process: the `datasets` library names cached results
+    # by a pickle's hash.
+
+    def __getstate__(self) -> dict[str, Any]:
+        merges = self.merge_ids[:, :2].astype("<u4").tobytes()
+        return self.arguments() | {"vocab": dict(sorted(self.vocab.items())), "merges": merges}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vocab = state["vocab"]
+        pairs = np.frombuffer(state["merges"], "<u4").reshape(-1, 2).tolist()
+        merges = [(vocab[left], vocab[right]) for left, right in pairs]
+        self.__init__(**(state | {"merges": merges}))  # type: ignore[misc]
+
+
+def _index_merges(
+    merges: list[Pair], token_ids: dict[bytes, int]
+) -> MergeIds | list[tuple[int, int, int]]:
+    """Check every merge and return the ids of its left, right and joined tokens."""
+    if index_merges is not None:
+        ids = index_merges(merges, token_ids)  # None if a merge is invalid
+        if ids is not None and not _has_repeated_pairs(ids):
+            return ids
+    return checked_merge_ids(merges, token_ids)
+
+
+def _has_repeated_pairs(ids: MergeIds) -> bool:
+    pairs = np.sort(ids[:, 0].astype(np.uint64) << np.uint64(32) | ids[:, 1])
+    return bool(np.any(pairs[1:] == pairs[:-1]))

@@ -2,9 +2,9 @@
 
 The trainer below is v1. For every merge, it counts all pairs of all words. Keep the counts between
 merges and, for each pair, the words that contain it, so that a merge reads only these words.
-Override `learn`, a generator that yields a `Merge` for each merge. Get the pairs of a word from
-`rules.pairs(symbols)`; the test counts the calls. Only `pair` and `pair_count` of a `Merge` are
-tested, so its `work` may be the class `Work`, and the steps need not be timed with `step`.
+Override `learn`, a generator that yields the pair, its count and its work for each merge. Get the
+pairs of a word from `rules.pairs(symbols)`; the test counts the calls. The test ignores the work,
+which may be the class `Work`, and the steps need not be timed with `step`.
 
 Test: `pytest exercises/test_ex3_incremental.py`. Solution: cs336_basics/bpe/v2_incremental.py.
 """

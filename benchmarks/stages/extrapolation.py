@@ -27,6 +27,7 @@ import numpy as np
 from benchmarks.stages.merge_variants import trainer_of
 from cs336_basics.bpe.reference import split_bytes
 from cs336_basics.bpe.rules import Rules
+from cs336_basics.bpe.trace import Work
 from cs336_basics.bpe.v2_incremental import PairIndex
 from cs336_basics.bpe.v3_heap import PairHeap
 
@@ -54,13 +55,13 @@ def work_profile(word_counts, wanted):
         if best is None:
             break
         total["pairs"] += len(index.pair_counts)
-        changed = index.merge(best)
-        heap.push(changed.new_pairs)
+        read, new_pairs = index.merge(best)
+        heap.push(new_pairs)
         total["symbols"] += size
         total["words"] += size + len(words)
-        total["touched"] += sum(map(len, changed.before))
-        total["entries"] += heap.num_popped + len(changed.new_pairs)
-        size -= sum(map(len, changed.before)) - sum(map(len, changed.after))
+        total["touched"] += sum(map(len, read))
+        total["entries"] += heap.num_popped + len(new_pairs)
+        size -= Work.of(read, best, rules).occurrences
         if number in wanted or not index.pair_counts:
             profile.append([number, dict(total)])
     return profile

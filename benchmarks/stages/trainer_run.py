@@ -67,7 +67,7 @@ def watched(stage, watch):
     class Watched(trainer_of(stage)):
         def learn(self, words, counts, rules, step):
             for merge in super().learn(words, counts, rules, step):
-                watch.add(merge.pair, self.timings)
+                watch.add(merge[0], self.timings)
                 yield merge
 
     return Watched()

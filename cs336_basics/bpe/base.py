@@ -9,7 +9,7 @@ with the largest `(bytes, bytes)` tuple.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -23,7 +23,7 @@ from cs336_basics.bpe.recorder import PHASES, Recorder, Step
 from cs336_basics.bpe.reference import Pair, Symbols
 from cs336_basics.bpe.rules import TIE_BREAKS, Rules
 from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
-from cs336_basics.bpe.trace import Merges, Trace
+from cs336_basics.bpe.trace import Merge, Trace
 from cs336_basics.counting.count_texts import count_texts
 from cs336_basics.counting.count_words import count_words
 from cs336_basics.counting.word_counter import check_splitting
@@ -263,12 +263,14 @@ class BPE_Trainer:
         recorder.lap("setting up words")
         merges: list[Pair] = []
         learned = self.learn(words, list(counts.values()), rules, recorder.step)
-        for merge in islice(learned, rules.num_merges):
-            merges.append(merge.pair)
-            recorder.merged(merge)
+        for pair, count, work in islice(learned, rules.num_merges):
+            merges.append(pair)
+            recorder.merged(pair, count, work)
         return merges
 
-    def learn(self, words: list[Symbols], counts: list[int], rules: Rules, step: Step) -> Merges:
+    def learn(
+        self, words: list[Symbols], counts: list[int], rules: Rules, step: Step
+    ) -> Iterator[Merge]:
         """Yield the merges until no pair is left. The caller stops after `rules.num_merges`.
 
         A Python version implements this method.

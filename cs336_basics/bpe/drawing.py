@@ -54,8 +54,8 @@ class Moment:
         self.counts = list(word_counts.values())
         self.rules = Rules(num_merges)
         learned = NaiveTrainer().learn(self.split(), self.counts, self.rules, nullcontext)
-        self.merges = [merge.pair for merge in itertools.islice(learned, num_merges)]
-        self.best = next((merge.pair for merge in learned), None)
+        self.merges = [pair for pair, *_ in itertools.islice(learned, num_merges)]
+        self.best = next((pair for pair, *_ in learned), None)
         self.words = self.split()
         for pair in self.merges:
             self.words = [merge_pair(symbols, pair) for symbols in self.words]

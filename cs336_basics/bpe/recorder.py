@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from cs336_basics._support.progress import progress_bar
 from cs336_basics.bpe.reference import Pair
-from cs336_basics.bpe.trace import Merge, MergeTrace, Trace, Work
+from cs336_basics.bpe.trace import MergeTrace, Trace, Work
 
 PHASES = (
     "reading and counting",
@@ -95,15 +95,14 @@ class Recorder:
             self.advance = bar.update
             yield
 
-    def merged(self, merge: Merge) -> None:
+    def merged(self, pair: Pair, count: int, work: Callable[[], Work]) -> None:
         """Record a merge of a trainer that times its steps with `step`."""
         self.advance(1)
         if self.trace is not None:
             timings, before = self.timings, self._traced
             counting, finding, updating = (timings[p] - before[p] for p in PHASES[2:5])
             self._traced = dict(timings)
-            work = merge.work()
-            self.traced(merge.pair, merge.pair_count, counting, finding, updating, work)
+            self.traced(pair, count, counting, finding, updating, work())
 
     def traced(
         self,

@@ -9,13 +9,14 @@ trainer are 0: `naive` has no heap, and `native` does not record which word a po
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from cs336_basics._support.arguments import checked_bool
 from cs336_basics._support.errors import OutputExistsError
-from cs336_basics.bpe.reference import Pair, Symbols
+from cs336_basics.bpe.reference import Pair, Symbols, merge_pair
 from cs336_basics.bpe.rules import Rules
 
 
@@ -39,24 +40,27 @@ class Work(NamedTuple):
     @classmethod
     def of(
         cls,
-        before: Sequence[Symbols],
-        after: Sequence[Symbols],
-        counted: Sequence[Symbols],
+        words: Sequence[Symbols],
+        pair: Pair,
         rules: Rules,
+        *,
         pairs_searched: int = 0,
         heap_entries: int = 0,
+        subtracts: bool = False,
     ) -> Work:
-        """Return the work of a merge that replaces the symbols of whole words.
+        """Return the work of merging a pair in whole words.
 
         Args:
-            before: Words that were read.
-            after: The same words after the merge.
-            counted: Words whose pairs were added to the counts or subtracted from them.
+            words: Words that were read, before the merge.
+            subtracts: Whether the pairs of these words were subtracted from the counts, and those
+                of the merged words added. Otherwise, the pairs of these words were counted.
         """
-        num_symbols = sum(map(len, before))
+        merged = [merge_pair(symbols, pair) for symbols in words]
+        num_symbols = sum(map(len, words))
+        counted = itertools.chain(words, merged if subtracts else ())
         return cls(
-            occurrences=num_symbols - sum(map(len, after)),
-            words=len(before),
+            occurrences=num_symbols - sum(map(len, merged)),
+            words=len(words),
             positions=num_symbols,
             pairs_searched=pairs_searched,
             pairs_updated=sum(1 for symbols in counted for _ in rules.pairs(symbols)),
@@ -64,17 +68,10 @@ class Work(NamedTuple):
         )
 
 
-class Merge(NamedTuple):
-    """A merge, as `BPE_Trainer.learn` yields it."""
-
-    pair: Pair
-    pair_count: int
-    """Occurrences of the pair in the text."""
-    work: Callable[[], Work]
-    """Function that computes the work of the merge. Only a trace calls it, before the next one."""
-
-
-Merges = Iterator[Merge]
+Merge = tuple[Pair, int, Callable[[], Work]]
+"""A merge, as `BPE_Trainer.learn` yields it: the pair, its count in the text, and a function that
+returns the work of the merge. Only a trace calls this function, before it asks for the next merge.
+"""
 
 
 class MergeTrace(NamedTuple):

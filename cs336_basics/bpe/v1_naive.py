@@ -9,13 +9,14 @@ of words, but the pairs of every word are counted again.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.recorder import Step
 from cs336_basics.bpe.reference import Pair, Symbols, merge_pair
 from cs336_basics.bpe.rules import Rules
-from cs336_basics.bpe.trace import Merge, Merges, Work
+from cs336_basics.bpe.trace import Merge, Work
 
 
 class NaiveTrainer(BPE_Trainer):
@@ -23,7 +24,9 @@ class NaiveTrainer(BPE_Trainer):
 
     name = "naive"
 
-    def learn(self, words: list[Symbols], counts: list[int], rules: Rules, step: Step) -> Merges:
+    def learn(
+        self, words: list[Symbols], counts: list[int], rules: Rules, step: Step
+    ) -> Iterator[Merge]:
         pairs, ties = rules.pairs, rules.ties()
         while True:
             with step("counting pairs"):
@@ -36,8 +39,7 @@ class NaiveTrainer(BPE_Trainer):
             if best is None or pair_counts[best] < rules.min_frequency:
                 return
             with step("updating"):
-                merged = [merge_pair(symbols, best) for symbols in words]
+                work = partial(Work.of, words, best, rules, pairs_searched=len(pair_counts))
+                words = [merge_pair(symbols, best) for symbols in words]
                 ties.add(best)
-            work = partial(Work.of, words, merged, words, rules, pairs_searched=len(pair_counts))
-            yield Merge(best, pair_counts[best], work)
-            words = merged
+            yield best, pair_counts[best], work

@@ -11,16 +11,16 @@ the maximum. Main drawback: on real text, this search takes most of the time.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.drawing import Moment, maximum, pair_text, table, words_table
 from cs336_basics.bpe.recorder import Step
 from cs336_basics.bpe.reference import Pair, Symbols, merge_pair
 from cs336_basics.bpe.rules import Rules, Ties
-from cs336_basics.bpe.trace import Merge, Merges, Work
+from cs336_basics.bpe.trace import Merge, Work
 
 
 class IncrementalTrainer(BPE_Trainer):
@@ -32,7 +32,9 @@ class IncrementalTrainer(BPE_Trainer):
         "updating": "touched",
     }
 
-    def learn(self, words: list[Symbols], counts: list[int], rules: Rules, step: Step) -> Merges:
+    def learn(
+        self, words: list[Symbols], counts: list[int], rules: Rules, step: Step
+    ) -> Iterator[Merge]:
         ties = rules.ties()
         with step("counting pairs"):
             index = PairIndex(words, counts, rules)
@@ -43,9 +45,10 @@ class IncrementalTrainer(BPE_Trainer):
                 return
             count, num_pairs = index.pair_counts[best], len(index.pair_counts)
             with step("updating"):
-                changed = index.merge(best)
+                read, _ = index.merge(best)
                 ties.add(best)
-            yield Merge(best, count, partial(changed.work, rules, pairs_searched=num_pairs))
+            work = partial(Work.of, read, best, rules, pairs_searched=num_pairs, subtracts=True)
+            yield best, count, work
 
     def draw(self, moment: Moment) -> str:
         index = PairIndex(moment.split(), moment.counts, moment.rules)
@@ -95,18 +98,22 @@ class PairIndex:
         self.pair_counts = pair_counts
         self.pair_words = pair_words
 
-    def merge(self, best: Pair) -> Changed:
-        """Merge a pair in the words that contain it."""
+    def merge(self, best: Pair) -> tuple[list[Symbols], set[Pair]]:
+        """Merge a pair in the words that contain it.
+
+        Returns:
+            These words before the merge, and the pairs with the new token.
+        """
         words, counts, pairs = self.words, self.counts, self.pairs
         pair_counts, pair_words = self.pair_counts, self.pair_words
         new_token = best[0] + best[1]
+        read: list[Symbols] = []
         new_pairs: set[Pair] = set()
-        indices = list(pair_words[best])
-        read = [words[index] for index in indices]
         # Remove all old pairs of a changed word and add all its new pairs. Skipping the unchanged
         # pairs would be faster but more complicated.
-        for index, symbols in zip(indices, read, strict=True):
-            count = counts[index]
+        for index in list(pair_words[best]):
+            symbols, count = words[index], counts[index]
+            read.append(symbols)
             for pair in pairs(symbols):
                 pair_counts[pair] -= count
                 pair_words[pair].discard(index)
@@ -118,20 +125,4 @@ class PairIndex:
                 pair_words[pair].add(index)
                 if new_token in pair:
                     new_pairs.add(pair)
-        return Changed(read, [words[index] for index in indices], new_pairs)
-
-
-class Changed(NamedTuple):
-    """What a merge changed."""
-
-    before: list[Symbols]
-    """The words that contained the pair."""
-    after: list[Symbols]
-    """The same words after the merge."""
-    new_pairs: set[Pair]
-    """The pairs with the new token."""
-
-    def work(self, rules: Rules, *, pairs_searched: int = 0, heap_entries: int = 0) -> Work:
-        """Return the work of the merge."""
-        counted = self.before + self.after
-        return Work.of(self.before, self.after, counted, rules, pairs_searched, heap_entries)
+        return read, new_pairs

@@ -13,7 +13,7 @@ drawback: Python itself, because every symbol is an object and every count is a 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, ClassVar
 
@@ -22,7 +22,7 @@ from cs336_basics.bpe.drawing import Moment, pair_text, table
 from cs336_basics.bpe.recorder import Step
 from cs336_basics.bpe.reference import Pair, Symbols
 from cs336_basics.bpe.rules import Rules, Ties
-from cs336_basics.bpe.trace import Merge, Merges
+from cs336_basics.bpe.trace import Merge, Work
 from cs336_basics.bpe.v2_incremental import PairIndex
 
 
@@ -35,7 +35,9 @@ class HeapTrainer(BPE_Trainer):
         "updating": "touched",
     }
 
-    def learn(self, words: list[Symbols], counts: list[int], rules: Rules, step: Step) -> Merges:
+    def learn(
+        self, words: list[Symbols], counts: list[int], rules: Rules, step: Step
+    ) -> Iterator[Merge]:
         ties = rules.ties()
         with step("counting pairs"):
             index = PairIndex(words, counts, rules)
@@ -47,18 +49,20 @@ class HeapTrainer(BPE_Trainer):
                 return
             count = index.pair_counts[best]
             with step("updating"):
-                changed = index.merge(best)
+                read, new_pairs = index.merge(best)
                 ties.add(best)
-                heap.push(changed.new_pairs)
-            num_entries = heap.num_popped + len(changed.new_pairs)
-            yield Merge(best, count, partial(changed.work, rules, heap_entries=num_entries))
+                heap.push(new_pairs)
+            num_entries = heap.num_popped + len(new_pairs)
+            work = partial(Work.of, read, best, rules, heap_entries=num_entries, subtracts=True)
+            yield best, count, work
 
     def draw(self, moment: Moment) -> str:
         index = PairIndex(moment.split(), moment.counts, moment.rules)
         heap = PairHeap(index.pair_counts, moment.rules.ties())
         for pair in moment.merges:
             heap.pop()
-            heap.push(index.merge(pair).new_pairs)
+            _, new_pairs = index.merge(pair)
+            heap.push(new_pairs)
         rows = []
         for entry in sorted(heap.entries):
             count = index.pair_counts.get(entry.pair, 0)

@@ -8,7 +8,7 @@ import pytest
 from cs336_basics import TRAINERS, BPE_Trainer, train_bpe
 from cs336_basics.bpe.explain import draw, explain
 from cs336_basics.bpe.reference import merge_pair
-from cs336_basics.bpe.trace import Merge, Work
+from cs336_basics.bpe.trace import Work
 from tests.bpe.test_base import check_against_the_specification
 from tests.bpe.trainers import WORKED_EXAMPLE, WORKED_MERGES, traced
 
@@ -44,10 +44,10 @@ class SortingTrainer(BPE_Trainer):
             if best is None or sums[best] < rules.min_frequency:
                 return
             with step("updating"):
-                merged = [merge_pair(symbols, best) for symbols in words]
+                work = partial(Work.of, words, best, rules)
+                words = [merge_pair(symbols, best) for symbols in words]
                 ties.add(best)
-            yield Merge(best, sums[best], partial(Work.of, words, merged, words, rules))
-            words = merged
+            yield best, sums[best], work
 
 
 @pytest.fixture(autouse=True)

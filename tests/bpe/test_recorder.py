@@ -9,7 +9,7 @@ import pytest
 from cs336_basics import TRAINERS, BPE_Trainer
 from cs336_basics.bpe.recorder import PHASES, Recorder
 from cs336_basics.bpe.rules import Rules
-from cs336_basics.bpe.trace import Merge, Work
+from cs336_basics.bpe.trace import Work
 from cs336_basics.counting import WordCounts
 from cs336_basics.counting.word_counter import SPLITTINGS
 from tests.bpe.trainers import WORKED_EXAMPLE, every_trainer, merge_everywhere, traced, train
@@ -59,7 +59,7 @@ class Alphabetical(BPE_Trainer):
             with step("updating"):
                 count = pairs.pop(best)
                 clock.now += 100
-            yield Merge(best, count, self.slow_work)
+            yield best, count, self.slow_work
 
     def slow_work(self):
         clock.now += 1000

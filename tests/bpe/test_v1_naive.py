@@ -10,7 +10,7 @@ from cs336_basics.bpe.v1_naive import NaiveTrainer
 def test_merges_are_yielded_until_no_pair_is_left():
     words = [(b"a", b"b", b"a", b"b"), (b"a", b"a", b"a")]
     learned = NaiveTrainer().learn(words, [3, 2], Rules(2), nullcontext)
-    merge = next(learned)
-    assert (merge.pair, merge.pair_count) == ((b"a", b"b"), 6)
-    assert merge.work() == Work(2, 2, 7, 3, 5)
-    assert [merge.pair for merge in learned] == [(b"a", b"a"), (b"ab", b"ab"), (b"aa", b"a")]
+    pair, count, work = next(learned)
+    assert (pair, count) == ((b"a", b"b"), 6)
+    assert work() == Work(2, 2, 7, 3, 5)
+    assert [pair for pair, *_ in learned] == [(b"a", b"a"), (b"ab", b"ab"), (b"aa", b"a")]

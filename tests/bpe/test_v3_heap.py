@@ -23,4 +23,4 @@ def test_every_pair_has_an_entry_that_is_not_too_low(words, data):
         assert heap.pop() == expected
         if expected is None:
             break
-        heap.push(index.merge(expected).new_pairs)
+        heap.push(index.merge(expected)[1])

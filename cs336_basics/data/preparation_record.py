@@ -62,14 +62,17 @@ class Stages:
         self._write(name, {"inputs": inputs, "sha256": {f.name: sha256_file(f) for f in outputs}})
         self._report(f"{name}: done in {seconds:.1f} s")
 
-    def check(self, name: str, inputs: dict[str, Any]) -> None:
+    def check(self, name: str, inputs: dict[str, Any], examine: Callable[[], object]) -> None:
         """Record the inputs of a stage whose outputs the user supplies.
+
+        `examine` is called once, before they are recorded. It raises an error if they are unusable.
 
         Raises:
             ValueError: If the record has different inputs for this stage.
         """
         self._check_inputs(name, inputs)
         if name not in self._records:
+            examine()
             self._write(name, {"inputs": inputs})
 
     def _check_inputs(self, name: str, inputs: dict[str, Any]) -> None:

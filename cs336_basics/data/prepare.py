@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS, train_bpe
 from cs336_basics.bpe.reference import NUM_BYTES
 from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.data.checked_tokens import CheckedTokens, check_ids
 from cs336_basics.data.data_config import Preparation
 from cs336_basics.data.datasets import dataset_path, write_sample
 from cs336_basics.data.hold_out import hold_out
@@ -25,22 +25,19 @@ from cs336_basics.data.sources import Source, Text, TokenFiles, find_sources
 from cs336_basics.splitting.patterns.named_patterns import resolve_pattern
 from cs336_basics.text.corpus import Corpus
 from cs336_basics.tokenizer.files.encode_files import NoTokensError, encode_file
-from cs336_basics.tokenizer.files.joined_tokens import JoinedTokens, open_token_files
+from cs336_basics.tokenizer.files.joined_tokens import open_token_files
 from cs336_basics.tokenizer.files.token_files import TokenFile
-from cs336_basics.tokenizer.ids import TokenArray
 from cs336_basics.tokenizer.tokenizer import Tokenizer
 from cs336_basics.tokenizer.vocabulary import TOKENIZER_FILE
 
-Tokens: TypeAlias = "TokenArray | JoinedTokens"
 
-
-@dataclass
+@dataclass(frozen=True)
 class PreparedData:
     """A tokenizer, and the training and validation tokens encoded with it."""
 
     tokenizer: Tokenizer
-    train_tokens: Tokens
-    valid_tokens: Tokens
+    train_tokens: CheckedTokens
+    valid_tokens: CheckedTokens
 
 
 @dataclass(frozen=True)
@@ -76,12 +73,18 @@ def prepare_data(
     train_files = preparing.token_files("train", train, tokenizer)
     if valid is not None:
         valid_files = preparing.token_files("valid", valid, tokenizer)
-        train_tokens, valid_tokens = _joined(train_files), _joined(valid_files)
+        train_tokens, valid_tokens = (
+            _checked(files, 0, sum(len(file.tokens) for file in files), tokenizer)
+            for files in (train_files, valid_files)
+        )
     else:  # hold out the end of the token files
         valid_files = train_files
         end_of_text = tokenizer.special_token_id(END_OF_TEXT)
         fraction = sources.preparation.data.valid_fraction
-        train_tokens, valid_tokens = hold_out_tokens(train_files, fraction, end_of_text)
+        train_part, valid_part = hold_out_tokens(train_files, fraction, end_of_text)
+        cut, end = len(train_part), len(train_part) + len(valid_part)
+        train_tokens = _checked(train_files, 0, cut, tokenizer)
+        valid_tokens = _checked(train_files, cut, end, tokenizer)
     num_bytes = sum(file.metadata["num_bytes"] for file in valid_files)
     num_tokens = sum(len(file.tokens) for file in valid_files)
     report(
@@ -91,8 +94,11 @@ def prepare_data(
     return PreparedData(tokenizer, train_tokens, valid_tokens)
 
 
-def _joined(files: Sequence[TokenFile]) -> Tokens:
-    return files[0].tokens if len(files) == 1 else JoinedTokens([file.tokens for file in files])
+def _checked(
+    files: Sequence[TokenFile], start: int, stop: int, tokenizer: Tokenizer
+) -> CheckedTokens:
+    names = tuple(str(file.path) for file in files)
+    return CheckedTokens(names, start, stop, tokenizer.vocab_size)
 
 
 @dataclass(frozen=True)
@@ -173,8 +179,10 @@ class _Preparing:
         """Open the token files of a split, encoding its source first if it is text."""
         inputs = source.fingerprint(self.stages.sha256_of)
         if isinstance(source, TokenFiles):
-            self.stages.check(f"{name} tokens", inputs)
-            return _open(source.files, tokenizer)
+            files = _open(source.files, tokenizer)
+            size = tokenizer.vocab_size
+            self.stages.check(f"{name} tokens", inputs, lambda: check_ids(files, size))
+            return files
         file = self.run.data / f"{name}.npy"
         inputs["tokenizer"] = tokenizer.hash()
         if source.end_of_document is not None:

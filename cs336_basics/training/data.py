@@ -14,7 +14,6 @@ windows. Both datasets are map-style, so they also work with torch's own DataLoa
 from __future__ import annotations
 
 import itertools
-import mmap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -26,6 +25,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
 from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics.data.checked_tokens import CheckedTokens, id_range, release_pages
 from cs336_basics.tokenizer.files.joined_tokens import (
     JoinedTokens,
     TokenPaths,
@@ -48,13 +48,14 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
     are memory-mapped. A pickled dataset stores only their names and maps them again when unpickled.
 
     Args:
-        tokens: An array of ids, or token files and globs whose ids are joined in order.
+        tokens: An array of ids, token files and globs whose ids are joined in order, or the result
+            of `prepare_data`.
         context_length: Number of input tokens.
         stride: Number of tokens from the start of one window to the start of the next. Defaults to
             `context_length`, so each token is a target once. A stride of 1 gives every possible
             window, as in `get_batch`.
         vocab_size: Vocabulary size of the model. If given, it is compared with all ids of an array,
-            or with the vocabulary size that a token file stores.
+            or with the vocabulary size of token files.
         tokenizer_hash: Expected `Tokenizer.hash()` of the tokenizer that encoded the files.
             Defaults to accepting any tokenizer.
         name: Name of the tokens in error messages.
@@ -68,7 +69,7 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
 
     def __init__(
         self,
-        tokens: TokenArray | TokenPaths,
+        tokens: TokenArray | CheckedTokens | TokenPaths,
         context_length: int,
         stride: int | None = None,
         vocab_size: int | None = None,
@@ -86,6 +87,14 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
                 raise InputTypeError(f"{name} must have an integer dtype, got {tokens.dtype}")
             if vocab_size is not None:
                 _check_ids(name, tokens, vocab_size)
+        elif isinstance(tokens, CheckedTokens):
+            self.tokens = tokens.open()
+            if vocab_size is not None and tokens.vocab_size > vocab_size:
+                raise InputError(
+                    f"{name} must have token ids in the model's vocabulary, 0 to {vocab_size - 1}, "
+                    f"but was encoded with {tokens.vocab_size} tokens; increase model.vocab_size "
+                    "to match the tokenizer"
+                )
         else:
             self.tokens = load_token_files(
                 tokens, vocab_size=vocab_size, tokenizer_hash=tokenizer_hash
@@ -200,6 +209,21 @@ def pad_documents(documents: Sequence[Tensor], pad_id: int = 0) -> tuple[Tensor,
     ids = torch.nn.utils.rnn.pad_sequence(list(documents), batch_first=True, padding_value=pad_id)
     lengths = torch.tensor([len(document) for document in documents])
     return ids, torch.arange(ids.shape[1]) < lengths[:, None]
+
+
+def _check_ids(name: str, tokens: TokenArray, vocab_size: int) -> None:
+    """Check that all ids of an array are in the vocabulary of a model.
+
+    Raises:
+        ValueError: If an id is not. It would abort the process on a GPU.
+    """
+    smallest, largest = id_range(tokens)
+    if smallest < 0 or largest >= vocab_size:
+        raise InputError(
+            f"{name} must have token ids in the model's vocabulary, 0 to {vocab_size - 1}, got "
+            f"{smallest if smallest < 0 else largest}; increase model.vocab_size to match the "
+            "tokenizer"
+        )
 
 
 # --------------------------------------------------------------------------- batches
@@ -411,36 +435,3 @@ class StepLoader:
                     "otherwise, the batches would differ"
                 )
         self.step = checked_integer("step", state.get("step"), 0)
-
-
-# ------------------------------------------------------------------------------- ids
-
-
-def release_pages(tokens: TokenArray) -> None:
-    """Release the pages of a read-only memory map.
-
-    Pages that have been read count towards the process's memory, which would grow to the size of
-    the file. Released pages stay in the system's page cache, and the map stays valid.
-    """
-    for part in tokens.parts if isinstance(tokens, JoinedTokens) else (tokens,):
-        mapped = getattr(part, "_mmap", None)  # NumPy has no public attribute
-        # Releasing pages of a copy-on-write map ("c") would discard changes.
-        if isinstance(mapped, mmap.mmap) and getattr(part, "mode", None) == "r":
-            advice = getattr(mmap, "MADV_DONTNEED", None)  # not on Windows
-            if advice is not None:
-                mapped.madvise(advice)
-
-
-def _check_ids(name: str, tokens: TokenArray, vocab_size: int) -> None:
-    """Raise ValueError for an id outside the vocabulary, which would abort the process on a GPU."""
-    block = 1 << 24  # check block by block, because the file may be larger than memory
-    for start in range(0, len(tokens), block):
-        ids = tokens[start : start + block]
-        smallest, largest = int(ids.min()), int(ids.max())
-        release_pages(tokens)
-        if smallest < 0 or largest >= vocab_size:
-            raise InputError(
-                f"{name} must have token ids in the model's vocabulary, 0 to {vocab_size - 1}, got "
-                f"{smallest if smallest < 0 else largest}; increase model.vocab_size to match "
-                "the tokenizer"
-            )

@@ -15,6 +15,7 @@ from torch import Tensor
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.text import END_OF_TEXT
+from cs336_basics.data.checked_tokens import CheckedTokens
 from cs336_basics.generation import Sampling, generate_text
 from cs336_basics.model import TransformerLM
 from cs336_basics.training.config import TrainConfig
@@ -33,12 +34,15 @@ class Evaluation:
 
     Args:
         config: Configuration of the run.
-        tokens: Token ids of the validation data, a one-dimensional array or memory map.
+        tokens: Token ids of the validation data; see `Trainer`.
         tokenizer: Tokenizer that gives token lengths for bits per byte. None omits bits per byte.
     """
 
     def __init__(
-        self, config: TrainConfig, tokens: TokenArray, tokenizer: Tokenizer | None
+        self,
+        config: TrainConfig,
+        tokens: TokenArray | CheckedTokens,
+        tokenizer: Tokenizer | None,
     ) -> None:
         self.config = config
         self.windows = TokenWindows(

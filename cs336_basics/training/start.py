@@ -172,9 +172,13 @@ def open_trainer(
 def _prepare(
     sources: Sources, run: RunDirectory, world: World, progress: bool, report: Report
 ) -> PreparedData:
-    """Prepare the data in the first process, then open the files in every process."""
+    """Prepare and check the data in the first process, and hand it to the others."""
+    data: PreparedData | None = None
     with world.first_process_first():
-        return prepare_data(sources, run, progress=progress and world.is_first, report=report)
+        if world.is_first:
+            data = prepare_data(sources, run, progress=progress, report=report)
+    shared: PreparedData = world.share(data)
+    return shared
 
 
 def _with_vocabulary(config: TrainConfig, data: PreparedData, report: Report) -> TrainConfig:

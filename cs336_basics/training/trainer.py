@@ -24,6 +24,7 @@ from cs336_basics._support.errors import RunError
 from cs336_basics._support.files import atomic_writer
 from cs336_basics.checkpoints.checkpoint import write_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.data.checked_tokens import CheckedTokens
 from cs336_basics.model import TransformerLM
 from cs336_basics.training.clipping import clip_gradients, clip_gradients_foreach
 from cs336_basics.training.config import TrainConfig
@@ -87,7 +88,8 @@ class Trainer:
 
     Args:
         config: Configuration of the run. `start.check_start` checks it against this machine.
-        train_tokens: Token ids to train on, a one-dimensional array or memory map.
+        train_tokens: Token ids to train on, a one-dimensional array, or the result of
+            `prepare_data`. The ids of an array are compared with the vocabulary.
         valid_tokens: Token ids for the evaluations.
         run: Directory for metrics, checkpoints, samples and the plot.
         tokenizer: Tokenizer for samples and bits per byte. None omits both.
@@ -103,8 +105,8 @@ class Trainer:
     def __init__(
         self,
         config: TrainConfig,
-        train_tokens: TokenArray,
-        valid_tokens: TokenArray,
+        train_tokens: TokenArray | CheckedTokens,
+        valid_tokens: TokenArray | CheckedTokens,
         run: RunDirectory,
         *,
         tokenizer: Tokenizer | None = None,
@@ -137,7 +139,7 @@ class Trainer:
         self._unchecked: list[tuple[int, Tensor, Tensor | float]] = []
         """Step, loss and gradient norm of each step not yet checked for divergence."""
 
-    def _load(self, tokens: TokenArray) -> StepLoader:
+    def _load(self, tokens: TokenArray | CheckedTokens) -> StepLoader:
         config, world = self.config, self.world
         windows = TokenWindows(
             tokens,

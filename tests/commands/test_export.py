@@ -45,7 +45,7 @@ def make_run(directory, model_config=MODEL, tokenizer=None):
         run.append_metrics({"step": step, "tokens": 96 * step, "val_loss": 7.75 - step}, {})
     stages = Stages(run.data, lambda line: None)
     for split, digit in (("train", "a"), ("valid", "b")):
-        stages.check(f"{split} tokens", {"source": digit * 64, "tokenizer": "c" * 64})
+        stages.check(f"{split} tokens", {"source": digit * 64, "tokenizer": "c" * 64}, int)
     return run
 
 

@@ -120,7 +120,7 @@ def prepare(run, vocab_size=300, **data):
 
 def decoded(prepared):
     return [
-        prepared.tokenizer.decode(np.asarray(tokens[:]).tolist())
+        prepared.tokenizer.decode(np.asarray(tokens.open()[:]).tolist())
         for tokens in (prepared.train_tokens, prepared.valid_tokens)
     ]
 

@@ -13,6 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cs336_basics.data.checked_tokens import release_pages
 from cs336_basics.text import Corpus
 from cs336_basics.tokenizer import encode_file
 from cs336_basics.training import get_batch
@@ -22,7 +23,6 @@ from cs336_basics.training.data import (
     TokenDocuments,
     TokenWindows,
     pad_documents,
-    release_pages,
     step_generator,
 )
 from tests.processes import run_python

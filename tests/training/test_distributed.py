@@ -320,10 +320,11 @@ import time
 import cs336_basics.training.distributed as distributed
 import cs336_basics.training.start as start
 from cs336_basics.__main__ import main
+from cs336_basics._support.errors import InputError
 
 def prepare_data(*_args, **_options):
     time.sleep(3)
-    raise ValueError("the text is damaged")
+    raise InputError("the text is damaged")
 
 distributed.TIMEOUT = datetime.timedelta(seconds=1)
 start.prepare_data = prepare_data

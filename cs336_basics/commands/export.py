@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cs336_basics._support.validation import Checked, one_of, option
+from cs336_basics._support.validation import Checked, fields_of, one_of, option
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import Command, UsageError
-from cs336_basics.formats.exports import (
-    MODEL_FORMATS,
-    ROLES,
-    TOKEN_FORMATS,
-    TOKENIZER_FORMATS,
-    WEIGHT_TYPES,
-)
+from cs336_basics.formats.export_format import ExportFormat
+from cs336_basics.formats.exports import MODEL_FORMATS, TOKEN_FORMATS, TOKENIZER_FORMATS
 
 if TYPE_CHECKING:
     from cs336_basics.formats.agreement import Agreement
 
 # Formats available for each option that names the object to export.
-SOURCES = {"tokenizer": TOKENIZER_FORMATS, "run": MODEL_FORMATS, "tokens": TOKEN_FORMATS}
+SOURCES: dict[str, Mapping[str, type[ExportFormat]]] = {
+    "tokenizer": TOKENIZER_FORMATS,
+    "run": MODEL_FORMATS,
+    "tokens": TOKEN_FORMATS,
+}
 FORMATS = tuple(dict.fromkeys(itertools.chain(*SOURCES.values())))
 
 
 @dataclass(kw_only=True)
-class Options(Checked):
+class CommonOptions(Checked):
     """Convert a tokenizer, a trained model with its tokenizer, or token files to another format.
 
     If the format's own library is installed, it loads the exported tokenizer or model, and its
@@ -51,35 +51,31 @@ class Options(Checked):
     checkpoint: Path | None = option(
         "checkpoint to load (default: the newest)", None, metavar="PATH", rare=True
     )
-    type: Annotated[str | None, one_of(WEIGHT_TYPES)] = option(
-        f"GGUF: type of the weight matrices, one of {', '.join(WEIGHT_TYPES)} (default: f32)",
-        None,
-        metavar="TYPE",
-    )
-    without_cache: bool = option("ONNX: export without the key-value cache", False)
-    eos_token: str | None = option(
-        "Hugging Face and ONNX: special token at the end of a text (default: <|endoftext|>)",
-        None,
-        metavar="TOKEN",
-    )
-    pad_token: str | None = option(
-        "Hugging Face and ONNX: special token for padding (default: the eos token)",
-        None,
-        metavar="TOKEN",
-    )
-    bos_token: str | None = option(
-        "Hugging Face and ONNX: special token for the start of a text; not added automatically",
-        None,
-        metavar="TOKEN",
-        rare=True,
-    )
-    unk_token: str | None = option(
-        "Hugging Face and ONNX: special token for unknown text", None, metavar="TOKEN", rare=True
-    )
     overwrite: bool = option("replace an existing file (directories must be new or empty)", False)
 
 
-def export(options: Options) -> None:
+# The options of each format. If several formats have an option of the same name, it is the same.
+OWN_OPTIONS = {
+    field.name: (known.kind, field)
+    for formats in SOURCES.values()
+    for kind in formats.values()
+    for (_, known), field in zip(fields_of(kind), dataclasses.fields(kind), strict=True)
+}
+
+
+def _options() -> type[Any]:
+    """Return a dataclass with the common options and the options of each format."""
+    fields = [
+        (name, kind, dataclasses.field(default=field.default, metadata=field.metadata))
+        for name, (kind, field) in OWN_OPTIONS.items()
+    ]
+    namespace = {"__doc__": CommonOptions.__doc__}
+    return dataclasses.make_dataclass(
+        "Options", fields, bases=(CommonOptions,), namespace=namespace, kw_only=True
+    )
+
+
+def export(options: Any) -> None:
     """Convert the input, load the result in the target runtime, and print the comparison."""
     given = [name for name in SOURCES if getattr(options, name) is not None]
     if len(given) != 1:
@@ -87,11 +83,13 @@ def export(options: Options) -> None:
     source, formats = f"--{given[0]}", SOURCES[given[0]]
     if options.to not in formats:
         raise UsageError(f"{source} can be exported to {', '.join(formats)}, not to {options.to}")
-    # Options that apply only to some formats.
-    own = {"type": options.type, "without_cache": options.without_cache or None}
-    own |= {role: getattr(options, role) for role in ROLES}
-    own = {name: value for name, value in own.items() if value is not None}
-    unused = [name for name in own if name not in formats[options.to].options]
+    known = dict(fields_of(formats[options.to]))
+    own = {name: getattr(options, name) for name in known}
+    unused = [
+        name
+        for name, (_, field) in OWN_OPTIONS.items()
+        if name not in known and getattr(options, name) != field.default
+    ]
     if options.checkpoint is not None and options.run is None:
         unused.append("checkpoint")
     for name in unused:
@@ -106,7 +104,7 @@ def export(options: Options) -> None:
         _export_tokens(options, options.tokens or ())
 
 
-def _export_tokenizer(options: Options, directory: str, own: dict[str, Any]) -> None:
+def _export_tokenizer(options: Any, directory: str, own: dict[str, Any]) -> None:
     from cs336_basics.formats import check_tokenizer, export_tokenizer
     from cs336_basics.tokenizer import Tokenizer
 
@@ -115,7 +113,7 @@ def _export_tokenizer(options: Options, directory: str, own: dict[str, Any]) -> 
     _report(options.output, lambda: check_tokenizer(tokenizer, options.to, options.output))
 
 
-def _export_run(options: Options, directory: str, own: dict[str, Any]) -> None:
+def _export_run(options: Any, directory: str, own: dict[str, Any]) -> None:
     from cs336_basics.checkpoints.run_dir import RunDirectory
     from cs336_basics.formats import check_model, export_model
     from cs336_basics.formats.run_card import card_of_run
@@ -127,11 +125,10 @@ def _export_run(options: Options, directory: str, own: dict[str, Any]) -> None:
     data = load_config(RunDirectory(directory).config).data
     card = card_of_run(directory, data, options.checkpoint)
     export_model(model, tokenizer, to, output, card=card, overwrite=options.overwrite, **own)
-    own = {name: value for name, value in own.items() if name not in ROLES}
     _report(output, lambda: check_model(model, tokenizer, to, output, **own))
 
 
-def _export_tokens(options: Options, paths: Sequence[str]) -> None:
+def _export_tokens(options: Any, paths: Sequence[str]) -> None:
     from cs336_basics.formats import export_tokens
 
     export_tokens(paths, options.to, options.output)
@@ -159,7 +156,7 @@ def _say_files(output: Path) -> None:
 
 COMMAND = Command(
     "export",
-    Options,
+    _options(),
     export,
     "export --run runs/my --to huggingface --output my-model",
     "export --tokenizer tokenizers/my --to huggingface --output my-tokenizer",

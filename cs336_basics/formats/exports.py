@@ -1,29 +1,15 @@
 """Export tokenizers, models and token files to other formats, and check the exports.
 
-The module for a tokenizer format has two functions:
-
-    contents(parts, **options)              return a mapping of file name -> content
-    runtime(directory, special_tokens)      return the runtime's name and encode function
-
-The module for a model format has two functions, whose options depend on the format:
-
-    write(model, tokenizer, output, card, **options)
-    check(model, tokenizer, output, **options) -> Agreement
-
-The module for a format of token files has one function:
-
-    write(paths, output)
+Each format is a class; see `export_format.py`. To add a format, list its class here.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cs336_basics._support.arguments import checked_bool
 from cs336_basics._support.errors import InputError, InputTypeError, RunError
@@ -34,7 +20,20 @@ from cs336_basics._support.files import (
     write_directory,
 )
 from cs336_basics._support.messages import short_reason, short_repr
+from cs336_basics._support.validation import fields_of
+from cs336_basics.formats.export_format import (
+    ExportFormat,
+    ModelFormat,
+    TokenFormat,
+    TokenizerFormat,
+)
+from cs336_basics.formats.gguf.export import GgufModel
+from cs336_basics.formats.gpt2.export import Gpt2Tokenizer
+from cs336_basics.formats.huggingface.export import HuggingFaceModel, HuggingFaceTokenizer
+from cs336_basics.formats.megatron.export import MegatronTokens
 from cs336_basics.formats.model_card import ModelCard
+from cs336_basics.formats.onnx.export import OnnxModel
+from cs336_basics.formats.tiktoken.export import TiktokenTokenizer
 
 if TYPE_CHECKING:
     from cs336_basics.formats.agreement import Agreement
@@ -42,45 +41,17 @@ if TYPE_CHECKING:
     from cs336_basics.tokenizer import Tokenizer
     from cs336_basics.tokenizer.files.joined_tokens import TokenPaths
 
-WEIGHT_TYPES = ("f32", "f16", "q8_0")
-"""Types of matrices in GGUF: float32, float16, and int8 with one float16 scale per 32 numbers. Norm
-gains are always float32."""
-
-ROLES = ("bos_token", "eos_token", "pad_token", "unk_token")
-"""Roles of special tokens in `tokenizer_config.json`. Each is an option that takes a token."""
-
-
-@dataclass(frozen=True)
-class Format:
-    """An export format."""
-
-    module: str
-    """Name of the format's module. It is imported on use, because some modules need torch."""
-    options: tuple[str, ...] = ()
-    """Keyword arguments that this format accepts."""
-    merges_only: bool = False
-    """Whether programs that read this format can produce tokens only by merging."""
-    is_file: bool = False
-    """Whether the output is a file. Otherwise, it is a directory."""
-
-    def load(self) -> Any:
-        """Import the module."""
-        return importlib.import_module(f"cs336_basics.formats.{self.module}")
-
-
-TOKENIZER_FORMATS: dict[str, Format] = {
-    "huggingface": Format("huggingface.tokenizer_json", ROLES),
-    "tiktoken": Format("tiktoken.ranks"),
-    "gpt2": Format("gpt2.pair", merges_only=True),
+TOKENIZER_FORMATS: dict[str, type[TokenizerFormat]] = {
+    kind.name: kind for kind in (HuggingFaceTokenizer, TiktokenTokenizer, Gpt2Tokenizer)
 }
 
-MODEL_FORMATS: dict[str, Format] = {
-    "huggingface": Format("huggingface.huggingface_models", ROLES),
-    "onnx": Format("onnx.onnx_models", ("without_cache", *ROLES)),
-    "gguf": Format("gguf.gguf_models", ("type",), is_file=True),
+MODEL_FORMATS: dict[str, type[ModelFormat]] = {
+    kind.name: kind for kind in (HuggingFaceModel, OnnxModel, GgufModel)
 }
 
-TOKEN_FORMATS: dict[str, Format] = {"megatron": Format("megatron.indexed_dataset")}
+TOKEN_FORMATS: dict[str, type[TokenFormat]] = {kind.name: kind for kind in (MegatronTokens,)}
+
+Kind = TypeVar("Kind", bound=ExportFormat)
 
 
 def export_tokenizer(
@@ -100,13 +71,11 @@ def export_tokenizer(
         FileExistsError: If the output exists and is not empty.
     """
     from cs336_basics.tokenizer.tokenizer import check_is_tokenizer
-    from cs336_basics.tokenizer.unmerged_tokens import check_merges_suffice
 
     check_is_tokenizer(tokenizer)
-    found = _format_named(to, TOKENIZER_FORMATS, options)
-    if found.merges_only:
-        check_merges_suffice(tokenizer.definition, f"readers of {to} files")
-    write_directory(output, found.load().contents(tokenizer.definition, **options))
+    write_directory(
+        output, _format_named(to, TOKENIZER_FORMATS, options).contents(tokenizer.definition)
+    )
 
 
 def check_tokenizer(tokenizer: Tokenizer, to: str, output: str | os.PathLike[str]) -> Agreement:
@@ -122,9 +91,9 @@ def check_tokenizer(tokenizer: Tokenizer, to: str, output: str | os.PathLike[str
     from cs336_basics.tokenizer.tokenizer import check_is_tokenizer
 
     check_is_tokenizer(tokenizer)
-    found = _format_named(to, TOKENIZER_FORMATS)
+    found = _format_named(to, TOKENIZER_FORMATS, {})
     with _damage_named(output):
-        name, encode = found.load().runtime(Path(output), tokenizer.special_tokens)
+        name, encode = found.runtime(Path(output), tokenizer.special_tokens)
         return Agreement(name, (compare_ids(tokenizer, encode),))
 
 
@@ -170,7 +139,7 @@ def export_model(
         check_is_free(output, overwrite)
     else:
         new_directory_name(output)
-    found.load().write(model, tokenizer, Path(output), card or ModelCard(), **options)
+    found.write(model, tokenizer, Path(output), card or ModelCard())
 
 
 def check_model(
@@ -191,8 +160,7 @@ def check_model(
     """
     found = _model_format(model, tokenizer, to, options)
     with _damage_named(output):
-        agreement: Agreement = found.load().check(model, tokenizer, Path(output), **options)
-    return agreement
+        return found.check(model, tokenizer, Path(output))
 
 
 def export_tokens(paths: TokenPaths, to: str, output: str | os.PathLike[str]) -> None:
@@ -210,7 +178,7 @@ def export_tokens(paths: TokenPaths, to: str, output: str | os.PathLike[str]) ->
         FileNotFoundError: If a file does not exist.
         FileExistsError: If the output exists and is not empty.
     """
-    _format_named(to, TOKEN_FORMATS).load().write(paths, output)
+    _format_named(to, TOKEN_FORMATS, {}).write(paths, Path(output))
 
 
 @contextlib.contextmanager
@@ -224,17 +192,20 @@ def _damage_named(output: str | os.PathLike[str]) -> Iterator[None]:
         raise RunError(f"{output} cannot be read: {short_reason(error)}") from error
 
 
-def _format_named(to: str, formats: Mapping[str, Format], options: Iterable[str] = ()) -> Format:
-    """Return a format, after checking that it accepts the options."""
+def _format_named(to: str, formats: Mapping[str, type[Kind]], options: Mapping[str, Any]) -> Kind:
+    """Return a format with its options, which are checked."""
     if to not in formats:
         raise InputError(f"to must be one of {', '.join(formats)}, got {short_repr(to)}")
+    known = dict(fields_of(formats[to]))
     for name in options:
-        if name not in formats[to].options:
+        if name not in known:
             raise InputTypeError(f"{name} is not an option of format {to}; omit it")
-    return formats[to]
+    return formats[to](**options)
 
 
-def _model_format(model: object, tokenizer: object, to: str, options: Iterable[str]) -> Format:
+def _model_format(
+    model: object, tokenizer: object, to: str, options: Mapping[str, Any]
+) -> ModelFormat:
     from cs336_basics.model import TransformerLM
     from cs336_basics.tokenizer.tokenizer import check_is_tokenizer
 

@@ -520,10 +520,11 @@ class Tokenizer:
             UserWarning: If invalid UTF-8 was replaced with U+FFFD.
         """
         check_errors(errors, ENCODING_ERRORS)
-        is_exact = False
+        invalid = None  # bytes that are encoded exactly
         if isinstance(text, bytes):
-            is_exact = errors == EXACT and not is_valid_utf8(text)
-            if not is_exact:
+            if errors == EXACT and not is_valid_utf8(text):
+                invalid = text
+            else:
                 text = replaced_utf8(text, "strict" if errors == EXACT else errors)
         else:
             check_is_str(text)
@@ -531,8 +532,8 @@ class Tokenizer:
         special = choose_special(encoder, text, allowed_special, disallowed_special)
         num_workers = useful_workers(num_workers, len(text))
         try:
-            if is_exact:
-                return encode_exactly(encoder, text, special, num_workers)
+            if invalid is not None:
+                return encode_exactly(encoder, invalid, special, num_workers)
             return encoder.encode_array(text, special, num_workers)
         except (UnicodeEncodeError, AbsentByteError) as error:
             raise explained(error, encoder, text, special) from None

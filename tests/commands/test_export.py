@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
+from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 
+from cs336_basics import commands
+from cs336_basics._support.validation import option
 from cs336_basics.checkpoints.checkpoint import write_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.commands._options import UsageError
 from cs336_basics.data.preparation_record import Stages
+from cs336_basics.formats import exports
+from cs336_basics.formats.export_format import TokenizerFormat
 from cs336_basics.formats.huggingface import huggingface_models, load_model
 from cs336_basics.formats.megatron import load_indexed_dataset
 from cs336_basics.model import ModelConfig, TransformerLM
@@ -232,3 +241,33 @@ def test_an_exported_onnx_directory_is_compared(tmp_path, model_run, capsys):
     assert ": ids equal on 25 texts, " in ids
     assert " with the cache: logits within " in logits
     assert logits.endswith("16 greedy tokens equal")
+
+
+@dataclass(kw_only=True)
+class ListedTokens(TokenizerFormat):
+    """A new format: a text file that lists the tokens."""
+
+    name: ClassVar[str] = "list"
+    encoding: str = option("list: encoding of the file", "utf-8", metavar="NAME")
+
+    def contents(self, definition):
+        return {"tokens.txt": "\n".join(map(repr, definition.vocab.values())).encode(self.encoding)}
+
+    def runtime(self, directory, special_tokens):
+        raise ImportError("no other library", name="none")
+
+
+def test_a_new_format_is_one_class_and_one_entry(tmp_path, monkeypatch, capsys):
+    trained("gpt2").save(tmp_path / "tokenizer")
+    importlib.import_module("cs336_basics.commands.export")
+    monkeypatch.setitem(exports.TOKENIZER_FORMATS, "list", ListedTokens)
+    monkeypatch.setattr(commands, "export", sys.modules["cs336_basics.commands.export"])
+    monkeypatch.delitem(sys.modules, "cs336_basics.commands.export")
+    command = importlib.import_module("cs336_basics.commands.export").COMMAND
+    words = ["--tokenizer", str(tmp_path / "tokenizer"), "--to", "list", "--encoding", "utf-16"]
+    command.run([*words, "--output", str(tmp_path / "out")])
+    assert "checked     no: none is not installed" in capsys.readouterr().out
+    lines = (tmp_path / "out" / "tokens.txt").read_text("utf-16").splitlines()
+    assert len(lines) == len(trained("gpt2"))
+    with pytest.raises(UsageError, match="does not apply"):
+        command.run([*words[:3], "gpt2", *words[4:], "--output", str(tmp_path / "other")])

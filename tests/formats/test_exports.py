@@ -80,7 +80,7 @@ def runtime_of(tokenizer, to, directory):
     """Export a tokenizer. Return the other library's encode function."""
     export_tokenizer(tokenizer, to, directory)
     try:
-        return TOKENIZER_FORMATS[to].load().runtime(directory, tokenizer.special_tokens)[1]
+        return TOKENIZER_FORMATS[to]().runtime(directory, tokenizer.special_tokens)[1]
     except ImportError as error:
         pytest.skip(str(error))
 

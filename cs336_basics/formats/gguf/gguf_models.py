@@ -24,7 +24,6 @@ from cs336_basics._support.lazy import needed_for
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.formats.agreement import Agreement, compare_ids, compare_logits
-from cs336_basics.formats.exports import WEIGHT_TYPES
 from cs336_basics.formats.gguf.gguf_vocab import gguf_vocab
 from cs336_basics.formats.huggingface.llama import llama_state
 from cs336_basics.formats.model_card import ModelCard
@@ -126,8 +125,6 @@ def _fields(
     config: ModelConfig, tokenizer: Tokenizer, output: Path, card: ModelCard, type: str
 ) -> Fields:
     """Return the metadata of the file. See `write` for the errors."""
-    if type not in WEIGHT_TYPES:
-        raise InputError(f"type must be one of {', '.join(WEIGHT_TYPES)}, got {short_repr(type)}")
     if config.num_layers > _MAX_LAYERS:
         raise InputError(
             f"the model has {config.num_layers} layers; llama.cpp allows at most {_MAX_LAYERS}"

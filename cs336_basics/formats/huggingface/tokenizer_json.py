@@ -457,7 +457,7 @@ def _object(parent: dict[str, Any], key: str) -> dict[str, Any]:
     return value
 
 
-def runtime(directory: Path, special_tokens: list[str]) -> tuple[str, Callable[[str], list[int]]]:
+def runtime(directory: Path) -> tuple[str, Callable[[str], list[int]]]:
     """Load the files with transformers or tokenizers.
 
     Returns:

@@ -89,7 +89,7 @@ def contents(definition: TokenizerDefinition) -> dict[str, str | bytes]:
     }
 
 
-def runtime(directory: Path, special_tokens: list[str]) -> tuple[str, Callable[[str], list[int]]]:
+def runtime(directory: Path) -> tuple[str, Callable[[str], list[int]]]:
     """Load the directory as its encoding.py does. Return tiktoken's name and encode function."""
     import tiktoken
 

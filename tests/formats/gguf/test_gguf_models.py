@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from cs336_basics.formats import ModelCard, check_model, export_model
-from cs336_basics.formats.exports import WEIGHT_TYPES
+from cs336_basics.formats.gguf.export import WEIGHT_TYPES
 from cs336_basics.model import ModelConfig
 from tests.formats.models import random_model
 from tests.tokenizer.examples import END, byte_tokenizer

@@ -1,0 +1,36 @@
+"""The export format of GPT-2: a pair of files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from cs336_basics.formats.export_format import TokenizerFormat
+
+if TYPE_CHECKING:
+    from cs336_basics.tokenizer import TokenizerDefinition
+
+
+@dataclass(kw_only=True)
+class Gpt2Tokenizer(TokenizerFormat):
+    """`vocab.json` and `merges.txt`. Their readers produce tokens only by merging."""
+
+    name: ClassVar[str] = "gpt2"
+
+    def contents(self, definition: TokenizerDefinition) -> dict[str, str | bytes]:
+        """See `TokenizerFormat`."""
+        from cs336_basics.formats.gpt2 import pair
+        from cs336_basics.tokenizer.unmerged_tokens import check_merges_suffice
+
+        check_merges_suffice(definition, "readers of gpt2 files")
+        return {**pair.contents(definition)}
+
+    def runtime(
+        self, directory: Path, special_tokens: list[str]
+    ) -> tuple[str, Callable[[str], list[int]]]:
+        """See `TokenizerFormat`."""
+        from cs336_basics.formats.gpt2 import pair
+
+        return pair.runtime(directory, special_tokens)

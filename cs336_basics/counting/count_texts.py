@@ -54,7 +54,7 @@ def count_texts(
         num_bytes += len(text) if isinstance(text, bytes) else len(data)
         count(data)
     changes.num_bytes = num_bytes
-    changes.warn(splitter.pattern, "counted")
+    changes.warn()
     return counter.counts()
 
 
@@ -66,6 +66,6 @@ def count_text(text: str, splitter: Splitter | None = None) -> Counter[bytes]:
         ValueError: If `text` contains a lone surrogate, which UTF-8 cannot encode.
     """
     check_is_str(text)
-    TextChanges().utf8_of(text, "strict")  # checks text that the pattern may drop
+    TextChanges().utf8_of(text, "strict")  # an error with the position of a surrogate
     counts = Counter(Splitter.of(splitter).split(text))
     return Counter({word.encode(): count for word, count in counts.items() if word})

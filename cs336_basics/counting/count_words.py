@@ -135,7 +135,7 @@ def count_words(
         if pieces:
             counted.append(runner.reduce(job, pieces, lambda piece: bar.update(piece.num_bytes)))
     counts, changes = job.combine(counted)
-    changes.warn(splitter.pattern, "counted")
+    changes.warn()
     return counts
 
 

@@ -49,8 +49,8 @@ def choose_splitting(splitting: str | None, splitter: Splitter) -> str:
     if splitting is None:
         if is_built:
             warn(
-                f"pattern {pattern} cannot be compiled or does not match all text; words are "
-                "counted in Python, which is many times slower"
+                f"pattern {pattern} cannot be compiled; words are counted in Python, which is many "
+                "times slower"
             )
         return "regex"
     in_python: tuple[str | Argument, ...] = ("pass ", Argument("splitting", "regex"))

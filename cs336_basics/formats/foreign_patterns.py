@@ -5,8 +5,11 @@ uses Rust's fancy-regex. Some syntax has different meanings in these libraries: 
 `{1,3}+`, `[a&&b]` and case-insensitive matching. A table therefore translates the named patterns,
 and other patterns are accepted only if their syntax means the same in all three libraries.
 
+Text that a pattern does not match becomes pre-tokens here and in Hugging Face's tokenizers.
+tiktoken drops it, so patterns are exchanged with tiktoken only if they are known to match all text.
+
 A pattern from a file may be slow. Most patterns are compiled and take linear time. All other
-patterns run in `regex`, with a time limit (`splitter.search_words`).
+patterns run in `regex`, with a time limit (`splitter.search_pretokens`).
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from cs336_basics.splitting.patterns.named_patterns import (
     resolve_pattern,
 )
 from cs336_basics.splitting.patterns.pattern_limits import MAX_LENGTH
-from cs336_basics.splitting.patterns.split_program import complete_program
+from cs336_basics.splitting.patterns.split_program import find_program
 
 _NAMED = {expression: expression for expression in PATTERNS.values()}
 
@@ -86,10 +89,29 @@ def to_fancy_regex(pattern: str) -> str:
     """Translate a split pattern, given by name or expression, to fancy-regex's syntax.
 
     Raises:
-        ValueError: If its syntax may mean something else in fancy-regex.
+        ValueError: If its syntax may mean something else in fancy-regex, or it may not match all
+            text.
     """
     expression = resolve_pattern(pattern)
-    return expression if expression in _NAMED else _checked(expression, "tiktoken")
+    if expression in _NAMED:
+        return expression
+    return matching_all_text(_checked(expression, "tiktoken"), "tiktoken drops")
+
+
+def matching_all_text(expression: str, who_drops: str) -> str:
+    """Return an expression, after checking that it is known to match all text.
+
+    Raises:
+        ValueError: If it may not match some text, which another library drops (`who_drops`).
+    """
+    program = find_program(expression)
+    if program is None or not program.matches_all_text:
+        reason = "does not match all text" if program else "cannot be shown to match all text"
+        raise InputError(
+            f"split pattern {short_repr(expression)} {reason}; {who_drops} text that is not "
+            "matched, but this library keeps it; append |[\\s\\S] to match every character"
+        )
+    return expression
 
 
 def _is_shared_syntax(expression: str) -> bool:
@@ -128,26 +150,23 @@ def _never_empty(expression: str) -> str:
     return expression
 
 
-def from_oniguruma(expression: str, *, keeps_rest: bool) -> str:
+def from_oniguruma(expression: str) -> str:
     """Convert a split pattern from Oniguruma's syntax to a name or expression of this library.
-
-    Args:
-        expression: Pattern in Oniguruma's syntax.
-        keeps_rest: Whether text between matches also becomes pre-tokens.
 
     Raises:
         ValueError: If its syntax may mean something else in the `regex` module.
     """
-    return _imported(expression, _FROM_ONIGURUMA, keeps_rest)
+    return _imported(expression, _FROM_ONIGURUMA)
 
 
 def from_fancy_regex(expression: str) -> str:
     """Convert a split pattern from fancy-regex's syntax to a name or expression of this library.
 
     Raises:
-        ValueError: If its syntax may mean something else in the `regex` module.
+        ValueError: If its syntax may mean something else in the `regex` module, or it may not match
+            all text.
     """
-    return _imported(expression, _FROM_FANCY_REGEX, keeps_rest=False)
+    return matching_all_text(_imported(expression, _FROM_FANCY_REGEX), "tiktoken drops")
 
 
 def from_given_fancy_regex(expression: str) -> str:
@@ -169,7 +188,7 @@ def from_given_fancy_regex(expression: str) -> str:
     return expression
 
 
-def _imported(expression: str, known: Mapping[str, str], keeps_rest: bool) -> str:
+def _imported(expression: str, known: Mapping[str, str]) -> str:
     if expression in known:
         return pattern_name(known[expression]) or known[expression]
     if len(expression) > MAX_LENGTH or not _is_shared_syntax(expression):
@@ -177,9 +196,4 @@ def _imported(expression: str, known: Mapping[str, str], keeps_rest: bool) -> st
             f"split pattern {short_repr(expression)} is longer than {MAX_LENGTH:,} characters, or "
             "has syntax that may mean something else in Python's `regex` module"
         )
-    _never_empty(expression)
-    # A pattern with this lookahead cannot be compiled, so add the lookahead only if some text may
-    # not match.
-    if keeps_rest and complete_program(expression) is None:
-        expression = f"{expression}|(?:(?!{expression})[\\s\\S])+"
-    return resolve_pattern(expression)
+    return resolve_pattern(_never_empty(expression))

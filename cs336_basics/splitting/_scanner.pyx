@@ -4,11 +4,11 @@
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport uint8_t, uint32_t
-from libcpp.memory cimport shared_ptr, unique_ptr
+from libcpp.memory cimport unique_ptr
 
 from cs336_basics.splitting.scanners cimport (
-    SIMD_LEVEL_NAMES, ScanState, Scanner, SimdLevel, SplitProgram, available_levels,
-    best_simd_level, make_program, make_scanner, simd_level_of,
+    SIMD_LEVEL_NAMES, ScanState, Scanner, SimdLevel, available_levels, best_simd_level,
+    make_scanner, simd_level_of,
 )
 
 from cs336_basics._support.lazy import LazyModule
@@ -82,7 +82,6 @@ cdef class PreTokens:
 
     cdef bytes data
     cdef Scanner scanner
-    cdef shared_ptr[const SplitProgram] incomplete  # replaces `scanner` if the pattern skips text
     cdef unique_ptr[ScanState] state
     cdef size_t size, position, start
     cdef size_t count, index
@@ -91,13 +90,8 @@ cdef class PreTokens:
 
     def __cinit__(self, str text not None, pattern="gpt2", simd_level=None):
         cdef SimdLevel chosen = simd_level_of(simd_level)
-        program = program_of(pattern)
-        if program is not None and not program.complete:
-            self.incomplete = make_program(program)
-            self.state.reset(new ScanState(self.incomplete.get().num_states()))
-        else:
-            self.scanner = make_scanner(pattern, chosen)
-            self.state.reset(new ScanState(self.scanner.num_states()))
+        self.scanner = make_scanner(pattern, chosen)
+        self.state.reset(new ScanState(self.scanner.num_states()))
         self.data = text.encode()
         self.size = PyBytes_GET_SIZE(self.data)
         assert sizeof(self.ends) == BATCH_CAPACITY * sizeof(uint32_t)
@@ -108,8 +102,6 @@ cdef class PreTokens:
     def __next__(self):
         cdef const uint8_t* text = <const uint8_t*>PyBytes_AS_STRING(self.data)
         cdef const uint8_t* word
-        if self.incomplete:
-            return self.next_match(text)
         if self.index == self.count:
             if self.position == self.size:
                 raise StopIteration
@@ -127,17 +119,6 @@ cdef class PreTokens:
         self.index += 1
         return pretoken(word, self.origin + self.start)
 
-    cdef object next_match(self, const uint8_t* text):
-        cdef size_t start
-        while self.position < self.size:
-            start = self.position
-            self.position = self.incomplete.get().next(
-                text, self.size, start, self.state.get()[0])
-            if self.position > start:
-                return pretoken(text + start, text + self.position)
-            self.position += character(text + start).length  # no match here; skip one character
-        raise StopIteration
-
 
 cdef inline str pretoken(const uint8_t* first, const uint8_t* end):
     return PyUnicode_DecodeUTF8(<const char*>first, end - first, NULL)
@@ -146,7 +127,7 @@ cdef inline str pretoken(const uint8_t* first, const uint8_t* end):
 def num_pretokens(bytes data not None, pattern="gpt2", simd_level=None):
     """Return the number of pre-tokens in UTF-8 bytes; see `PreTokens`.
 
-    Releases the GIL if the pattern matches all text.
+    Releases the GIL.
 
     Raises:
         ValueError: See `PreTokens`, or if the bytes are not valid UTF-8.
@@ -158,8 +139,6 @@ def num_pretokens(bytes data not None, pattern="gpt2", simd_level=None):
     cdef PreTokens settings = PreTokens("", pattern, simd_level)
     if first_invalid_utf8(text, size) != size:
         raise ValueError("the text is not valid UTF-8")
-    if settings.incomplete:
-        return len(list(PreTokens(data.decode(), pattern, simd_level)))
     with nogil:
         while position < size:
             count = settings.scanner.fill(text, size, position, ends, settings.state.get()[0])

@@ -13,8 +13,8 @@ from cs336_basics.splitting.patterns.named_patterns import compile_pattern, reso
 def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
     """Yield the pre-tokens of a text without special tokens, in order.
 
-    Characters that the pattern does not match are skipped, as in `finditer`, and so are empty
-    matches. The named patterns match every character, so joining the pre-tokens restores the text.
+    Each match is a pre-token, and so is the text between two matches, if there is any. Joining the
+    pre-tokens restores the text.
 
     Args:
         text: Text to split. Cut out special tokens first with `split_special_tokens`.
@@ -23,9 +23,12 @@ def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
     Raises:
         ValueError: If `resolve_pattern` rejects the pattern.
     """
+    end = 0
     for match in compile_pattern(resolve_pattern(pattern)).finditer(text):
-        if match.group():
-            yield match.group()
+        yield from (part for part in (text[end : match.start()], match.group()) if part)
+        end = match.end()
+    if end < len(text):
+        yield text[end:]
 
 
 # Unicode version -> a letter that it added. The `regex` module does not report its Unicode version,

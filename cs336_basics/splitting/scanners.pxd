@@ -96,7 +96,7 @@ cdef inline Scanner make_scanner(pattern, SimdLevel simd_level) except *:
     """Return the scanner for a pattern (name, regular expression, or SplitProgram).
 
     Raises:
-        ValueError: If the pattern cannot be compiled or does not match all text.
+        ValueError: If the pattern cannot be compiled.
     """
     from cs336_basics.splitting._scanner import program_of, scanned_pattern
     from cs336_basics.splitting.patterns.named_patterns import pattern_name
@@ -105,11 +105,6 @@ cdef inline Scanner make_scanner(pattern, SimdLevel simd_level) except *:
     program = program_of(pattern)
     if program is None:
         return Scanner(<cbool>(scanned_pattern(pattern) == "cl100k"), simd_level)
-    if not program.complete:
-        raise ValueError(
-            f"pattern {pattern!r} does not match all text, so it has no scanner; choose another "
-            "backend"
-        )
     # native/scanning/simd/starts.hpp contains rules for these names.
     name = pattern_name(pattern) if isinstance(pattern, str) else None
     for i in range(NUM_MASKED_PATTERNS):

@@ -108,10 +108,7 @@ class Splitter:
         return _safe_cuts(tuple(self.special_tokens), self.pattern)
 
     def split(self, text: str) -> Iterator[str]:
-        """Yield the pre-tokens of a text, in order, without special tokens.
-
-        Text that the pattern does not match is skipped; the named patterns match every character.
-        """
+        """Yield the pre-tokens of a text, in order, without special tokens."""
         for segment, is_special in self.split_special_tokens(text):
             if not is_special:
                 yield from self.pretokenize(segment)
@@ -128,19 +125,20 @@ class Splitter:
 def has_scanner(pattern: str) -> bool:
     """Return whether compiled code can split text with this pattern (name or expression).
 
-    This requires that the extensions are built, and that the pattern compiles and matches all text.
+    This requires that the extensions are built and that the pattern compiles (see `find_program`).
     """
     return _scanner is not None and (
         _scanner.scanned_pattern(pattern) is not None
-        or split_program.complete_program(pattern) is not None
+        or split_program.find_program(pattern) is not None
     )
 
 
 def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
     """Return an iterator over the pre-tokens of a text without special tokens, in order.
 
-    Compiled code is used if the pattern compiles (see `find_program`), and `regex` otherwise. Both
-    give the same result as `reference.pretokenize`.
+    Each match of the pattern is a pre-token, and so is the text between two matches. Compiled code
+    is used if the pattern compiles (see `find_program`), and `regex` otherwise. Both give the same
+    result as `reference.pretokenize`.
 
     Args:
         text: Text to split. Cut out special tokens first with `split_special_tokens`.
@@ -154,14 +152,7 @@ def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
     resolve_pattern(pattern)
     check_is_str(text)
     # The scanner reads UTF-8, which cannot represent lone surrogates.
-    if (
-        _scanner is not None
-        and (
-            _scanner.scanned_pattern(pattern) is not None
-            or split_program.find_program(pattern) is not None
-        )
-        and (text.isascii() or not _LONE_SURROGATE.search(text))
-    ):
+    if has_scanner(pattern) and (text.isascii() or not _LONE_SURROGATE.search(text)):
         return _scanner.PreTokens(str(text), pattern)  # not a subclass, such as NumPy's str_
     return search_pretokens(text, pattern)
 
@@ -170,40 +161,35 @@ def search_pretokens(text: str, pattern: str) -> Iterator[str]:
     """Return an iterator over the pre-tokens that `regex` finds, in order.
 
     Raises:
-        ValueError: If a search takes too long during iteration; see `search_words`.
+        ValueError: If a search takes too long during iteration.
     """
     # With a time limit, the search takes 2.5 times as long. The named patterns do not need a limit.
     if pattern in PATTERNS:
         return reference.pretokenize(text, pattern)
-    return (word for _, word in search_words(text, pattern))
+    return _search(text, pattern)
 
 
-def search_words(text: str, pattern: str) -> Iterator[tuple[int, str]]:
-    """Yield `(start, pre-token)` for each nonempty match of `regex`. `start` is a character index.
-
-    Raises:
-        ValueError: If the search takes longer than SEARCH_TIMEOUT allows.
-    """
+def _search(text: str, pattern: str) -> Iterator[str]:
+    """Yield the pre-tokens that `reference.pretokenize` yields, within SEARCH_TIMEOUT."""
     find = compile_pattern(resolve_pattern(pattern)).finditer
-    if pattern in PATTERNS:  # no time limit; see `search_pretokens`
-        yield from ((match.start(), match.group()) for match in find(text))
-        return
     limit = SEARCH_TIMEOUT + len(text) / 10_000
-    # All spans are found before the first yield, so that the caller's own time does not count as
+    # All ends are found before the first yield, so that the caller's own time does not count as
     # search time.
-    spans = array("q")
+    ends = array("q")
     try:
         for match in find(text, timeout=limit):
-            if match.end() > match.start():
-                spans.extend(match.span())
+            ends.extend(match.span())
     except TimeoutError:
         raise InputError(
             f"pattern {short_repr(pattern)} took more than {limit:.3g} seconds to split a text; "
             "rewrite it without nested repetitions"
         ) from None
-    bounds = iter(spans)
-    for start, end in zip(bounds, bounds, strict=True):
-        yield start, text[start:end]
+    ends.append(len(text))
+    start = 0
+    for end in ends:
+        if end > start:
+            yield text[start:end]
+            start = end
 
 
 def split_special_tokens(text: str, special_tokens: Iterable[str]) -> Iterator[tuple[str, bool]]:

@@ -1,8 +1,7 @@
-"""Record the changes that reading and splitting make to text.
+"""Record the changes that reading makes to text.
 
-Invalid UTF-8 is read as U+FFFD, and text that the split pattern does not match is dropped. Either
-may be intended, but neither should go unnoticed. Counting and encoding record the changes and warn
-once at the end.
+Invalid UTF-8 is read as U+FFFD, which should not go unnoticed. Counting and encoding record the
+changes and warn once at the end.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cs336_basics._support.errors import InputError, InputTypeError
-from cs336_basics._support.messages import counted, short_reason, short_repr
+from cs336_basics._support.messages import counted, short_reason
 from cs336_basics._support.warnings import warn
 from cs336_basics.text.encodings import check_beginning
 from cs336_basics.text.sources.source import TextBlock
@@ -44,22 +43,19 @@ class Replaced:
 
 @dataclass
 class TextChanges:
-    """Changes that reading and splitting made to the text of some files.
+    """Changes that reading made to the text of some files.
 
     Attributes:
         num_bytes: Size of the text in bytes.
-        num_dropped: Number of bytes that the split pattern did not match.
         replaced: Mapping from file names ("" for text in memory) to the sequences replaced there.
     """
 
     num_bytes: int = 0
-    num_dropped: int = 0
     replaced: dict[str, Replaced] = field(default_factory=dict)
 
     def add(self, other: TextChanges) -> None:
         """Add the changes made to another text."""
         self.num_bytes += other.num_bytes
-        self.num_dropped += other.num_dropped
         for name, found in other.replaced.items():
             self.add_replaced(name, found)
 
@@ -168,7 +164,7 @@ class TextChanges:
         from cs336_basics._support.files import printable_path  # not needed by counting
 
         replaced = {printable_path(name): vars(found) for name, found in self.replaced.items()}
-        return {"num_bytes": self.num_bytes, "num_dropped": self.num_dropped, "replaced": replaced}
+        return {"num_bytes": self.num_bytes, "replaced": replaced}
 
     @classmethod
     def from_json(cls, content: Any) -> TextChanges:
@@ -179,8 +175,8 @@ class TextChanges:
         """
         try:
             replaced = {name: Replaced(**found) for name, found in content["replaced"].items()}
-            changes = cls(content["num_bytes"], content["num_dropped"], replaced)
-            numbers = [changes.num_bytes, changes.num_dropped]
+            changes = cls(content["num_bytes"], replaced)
+            numbers = [changes.num_bytes]
             for found in replaced.values():
                 numbers += [found.sequences, found.num_bytes]
                 numbers += [] if isinstance(found.first, str) else [found.first]
@@ -190,12 +186,10 @@ class TextChanges:
         except (AttributeError, KeyError, TypeError) as error:
             raise InputError(f"not a record of changes to text: {short_reason(error)}") from None
 
-    def warn(self, pattern: str, done: str) -> None:
-        """Warn if the text was changed. `done` names the operation, such as "counted"."""
+    def warn(self) -> None:
+        """Warn if the text was changed."""
         if self.replaced:
             warn(self._replaced_message())
-        if self.num_dropped:
-            warn(dropped_message(pattern, self.num_dropped, self.num_bytes, done))
 
     def _replaced_message(self) -> str:
         name, most = max(self.replaced.items(), key=lambda item: item[1].num_bytes)
@@ -212,15 +206,6 @@ class TextChanges:
         if others:
             message += f"; {others:,} other file{'s are' if others > 1 else ' is'} affected"
         return f"{message}; convert text in other encodings to UTF-8 first, for example with iconv"
-
-
-def dropped_message(pattern: str, num_dropped: int, num_bytes: int, done: str) -> str:
-    """Return a warning about text that a split pattern does not match."""
-    return (
-        f"pattern {short_repr(pattern)} does not match {num_dropped:,} of {num_bytes:,} bytes "
-        f"({_share(num_dropped, num_bytes)}) of the text; these bytes are not {done}; append "
-        "|(?s:.) to match every character"
-    )
 
 
 def _named(row: str | int | None) -> str | None:

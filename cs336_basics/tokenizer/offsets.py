@@ -32,8 +32,6 @@ def encode_with_offsets(
                 spans += _spans_in(word, lengths, start)
     except (UnicodeEncodeError, AbsentByteError) as error:
         raise explained(error, encoder, text, special) from None
-    if encoder.may_drop:
-        encoder.warn_of_dropped(len(text.encode()), ids)
     return ids, spans
 
 

@@ -34,5 +34,5 @@ def replaced_utf8(data: bytes, errors: str) -> bytes:
     """Return bytes as valid UTF-8, and warn if they had to be changed."""
     changes = TextChanges(len(data))
     valid = changes.utf8_of(data, errors)
-    changes.warn("", "encoded")
+    changes.warn()
     return valid

@@ -48,10 +48,8 @@ class Tokenizer:
         special_tokens: Texts that become one id each and are never split. If occurrences overlap,
             the leftmost wins; at the same position, the longest wins. Tokens that are not in the
             vocabulary get ids after its highest id.
-        pattern: Split pattern, either a name in PATTERNS or a regular expression. The named
-            patterns match all text. With your own expression, text that does not match is dropped,
-            as with `finditer`, and decoding does not restore it. The first time this happens, a
-            warning reports the share of bytes dropped.
+        pattern: Split pattern, either a name in PATTERNS or a regular expression. Text that the
+            expression does not match becomes pre-tokens, too, one for each stretch of it.
         cache_size: Bytes of memory for cached words, shared by all threads; 0 disables the cache.
             When the cache is full, it is emptied, so it always contains recent words.
         backend: `"reference"`, `"python"` or `"native"`. All return the same ids. Defaults to

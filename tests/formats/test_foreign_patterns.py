@@ -10,15 +10,18 @@ import warnings
 import pytest
 import regex
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.formats.foreign_patterns import (
     from_fancy_regex,
     from_given_fancy_regex,
     from_oniguruma,
+    matching_all_text,
     to_fancy_regex,
     to_oniguruma,
 )
-from cs336_basics.splitting import splitter
+from cs336_basics.splitting import reference, splitter
 from cs336_basics.splitting.patterns.named_patterns import GPT2, PATTERNS, compile_pattern
+from tests.splitting.patterns.test_split_program import random_expression
 from tests.tokenizer.examples import FRAGMENTS
 from tests.tokenizer.test_reference import without_differences
 
@@ -37,20 +40,37 @@ PLAIN = [
 
 @pytest.mark.parametrize("pattern", PLAIN)
 def test_plain_patterns_have_the_same_matches_in_all_three_libraries(pattern):
-    assert to_fancy_regex(pattern) == pattern
     ranks = {bytes([byte]): byte for byte in range(256)}
     dropping = tiktoken.Encoding("", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
-    split = tokenizers.pre_tokenizers.Split(
-        tokenizers.Regex(to_oniguruma(pattern)), "removed", invert=True
-    )
+    split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(to_oniguruma(pattern)), "isolated")
     ours = compile_pattern(pattern)
     chooser = random.Random(0)
     fragments = [without_differences(f) for f in [*FRAGMENTS, "AbC", "'Re", "ab", "xz", "[a]"]]
     for _ in range(500):
         text = "".join(chooser.choice(fragments) for _ in range(chooser.randint(0, 30)))
         found = [match.group() for match in ours.finditer(text)]
-        assert [word for word, _ in split.pre_tokenize_str(text)] == found
+        assert list(reference.pretokenize(text, pattern)) == [
+            word for word, _ in split.pre_tokenize_str(text)
+        ]
         assert bytes(dropping.encode_ordinary(text)) == "".join(found).encode()
+
+
+def test_text_between_random_matches_is_a_pre_token_in_tokenizers_too():
+    rng = random.Random(7)
+    num_patterns = 0
+    while num_patterns < 150:
+        pattern = random_expression(rng)
+        try:
+            translated = to_oniguruma(pattern)
+        except ValueError:  # its syntax may mean something else there
+            continue
+        num_patterns += 1
+        split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(translated), "isolated")
+        for _ in range(20):
+            text = "".join(rng.choices("aabA \n1é.", k=rng.randrange(14)))
+            words = [word for word, _ in split.pre_tokenize_str(text)]
+            assert list(splitter.pretokenize(text, pattern)) == words, (pattern, text)
+            assert list(reference.pretokenize(text, pattern)) == words, (pattern, text)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +110,7 @@ def test_plain_patterns_have_the_same_matches_in_all_three_libraries(pattern):
 def test_ambiguous_syntax_is_refused_in_both_directions(pattern):
     regex.compile(pattern)
     for translate in (
-        to_oniguruma, to_fancy_regex, from_fancy_regex, lambda p: from_oniguruma(p, keeps_rest=True)
+        to_oniguruma, to_fancy_regex, from_fancy_regex, from_oniguruma,
     ):  # fmt: skip
         with pytest.raises(ValueError, match="may mean something else"):
             translate(pattern)
@@ -98,8 +118,7 @@ def test_ambiguous_syntax_is_refused_in_both_directions(pattern):
 
 def test_named_patterns_keep_their_names_in_both_directions():
     for name, expression in PATTERNS.items():
-        for keeps_rest in (True, False):
-            assert from_oniguruma(to_oniguruma(name), keeps_rest=keeps_rest) == name
+        assert from_oniguruma(to_oniguruma(name)) == name
         assert from_fancy_regex(to_fancy_regex(expression)) == name
 
 
@@ -107,7 +126,7 @@ def test_other_spellings_of_the_pattern_of_gpt2_are_known():
     published = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
     brackets = published.replace(r"\p{L}+", r"[\p{L}]+").replace(r" ?\p{N}+", r" ?[\p{N}]+")
     for expression in (GPT2, published, brackets):
-        assert from_oniguruma(expression, keeps_rest=True) == "gpt2"
+        assert from_oniguruma(expression) == "gpt2"
         assert from_fancy_regex(expression) == "gpt2"
 
 
@@ -119,23 +138,22 @@ def test_the_patterns_of_tiktoken_are_known():
     assert from_fancy_regex(cl100k) == "cl100k"
 
 
-def test_text_between_matches_is_kept_if_it_is_a_pre_token_in_the_other_library():
-    pattern = r"[a-z]+|\p{N}"
-    kept = compile_pattern(from_oniguruma(pattern, keeps_rest=True))
-    dropped = compile_pattern(from_oniguruma(pattern, keeps_rest=False))
-    text = "ab  12!?\n\ncd-"
-    split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated")
-    expected = [word for word, _ in split.pre_tokenize_str(text)]
-    assert [match.group() for match in kept.finditer(text)] == expected
-    assert expected == ["ab", "  ", "1", "2", "!?\n\n", "cd", "-"]
-    assert [match.group() for match in dropped.finditer(text)] == ["ab", "1", "2", "cd"]
-    again = from_oniguruma(pattern, keeps_rest=True)
-    assert from_oniguruma(to_oniguruma(again), keeps_rest=False) == again
-
-
-def test_a_pattern_that_matches_everything_is_imported_unchanged():
-    pattern = r" ?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+|\s+"
-    assert from_oniguruma(pattern, keeps_rest=True) == pattern  # this pattern can be compiled
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        (r"[a-z]+|\p{N}", "does not match all text"),
+        (r"(?:a(?=bc))+|[\s\S]", "cannot be shown to match all text"),
+    ],
+)
+def test_patterns_are_exchanged_with_tiktoken_only_if_they_match_all_text(pattern, reason):
+    for translate in (to_fancy_regex, from_fancy_regex):
+        with pytest.raises(InputError, match=f"{reason}; tiktoken drops"):
+            translate(pattern)
+    with pytest.raises(InputError, match=f"{reason}; the pre_tokenizer drops"):
+        matching_all_text(pattern, "the pre_tokenizer drops")
+    assert from_oniguruma(to_oniguruma(pattern)) == pattern
+    everything = r" ?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+|\s+"
+    assert from_fancy_regex(to_fancy_regex(everything)) == everything
 
 
 @pytest.mark.parametrize("pattern", [r"[a-z&&[^aeiou]]+|[\s\S]", r"\b\w+|\W"])
@@ -165,11 +183,11 @@ def test_a_callers_pattern_in_shared_syntax_has_no_warning(pattern):
 )
 def test_a_slow_pattern_from_a_file_is_stopped(monkeypatch, pattern):
     monkeypatch.setattr(splitter, "SEARCH_TIMEOUT", 0.2)
-    assert from_oniguruma(pattern, keeps_rest=False) == pattern
+    assert from_oniguruma(pattern) == pattern
     for text in ("a" * 3000, " " * 3000, "ab" * 1500):
         start = time.process_time()
         with contextlib.suppress(ValueError):  # the time limit
-            list(splitter.pretokenize(text, from_fancy_regex(pattern)))
+            list(splitter.pretokenize(text, from_oniguruma(pattern)))
         assert time.process_time() - start < 5
 
 
@@ -179,6 +197,6 @@ def test_a_slow_pattern_from_a_file_is_stopped(monkeypatch, pattern):
      "", "[]", r"\p{", "*", "a**", "(?!a)", r"\p{Lq}"],
 )  # fmt: skip
 def test_a_malformed_or_huge_pattern_is_a_value_error(pattern):
-    for read in (from_fancy_regex, lambda p: from_oniguruma(p, keeps_rest=True)):
+    for read in (from_fancy_regex, from_oniguruma):
         with pytest.raises(ValueError, match="pattern"):
             read(pattern)

@@ -16,8 +16,6 @@ from cs336_basics.text.text_changes import Replaced, TextChanges
 from cs336_basics.tokenizer import encode_file
 from tests.tokenizer.examples import byte_tokenizer
 
-LETTERS = r"\p{L}+"
-
 
 def messages_of(function, *arguments, **options):
     with warnings.catch_warnings(record=True) as caught:
@@ -102,7 +100,7 @@ def test_several_damaged_files_give_one_warning(tmp_path):
 
 
 def test_changes_are_added_up_in_any_order():
-    one, two = TextChanges(10), TextChanges(20, 3)
+    one, two = TextChanges(10), TextChanges(20)
     one.add_replaced("a", Replaced(1, 2, 50))
     two.add_replaced("a", Replaced(2, 2, 7))
     two.add_replaced("b", Replaced(1, 1, 0))
@@ -110,7 +108,7 @@ def test_changes_are_added_up_in_any_order():
         total = TextChanges()
         total.add(first)
         total.add(second)
-        assert (total.num_bytes, total.num_dropped) == (30, 3)
+        assert total.num_bytes == 30
         assert total.replaced == {"a": Replaced(3, 4, 7), "b": Replaced(1, 1, 0)}
 
 
@@ -149,48 +147,13 @@ def test_utf_16_without_a_byte_order_mark_is_reported(tmp_path):
     assert "looks like UTF-16LE but is read as UTF-8" in message
 
 
-# Patterns that do not match all text.
-
-TEXT = "Hello, world! 123<s>é 4"
-DROPPED = len(", ! 123 4")
-
-
-@pytest.mark.parametrize("backend", ["reference", "python", "native"])
-def test_encoding_reports_text_that_the_pattern_drops(tmp_path, backend):
-    path = tmp_path / "a.txt"
-    path.write_text(TEXT * 30, encoding="utf-8")
-
-    def new():
-        return byte_tokenizer("<s>", pattern=LETTERS, backend=backend)
-
-    size = len(TEXT.encode())
-    for encode in (
-        lambda tokenizer: tokenizer.encode(TEXT),
-        lambda tokenizer: tokenizer.encode_array(TEXT),
-        lambda tokenizer: tokenizer.encode_batch([TEXT, TEXT]),
-        lambda tokenizer: tokenizer.encode_with_offsets(TEXT),
-        lambda tokenizer: list(tokenizer.encode_iterable([TEXT])),
-    ):
-        tokenizer = new()
-        (message,) = messages_of(encode, tokenizer)
-        assert f"does not match {DROPPED} of {size} bytes" in message
-        assert "these bytes are not encoded" in message
-    # Each tokenizer warns only once.
-    tokenizer = new()
-    assert len(messages_of(tokenizer.encode, "a b")) == 1
-    assert messages_of(tokenizer.encode, TEXT) == []
-    assert messages_of(new().encode, "letters<s>") == []
-    (message,) = messages_of(encode_file, new(), path, tmp_path / "a.npy", chunk_size=100)
-    assert f"does not match {30 * DROPPED} of {30 * size} bytes" in message
-
-
 def test_changes_survive_json_and_other_json_is_rejected():
-    changes = TextChanges(100, 7)
+    changes = TextChanges(100)
     changes.utf8_of(b"ab\xff\xfe", "replace", file="a.txt", start=5)
     changes.utf8_of(b"\xe2\x82", "replace", file="b.jsonl", row="row 3")
     content = json.loads(json.dumps(changes.as_json()))
     assert TextChanges.from_json(content) == changes
-    for other in (None, [], {}, {**content, "num_bytes": "1"}, {**content, "num_dropped": -1}):
+    for other in (None, [], {}, {**content, "num_bytes": "1"}, {**content, "num_bytes": -1}):
         with pytest.raises(ValueError, match="not a record of changes"):
             TextChanges.from_json(other)
     for change in ({"sequences": 1.5}, {"num_bytes": None}, {"first": []}, {"x": 1}):

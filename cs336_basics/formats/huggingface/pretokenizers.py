@@ -10,9 +10,10 @@ from cs336_basics.formats.foreign_patterns import (
     GPT2_NUMBERS,
     GPT2_SINGLE_DIGITS,
     from_oniguruma,
+    matching_all_text,
     to_oniguruma,
 )
-from cs336_basics.splitting.patterns.named_patterns import GPT2, pattern_name, resolve_pattern
+from cs336_basics.splitting.patterns.named_patterns import GPT2, resolve_pattern
 
 # The three splitting steps of deepseek-ai/DeepSeek-V3. Our named pattern combines them.
 _DEEPSEEK_V3 = [
@@ -32,14 +33,11 @@ def pre_tokenizer_of(pattern: str) -> dict[str, Any]:
     expression = resolve_pattern(pattern)
     if expression == GPT2:  # built into ByteLevel
         return _byte_level(use_regex=True)
-    if pattern_name(pattern):
-        split = {"behavior": "Isolated", "invert": False}
-    else:  # drop text that the pattern does not match, as this library does
-        split = {"behavior": "Removed", "invert": True}
+    split = {"type": "Split", "pattern": {"Regex": to_oniguruma(pattern)}}
     return {
         "type": "Sequence",
         "pretokenizers": [
-            {"type": "Split", "pattern": {"Regex": to_oniguruma(pattern)}, **split},
+            {**split, "behavior": "Isolated", "invert": False},
             _byte_level(use_regex=False),
         ],
     }
@@ -87,7 +85,9 @@ def pattern_of(pre_tokenizer: Any) -> str:
         raise InputError(unknown)
     found = [_expression_of(step) for step in before]
     if len(found) == 1:
-        return from_oniguruma(found[0][0], keeps_rest=found[0][1])
+        ((expression, isolated),) = found
+        pattern = from_oniguruma(expression)
+        return pattern if isolated else matching_all_text(pattern, "the pre_tokenizer drops")
     # Files contain line endings either as escapes or as literal characters.
     escaped = [expression.replace("\r", r"\r").replace("\n", r"\n") for expression, _ in found]
     if escaped == _DEEPSEEK_V3 and all(isolated for _, isolated in found):

@@ -110,12 +110,13 @@ class SplitProgram {
 
     size_t num_states() const { return num_states_; }
 
-    // The end of the pre-token that starts at `i` < `size`; `i` if there is none. Within a text,
-    // `i` must not decrease from call to call.
+    // The end of the pre-token that starts at `i` < `size`. Within a text, `i` must not decrease
+    // from call to call.
     size_t next(const uint8_t* text, size_t size, size_t i, ScanState& state) const {
-        if (threes_.empty()) return match(text, size, i, state.dead_ends);
         if (i >= state.number_begin && i < state.number_end) return skip(text, i, 3);
         const size_t end = match(text, size, i, state.dead_ends);
+        if (end == i) return next_match(text, size, i, state.dead_ends);
+        if (threes_.empty()) return end;
         const size_t first = i + (text[i] == ' ');
         if (end <= first || !is_number(text + first)) return end;
         size_t digits = 0;
@@ -125,15 +126,21 @@ class SplitProgram {
         return state.number_begin;
     }
 
-    // `fill` from scalar.hpp, for a pattern that matches every character. Repeated calls to `next`
-    // give the same result, but each call has a branch that is hard to predict.
+    // `fill` from scalar.hpp. Repeated calls to `next` give the same result, but each call has a
+    // branch that is hard to predict.
     size_t fill(const uint8_t* text, size_t size, size_t& position, uint32_t* ends, size_t capacity,
                 ScanState& state) const {
         const size_t origin = position;
         size_t count = 0;
         if (threes_.empty() && size - origin <= UINT32_MAX) {
-            position =
-                run(chained_, text, size, origin, ends, capacity, count, state.dead_ends).start;
+            while (true) {
+                const Place at = run(chained_, text, size, origin, position, ends, capacity, count,
+                                     state.dead_ends);
+                position = at.start;
+                if (at.row) break;
+                position = next_match(text, size, position, state.dead_ends);
+                ends[count++] = uint32_t(position - origin);
+            }
         }
         while (position < size && count < capacity) {
             const size_t end = next(text, size, position, state);
@@ -209,21 +216,25 @@ class SplitProgram {
         uint32_t row;  // of the state
     };
 
-    // Run a table (`rows_` or `chained_`) from the pre-token that starts at `origin` to the end of
-    // the text, or until there are `capacity` - 1 ends. The end of the last pre-token is not in
-    // `ends`. A line feed at the end of the text, which has its own column, is not read.
+    // Run a table (`rows_` or `chained_`) from the pre-token that starts at `start` to the end of
+    // the text, until there are `capacity` - 1 ends, or until no match starts where a pre-token
+    // ends, which sets `row` to 0. The ends are relative to `origin`. The end of the last pre-token
+    // is not in `ends`. A line feed at the end of the text, which has its own column, is not read.
     CS336_INLINE Place run(const std::vector<uint32_t>& table, const uint8_t* text, size_t size,
-                           size_t origin, uint32_t* ends, size_t capacity, size_t& count,
-                           DeadEnds& dead_ends) const {
+                           size_t origin, size_t start, uint32_t* ends, size_t capacity,
+                           size_t& count, DeadEnds& dead_ends) const {
         const size_t body = size - (text[size - 1] == '\n');
         const uint32_t* const rows = table.data();
         uint32_t row = num_columns_;  // of the first state
-        size_t i = origin, start = origin, end = origin;
+        size_t i = start, end = start;
         const auto restart = [&] {  // the pre-token ends at `end`, before `i`
             dead_ends.finish(end);
+            row = 0;
+            if (end == start) return false;
             ends[count++] = uint32_t(end - origin);
             start = i = end;
             row = num_columns_;
+            return true;
         };
         while (i < body && count + 1 < capacity) {
             const size_t stop = std::min(body, (i / DeadEnds::STRIDE + 1) * DeadEnds::STRIDE);
@@ -238,8 +249,8 @@ class SplitProgram {
                 end = transition & (MATCH | ENDED) ? i : end;
                 row = transition & ROW;
                 if (row == 0) {
-                    restart();
-                    continue;
+                    if (restart()) continue;
+                    return {start, end, i, row};
                 }
                 i += length;
                 if (transition & (LETTERS | LOWER) && size - i >= 8) {
@@ -249,8 +260,8 @@ class SplitProgram {
                 }
             }
             if (i > end + DeadEnds::STRIDE && i < body && count + 1 < capacity &&
-                !dead_ends.visit(i, row / num_columns_)) {
-                restart();
+                !dead_ends.visit(i, row / num_columns_) && !restart()) {
+                break;
             }
         }
         return {start, end, i, row};
@@ -260,7 +271,7 @@ class SplitProgram {
     size_t match(const uint8_t* text, size_t size, size_t i, DeadEnds& dead_ends) const {
         uint32_t ends[2];
         size_t count = 0;
-        Place at = run(rows_, text, size, i, ends, 2, count, dead_ends);
+        Place at = run(rows_, text, size, i, i, ends, 2, count, dead_ends);
         if (count) return at.end;
         if (at.next < size) {  // a line feed at the end of the text
             const uint32_t transition = rows_[at.row + num_columns_ - 1];
@@ -270,6 +281,14 @@ class SplitProgram {
         if (at.row && rows_[at.row + num_columns_ - 2] & MATCH) at.end = size;
         dead_ends.finish(at.end);
         return at.end;
+    }
+
+    // The start of the first match after `i`, where no match starts; `size` if there is none.
+    size_t next_match(const uint8_t* text, size_t size, size_t i, DeadEnds& dead_ends) const {
+        do {
+            i += character(text + i).length;
+        } while (i < size && match(text, size, i, dead_ends) == i);
+        return i;
     }
 
     bool is_number(const uint8_t* p) const {

@@ -7,6 +7,7 @@ its trainer, which is a common bug and raises no error.
 from __future__ import annotations
 
 import functools
+import re
 from typing import TYPE_CHECKING
 
 from cs336_basics._support.errors import InputError, InputTypeError
@@ -97,6 +98,9 @@ _NAMES = {expression: name for name, expression in PATTERNS.items()}
 _OPERATORS = frozenset("\\^$|?*+()[]{}")
 
 
+_KEEP = re.compile(r"(?<!\\)(?:\\\\)*\\K")
+
+
 def resolve_pattern(pattern: str) -> str:
     """Return the regular expression for a name in PATTERNS, or any other expression unchanged.
 
@@ -105,8 +109,8 @@ def resolve_pattern(pattern: str) -> str:
 
     Raises:
         ValueError: If `pattern` is neither a name nor a valid regular expression, exceeds the
-            limits of `check_limits`, searches backwards, or matches the empty string (splitting
-            would never end).
+            limits of `check_limits`, searches backwards, moves the start of a match (`\\K`), or
+            matches the empty string (splitting would never end).
         TypeError: If `pattern` is not a str.
     """
     if not isinstance(pattern, str):
@@ -138,6 +142,8 @@ def _checked_expression(pattern: str) -> str:
         ) from None
     if compiled.flags & regex.REVERSE:
         raise InputError(f"pattern {shown} must not search backwards; remove (?r)")
+    if _KEEP.search(pattern):
+        raise InputError(f"pattern {shown} must not move the start of a match; remove \\K")
     try:
         matches_nothing = compiled.fullmatch("", timeout=1) is not None
     except TimeoutError:

@@ -70,7 +70,8 @@ class SplitProgram:
         safe_cuts: (number of columns, number of columns) bool. [a, b] is true if a pre-token always
             ends between a character in column a and one in column b, and the text before this
             boundary is split in the same way if nothing follows it.
-        complete: Whether the pattern matches every character of every text.
+        matches_all_text: Whether the pattern matches every character of every text. Any other
+            text becomes pre-tokens as it is.
         threes: (number of columns,) bool, for GPT2_DIGITS3_RIGHT. Whether a column contains
             numbers. A match that ends with a number is cut into groups of three digits from the
             right; the first pre-token contains the remaining digits and any text before them. If
@@ -82,7 +83,7 @@ class SplitProgram:
     block_of: npt.NDArray[np.uint16]
     blocks: npt.NDArray[np.uint8]
     safe_cuts: npt.NDArray[np.bool_]
-    complete: bool
+    matches_all_text: bool
     threes: npt.NDArray[np.bool_] | None = None
 
     def column_of(self, character: str) -> int:
@@ -117,13 +118,14 @@ def compile_program(expression: str) -> SplitProgram:
     builder = _TableBuilder(instructions, sets, starts)
     transitions = builder.build()
     block_of, blocks = _column_blocks(starts, builder.column_of_interval)
+    starts_match = _starts_match(transitions)
     return SplitProgram(
         expression,
         transitions,
         block_of,
         blocks,
-        _safe_cuts(transitions, builder.line_feed),
-        _is_complete(transitions),
+        _safe_cuts(transitions, starts_match, builder.line_feed),
+        bool(starts_match.all()),
     )
 
 
@@ -141,12 +143,6 @@ def find_program(pattern: str) -> SplitProgram | None:
         return compile_program(resolve_pattern(pattern))
     except UnsupportedPatternError:
         return None
-
-
-def complete_program(pattern: str) -> SplitProgram | None:
-    """Return the program for a pattern that compiles and matches all text, or None otherwise."""
-    program = find_program(pattern)
-    return program if program is not None and program.complete else None
 
 
 # ---------------------------------------------------------------- pattern -> instructions
@@ -334,22 +330,50 @@ def _column_blocks(
     return np.array(block_of, np.uint16), blocks
 
 
-def _safe_cuts(transitions: npt.NDArray[np.uint16], line_feed: int) -> npt.NDArray[np.bool_]:
+def _starts_match(transitions: npt.NDArray[np.uint16]) -> npt.NDArray[np.bool_]:
+    """Return, for each column of characters, whether every text that starts with it has a match.
+
+    The match must start at the start of the text. The column of the end of the text is not
+    included, so the result has one item less than there are columns, and the last one is the
+    column of a line feed that is the last character.
+    """
+    following = transitions & ~np.uint16(MATCH)
+    may_fail = np.zeros(len(transitions), bool)
+    may_fail[_DEAD] = True
+    while (
+        True
+    ):  # a state may fail if one of its transitions, without a match, leads to such a state
+        found = may_fail | (may_fail[following] & (transitions < MATCH)).any(axis=1)
+        if np.array_equal(found, may_fail):
+            break
+        may_fail = found
+    starts: npt.NDArray[np.bool_] = ~may_fail[np.delete(following[_START], -2)]
+    return starts
+
+
+def _safe_cuts(
+    transitions: npt.NDArray[np.uint16], starts_match: npt.NDArray[np.bool_], line_feed: int
+) -> npt.NDArray[np.bool_]:
     """Return a SplitProgram's `safe_cuts`.
 
     A cut is safe if, from any state, no match continues across it, and if the character after the
     cut has the same effect as the end of the text, so that the text before the cut can be split on
     its own. The text after the cut can always be split on its own, because there is no lookbehind.
+    Text without a match must not continue across the cut either, so a match must start after the
+    cut or end before it, whatever the text.
     """
     num_columns = transitions.shape[1]
     end = num_columns - 2
     safe = np.zeros((num_columns, num_columns), bool)
+    starts = np.insert(starts_match, end, False)
     for before in range(end):
         reached = np.unique(transitions[1:, before] & ~np.uint16(MATCH))
         rows = transitions[reached[reached != _DEAD]]
         dies = ((rows & ~np.uint16(MATCH)) == _DEAD).all(axis=0)
         same = ((rows & MATCH) == (rows[:, end : end + 1] & MATCH)).all(axis=0)
-        safe[before] = dies & same
+        # The character before the cut, if no earlier match contains it, is a match.
+        alone = transitions[transitions[_START, before] & ~np.uint16(MATCH)] >= MATCH
+        safe[before] = dies & same & (starts | alone)
         # A line feed at the end of the text has a different column.
         safe[before, line_feed] &= safe[before, end + 1]
         if before == line_feed and not np.array_equal(
@@ -358,20 +382,3 @@ def _safe_cuts(transitions: npt.NDArray[np.uint16], line_feed: int) -> npt.NDArr
             safe[before] = False
     safe[:, end:] = False
     return safe
-
-
-def _is_complete(transitions: npt.NDArray[np.uint16]) -> bool:
-    """Return whether every text has a match at its start."""
-    end = transitions.shape[1] - 2
-    seen, todo = {_START}, [_START]
-    while todo:
-        state = todo.pop()
-        for column, transition in enumerate(transitions[state].tolist()):
-            if transition & MATCH or (state == _START and column == end):
-                continue
-            if transition == _DEAD:
-                return False
-            if transition not in seen:
-                seen.add(transition)
-                todo.append(transition)
-    return True

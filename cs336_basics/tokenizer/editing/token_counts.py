@@ -79,7 +79,7 @@ def count_tokens(
             _add_ids(counts, block.ids)
             changes.add(block.changes)
             bar.update(block.bytes_read - bar.n)
-    changes.warn(tokenizer.pattern, "encoded")
+    changes.warn()
     return counts
 
 

@@ -21,12 +21,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
-from cs336_basics._support.warnings import warn
 from cs336_basics.splitting import pretokenize, split_special_tokens
-from cs336_basics.splitting.patterns.named_patterns import pattern_name
-from cs336_basics.splitting.patterns.split_program import complete_program
-from cs336_basics.splitting.splitter import search_words
-from cs336_basics.text.text_changes import dropped_message
 from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.ids import EncodedBatch, TokenArray, plain_ids, token_dtype
 
@@ -48,7 +43,6 @@ class Encoder(ABC):
         definition: The argument.
         pattern: Its split pattern.
         all_special: All its special tokens.
-        may_drop: Whether the pattern may leave out parts of a text. Named patterns never do.
 
     Every encoding method raises:
         AbsentByteError: If the vocabulary does not contain a byte of the text. `absent_bytes_in`
@@ -58,10 +52,8 @@ class Encoder(ABC):
 
     def __init__(self, definition: TokenizerDefinition) -> None:
         self.definition = definition
-        self.pattern = pattern = definition.pattern
+        self.pattern = definition.pattern
         self.all_special = frozenset(definition.special_ids)
-        self.may_drop = pattern_name(pattern) is None and complete_program(pattern) is None
-        self._has_warned = False
 
     @property
     def file_encoder(self) -> NativeEncoder | None:
@@ -81,23 +73,7 @@ class Encoder(ABC):
         return chain.from_iterable(map(self.encode_word, words))
 
     def encode(self, text: str, special: frozenset[str]) -> list[int]:
-        """Return the ids of a text. Warn once if the pattern does not match all of it."""
-        ids = self._encode(text, special)
-        if self.may_drop:
-            self.warn_of_dropped(len(text.encode()), ids)
-        return ids
-
-    def num_dropped(self, num_bytes: int, ids: Iterable[SupportsIndex]) -> int:
-        """Return the number of bytes of a text that its ids do not cover."""
-        return num_bytes - len(self.decode_bytes(ids)) if self.may_drop else 0
-
-    def warn_of_dropped(self, num_bytes: int, ids: Iterable[SupportsIndex]) -> None:
-        """Warn the first time that the ids of a text do not cover all its bytes."""
-        if not self._has_warned and (num_dropped := self.num_dropped(num_bytes, ids)):
-            self._has_warned = True
-            warn(dropped_message(self.pattern, num_dropped, num_bytes, "encoded"))
-
-    def _encode(self, text: str, special: frozenset[str]) -> list[int]:
+        """Return the ids of a text."""
         if not text.isascii():
             text.encode()  # raises UnicodeEncodeError
         ids: list[int] = []
@@ -120,19 +96,13 @@ class Encoder(ABC):
         self, texts: list[str], special: frozenset[str], num_workers: int
     ) -> list[list[int]]:
         """Return the ids of each text."""
-        lists = [self._encode(text, special) for text in texts]
-        if self.may_drop:
-            for text, ids in zip(texts, lists, strict=True):
-                self.warn_of_dropped(len(text.encode()), ids)
-        return lists
+        return [self.encode(text, special) for text in texts]
 
     def encode_batch_array(
         self, texts: list[str], special: frozenset[str], num_workers: int
     ) -> EncodedBatch:
         """Return the ids of several texts; see `encode_documents`."""
         ids, lengths = self.encode_documents(texts, special, num_workers)
-        if self.may_drop:
-            self.warn_of_dropped(sum(len(text.encode()) for text in texts), ids)
         return EncodedBatch(ids, offsets_of(lengths))
 
     def encode_documents(
@@ -149,7 +119,7 @@ class Encoder(ABC):
             Ids of shape (num_tokens,) and dtype `token_dtype`; lengths of shape (num_texts,).
         """
         decoded = (text if isinstance(text, str) else text.decode() for text in texts)
-        lists = [self._encode(text, special) for text in decoded]
+        lists = [self.encode(text, special) for text in decoded]
         ids = np.fromiter(chain.from_iterable(lists), token_dtype(self.definition.size))
         return ids, np.array([len(ids_of_text) for ids_of_text in lists], np.int64)
 
@@ -161,12 +131,9 @@ class Encoder(ABC):
         """Yield (start in characters, word, is special) for pre-tokens and special tokens."""
         start = 0
         for segment, is_special in split_special_tokens(text, special):
-            if is_special:
-                yield start, segment, True
-            else:
-                for offset, word in search_words(segment, self.pattern):
-                    yield start + offset, word, False
-            start += len(segment)
+            for word in (segment,) if is_special else self.split(segment):
+                yield start, word, is_special
+                start += len(word)
 
     def decode_bytes(self, ids: Iterable[SupportsIndex]) -> bytes:
         """Return the bytes of a sequence of ids.

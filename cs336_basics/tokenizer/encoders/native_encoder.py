@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
-from cs336_basics.splitting import pretokenize, split_special_tokens
 from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.encoders import _encoder
 from cs336_basics.tokenizer.encoders._decoder import Decoder
@@ -128,14 +127,6 @@ class NativeEncoder(NativeWordEncoder):
             self._compiled, files, sizes, special, block_size, num_workers, errors, separator,
             max_piece_bytes,
         )  # fmt: skip
-
-    def located_words(self, text: str, special: frozenset[str]) -> Iterator[tuple[int, str, bool]]:
-        """See `Encoder`. Patterns with a scanner match every character."""
-        start = 0
-        for segment, is_special in split_special_tokens(text, special):
-            for word in [segment] if is_special else pretokenize(segment, self.pattern):
-                yield start, word, is_special
-                start += len(word)
 
 
 class _SpecialSets(dict[frozenset[str], _encoder.SpecialSet]):

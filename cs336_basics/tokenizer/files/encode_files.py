@@ -89,8 +89,8 @@ def encode_file(
         RuntimeError: If a worker process dies.
 
     Warns:
-        UserWarning: If invalid UTF-8 was replaced with U+FFFD, or the pattern does not match all of
-            the text, so that decoding does not restore it. The warning includes the share of bytes.
+        UserWarning: If invalid UTF-8 was replaced with U+FFFD. The warning includes the share of
+            bytes.
     """
     check_is_tokenizer(tokenizer)
     corpus = Corpus.of(source)
@@ -114,7 +114,7 @@ def encode_file(
             changes=changes,
             advance=lambda bytes_read: bar.update(bytes_read - bar.n),
         )
-    changes.warn(tokenizer.pattern, "encoded")
+    changes.warn()
     return metadata
 
 

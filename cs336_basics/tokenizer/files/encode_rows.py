@@ -78,7 +78,7 @@ def encode_rows(
         source=f"rows of type {type(rows).__qualname__}",
         changes=changes,
     )
-    changes.warn(tokenizer.pattern, "encoded")
+    changes.warn()
     return metadata
 
 

@@ -230,7 +230,6 @@ def encode_text_batch(encoder: Encoder, batch: TextBatch, task: EncodingTask) ->
             ids, lengths = encoder.encode_documents(texts, encoder.all_special)
     except AbsentByteError:
         raise _absent_byte(encoder, batch.blocks, texts) from None
-    changes.num_dropped = encoder.num_dropped(sum(map(len, texts)), ids)
     # The start of a file or row ends the previous document. TokenWriter handles documents that
     # ended with the previous batch.
     starting = np.array([block.starts_document for block in batch.blocks], bool)

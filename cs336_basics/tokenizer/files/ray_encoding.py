@@ -157,7 +157,7 @@ def encode_files_ray(
             found.get("num_documents", 0) for found in files.values()
         )
     folder.complete(list(files), information)
-    changes.warn(tokenizer.pattern, "encoded")
+    changes.warn()
     return information
 
 

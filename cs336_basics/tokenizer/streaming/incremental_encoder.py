@@ -101,7 +101,7 @@ class IncrementalEncoder:
         changes = self._changes
         changes.num_bytes = self._offset
         self._reset()  # before the warning, which may raise an error
-        changes.warn("", "encoded")
+        changes.warn()
         return ids
 
     def _reset(self) -> None:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from cs336_basics.splitting import PATTERNS, Splitter, _scanner, pretokenize, reference, splitter
 from cs336_basics.splitting.patterns import char_sets, split_program
-from cs336_basics.splitting.patterns.named_patterns import compile_pattern
 from cs336_basics.splitting.patterns.pattern_syntax import UnsupportedPatternError
 from cs336_basics.splitting.patterns.split_program import compile_program, find_program
 from tests.texts import TEXTS
@@ -41,10 +40,6 @@ EXPRESSIONS = [
 ]
 
 
-def expected(expression, text):
-    return [match.span() for match in compile_pattern(expression).finditer(text)]
-
-
 def random_text(rng, longest=30):
     samples = rng.sample(ALPHABET, rng.randint(2, 8)) if rng.random() < 0.6 else ALPHABET
     return "".join(rng.choices(samples, k=rng.randrange(longest)))
@@ -56,7 +51,7 @@ def test_matches_equal_those_of_regex(expression, count):
     program = compile_program(expression)
     rng = random.Random(1)
     for text in (*TEXTS.values(), *(random_text(rng) for _ in range(count))):
-        words = [text[start:end] for start, end in expected(expression, text)]
+        words = list(reference.pretokenize(text, expression))
         assert list(_scanner.PreTokens(text, program)) == words, repr(text)
         assert _scanner.num_pretokens(text.encode(), program) == len(words)
 
@@ -95,8 +90,7 @@ def test_random_expressions_match_as_regex_does_or_are_rejected():
         compiled += 1
         for _ in range(20):
             text = "".join(rng.choices("aabAkK\u212aſ \n1é", k=rng.randrange(12)))
-            spans = expected(expression, text)
-            words = [text[start:end] for start, end in spans]
+            words = list(reference.pretokenize(text, f"(?:{expression})"))
             found = list(_scanner.PreTokens(text, program))
             assert found == words, (expression, text)
 
@@ -109,14 +103,14 @@ def test_both_sides_of_a_safe_cut_are_split_like_the_complete_text(expression):
     num_cuts = num_found = 0
     for _ in range(200):
         text = random_text(rng)
-        whole = [match.group() for match in regex.finditer(expression, text)]
+        whole = list(reference.pretokenize(text, expression))
         for index in range(1, len(text)):
             left, right = text[:index], text[index:]
             offset = len(left.encode())
             if program.safe_cuts[program.column_of(left[-1]), program.column_of(right[0])]:
                 num_cuts += 1
-                halves = [regex.finditer(expression, half) for half in (left, right)]
-                assert [match.group() for half in halves for match in half] == whole, (text, index)
+                halves = [reference.pretokenize(half, expression) for half in (left, right)]
+                assert [word for half in halves for word in half] == whole, (text, index)
             if cuts.first(text.encode(), offset, offset) is not None:
                 num_found += 1
                 assert program.safe_cuts[
@@ -160,8 +154,8 @@ def test_messages_locate_the_unsupported_part(expression, reason):
 @pytest.mark.parametrize(
     ("expression", "text", "words"),
     [
-        (r"(?:(?i:sk)|[^\u2028-\u3000\d])", "zkk1s", ["z", "k", "k", "s"]),
-        (r"(?i:ab)|[^\s\p{Lu}]", "xS aB", ["x", "aB"]),
+        (r"(?:(?i:sk)|[^\u2028-\u3000\d])", "zkk1s", ["z", "k", "k", "1", "s"]),
+        (r"(?i:ab)|[^\s\p{Lu}]", "xS aB", ["x", "S ", "aB"]),
     ],
 )
 def test_the_regex_bug_with_first_characters_is_avoided(expression, text, words):
@@ -205,13 +199,30 @@ def test_patterns_that_cannot_be_compiled_split_like_the_reference(expression):
         assert list(pretokenize(text, expression)) == list(reference.pretokenize(text, expression))
 
 
-def test_a_program_is_complete_if_it_matches_all_text():
-    assert not compile_program(r"\w+|\s+").complete
-    assert not compile_program(r"a*b|c").complete
-    assert not compile_program(r"\S+(?=\s)|\s+").complete
-    assert compile_program(r"\w+|\W").complete
+def test_a_program_says_whether_it_matches_all_text():
+    assert not compile_program(r"\w+|\s+").matches_all_text
+    assert not compile_program(r"a*b|c").matches_all_text
+    assert not compile_program(r"\S+(?=\s)|\s+").matches_all_text
+    assert compile_program(r"\w+|\W").matches_all_text
     for expression in PATTERNS.values():
-        assert compile_program(expression).complete
+        assert compile_program(expression).matches_all_text
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        (r"[a-z]+", ["  ", "ab", ", 12", "c", "!?\n"]),
+        (r"\w+(?=,)|\d", ["  ", "ab", ", ", "1", "2", "c!?\n"]),
+        (r"x+", ["  ab, 12c!?\n"]),
+        (r"(?<=a)b|(?<=\d)(?=\d)|c", ["  a", "b", ", 1", "2", "c", "!?\n"]),  # not compiled
+    ],
+)
+def test_text_between_matches_is_a_pre_token(expression, words):
+    text = "".join(words)
+    assert list(reference.pretokenize(text, expression)) == words
+    assert list(pretokenize(text, expression)) == words
+    assert list(splitter.search_pretokens(text, expression)) == words
+    assert list(pretokenize("", expression)) == []
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A CountJob counts pieces independently, and its partial counts can be combined in any grouping."""
+"""A CountJob counts pieces independently; partial counts can be combined in any grouping."""
 
 import pickle
 

@@ -46,26 +46,26 @@ def encode_texts(
             f"texts must be a list of texts, such as a column, got {short_repr(texts)}"
         )
     texts = list(texts)
-    special = special_sets(encoder.all_special, allowed_special, disallowed_special)
+    sets = special_sets(encoder, allowed_special, disallowed_special)
+    special, disallowed = sets
     for index, text in enumerate(texts):
-        if isinstance(text, str) and not special.disallowed:
+        if isinstance(text, str) and not disallowed:
             continue
         try:
             check_is_str(text)
-            special.check(text)
+            sets.check(text)
         except (TypeError, ValueError) as error:
             raise type(error)(f"text {index:,}: {error}") from None
     try:
-        return encode(texts, special.allowed, useful_workers(num_workers, sum(map(len, texts))))
+        return encode(texts, special, useful_workers(num_workers, sum(map(len, texts))))
     except (UnicodeEncodeError, AbsentByteError):
         # Threads encode in any order, so find the first text that fails.
         for index, text in enumerate(texts):
             try:
-                encoder.encode(text, special.allowed)
+                encoder.encode(text, special)
             except (UnicodeEncodeError, AbsentByteError) as error:
-                raise InputError(
-                    f"text {index:,}: {explained(error, encoder, text, special.allowed)}"
-                ) from None
+                reason = explained(error, encoder, text, special)
+                raise InputError(f"text {index:,}: {reason}") from None
         raise
 
 

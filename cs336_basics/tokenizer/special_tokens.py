@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.splitting import Splitter, split_special_tokens
-from cs336_basics.tokenizer.encoders.encoder import Encoder
+
+if TYPE_CHECKING:
+    from cs336_basics.tokenizer.encoders.encoder import Encoder
 
 
 class SpecialSets(NamedTuple):
@@ -67,18 +69,21 @@ def choose_special(
     """
     if allowed_special is None and disallowed_special == ():  # the usual case
         return encoder.all_special
-    sets = special_sets(encoder.all_special, allowed_special, disallowed_special)
+    sets = special_sets(encoder, allowed_special, disallowed_special)
     if sets.disallowed:
         sets.check(text if isinstance(text, str) else text.decode("utf-8", "surrogateescape"))
     return sets.allowed
 
 
 def special_sets(
-    all_special: frozenset[str],
+    encoder: Encoder,
     allowed_special: str | Collection[str] | None,
     disallowed_special: str | Collection[str],
 ) -> SpecialSets:
     """Return the allowed and the disallowed special tokens; see `choose_special`."""
+    if allowed_special is None and disallowed_special == ():  # the usual case
+        return encoder.all_sets
+    all_special = encoder.all_special
 
     def named(name: str, tokens: Any, everything: frozenset[str]) -> frozenset[str]:
         """Return the special tokens given by the `name` argument; "all" means `everything`."""

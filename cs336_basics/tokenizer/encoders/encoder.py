@@ -24,6 +24,7 @@ from cs336_basics._support.messages import short_repr
 from cs336_basics.splitting import pretokenize, split_special_tokens
 from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.ids import EncodedBatch, TokenArray, plain_ids, token_dtype
+from cs336_basics.tokenizer.special_tokens import SpecialSets
 
 if TYPE_CHECKING:
     from cs336_basics.tokenizer.encoders.native_encoder import NativeEncoder
@@ -43,6 +44,7 @@ class Encoder(ABC):
         definition: The argument.
         pattern: Its split pattern.
         all_special: All its special tokens.
+        all_sets: The sets with all of them allowed.
 
     Every encoding method raises:
         AbsentByteError: If the vocabulary does not contain a byte of the text. `absent_bytes_in`
@@ -54,6 +56,7 @@ class Encoder(ABC):
         self.definition = definition
         self.pattern = definition.pattern
         self.all_special = frozenset(definition.special_ids)
+        self.all_sets = SpecialSets(self.all_special, frozenset())
 
     @property
     def file_encoder(self) -> NativeEncoder | None:

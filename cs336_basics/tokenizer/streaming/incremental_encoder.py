@@ -57,7 +57,7 @@ class IncrementalEncoder:
         check_errors(errors, ENCODING_ERRORS)
         encoder = tokenizer.encoder
         self._encoder = encoder
-        self._special = special_sets(encoder.all_special, allowed_special, disallowed_special)
+        self._special = special_sets(encoder, allowed_special, disallowed_special)
         self._cuts = self._special.splitter(tokenizer.splitter).safe_cuts
         self._errors = errors
         self._reset()

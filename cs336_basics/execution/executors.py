@@ -226,10 +226,10 @@ def _start_worker(pickled: bytes) -> None:
 
 
 def _run_in_worker(piece: Any) -> Any:
-    return unpickled_job(_pickled_job).run(piece)
+    return unpickled(_pickled_job).run(piece)
 
 
 @functools.lru_cache(maxsize=1)
-def unpickled_job(pickled: bytes) -> Any:
-    """Unpickle a job. Each worker caches the result, because a job may be large."""
+def unpickled(pickled: bytes) -> Any:
+    """Unpickle a job. Each worker caches the last result, because a job may be large."""
     return pickle.loads(pickled)

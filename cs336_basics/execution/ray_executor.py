@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from cs336_basics._support.errors import RunError
 from cs336_basics._support.lazy import needed_for
-from cs336_basics.execution.executors import Executor, ignore, unpickled_job
+from cs336_basics.execution.executors import Executor, ignore, unpickled
 from cs336_basics.execution.jobs import Job, Partial, Piece, Reduction
 from cs336_basics.execution.workers import resolve_num_workers
 
@@ -167,11 +167,11 @@ def _call(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _run(pickled: bytes, piece: Any) -> tuple[Any, None]:
-    return unpickled_job(pickled).run(piece), None
+    return unpickled(pickled).run(piece), None
 
 
 def _combine(pickled: bytes, *partials: Any) -> Any:
-    return unpickled_job(pickled).combine(partials)
+    return unpickled(pickled).combine(partials)
 
 
 @contextlib.contextmanager

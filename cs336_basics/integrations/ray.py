@@ -13,7 +13,7 @@ from typing import Any
 
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
-from cs336_basics.tokenizer.files.encoded_blocks import unpickled_once
+from cs336_basics.execution.executors import unpickled
 from cs336_basics.tokenizer.files.ray_encoding import encode_files_ray
 from cs336_basics.tokenizer.files.token_folders import download_token_files
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
@@ -68,7 +68,7 @@ class Encode:
                 f"the dataset has no column {short_repr(self._column)}, only "
                 f"{short_repr(names)}; pass Encode(tokenizer, column=...)"
             )
-        tokenizer = unpickled_once(self._pickled)
+        tokenizer = unpickled(self._pickled)
         column = batch[self._column]
         if isinstance(batch, pa.Table):
             ids, offsets = tokenizer.encode_batch_array(column.to_pylist(), num_workers=1)

@@ -47,9 +47,9 @@ def test_a_pickled_stage_loads_its_tokenizer_once():
     encode = pickle.loads(pickle.dumps(Encode(small_tokenizer())))
     for _ in range(3):
         encode({"text": ["a"]})
-    from cs336_basics.tokenizer.files.encoded_blocks import unpickled_once
+    from cs336_basics.execution.executors import unpickled
 
-    assert unpickled_once.cache_info().currsize == 1
+    assert unpickled.cache_info().currsize == 1
 
 
 @pytest.mark.skipif(

@@ -18,9 +18,9 @@ from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.text.corpus import Corpus
 from cs336_basics.text.paths import PathsLike
 from cs336_basics.text.text_changes import TextChanges
-from cs336_basics.tokenizer.files.encoded_blocks import (
+from cs336_basics.tokenizer.files.encode_job import (
     DEFAULT_CHUNK_SIZE,
-    EncodingTask,
+    EncodeJob,
     encoded_blocks,
 )
 from cs336_basics.tokenizer.files.token_files import load_token_file
@@ -66,19 +66,19 @@ def count_tokens(
     check_gaps(tokenizer.vocab)
     corpus = Corpus.of(source)
     chunk_size = checked_integer("chunk_size", chunk_size, 1, note=" byte")
-    task = EncodingTask(tokenizer, corpus.errors, chunk_size)
+    job = EncodeJob(tokenizer, corpus.errors, chunk_size)
     num_workers = resolve_num_workers(num_workers)
     counts = np.zeros(tokenizer.vocab_size, np.int64)
     changes = TextChanges()
     title = f"counting tokens in {title_of(corpus.files)}"
-    with (
-        byte_bar(progress, corpus.num_bytes, title) as bar,
-        contextlib.closing(encoded_blocks(tokenizer, corpus, task, num_workers)) as blocks,
-    ):
-        for block in blocks:
-            _add_ids(counts, block.ids)
-            changes.add(block.changes)
-            bar.update(block.bytes_read - bar.n)
+    with byte_bar(progress, corpus.num_bytes, title) as bar:
+        blocks = encoded_blocks(
+            job, corpus.sources, num_workers, lambda bytes_read: bar.update(bytes_read - bar.n)
+        )
+        with contextlib.closing(blocks):
+            for block in blocks:
+                _add_ids(counts, block.ids)
+                changes.add(block.changes)
     changes.warn()
     return counts
 

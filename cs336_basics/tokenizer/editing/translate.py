@@ -130,7 +130,6 @@ class Translation:
             starts_document=len(begins) > 0 and begins[0] == 0,
             document_ends=firsts[begins[begins > 0]],
             changes=TextChanges(),
-            bytes_read=0,
         )
 
     def _refuse(self, token_id: int) -> None:

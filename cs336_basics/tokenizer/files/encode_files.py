@@ -1,6 +1,6 @@
 """encode_file: encode a corpus to a token file, in constant memory and atomically.
 
-`encoded_blocks.py` produces the ids; `token_writer.py` writes them.
+`encode_job.py` produces the ids; `token_writer.py` writes them.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.text.corpus import Corpus
 from cs336_basics.text.paths import PathsLike
 from cs336_basics.text.text_changes import TextChanges
-from cs336_basics.tokenizer.files.encoded_blocks import (
+from cs336_basics.tokenizer.files.encode_job import (
     DEFAULT_CHUNK_SIZE,
-    EncodingTask,
+    EncodeJob,
     encoded_blocks,
 )
 from cs336_basics.tokenizer.files.token_writer import EncodedBlock, open_token_writer
@@ -98,47 +98,40 @@ def encode_file(
     check_destination(destination, corpus.files, overwrite)
     chunk_size = checked_integer("chunk_size", chunk_size, 1, note=" byte")
     num_workers = resolve_num_workers(num_workers)
-    task = EncodingTask(
-        tokenizer, corpus.errors, chunk_size, document_starts=document_starts,
-        end_of_document=end_of_document,
-    )  # fmt: skip
+    job = EncodeJob(tokenizer, corpus.errors, chunk_size, document_starts, end_of_document)
     names = [printable_path(file) for file in corpus.files]
     changes = TextChanges()
     with byte_bar(progress, corpus.num_bytes, f"encoding {title_of(corpus.files)}") as bar:
         metadata = write_token_file(
-            tokenizer,
-            encoded_blocks(tokenizer, corpus, task, num_workers),
+            job,
+            encoded_blocks(
+                job, corpus.sources, num_workers, lambda bytes_read: bar.update(bytes_read - bar.n)
+            ),
             destination,
-            task,
             source=names[0] if len(names) == 1 else names,
             changes=changes,
-            advance=lambda bytes_read: bar.update(bytes_read - bar.n),
         )
     changes.warn()
     return metadata
 
 
 def write_token_file(
-    tokenizer: Tokenizer,
+    job: EncodeJob,
     blocks: Generator[EncodedBlock, None, None],
     destination: Path,
-    task: EncodingTask,
     *,
     source: Any,
     changes: TextChanges,
-    advance: Callable[[int], object] = lambda bytes_read: None,
     record: Callable[[], Mapping[str, Any]] = dict,
 ) -> dict[str, Any]:
     """Write ids to a token file and return its metadata.
 
     Args:
-        tokenizer: Tokenizer that produced the ids.
+        job: Job that encoded the ids.
         blocks: Generator of the ids. It is closed at the end.
         destination: FILE.npy.
-        task: Settings that the ids were encoded with.
         source: Source of the text, for the metadata.
         changes: Object to which the changes in each block are added.
-        advance: Callback invoked with the `bytes_read` of each block.
         record: Callback that returns further metadata, invoked after the last block.
 
     Raises:
@@ -146,29 +139,28 @@ def write_token_file(
         OSError: If the destination cannot be written.
     """
     with open_token_writer(
-        destination, tokenizer, document_starts=task.document_starts, end_id=task.end_id
+        destination, job.tokenizer, document_starts=job.document_starts, end_id=job.end_id
     ) as writer:
         with contextlib.closing(blocks):
             for block in blocks:
                 writer.write(block)
                 changes.add(block.changes)
-                advance(block.bytes_read)
         writer.end_document()
         if writer.num_tokens == 0:
-            raise no_tokens(source, changes.num_bytes)
+            raise no_tokens(source)
         metadata = {"num_bytes": changes.num_bytes, "source": source, **record()}
-        if task.document_starts:
-            metadata["document_separator"] = task.separator
-        if task.end_of_document is not None:
-            metadata["end_of_document"] = task.end_of_document
+        if job.document_starts:
+            metadata["document_separator"] = job.separator
+        if job.end_of_document is not None:
+            metadata["end_of_document"] = job.end_of_document
         return writer.finish(metadata)
 
 
-def no_tokens(source: str | Sequence[str], num_bytes: int) -> NoTokensError:
-    """Return an error for one or more texts, `num_bytes` in total, that have no tokens."""
+def no_tokens(source: str | Sequence[str]) -> NoTokensError:
+    """Return an error for one or more texts that have no tokens."""
     name = source if isinstance(source, str) else f"{len(source):,} files"
-    reason = "the split pattern matches nothing" if num_bytes else "there is no text"
-    return NoTokensError(f"{os.path.basename(name)}: no tokens were encoded because {reason}")
+    problem = "no tokens were encoded because there is no text"
+    return NoTokensError(problem, place=os.path.basename(name))
 
 
 def check_destination(destination: Path, sources: Iterable[str], overwrite: bool) -> None:

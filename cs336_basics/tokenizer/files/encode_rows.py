@@ -14,11 +14,7 @@ from cs336_basics.text.rows import texts_of_rows
 from cs336_basics.text.sources import TextBlock
 from cs336_basics.text.text_changes import TextChanges
 from cs336_basics.tokenizer.files.encode_files import check_destination, write_token_file
-from cs336_basics.tokenizer.files.encoded_blocks import (
-    EncodingTask,
-    encode_batches,
-    text_batches,
-)
+from cs336_basics.tokenizer.files.encode_job import EncodeJob, batches_of
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
 
@@ -65,16 +61,15 @@ def encode_rows(
     check_destination(destination, (), overwrite)
     texts = texts_of_rows(rows, field)
     num_workers = resolve_num_workers(num_workers)
-    task = EncodingTask(
+    job = EncodeJob(
         tokenizer, errors, document_starts=document_starts, end_of_document=end_of_document
     )
-    batches = text_batches(((block, 0) for block in _blocks(texts)), task.chunk_size, 0)
+    batches = batches_of(((block, 0) for block in _blocks(texts)), job.chunk_size)
     changes = TextChanges()
     metadata = write_token_file(
-        tokenizer,
-        encode_batches(tokenizer, batches, task, num_workers),
+        job,
+        job.executor(num_workers).map_ordered(job, batches),
         destination,
-        task,
         source=f"rows of type {type(rows).__qualname__}",
         changes=changes,
     )

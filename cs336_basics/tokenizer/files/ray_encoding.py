@@ -14,8 +14,6 @@ stops instead of mixing two texts.
 from __future__ import annotations
 
 import os
-import pickle
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -25,24 +23,20 @@ from cs336_basics._support.files import printable_path
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.progress import byte_bar, title_of
 from cs336_basics._support.urls import uploaded
-from cs336_basics.execution.ray_executor import RETRIES, ray_cluster, run_tasks
-from cs336_basics.execution.workers import resolve_num_workers
+from cs336_basics.execution.executors import executor
 from cs336_basics.text.corpus import Corpus
 from cs336_basics.text.paths import PathsLike
+from cs336_basics.text.sources import Source
 from cs336_basics.text.storage import state_of
 from cs336_basics.text.text_changes import TextChanges
 from cs336_basics.tokenizer.files.encode_files import NoTokensError, no_tokens, write_token_file
-from cs336_basics.tokenizer.files.encoded_blocks import (
-    EncodingTask,
-    encoded_blocks,
-    unpickled_once,
-)
+from cs336_basics.tokenizer.files.encode_job import EncodeJob, encoded_blocks
 from cs336_basics.tokenizer.files.token_folders import TokenFolder, token_folder
 from cs336_basics.tokenizer.ids import token_dtype
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
-Job: TypeAlias = tuple[bytes, "str | None", EncodingTask]
-"""The values that all tasks share: the pickled tokenizer, its `source`, and the settings."""
+Encoded: TypeAlias = tuple["dict[str, Any] | None", TextChanges]
+"""The metadata of a token file, or None if its text has no tokens, and what reading changed."""
 
 
 @dataclass(frozen=True)
@@ -50,16 +44,16 @@ class _Shard:
     """A file of the corpus and its token file.
 
     Attributes:
-        corpus: Corpus with this file only.
-        source: Name of the file, for the metadata.
+        source: The file.
+        shown: Name of the file, for the metadata.
         name: Name of the token file.
         destination: Path or URL of the token file.
         made_from: Metadata that records everything that determines the ids, except the tokenizer.
         num_bytes: Stored size of the file.
     """
 
-    corpus: Corpus
-    source: str
+    source: Source
+    shown: str
     name: str
     destination: str
     made_from: dict[str, Any]
@@ -111,37 +105,39 @@ def encode_files_ray(
     check_is_tokenizer(tokenizer)
     corpus = Corpus.of(source)
     folder = token_folder(directory)
-    if num_workers is not None:
-        resolve_num_workers(num_workers)  # checks the argument
-    task = EncodingTask(
+    runner = executor("ray", num_workers, ray_address=address)
+    job = EncodeJob(
         tokenizer, corpus.errors, document_starts=document_starts, end_of_document=end_of_document
     )
     folder.create()
-    shards = _shards(corpus, folder.path, task)
+    shards = _shards(corpus, folder.path, job)
     _check_names(folder, shards)
-    results: dict[str, tuple[dict[str, Any] | None, TextChanges]] = {
+    results: dict[str, Encoded] = {
         shard.name: found
         for shard in shards
         if (found := _finished(shard, tokenizer.hash(), folder)) is not None
     }
     num_kept = len(results)
     left = [shard for shard in shards if shard.name not in results]
-    job = pickle.dumps(tokenizer), tokenizer.source, task
+    # The largest files are encoded first, so that none of them prolongs the end of the run.
+    left.sort(key=lambda shard: shard.num_bytes, reverse=True)
     with byte_bar(progress, corpus.num_bytes, f"encoding {title_of(corpus.files)}") as bar:
-        bar.update(sum(shard.num_bytes for shard in shards if shard.name in results))
-        for shard, result in _encode(job, left, address, num_workers):
+        bar.update(corpus.num_bytes - sum(shard.num_bytes for shard in left))
+        encoded = runner.map_ordered(
+            EncodeShardJob(job), left, lambda shard: bar.update(shard.num_bytes)
+        )
+        for shard, result in zip(left, encoded, strict=True):
             if result[0] is not None:
                 folder.check_is_visible(shard.name)
             results[shard.name] = result
-            bar.update(shard.num_bytes)
     changes = TextChanges()
-    for shard in shards:  # in the order of the corpus; tasks may end in any order
+    for shard in shards:  # in the order of the corpus
         changes.add(results[shard.name][1])
     files = {name: metadata for name, (metadata, _) in sorted(results.items()) if metadata}
     num_tokens = sum(metadata["num_tokens"] for metadata in files.values())
     if not num_tokens:
         folder.discard()
-        raise no_tokens([shard.source for shard in shards], changes.num_bytes)
+        raise no_tokens([shard.shown for shard in shards])
     information = {
         "tokenizer_hash": tokenizer.hash(),
         "vocab_size": tokenizer.vocab_size,
@@ -161,7 +157,7 @@ def encode_files_ray(
     return information
 
 
-def _shards(corpus: Corpus, directory: str, task: EncodingTask) -> list[_Shard]:
+def _shards(corpus: Corpus, directory: str, job: EncodeJob) -> list[_Shard]:
     width = max(5, len(str(len(corpus.files) - 1)))
     shards = []
     for index, given in enumerate(corpus.sources):
@@ -171,13 +167,13 @@ def _shards(corpus: Corpus, directory: str, task: EncodingTask) -> list[_Shard]:
             "stored_bytes": num_bytes,
             "changed_ns": changed,
             **source.settings(),
-            "document_starts": task.document_starts,
-            "end_of_document": task.end_of_document,
+            "document_starts": job.document_starts,
+            "end_of_document": job.end_of_document,
         }
         name = f"{index:0{width}}.npy"
         destination = f"{directory}/{name}"
-        one, shown = Corpus.of_sources([source]), printable_path(given.path)
-        shards.append(_Shard(one, shown, name, destination, made_from, num_bytes))
+        shown = printable_path(given.path)
+        shards.append(_Shard(source, shown, name, destination, made_from, num_bytes))
     return shards
 
 
@@ -192,9 +188,7 @@ def _check_names(folder: TokenFolder, shards: list[_Shard]) -> None:
             )
 
 
-def _finished(
-    shard: _Shard, tokenizer_hash: str, folder: TokenFolder
-) -> tuple[dict[str, Any], TextChanges] | None:
+def _finished(shard: _Shard, tokenizer_hash: str, folder: TokenFolder) -> Encoded | None:
     """Return the result of an earlier run, or None if the file must be encoded.
 
     Raises:
@@ -208,7 +202,7 @@ def _finished(
     expected = {
         "tokenizer": (found["tokenizer_hash"], tokenizer_hash),
         "library_version": (found.get("library_version"), cs336_basics.__version__),
-        "source": (found.get("source"), shard.source),
+        "source": (found.get("source"), shard.shown),
     }
     for name, value in shard.made_from.items():
         expected[name] = (made_from.get(name) if isinstance(made_from, dict) else None, value)
@@ -225,39 +219,25 @@ def _finished(
         return None
 
 
-def _encode(
-    job: Job, shards: list[_Shard], address: str | None, num_workers: int | None
-) -> Iterator[tuple[_Shard, tuple[dict[str, Any] | None, TextChanges]]]:
-    """Encode files with Ray tasks, and yield the result of each task as it ends."""
-    if not shards:
-        return
-    with ray_cluster(address) as ray:
-        encode_task = ray.remote(max_retries=RETRIES)(_encode_shard)
-        shared = ray.put(job)
-        # The largest files are encoded first, so that none of them prolongs the end of the run.
-        shards = sorted(shards, key=lambda shard: shard.num_bytes, reverse=True)
-        yield from run_tasks(
-            ray, shards, lambda shard: (encode_task.remote(shared, shard), shard), num_workers
-        )
+@dataclass(frozen=True)
+class EncodeShardJob:
+    """Encodes files in one thread each, and writes their token files."""
 
+    job: EncodeJob
 
-def _encode_shard(job: Job, shard: _Shard) -> tuple[dict[str, Any] | None, TextChanges]:
-    """Encode a file, and return the metadata of its token file, or None if it has no tokens."""
-    pickled, source, task = job
-    tokenizer = unpickled_once(pickled)
-    tokenizer.source = source
-    changes = TextChanges()
-    try:
-        with uploaded(shard.destination) as file:
-            metadata = write_token_file(
-                tokenizer,
-                encoded_blocks(tokenizer, shard.corpus, task, 1),
-                file,
-                task,
-                source=shard.source,
-                changes=changes,
-                record=lambda: {"made_from": shard.made_from, "changes": changes.as_json()},
-            )
-    except NoTokensError:
-        return None, changes
-    return metadata, changes
+    def run(self, shard: _Shard) -> Encoded:
+        """Write the token file of a file, unless there are no tokens."""
+        changes = TextChanges()
+        try:
+            with uploaded(shard.destination) as file:
+                metadata = write_token_file(
+                    self.job,
+                    encoded_blocks(self.job, [shard.source], 1),
+                    file,
+                    source=shard.shown,
+                    changes=changes,
+                    record=lambda: {"made_from": shard.made_from, "changes": changes.as_json()},
+                )
+        except NoTokensError:
+            return None, changes
+        return metadata, changes

@@ -45,14 +45,12 @@ class EncodedBlock:
         starts_document: Whether the first id starts a file or row.
         document_ends: Positions from 1 to n where documents end, in ascending order.
         changes: Size of the text, and changes made while reading and splitting it.
-        bytes_read: Number of bytes read from storage so far, for the progress bar.
     """
 
     ids: TokenArray
     starts_document: bool
     document_ends: Positions
     changes: TextChanges
-    bytes_read: int
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cs336_basics.execution.executors import SerialExecutor
 from cs336_basics.text import Corpus
 from cs336_basics.tokenizer import encode_file, load_document_starts
 from cs336_basics.tokenizer.files import ray_encoding
@@ -42,12 +43,13 @@ def tasks_here(monkeypatch):
     """Run tasks in this process, without Ray. Return a list that collects the encoded files."""
     encoded = []
 
-    def encode(job, shards, address, num_workers):
-        for shard in shards:
-            encoded.append(os.path.basename(shard.source))
-            yield shard, ray_encoding._encode_shard(job, shard)
+    class Here(SerialExecutor):
+        def map_ordered(self, job, pieces, done):
+            for piece, partial in zip(pieces, super().map_ordered(job, pieces, done), strict=True):
+                encoded.append(os.path.basename(piece.shown))
+                yield partial
 
-    monkeypatch.setattr(ray_encoding, "_encode", encode)
+    monkeypatch.setattr(ray_encoding, "executor", lambda name, num_workers, ray_address: Here())
     return encoded
 
 
@@ -212,7 +214,7 @@ def slow_texts(folder, num_files, num_words):
 def test_a_killed_worker_costs_a_retry(local_ray, tmp_path):
     texts = slow_texts(tmp_path / "texts", 4, 50_000)
     tokenizer = small_tokenizer(pattern=SLOW)
-    with a_worker_killed("_encode_shard"):
+    with a_worker_killed("EncodeShardJob"):
         encode_files_ray(tokenizer, texts, tmp_path / "out")
     encode_file(tokenizer, texts, tmp_path / "one.npy", num_workers=1)
     ids = load_token_files(str(tmp_path / "out" / "*.npy"))

@@ -23,7 +23,7 @@ from tests.ray_nodes import a_worker_killed, cluster_of
 TEXT = (f"It's the dogs' bone, isn't it? 好的 é 12,345.67\n{EOT}\n" * 400).encode()
 
 
-count_words_ray = functools.partial(count_words, execution="ray")
+count_on_ray = functools.partial(count_words, execution="ray")
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_files_of_every_kind_are_counted_together(local_ray, text_file, tmp_path
     expected.update(count_text(TEXT.decode(), SPLITTER))
     files = [text_file, str(tmp_path / "more*.gz"), rows, f"file://{text_file}"]
     corpus = Corpus(files, field="text")
-    counts = count_words_ray(corpus, SPLITTER, chunk_size=700)
+    counts = count_on_ray(corpus, SPLITTER, chunk_size=700)
     assert counts == expected
 
 
@@ -52,18 +52,16 @@ def test_errors_of_tasks_reach_the_caller(local_ray, text_file, times):
     # Cancelling the other tasks used to abort this process if a task was about to end.
     for _ in range(times):
         with pytest.raises(ValueError, match=r"text\.txt: byte 0xff at offset 26,000 "):
-            count_words_ray(Corpus(text_file, errors="strict"), SPLITTER, chunk_size=1000)
-    assert count_words_ray(text_file, SPLITTER) == count_words(
-        text_file, SPLITTER, execution="serial"
-    )
+            count_on_ray(Corpus(text_file, errors="strict"), SPLITTER, chunk_size=1000)
+    assert count_on_ray(text_file, SPLITTER) == count_words(text_file, SPLITTER, execution="serial")
 
 
 def test_missing_and_empty_files_are_rejected(local_ray, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"missing\.txt"):
-        count_words_ray(tmp_path / "missing.txt")
+        count_on_ray(tmp_path / "missing.txt")
     (tmp_path / "empty.txt").touch()
     with pytest.raises(ValueError, match=r"empty\.txt"):
-        count_words_ray(tmp_path / "empty.txt")
+        count_on_ray(tmp_path / "empty.txt")
 
 
 def test_a_killed_worker_costs_a_retry(local_ray, tmp_path):
@@ -73,7 +71,7 @@ def test_a_killed_worker_costs_a_retry(local_ray, tmp_path):
     splitter = Splitter(r"\w+\b|[^\w\s]+|\s+", [EOT])
     expected = count_words(path, splitter, execution="serial")
     with a_worker_killed("CountJob"):
-        counts = count_words_ray(path, splitter, chunk_size=60_000)
+        counts = count_on_ray(path, splitter, chunk_size=60_000)
     assert counts == expected
 
 
@@ -84,7 +82,7 @@ def test_partial_counts_are_not_counted_again(local_ray, text_file, tmp_path):
 
     def count():
         with pytest.warns(UserWarning, match="not all UTF-8: 1 invalid sequence") as caught:
-            counts = count_words_ray(text_file, SPLITTER, chunk_size=3000, partial_counts=folder)
+            counts = count_on_ray(text_file, SPLITTER, chunk_size=3000, partial_counts=folder)
         messages.append([str(one.message) for one in caught])
         return counts
 

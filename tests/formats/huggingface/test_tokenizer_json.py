@@ -142,7 +142,7 @@ def test_training_json_is_written_and_never_read(tmp_path):
 
 def test_a_directory_without_a_tokenizer_is_refused_with_advice(tmp_path):
     for load in (Tokenizer.from_directory, Tokenizer.from_huggingface):
-        with pytest.raises(FileNotFoundError, match=r"train-bpe .*--output"):
+        with pytest.raises(FileNotFoundError, match="train-bpe"):
             load(tmp_path)
 
 

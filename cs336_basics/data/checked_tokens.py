@@ -5,11 +5,17 @@ from __future__ import annotations
 import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from cs336_basics._support.errors import InputError
 from cs336_basics.tokenizer.files.joined_tokens import JoinedTokens, open_token_files
 from cs336_basics.tokenizer.files.token_files import TokenFile
-from cs336_basics.tokenizer.ids import TokenArray
+
+Ids = npt.NDArray[np.integer[Any]] | JoinedTokens
+"""Token ids: an array, a memory map, or several of these joined into one."""
 
 _BLOCK = 1 << 24
 
@@ -31,7 +37,7 @@ class CheckedTokens:
     def __len__(self) -> int:
         return self.stop - self.start
 
-    def open(self) -> TokenArray | JoinedTokens:
+    def open(self) -> Ids:
         """Map the ids into memory.
 
         Raises:
@@ -58,7 +64,7 @@ def check_ids(files: Sequence[TokenFile], vocab_size: int) -> None:
             )
 
 
-def id_range(tokens: TokenArray | JoinedTokens) -> tuple[int, int]:
+def id_range(tokens: Ids) -> tuple[int, int]:
     """Return the smallest and the largest id, or 0 and -1 if there are no ids."""
     ends: list[int] = []
     for start in range(0, len(tokens), _BLOCK):  # the file may be larger than the memory
@@ -68,7 +74,7 @@ def id_range(tokens: TokenArray | JoinedTokens) -> tuple[int, int]:
     return min(ends, default=0), max(ends, default=-1)
 
 
-def release_pages(tokens: TokenArray | JoinedTokens) -> None:
+def release_pages(tokens: Ids) -> None:
     """Release the pages of a read-only memory map.
 
     Pages that have been read count towards the process's memory, which would grow to the size of

@@ -1,4 +1,4 @@
-"""Benchmark the scanner in one thread: SIMD levels and compiled patterns, on several scripts."""
+"""Benchmark the scanner in one thread: SIMD levels and patterns, on several scripts."""
 
 from pathlib import Path
 
@@ -6,8 +6,7 @@ import pytest
 
 from benchmarks.corpora import sample_file
 from cs336_basics.data.datasets import data_directory
-from cs336_basics.splitting import PATTERNS, _scanner, reference
-from cs336_basics.splitting.patterns.split_program import compile_program
+from cs336_basics.splitting import _scanner, reference
 
 MAX_BYTES = 20_000_000
 
@@ -31,16 +30,22 @@ def text_of(name):
         return stream.read(MAX_BYTES).decode("utf-8", "replace").encode()
 
 
-@pytest.mark.parametrize("level", [*_scanner.simd_levels(), "compiled pattern"])
-@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", "llama3", "o200k", "deepseek-v3"])
+# A pattern that a user might write. It is compiled when it is first used.
+USER = (
+    r"'(?:[sdmt]|ll|ve|re)| ?[\p{L}\p{M}]+| ?\p{N}{1,2}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+@pytest.mark.parametrize("level", _scanner.simd_levels())
+@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", "llama3", "o200k", "deepseek-v3", USER])
 @pytest.mark.parametrize("name", ["sample", *FILES])
 def test_scanner(benchmark, name, pattern, level):
     data = text_of(name)
-    is_compiled = level == "compiled pattern"
-    how = (compile_program(PATTERNS[pattern]),) if is_compiled else (pattern, level)
     start = data[:200_000].decode("utf-8", "ignore")
-    assert list(_scanner.PreTokens(start, *how)) == list(reference.pretokenize(start, pattern))
+    found = list(_scanner.PreTokens(start, pattern, level))
+    assert found == list(reference.pretokenize(start, pattern))
 
-    benchmark.group = f"scanner, {name}, {pattern}"
-    benchmark.pedantic(_scanner.num_pretokens, (data, *how), rounds=5, warmup_rounds=1)
+    benchmark.group = f"scanner, {name}, {'user' if pattern is USER else pattern}"
+    benchmark.pedantic(_scanner.num_pretokens, (data, pattern, level), rounds=5, warmup_rounds=1)
     benchmark.extra_info["megabytes_per_second"] = len(data) / 1e6 / benchmark.stats.stats.min

@@ -12,42 +12,25 @@ from cs336_basics.splitting.scanners cimport (
 )
 
 from cs336_basics._support.lazy import LazyModule
-from cs336_basics.splitting.patterns.named_patterns import pattern_name
 
 split_program = LazyModule("cs336_basics.splitting.patterns.split_program")
 
 
 cdef extern from "scanning/scanner.hpp" namespace "cs336" nogil:
-    cdef struct Character:
-        uint32_t char_class
-        uint32_t length
-
-    Character character(const uint8_t* p)
     size_t BATCH_CAPACITY
 
 cdef extern from "unicode/utf8.hpp" namespace "cs336" nogil:
     size_t first_invalid_utf8(const uint8_t* text, size_t size)
 
-# Patterns whose scanners do not need a SplitProgram.
-_WITHOUT_PROGRAM = ("gpt2", "cl100k")
-
-
-def scanned_pattern(pattern):
-    """Return the name of a pattern that has its own scanner, or None for any other pattern."""
-    name = pattern_name(pattern)
-    return name if name in _WITHOUT_PROGRAM else None
-
 
 def program_of(pattern):
-    """Return the SplitProgram of a pattern, or None if the pattern has its own scanner.
+    """Return the SplitProgram of a pattern.
 
     Raises:
         ValueError: If the pattern cannot be compiled.
     """
     if not isinstance(pattern, str):
         return pattern
-    if scanned_pattern(pattern) is not None:
-        return None
     program = split_program.find_program(pattern)
     if program is None:
         raise ValueError(
@@ -147,18 +130,3 @@ def num_pretokens(bytes data not None, pattern="gpt2", simd_level=None):
                 position = settings.scanner.next(text, size, position, settings.state.get()[0])
             found += count
     return found
-
-
-def character_classes(str text not None):
-    """Return the class of each character as a byte: 0 other, 1 letter, 2 number, 3 whitespace."""
-    cdef bytes data = text.encode()
-    cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(data)
-    cdef size_t size = PyBytes_GET_SIZE(data)
-    cdef size_t i = 0
-    cdef Character c
-    classes = bytearray()
-    while i < size:
-        c = character(start + i)
-        classes.append(c.char_class)
-        i += c.length
-    return bytes(classes)

@@ -3,12 +3,10 @@
 There are two kinds:
 
 - The end of a special token. Special tokens are cut out first, so no pre-token crosses them.
-- For `gpt2` and `cl100k`, the offset between a character that is not whitespace and an ASCII
-  space or, for `gpt2`, a line feed. The patterns match such a space or line feed only at the start
-  of a pre-token or after other whitespace, so a pre-token always ends at the cut. The lookahead
-  `\\s+(?!\\S)` looks only past whitespace, and neither pattern has a lookbehind, so each side is
-  split as if the other side did not exist. For other patterns that compile, the compiled table
-  lists the pairs of characters with this property (see `SplitProgram.safe_cuts`).
+- The offset between two characters where a pre-token always ends, whatever comes before and after,
+  such as a letter and a space in most patterns. The compiled pattern lists these pairs (see
+  `SplitProgram.safe_cuts`). No pattern that compiles looks behind, so each side is split as if the
+  other side did not exist.
 
 An offset inside an occurrence of a special token is never a safe cut.
 """
@@ -18,27 +16,9 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
-from cs336_basics._support.lazy import LazyModule
-from cs336_basics.splitting.patterns.named_patterns import pattern_name, resolve_pattern
+from cs336_basics.splitting.patterns.split_program import SplitProgram, find_program
 from cs336_basics.splitting.token_finder import token_finder
-
-if TYPE_CHECKING:
-    from cs336_basics.splitting.patterns import split_program
-else:  # not needed by gpt2 and cl100k
-    split_program = LazyModule("cs336_basics.splitting.patterns.split_program")
-
-# Bytes before which a cut is safe if the preceding character is not whitespace. In cl100k, line
-# endings belong to the punctuation before them (`[^\s\p{L}\p{N}]+[\r\n]*`), so only a space is
-# safe.
-_SAFE_FOLLOWERS = {"gpt2": b" \n", "cl100k": b" "}
-
-# UTF-8 encodings of the non-ASCII characters that `\s` matches in the `regex` module.
-_WIDE_WHITE_SPACE = tuple(
-    chr(code).encode()
-    for code in (0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
-)
 
 
 class SafeCuts:
@@ -57,14 +37,8 @@ class SafeCuts:
         # If a special token contains U+FFFD, the text is never cut, because replacing invalid bytes
         # can create occurrences of the token that are not visible in the original bytes.
         never = any("\N{REPLACEMENT CHARACTER}".encode() in token for token in tokens)
-        name = pattern_name(resolve_pattern(pattern))
-        followers = _SAFE_FOLLOWERS.get(name) if name else None
-        self._program = None if followers else split_program.find_program(pattern)
-        self._inside: re.Pattern[bytes] | None = None
-        if followers:
-            self._inside = re.compile(rb"[!-~\x80-\xff](?=[" + followers + rb"])")
-        elif self._program:
-            self._inside = _candidates(self._program)
+        self._program = find_program(pattern)
+        self._inside = _candidates(self._program) if self._program else None
         self.may_exist = not never and (self._special or self._inside) is not None
         """Whether safe cuts are possible with these special tokens and this pattern."""
 
@@ -109,13 +83,11 @@ class SafeCuts:
 
     def _is_between_words(self, data: bytes, cut: int) -> bool:
         """Return whether a candidate found by `_inside` is a safe cut for the pattern."""
-        if self._program is None:
-            return not data.endswith(_WIDE_WHITE_SPACE, max(0, cut - 3), cut)
+        assert self._program is not None
         before = data[max(0, cut - 4) : cut].decode("utf-8", "surrogateescape")[-1]
         if "\udc80" <= before <= "\udcff":  # not the end of a character
             return False
-        column_of = self._program.column_of
-        return bool(self._program.safe_cuts[column_of(before), column_of(chr(data[cut]))])
+        return self._program.is_safe_cut(before, chr(data[cut]))
 
     def last(self, data: bytes, start: int) -> int | None:
         """Return the last cut at or after `start` that is safe no matter what follows, or None.
@@ -140,26 +112,22 @@ class SafeCuts:
         return None
 
 
-def _candidates(program: split_program.SplitProgram) -> re.Pattern[bytes] | None:
+def _candidates(program: SplitProgram) -> re.Pattern[bytes] | None:
     """Return a regex for the last byte before a possible cut, or None if no cut is possible.
 
     Only cuts before ASCII characters are considered.
     """
-    columns = [program.column_of(chr(code)) for code in range(128)]
+    num_columns, columns = program.num_columns, [program.column_of(chr(c)) for c in range(128)]
     # Characters allowed before a cut (None: any non-ASCII character) -> characters after it.
-    afters: dict[frozenset[int | None], list[int]] = {}
+    afters: dict[tuple[int | None, ...], list[int]] = {}
     for after in range(128):
-        column = columns[after]
-        safe: set[int | None] = {c for c in range(128) if program.safe_cuts[columns[c], column]}
-        if program.safe_cuts[:, column].any():
-            safe.add(None)
-        afters.setdefault(frozenset(safe), []).append(after)
+        safe = program.safe_cuts[columns[after] :: num_columns]  # by the column before
+        before = [code for code in range(128) if safe[columns[code]]]
+        afters.setdefault((*before, None) if any(safe) else (), []).append(after)
     options = []
     for before, following in afters.items():
-        codes = sorted(code for code in before if code is not None)
-        found = b"".join(rb"\x%02x" % code for code in codes)
-        found += rb"\x80-\xff" if None in before else b""
-        if found:
-            follow = b"".join(rb"\x%02x" % after for after in following)
-            options.append(b"[" + found + b"](?=[" + follow + b"])")
+        if before:
+            found = b"".join(rb"\x%02x" % code for code in before if code is not None)
+            follow = b"".join(rb"\x%02x" % code for code in following)
+            options.append(b"[" + found + rb"\x80-\xff](?=[" + follow + b"])")
     return re.compile(b"|".join(options)) if options else None

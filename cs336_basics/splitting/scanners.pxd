@@ -22,27 +22,19 @@ cdef extern from "scanning/scanner.hpp" namespace "cs336" nogil:
         size_t num_blocks
         const uint8_t* safe_cuts
         const uint8_t* threes
+        cbool matches_all_text
 
     cdef cppclass ScanState:
         ScanState(size_t num_states) except +
 
     cdef cppclass SplitProgram:
         SplitProgram(const SplitTables& tables) except +
-        size_t num_states()
-        size_t next(const uint8_t* text, size_t size, size_t i, ScanState& state) except +
 
-    cdef cppclass MaskedPattern:
-        const char* name
-
-    int NUM_MASKED_PATTERNS
-    const MaskedPattern MASKED_PATTERNS[]
+    shared_ptr[const SplitProgram] named_program(const char* name) except +
 
     cdef cppclass Scanner:
         Scanner()
-        Scanner(cbool cl100k, SimdLevel simd_level)
-        Scanner(shared_ptr[const SplitProgram] program)
-        Scanner(shared_ptr[const SplitProgram] program, const MaskedPattern& pattern,
-                SimdLevel simd_level)
+        Scanner(shared_ptr[const SplitProgram] program, SimdLevel simd_level)
         size_t num_states()
         size_t fill(const uint8_t* text, size_t size, size_t& position, uint32_t* ends,
                     ScanState& state) except +
@@ -52,25 +44,26 @@ cdef extern from "scanning/scanner.hpp" namespace "cs336" nogil:
 cdef inline shared_ptr[const SplitProgram] make_program(program) except *:
     """Convert a `split_program.SplitProgram` to the C++ class of the same name."""
     cdef SplitTables tables
-    cdef const uint16_t[:, ::1] transitions = program.transitions
+    cdef const uint16_t[::1] transitions = program.transitions
     cdef const uint16_t[::1] block_of = program.block_of
-    cdef const uint8_t[:, ::1] blocks = program.blocks
-    cdef const uint8_t[:, ::1] safe_cuts = program.safe_cuts.view("u1")
-    assert block_of.shape[0] == 0x110000 // 64 and blocks.shape[1] == 64
-    assert safe_cuts.shape[0] == safe_cuts.shape[1] == transitions.shape[1]
-    tables.transitions = &transitions[0, 0]
-    tables.num_states = transitions.shape[0]
-    tables.num_columns = transitions.shape[1]
-    tables.block_of = &block_of[0]
-    tables.blocks = &blocks[0, 0]
-    tables.num_blocks = blocks.shape[0]
-    tables.safe_cuts = &safe_cuts[0, 0]
-    tables.threes = NULL
+    cdef const uint8_t[::1] blocks = program.blocks
+    cdef const uint8_t[::1] safe_cuts = program.safe_cuts
     cdef const uint8_t[::1] threes
+    tables.transitions = &transitions[0]
+    tables.num_columns = program.num_columns
+    tables.num_states = transitions.shape[0] // tables.num_columns
+    assert block_of.shape[0] == 0x110000 // 64 and blocks.shape[0] % 64 == 0
+    assert <size_t>safe_cuts.shape[0] == tables.num_columns * tables.num_columns
+    tables.block_of = &block_of[0]
+    tables.blocks = &blocks[0]
+    tables.num_blocks = blocks.shape[0] // 64
+    tables.safe_cuts = &safe_cuts[0]
+    tables.threes = NULL
     if program.threes is not None:
-        threes = program.threes.view("u1")
-        assert threes.shape[0] == transitions.shape[1]
+        threes = program.threes
+        assert <size_t>threes.shape[0] == tables.num_columns
         tables.threes = &threes[0]
+    tables.matches_all_text = program.matches_all_text
     return <shared_ptr[const SplitProgram]>make_shared[SplitProgram](tables)
 
 
@@ -98,16 +91,11 @@ cdef inline Scanner make_scanner(pattern, SimdLevel simd_level) except *:
     Raises:
         ValueError: If the pattern cannot be compiled.
     """
-    from cs336_basics.splitting._scanner import program_of, scanned_pattern
+    from cs336_basics.splitting._scanner import program_of
     from cs336_basics.splitting.patterns.named_patterns import pattern_name
 
-    cdef int i
-    program = program_of(pattern)
-    if program is None:
-        return Scanner(<cbool>(scanned_pattern(pattern) == "cl100k"), simd_level)
-    # native/scanning/simd/starts.hpp contains rules for these names.
-    name = pattern_name(pattern) if isinstance(pattern, str) else None
-    for i in range(NUM_MASKED_PATTERNS):
-        if MASKED_PATTERNS[i].name.decode() == name:
-            return Scanner(make_program(program), MASKED_PATTERNS[i], simd_level)
-    return Scanner(make_program(program))
+    cdef bytes name
+    if isinstance(pattern, str) and pattern_name(pattern) is not None:
+        name = pattern_name(pattern).encode()
+        return Scanner(named_program(name), simd_level)
+    return Scanner(make_program(program_of(pattern)), simd_level)

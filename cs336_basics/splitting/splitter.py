@@ -16,6 +16,7 @@ from cs336_basics.splitting import reference
 from cs336_basics.splitting.patterns.named_patterns import (
     PATTERNS,
     compile_pattern,
+    pattern_name,
     resolve_pattern,
 )
 from cs336_basics.splitting.safe_cuts import SafeCuts
@@ -23,7 +24,7 @@ from cs336_basics.splitting.token_finder import token_finder
 
 if TYPE_CHECKING:
     from cs336_basics.splitting.patterns import split_program
-else:  # not needed by gpt2 and cl100k
+else:  # not needed by named patterns
     split_program = LazyModule("cs336_basics.splitting.patterns.split_program")
 
 try:
@@ -128,8 +129,7 @@ def has_scanner(pattern: str) -> bool:
     This requires that the extensions are built and that the pattern compiles (see `find_program`).
     """
     return _scanner is not None and (
-        _scanner.scanned_pattern(pattern) is not None
-        or split_program.find_program(pattern) is not None
+        pattern_name(pattern) is not None or split_program.find_program(pattern) is not None
     )
 
 

@@ -40,7 +40,7 @@ def scanner(tmp_path_factory):
     command = [part for part in compiler() if not part.startswith("-I")]
     has_simde = subprocess.run(
         [*command, "-E", "-x", "c++", "-"],
-        input=b"#include <simde/x86/avx512.h>",
+        input=b"#include <simde/x86/avx2.h>",
         capture_output=True,
     )
     if has_simde.returncode:

@@ -16,7 +16,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "unicode": {"base"},
     "scanning": {"base", "unicode"},
     "counting": {"base", "unicode", "scanning"},
-    "merging": {"base", "unicode", "scanning", "counting", "encoding"},
+    "merging": {"base", "unicode", "scanning", "counting"},
     "encoding": {"base", "unicode", "scanning"},
 }
 # Folder of Cython files -> the folders of native/ that they and their cimports may include.

@@ -4,7 +4,6 @@ import os
 import random
 from pathlib import Path
 
-import numpy as np
 import pytest
 import regex
 from hypothesis import given, settings
@@ -12,15 +11,17 @@ from hypothesis import strategies as st
 
 from cs336_basics.splitting import _scanner, reference, splitter
 from cs336_basics.splitting.patterns import named_patterns as patterns
-from cs336_basics.splitting.patterns.split_program import compile_program
 from tests.processes import run_python
 from tests.texts import TEXTS, long_text
-from tools import make_unicode_tables
+from tools import make_split_programs, make_unicode_tables
 
 SIMD_LEVELS = _scanner.simd_levels()
-PATTERNS = ("gpt2", "cl100k")
-# Patterns that are scanned with masks. Their programs are tested in test_split_program.py.
-MASKED = [name for name in patterns.PATTERNS if name not in PATTERNS]
+# A pattern that is compiled when it is first used.
+USER = (
+    r"'(?:[sdmt]|ll|ve|re)| ?[\p{L}\p{M}]+| ?\p{N}{1,2}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+"
+    r"|\s+(?!\S)|\s+"
+)
+PATTERNS = (*patterns.PATTERNS, USER)
 SCALAR_VALUES = [*range(0xD800), *range(0xE000, 0x110000)]
 OTHER_UNICODE = regex.__version__ != make_unicode_tables.REGEX_VERSION
 
@@ -45,12 +46,6 @@ def check(text):
             found = list(_scanner.PreTokens(text, pattern, simd_level))
             assert found == words, f"{pattern}, {simd_level}, {text!r}"
             assert _scanner.num_pretokens(data, pattern, simd_level) == len(words)
-    for pattern in MASKED:
-        program = compile_program(patterns.PATTERNS[pattern])
-        words = list(_scanner.PreTokens(text, program))
-        for simd_level in SIMD_LEVELS:
-            found = list(_scanner.PreTokens(text, pattern, simd_level))
-            assert found == words, f"{pattern}, {simd_level}, {text!r}"
 
 
 def random_text(rng):
@@ -66,26 +61,9 @@ def test_simd_levels_are_listed_slowest_first():
     assert _scanner.default_simd_level() in SIMD_LEVELS
 
 
-def test_tables_equal_those_of_the_pinned_regex():
-    text = make_unicode_tables.OUTPUT.read_text(encoding="utf-8")
-    versions = make_unicode_tables.REGEX_VERSION, make_unicode_tables.UNICODE_VERSION
-    assert "from regex {} (Unicode {}).\n".format(*versions) in text
-    if OTHER_UNICODE:
-        pytest.skip(f"regex {regex.__version__} is installed; see the next test")
-    assert make_unicode_tables.render(make_unicode_tables.character_categories()) == text
-
-
-def test_the_scanner_classifies_every_scalar_value_as_regex_does():
-    found = np.frombuffer(_scanner.character_classes("".join(map(chr, SCALAR_VALUES))), np.uint8)
-    expected_classes = make_unicode_tables.character_categories()[SCALAR_VALUES] & 3
-    different = [SCALAR_VALUES[i] for i in np.flatnonzero(found != expected_classes)]
-    if different and OTHER_UNICODE:
-        pytest.skip(
-            f"regex {regex.__version__} does not use Unicode "
-            f"{make_unicode_tables.UNICODE_VERSION}; {len(different):,} code points have different "
-            "classes: " + ", ".join(f"U+{code:04X}" for code in different)
-        )
-    assert different == []
+def test_tables_of_the_named_patterns_are_current():
+    text = make_split_programs.OUTPUT.read_text(encoding="utf-8")
+    assert text == make_split_programs.render(), "run `python -m tools.make_split_programs`"
 
 
 CONTEXTS = ("{}", "a{}a", " {} ", "1{}1", "!{}!", "'{}", "\n{}\n ", "  {}{}ab")
@@ -186,15 +164,6 @@ def test_pretokenize_without_the_extension(monkeypatch):
     monkeypatch.setattr(splitter, "_scanner", None)
     assert not splitter.has_scanner("gpt2")
     assert list(splitter.pretokenize("it's so")) == ["it", "'s", " so"]
-
-
-def test_every_named_pattern_has_a_scanner():
-    assert [_scanner.scanned_pattern(name) for name in PATTERNS] == list(PATTERNS)
-    for name in PATTERNS:
-        assert _scanner.scanned_pattern(splitter.resolve_pattern(name)) == name
-    assert len(MASKED) == 7
-    for name in MASKED:
-        assert _scanner.scanned_pattern(name) is None
 
 
 def test_bad_patterns_levels_and_bytes_raise():

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/compiler.hpp"
+#include "scanning/boundary_rules.hpp"
 #include "unicode/characters.hpp"
 #include "unicode/utf8.hpp"
 
@@ -28,6 +29,7 @@ struct SplitTables {
     size_t num_blocks;
     const uint8_t* safe_cuts;  // (num_columns, num_columns), 0 or 1
     const uint8_t* threes;     // (num_columns,), 0 or 1; or nullptr
+    bool matches_all_text;
 };
 
 // The states that lead to no match, recorded every STRIDE bytes. Without this record, the matcher
@@ -99,6 +101,7 @@ class SplitProgram {
                             letters_kept(tables, state));
         }
         if (tables.threes) threes_.assign(tables.threes, tables.threes + tables.num_columns);
+        if (tables.matches_all_text) build_rules(tables);
         // If a pre-token ends before a character, `fill` also takes, in the same step, the
         // transition on that character from the first state.
         chained_ = rows_;
@@ -109,6 +112,13 @@ class SplitProgram {
     }
 
     size_t num_states() const { return num_states_; }
+    const BoundaryRules& rules() const { return rules_; }
+
+    // The column of the multi-byte character that starts at `p`.
+    CS336_INLINE uint32_t wide_column(const uint8_t* p) const {
+        size_t length;
+        return wide_column(p, length);
+    }
 
     // The end of the pre-token that starts at `i` < `size`. Within a text, `i` must not decrease
     // from call to call.
@@ -126,29 +136,28 @@ class SplitProgram {
         return state.number_begin;
     }
 
-    // `fill` from scalar.hpp. Repeated calls to `next` give the same result, but each call has a
-    // branch that is hard to predict.
-    size_t fill(const uint8_t* text, size_t size, size_t& position, uint32_t* ends, size_t capacity,
-                ScanState& state) const {
-        const size_t origin = position;
-        size_t count = 0;
-        if (threes_.empty() && size - origin <= UINT32_MAX) {
-            while (true) {
-                const Place at = run(chained_, text, size, origin, position, ends, capacity, count,
-                                     state.dead_ends);
-                position = at.start;
-                if (at.row) break;
-                position = next_match(text, size, position, state.dead_ends);
-                ends[count++] = uint32_t(position - origin);
-            }
+    // Find pre-tokens from `start` on, until one starts at or after `target` <= `size`, or `ends` has
+    // `capacity` elements. Append their ends, as offsets from `origin`, and move `start` past the
+    // last one. Returns false if an end does not fit into 32 bits; the caller then handles this
+    // pre-token alone. Repeated calls to `next` give the same result, but each call has a branch
+    // that is hard to predict.
+    bool find_ends(const uint8_t* text, size_t size, size_t origin, size_t& start, size_t target,
+                   uint32_t* ends, size_t capacity, size_t& count, ScanState& state) const {
+        while (threes_.empty() && size - origin <= UINT32_MAX && start < target) {
+            const Place at = run(chained_, text, size, start, origin, target, ends, capacity, count,
+                                 state.dead_ends);
+            start = at.start;
+            if (at.row || start >= target || count == capacity) break;
+            start = next_match(text, size, start, state.dead_ends);
+            ends[count++] = uint32_t(start - origin);
         }
-        while (position < size && count < capacity) {
-            const size_t end = next(text, size, position, state);
-            if (end - origin > UINT32_MAX) break;
+        while (start < target && count < capacity) {
+            const size_t end = next(text, size, start, state);
+            if (end - origin > UINT32_MAX) return false;
             ends[count++] = uint32_t(end - origin);
-            position = end;
+            start = end;
         }
-        return count;
+        return true;
     }
 
     // Whether 0 < `offset` < `size` is a safe cut. Only cuts before ASCII characters are safe. The
@@ -216,13 +225,14 @@ class SplitProgram {
         uint32_t row;  // of the state
     };
 
-    // Run a table (`rows_` or `chained_`) from the pre-token that starts at `start` to the end of
-    // the text, until there are `capacity` - 1 ends, or until no match starts where a pre-token
-    // ends, which sets `row` to 0. The ends are relative to `origin`. The end of the last pre-token
-    // is not in `ends`. A line feed at the end of the text, which has its own column, is not read.
+    // Run a table (`rows_` or `chained_`) from the pre-token at `start` until one starts at or after
+    // `target`, to the end of the text, until there are `capacity` - 1 ends, or until no match
+    // starts where a pre-token ends, which sets `row` to 0. The ends are offsets from `origin`. The
+    // end of the last pre-token is not in `ends`. A line feed at the end of the text, which has its
+    // own column, is not read.
     CS336_INLINE Place run(const std::vector<uint32_t>& table, const uint8_t* text, size_t size,
-                           size_t origin, size_t start, uint32_t* ends, size_t capacity,
-                           size_t& count, DeadEnds& dead_ends) const {
+                           size_t start, size_t origin, size_t target, uint32_t* ends,
+                           size_t capacity, size_t& count, DeadEnds& dead_ends) const {
         const size_t body = size - (text[size - 1] == '\n');
         const uint32_t* const rows = table.data();
         uint32_t row = num_columns_;  // of the first state
@@ -236,9 +246,10 @@ class SplitProgram {
             row = num_columns_;
             return true;
         };
-        while (i < body && count + 1 < capacity) {
+        const auto goes_on = [&] { return start < target && count + 1 < capacity; };
+        while (i < body && goes_on()) {
             const size_t stop = std::min(body, (i / DeadEnds::STRIDE + 1) * DeadEnds::STRIDE);
-            while (i < stop && count + 1 < capacity) {
+            while (i < stop && goes_on()) {
                 const uint32_t byte = text[i];
                 size_t length = 1;
                 const uint32_t transition =
@@ -259,7 +270,7 @@ class SplitProgram {
                     i += letters;
                 }
             }
-            if (i > end + DeadEnds::STRIDE && i < body && count + 1 < capacity &&
+            if (i > end + DeadEnds::STRIDE && i < body && goes_on() &&
                 !dead_ends.visit(i, row / num_columns_) && !restart()) {
                 break;
             }
@@ -271,7 +282,7 @@ class SplitProgram {
     size_t match(const uint8_t* text, size_t size, size_t i, DeadEnds& dead_ends) const {
         uint32_t ends[2];
         size_t count = 0;
-        Place at = run(rows_, text, size, i, i, ends, 2, count, dead_ends);
+        Place at = run(rows_, text, size, i, i, size, ends, 2, count, dead_ends);
         if (count) return at.end;
         if (at.next < size) {  // a line feed at the end of the text
             const uint32_t transition = rows_[at.row + num_columns_ - 1];
@@ -286,7 +297,7 @@ class SplitProgram {
     // The start of the first match after `i`, where no match starts; `size` if there is none.
     size_t next_match(const uint8_t* text, size_t size, size_t i, DeadEnds& dead_ends) const {
         do {
-            i += character(text + i).length;
+            i += character_length(text[i]);
         } while (i < size && match(text, size, i, dead_ends) == i);
         return i;
     }
@@ -298,13 +309,52 @@ class SplitProgram {
 
     // The offset `count` characters after `i`.
     static size_t skip(const uint8_t* text, size_t i, size_t count) {
-        for (; count; --count) i += character(text + i).length;
+        for (; count; --count) i += character_length(text[i]);
         return i;
     }
 
     // The column of a code point: `index` is its lowest six bits, and `block` is all higher bits.
     uint8_t column_of(uint32_t block, uint32_t index) const {
         return blocks_[size_t(block_of_[block]) * 64 + index];
+    }
+
+    // Derive the rules, and classify the bytes.
+    void build_rules(const SplitTables& tables) {
+        // How often a character occurs in ordinary text, roughly.
+        std::vector<double> weights(num_columns_ - 2, 1);
+        for (int byte = 0; byte < 128; ++byte) {
+            const bool lower = byte >= 'a' && byte <= 'z';
+            weights[ascii_[byte]] += byte == ' ' ? 170 : lower ? 30 : byte == '\n' ? 20 : byte > ' ' ? 2 : 0;
+        }
+        std::vector<uint8_t> vague(num_columns_);
+        if (!threes_.empty()) vague = threes_;
+        BoundaryRuleBuilder(Transitions(tables.transitions, num_states_, num_columns_), weights,
+                            vague)
+            .build(rules_);
+        if (!rules_.useful) return;
+        for (int byte = 0; byte < 128; ++byte) {
+            rules_.class_of_byte[byte] = rules_.class_of_column[ascii_[byte]];
+        }
+        std::fill_n(rules_.class_of_byte + 128, 128, BoundaryRules::CONTINUATION);
+        std::vector<uint8_t> class_of_block(blocks_.size() / 64);
+        for (size_t block = 0; block < class_of_block.size(); ++block) {
+            class_of_block[block] = rules_.class_of_column[blocks_[64 * block]];
+            for (size_t i = 1; i < 64; ++i) {
+                if (rules_.class_of_column[blocks_[64 * block + i]] != class_of_block[block]) {
+                    class_of_block[block] = BoundaryRules::MIXED;
+                }
+            }
+        }
+        for (size_t block = 2; block < 0x110000 / 64; ++block) {
+            if (block >= 0xD800 / 64 && block < 0xE000 / 64) continue;  // surrogates
+            const size_t lead = block < 0x800 / 64     ? 0xC0 | block
+                                : block < 0x10000 / 64 ? 0xE0 | block >> 6
+                                                       : 0xF0 | block >> 12;
+            uint8_t& found = rules_.class_of_byte[lead];
+            const uint8_t here = class_of_block[block_of_[block]];
+            found = found == BoundaryRules::CONTINUATION || found == here ? here
+                                                                          : BoundaryRules::MIXED;
+        }
     }
 
     // The column and the length of the multi-byte character that starts at `p`.
@@ -323,6 +373,7 @@ class SplitProgram {
     const std::vector<uint8_t> safe_cuts_;
     std::vector<uint8_t> threes_;  // empty: every match is a pre-token
     uint8_t ascii_[128];
+    BoundaryRules rules_;
 };
 
 }  // namespace cs336

@@ -1,12 +1,13 @@
 """Sets of characters, including the Unicode properties that patterns use.
 
-The properties are stored in `unicode_sets.txt`. `make_unicode_tables.py` generates the file, along
-with the tables of the compiled scanner, from a pinned version of the `regex` module.
+The properties are stored in `unicode_sets.txt`, which `make_unicode_tables.py` generates from a
+pinned version of the `regex` module.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -51,17 +52,15 @@ class CharSet:
 
 def union(sets: Iterable[CharSet]) -> CharSet:
     """Return the union of the given sets."""
-    changes: dict[int, int] = {}
-    for char_set in sets:
-        for index, bound in enumerate(char_set.bounds):
-            changes[bound] = changes.get(bound, 0) + (1 if index % 2 == 0 else -1)
-    bounds: list[int] = []
-    depth = 0
-    for bound in sorted(changes):
-        before, depth = depth, depth + changes[bound]
-        if (before == 0) != (depth == 0):
-            bounds.append(bound)
-    return CharSet(tuple(bounds))
+    bounds = [char_set.bounds for char_set in sets if char_set.bounds]
+    if not bounds:
+        return CharSet()
+    starts = sorted(itertools.chain.from_iterable(item[::2] for item in bounds))
+    ends = sorted(itertools.chain.from_iterable(item[1::2] for item in bounds))
+    # There is a gap between the n-th end and the next start if this start is greater: then n ranges
+    # have started before the gap, and n have ended.
+    gaps = (gap for gap in zip(ends, starts[1:], strict=False) if gap[0] < gap[1])
+    return CharSet((starts[0], *itertools.chain.from_iterable(gaps), ends[-1]))
 
 
 def intersection(sets: Iterable[CharSet]) -> CharSet:
@@ -73,18 +72,11 @@ EVERYTHING = CharSet((0, NUM_CODE_POINTS))
 
 
 @functools.lru_cache(maxsize=1)
-def _named_sets() -> dict[str, CharSet]:
+def _lines() -> dict[str, str]:
     """Read unicode_sets.txt. Each line has a name and the differences between bounds, in hex."""
-    sets = {}
-    for line in _FILE.read_text(encoding="ascii").splitlines():
-        if line and not line.startswith("#"):
-            name, *steps = line.split()
-            bounds, bound = [], 0
-            for step in steps:
-                bound += int(step, 16)
-                bounds.append(bound)
-            sets[name] = CharSet(tuple(bounds))
-    return sets
+    lines = _FILE.read_text(encoding="ascii").splitlines()
+    split = (line.partition(" ") for line in lines if not line.startswith("#"))
+    return {name: steps for name, _, steps in split}
 
 
 @functools.lru_cache(maxsize=256)
@@ -95,8 +87,7 @@ def named_set(name: str) -> CharSet | None:
         name: General category (`Lu`), group of categories (`L`), script (`Han`), `space` for `\s`,
             or `word` for `\w`.
     """
-    sets = _named_sets()
-    if name in sets:
-        return sets[name]
-    members = [sets[key] for key in sets if len(name) == 1 and len(key) == 2 and key[0] == name]
-    return union(members) if members else None
+    lines = _lines()
+    if name in lines:
+        return CharSet(tuple(itertools.accumulate(int(step, 16) for step in lines[name].split())))
+    return None

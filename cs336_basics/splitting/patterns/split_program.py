@@ -18,9 +18,10 @@ character.
 from __future__ import annotations
 
 import functools
+from array import array
+from bisect import bisect_right
 from dataclasses import dataclass, replace
 
-from cs336_basics._support.lazy import np, npt
 from cs336_basics.splitting.patterns.char_sets import NUM_CODE_POINTS, CharSet, named_set
 from cs336_basics.splitting.patterns.named_patterns import (
     GPT2,
@@ -60,36 +61,49 @@ class SplitProgram:
 
     Attributes:
         expression: Regular expression.
-        transitions: (number of states, number of columns) uint16. Next state, or 0 if no match can
-            follow, plus MATCH if the pattern matches the text before the character. The first state
-            is 1. The last two columns stand for the end of the text and for a line feed that is the
-            last character of the text.
+        num_columns: Number of columns. The last two stand for the end of the text and for a line
+            feed that is the last character of the text.
+        transitions: Rows of `num_columns` uint16, one for each state. Next state, or 0 if no match
+            can follow, plus MATCH if the pattern matches the text before the character. The first
+            state is 1.
         block_of: (0x110000 / BLOCK_SIZE,) uint16. The index is a code point divided by BLOCK_SIZE;
-            the value is the code point's row in `blocks`.
-        blocks: (number of blocks, BLOCK_SIZE) uint8. Columns of the code points in each block.
-        safe_cuts: (number of columns, number of columns) bool. [a, b] is true if a pre-token always
-            ends between a character in column a and one in column b, and the text before this
-            boundary is split in the same way if nothing follows it.
+            the value is the code point's block in `blocks`.
+        blocks: Blocks of BLOCK_SIZE bytes: the columns of the code points in a block.
+        safe_cuts: `num_columns` rows of `num_columns` bytes. The byte in row a, column b is 1 if a
+            pre-token always ends between a character in column a and one in column b, and the text
+            before this boundary is split in the same way if nothing follows it.
         matches_all_text: Whether the pattern matches every character of every text. Any other
             text becomes pre-tokens as it is.
-        threes: (number of columns,) bool, for GPT2_DIGITS3_RIGHT. Whether a column contains
-            numbers. A match that ends with a number is cut into groups of three digits from the
-            right; the first pre-token contains the remaining digits and any text before them. If
-            None, every match is one pre-token.
+        threes: `num_columns` bytes, for GPT2_DIGITS3_RIGHT. The byte of a column with numbers is 1.
+            A match that ends with a number is cut into groups of three digits from the right; the
+            first pre-token contains the remaining digits and any text before them. If None, every
+            match is one pre-token.
     """
 
     expression: str
-    transitions: npt.NDArray[np.uint16]
-    block_of: npt.NDArray[np.uint16]
-    blocks: npt.NDArray[np.uint8]
-    safe_cuts: npt.NDArray[np.bool_]
+    num_columns: int
+    transitions: array[int]
+    block_of: array[int]
+    blocks: bytes
+    safe_cuts: bytes
     matches_all_text: bool
-    threes: npt.NDArray[np.bool_] | None = None
+    threes: bytes | None = None
+
+    @property
+    def num_states(self) -> int:
+        """Number of states, including the state 0."""
+        return len(self.transitions) // self.num_columns
 
     def column_of(self, character: str) -> int:
         """Return the column of a character that is not the last one in its text."""
         code = ord(character)
-        return int(self.blocks[self.block_of[code // BLOCK_SIZE], code % BLOCK_SIZE])
+        return self.blocks[self.block_of[code // BLOCK_SIZE] * BLOCK_SIZE + code % BLOCK_SIZE]
+
+    def is_safe_cut(self, before: str, after: str) -> bool:
+        """Return whether text can always be cut between two characters; see `safe_cuts`."""
+        return bool(
+            self.safe_cuts[self.column_of(before) * self.num_columns + self.column_of(after)]
+        )
 
 
 @functools.lru_cache(maxsize=32)
@@ -107,25 +121,26 @@ def compile_program(expression: str) -> SplitProgram:
         program = compile_program(GPT2)
         number = named_set("N")
         assert number is not None
-        columns = [program.column_of(chr(code)) for code in number.bounds[::2]]
-        threes = np.isin(np.arange(program.transitions.shape[1]), columns)
+        columns = {program.column_of(chr(code)) for code in number.bounds[::2]}
+        threes = bytes(column in columns for column in range(program.num_columns))
         return replace(program, expression=expression, threes=threes)
     assembler = _Assembler()
     assembler.add(parse(expression))
-    instructions = assembler.instructions
-    sets = list(dict.fromkeys(i.members for i in instructions if isinstance(i, (Chars, Next))))
-    starts = _interval_starts(sets)
-    builder = _TableBuilder(instructions, sets, starts)
-    transitions = builder.build()
-    block_of, blocks = _column_blocks(starts, builder.column_of_interval)
-    starts_match = _starts_match(transitions)
+    sets = list(
+        dict.fromkeys(i.members for i in assembler.instructions if isinstance(i, (Chars, Next)))
+    )
+    intervals = _Intervals(sets)
+    rows = _TableBuilder(assembler.instructions, sets, intervals).build()
+    block_of, blocks = intervals.blocks()
+    starts_match = _starts_match(rows)
     return SplitProgram(
         expression,
-        transitions,
+        len(rows[0]),
+        array("H", [transition for row in rows for transition in row]),
         block_of,
         blocks,
-        _safe_cuts(transitions, starts_match, builder.line_feed),
-        bool(starts_match.all()),
+        _safe_cuts(rows, starts_match, intervals.column_of(ord("\n"))),
+        all(starts_match),
     )
 
 
@@ -232,40 +247,82 @@ def _may_be_empty(node: Node) -> bool:
 # ---------------------------------------------------------------- instructions -> table
 
 
-def _interval_starts(sets: list[CharSet]) -> list[int]:
-    """Return the starts of the code point intervals that the sets do not divide any further."""
-    bounds = {0, ord("\n"), ord("\n") + 1}
-    bounds.update(bound for members in sets for bound in members.bounds)
-    return sorted(bounds - {NUM_CODE_POINTS})
+class _Intervals:
+    """The intervals of code points that no set divides, and their columns.
+
+    Intervals that belong to the same sets share a column.
+    """
+
+    def __init__(self, sets: list[CharSet]) -> None:
+        changes = {0: 0, ord("\n"): 0, ord("\n") + 1: 0}
+        for index, members in enumerate(sets):
+            for bound in members.bounds:
+                changes[bound] = changes.get(bound, 0) ^ (1 << index)
+        changes.pop(NUM_CODE_POINTS, None)
+        self.starts = sorted(changes)
+        columns: dict[int, int] = {}  # bit mask of sets -> column
+        self.columns = []
+        mask = 0
+        for start in self.starts:
+            mask ^= changes[start]
+            self.columns.append(columns.setdefault(mask, len(columns)))
+        self.num_columns = len(columns)
+        self.columns_of_set = {
+            members: frozenset(c for mask, c in columns.items() if mask >> index & 1)
+            for index, members in enumerate(sets)
+        }
+
+    def column_of(self, code: int) -> int:
+        """Return the column of a code point."""
+        return self.columns[bisect_right(self.starts, code) - 1]
+
+    def blocks(self) -> tuple[array[int], bytes]:
+        """Return a SplitProgram's `block_of` and `blocks`."""
+        indices: dict[bytes, int] = {}
+        block_of = array("H")
+        block = b""  # the part of the current block that is known
+        for start, end, column in zip(
+            self.starts, [*self.starts[1:], NUM_CODE_POINTS], self.columns, strict=True
+        ):
+            length = end - start
+            if block or length < BLOCK_SIZE:
+                missing = min(length, BLOCK_SIZE - len(block))
+                block += bytes([column]) * missing
+                length -= missing
+                if len(block) < BLOCK_SIZE:
+                    continue
+                block_of.append(indices.setdefault(block, len(indices)))
+                block = b""
+            if whole := length // BLOCK_SIZE:
+                index = indices.setdefault(bytes([column]) * BLOCK_SIZE, len(indices))
+                block_of.extend([index] * whole)
+            block = bytes([column]) * (length % BLOCK_SIZE)
+        return block_of, b"".join(indices)
 
 
 class _TableBuilder:
     """Builds the transitions of all reachable states."""
 
     def __init__(
-        self, instructions: list[_Instruction], sets: list[CharSet], starts: list[int]
+        self, instructions: list[_Instruction], sets: list[CharSet], intervals: _Intervals
     ) -> None:
         self.instructions = instructions
-        # Intervals that belong to the same sets share a column.
-        columns: dict[tuple[bool, ...], int] = {}
-        self.column_of_interval = [
-            columns.setdefault(tuple(start in members for members in sets), len(columns))
-            for start in starts
-        ]
-        self.line_feed = self.column_of_interval[starts.index(ord("\n"))]
-        self.end = len(columns)
+        self.line_feed = intervals.column_of(ord("\n"))
+        self.end = intervals.num_columns
         if self.end > MAX_COLUMNS:
             raise UnsupportedPatternError(
                 f"it distinguishes more than {MAX_COLUMNS} kinds of characters"
             )
-        self.columns_of_set = {
-            members: frozenset(c for key, c in columns.items() if key[index])
-            for index, members in enumerate(sets)
-        }
+        self.columns_of = [  # by instruction
+            frozenset[int]()
+            if isinstance(instruction, _Goto)
+            else intervals.columns_of_set[instruction.members]
+            for instruction in instructions
+        ]
         self.work = 0
 
-    def build(self) -> npt.NDArray[np.uint16]:
-        """Return a SplitProgram's `transitions`."""
+    def build(self) -> list[list[int]]:
+        """Return the rows of a SplitProgram's `transitions`."""
         states: dict[tuple[int, ...], int] = {(): _DEAD, (0,): _START}
         rows: list[list[int]] = []
         points: list[tuple[int, ...]] = [(), (0,)]
@@ -283,7 +340,7 @@ class _TableBuilder:
             rows.append(row)
             if len(points) > MAX_STATES:
                 raise UnsupportedPatternError(f"its table has more than {MAX_STATES:,} states")
-        return np.array(rows, np.uint16)
+        return rows
 
     def step(self, points: tuple[int, ...], column: int) -> tuple[bool, tuple[int, ...]]:
         """Read a character. Return whether the pattern matches before it, and the next points."""
@@ -307,53 +364,38 @@ class _TableBuilder:
             if isinstance(instruction, _Goto):
                 todo += reversed(instruction.targets)
             elif isinstance(instruction, Chars):
-                if not at_end and plain in self.columns_of_set[instruction.members]:
+                if not at_end and plain in self.columns_of[point]:
                     following[point + 1] = None
             elif (
                 (at_end and instruction.end)
                 or (last_line_feed and instruction.last_line_feed)
-                or (not at_end and plain in self.columns_of_set[instruction.members])
+                or (not at_end and plain in self.columns_of[point])
             ):
                 todo.append(point + 1)
         return False, tuple(following)
 
 
-def _column_blocks(
-    starts: list[int], columns: list[int]
-) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint8]]:
-    """Return a SplitProgram's `block_of` and `blocks`."""
-    lengths = np.diff([*starts, NUM_CODE_POINTS])
-    column_of = np.repeat(np.array(columns, np.uint8), lengths).reshape(-1, BLOCK_SIZE)
-    indices: dict[bytes, int] = {}
-    block_of = [indices.setdefault(block.tobytes(), len(indices)) for block in column_of]
-    blocks = np.frombuffer(b"".join(indices), np.uint8).reshape(-1, BLOCK_SIZE)
-    return np.array(block_of, np.uint16), blocks
-
-
-def _starts_match(transitions: npt.NDArray[np.uint16]) -> npt.NDArray[np.bool_]:
+def _starts_match(rows: list[list[int]]) -> list[bool]:
     """Return, for each column of characters, whether every text that starts with it has a match.
 
     The match must start at the start of the text. The column of the end of the text is not
     included, so the result has one item less than there are columns, and the last one is the
     column of a line feed that is the last character.
     """
-    following = transitions & ~np.uint16(MATCH)
-    may_fail = np.zeros(len(transitions), bool)
-    may_fail[_DEAD] = True
-    while (
-        True
-    ):  # a state may fail if one of its transitions, without a match, leads to such a state
-        found = may_fail | (may_fail[following] & (transitions < MATCH)).any(axis=1)
-        if np.array_equal(found, may_fail):
-            break
-        may_fail = found
-    starts: npt.NDArray[np.bool_] = ~may_fail[np.delete(following[_START], -2)]
-    return starts
+    may_fail = {_DEAD}
+    # A state may fail if one of its transitions, without a match, leads to such a state.
+    following = [{transition for transition in row if transition < MATCH} for row in rows]
+    while found := {
+        state
+        for state, states in enumerate(following)
+        if state not in may_fail and not may_fail.isdisjoint(states)
+    }:
+        may_fail |= found
+    first = rows[_START]
+    return [transition not in may_fail for transition in (*first[:-2], first[-1])]
 
 
-def _safe_cuts(
-    transitions: npt.NDArray[np.uint16], starts_match: npt.NDArray[np.bool_], line_feed: int
-) -> npt.NDArray[np.bool_]:
+def _safe_cuts(rows: list[list[int]], starts_match: list[bool], line_feed: int) -> bytes:
     """Return a SplitProgram's `safe_cuts`.
 
     A cut is safe if, from any state, no match continues across it, and if the character after the
@@ -362,23 +404,33 @@ def _safe_cuts(
     Text without a match must not continue across the cut either, so a match must start after the
     cut or end before it, whatever the text.
     """
-    num_columns = transitions.shape[1]
+    num_columns = len(rows[0])
     end = num_columns - 2
-    safe = np.zeros((num_columns, num_columns), bool)
-    starts = np.insert(starts_match, end, False)
+    # For each state, a bit mask of the columns after which a cut before them would be safe.
+    safe_after = []
+    for row in rows:
+        at_end = row[end] & MATCH
+        dies = (column for column in range(num_columns) if row[column] == at_end)
+        safe_after.append(sum(1 << column for column in dies))
+    always = sum(1 << column for column, starts in enumerate(starts_match[:-1]) if starts)
+    last_line_feed_starts = starts_match[-1]
+    safe = bytearray(num_columns * num_columns)
     for before in range(end):
-        reached = np.unique(transitions[1:, before] & ~np.uint16(MATCH))
-        rows = transitions[reached[reached != _DEAD]]
-        dies = ((rows & ~np.uint16(MATCH)) == _DEAD).all(axis=0)
-        same = ((rows & MATCH) == (rows[:, end : end + 1] & MATCH)).all(axis=0)
+        if before == line_feed and any(row[before] != row[end + 1] for row in rows):
+            continue  # a line feed at the end of the text has a different column
+        mask = (1 << end + 2) - 1
+        for state in {row[before] & ~MATCH for row in rows[1:]} - {_DEAD}:
+            mask &= safe_after[state]
         # The character before the cut, if no earlier match contains it, is a match.
-        alone = transitions[transitions[_START, before] & ~np.uint16(MATCH)] >= MATCH
-        safe[before] = dies & same & (starts | alone)
-        # A line feed at the end of the text has a different column.
-        safe[before, line_feed] &= safe[before, end + 1]
-        if before == line_feed and not np.array_equal(
-            transitions[:, before], transitions[:, end + 1]
-        ):
-            safe[before] = False
-    safe[:, end:] = False
-    return safe
+        alone = sum(
+            1 << column
+            for column, transition in enumerate(rows[rows[_START][before] & ~MATCH])
+            if transition & MATCH
+        )
+        starts = always | last_line_feed_starts << end + 1
+        mask &= starts | alone
+        if not mask >> end + 1 & 1:
+            mask &= ~(1 << line_feed)
+        for after in range(end):
+            safe[before * num_columns + after] = mask >> after & 1
+    return bytes(safe)

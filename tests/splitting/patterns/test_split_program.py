@@ -95,6 +95,28 @@ def test_random_expressions_match_as_regex_does_or_are_rejected():
             assert found == words, (expression, text)
 
 
+@pytest.mark.parametrize("count", [300, pytest.param(20_000, marks=pytest.mark.slow)])
+def test_random_patterns_split_long_texts_as_regex_does_at_every_simd_level(count):
+    # Texts of several windows use the rules that are derived from the program.
+    rng = random.Random(count)
+    compiled = 0
+    while compiled < count:
+        options = [random_expression(rng) for _ in range(rng.randint(1, 4))]
+        expression = "|".join([*options, rng.choice([r"\s+(?!\S)|", ""]) + r"[\s\S]"])
+        try:
+            program = split_program.compile_program.__wrapped__(expression)
+        except UnsupportedPatternError:
+            continue
+        compiled += 1
+        for _ in range(3):
+            alphabet = rng.sample("aabAkK\u212aſ \n1é中\u2028😀", rng.randint(2, 8))
+            text = "".join(rng.choices(alphabet, k=rng.randrange(60, 300)))
+            words = list(reference.pretokenize(text, expression))
+            for level in _scanner.simd_levels():
+                found = list(_scanner.PreTokens(text, program, level))
+                assert found == words, (expression, text, level)
+
+
 @pytest.mark.parametrize("expression", [*PATTERNS.values(), *EXPRESSIONS[:-1]])
 def test_both_sides_of_a_safe_cut_are_split_like_the_complete_text(expression):
     program = compile_program(expression)
@@ -107,15 +129,13 @@ def test_both_sides_of_a_safe_cut_are_split_like_the_complete_text(expression):
         for index in range(1, len(text)):
             left, right = text[:index], text[index:]
             offset = len(left.encode())
-            if program.safe_cuts[program.column_of(left[-1]), program.column_of(right[0])]:
+            if program.is_safe_cut(left[-1], right[0]):
                 num_cuts += 1
                 halves = [reference.pretokenize(half, expression) for half in (left, right)]
                 assert [word for half in halves for word in half] == whole, (text, index)
             if cuts.first(text.encode(), offset, offset) is not None:
                 num_found += 1
-                assert program.safe_cuts[
-                    program.column_of(left[-1]), program.column_of(right[0])
-                ] or (expression in (PATTERNS["gpt2"], PATTERNS["cl100k"]))
+                assert program.is_safe_cut(left[-1], right[0])
     if expression != r"(?s)..|.":  # this pattern has no safe cuts
         assert num_cuts > 100
         assert num_found > 50

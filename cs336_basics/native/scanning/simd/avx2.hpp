@@ -7,7 +7,7 @@
 
 #include "base/compiler.hpp"
 #include "base/simd_target.hpp"
-#include "scanning/simd/masks.hpp"
+#include "scanning/simd/window.hpp"
 
 #if defined(CS336_X86)
 
@@ -15,87 +15,128 @@ namespace cs336 {
 
 namespace avx2 {
 
-// LEAD_IS_LETTER packed into 16 bytes: bit r of of_low_half[i] is set if all characters with the
-// first byte 0xC0 + 16 * r + i are letters.
-struct LeadRows {
-    alignas(16) uint8_t of_low_half[16];
-    constexpr LeadRows() : of_low_half() {
-        for (int i = 0; i < 64; ++i) of_low_half[i % 16] |= LEAD_IS_LETTER[i] << i / 16;
-    }
-};
+CS336_AVX2 CS336_INLINE __m256i load(const uint8_t* bytes) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes));
+}
 
-inline constexpr LeadRows LEAD_ROWS;
-
-struct Halves {
-    __m256i low, high;
-};
+// A table of 16 entries in both halves of a vector.
+CS336_AVX2 CS336_INLINE __m256i table(const uint8_t* entries) {
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(entries)));
+}
 
 CS336_AVX2 CS336_INLINE uint64_t bits(__m256i low, __m256i high) {
     return uint32_t(_mm256_movemask_epi8(low)) | uint64_t(uint32_t(_mm256_movemask_epi8(high)))
                                                      << 32;
 }
 
-CS336_AVX2 CS336_INLINE uint64_t equal(Halves v, char byte) {
-    const __m256i wanted = _mm256_set1_epi8(byte);
-    return bits(_mm256_cmpeq_epi8(v.low, wanted), _mm256_cmpeq_epi8(v.high, wanted));
+// The entries of a table for 64 bytes from 0x40 to 0x7F, or from 0 to 0x3F, whose other bits are
+// ignored. `bit4` and `bit5` have these bits of the bytes as their highest bit.
+CS336_AVX2 CS336_INLINE __m256i look_up_64(const uint8_t* entries, __m256i v, __m256i bit4,
+                                           __m256i bit5) {
+    const auto row = [&](int i) CS336_AVX2 { return _mm256_shuffle_epi8(table(entries + 16 * i), v); };
+    return _mm256_blendv_epi8(_mm256_blendv_epi8(row(0), row(1), bit4),
+                              _mm256_blendv_epi8(row(2), row(3), bit4), bit5);
 }
 
-// A mask of the bytes from 128 - `count` - `shift` to 127 - `shift`. Adding `shift` moves these
-// bytes to the top of the signed range, above 127 - `count`.
-CS336_AVX2 CS336_INLINE uint64_t in_range(Halves v, int shift, int count) {
-    const __m256i by = _mm256_set1_epi8(char(shift)), below = _mm256_set1_epi8(char(127 - count));
-    return bits(_mm256_cmpgt_epi8(_mm256_add_epi8(v.low, by), below),
-                _mm256_cmpgt_epi8(_mm256_add_epi8(v.high, by), below));
+// The classes of 32 bytes. With `wide`, some of them are above 127.
+template <bool WIDE>
+CS336_AVX2 CS336_INLINE __m256i classes_of(const uint8_t* class_of_byte, __m256i bytes) {
+    const __m256i v = WIDE ? _mm256_and_si256(bytes, _mm256_set1_epi8(0x7F)) : bytes;
+    const __m256i bit4 = _mm256_slli_epi16(bytes, 3), bit5 = _mm256_slli_epi16(bytes, 2);
+    const __m256i bit6 = _mm256_slli_epi16(bytes, 1);
+    const __m256i ascii = _mm256_blendv_epi8(look_up_64(class_of_byte, v, bit4, bit5),
+                                             look_up_64(class_of_byte + 64, v, bit4, bit5), bit6);
+    if (!WIDE) return ascii;
+    const __m256i lead = _mm256_blendv_epi8(_mm256_set1_epi8(BoundaryRules::CONTINUATION),
+                                            look_up_64(class_of_byte + 192, v, bit4, bit5), bit6);
+    return _mm256_blendv_epi8(ascii, lead, bytes);
 }
 
-// 0xFF for every byte from 0xC0 on with LEAD_IS_LETTER, 0x00 for all others. Uses two lookups of
-// half bytes, as in utf8.hpp.
-CS336_AVX2 CS336_INLINE __m256i lead_is_letter(__m256i v) {
-    const __m256i low_half = _mm256_set1_epi8(0x0F);
-    const __m256i rows = _mm256_broadcastsi128_si256(
-        _mm_load_si128(reinterpret_cast<const __m128i*>(LEAD_ROWS.of_low_half)));
-    const __m256i bit_of_row =
-        _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 4, 8));
-    const __m256i high = _mm256_and_si256(_mm256_srli_epi16(v, 4), low_half);
-    const __m256i row = _mm256_shuffle_epi8(bit_of_row, high);
-    const __m256i found = _mm256_shuffle_epi8(rows, _mm256_and_si256(v, low_half));
-    return _mm256_cmpgt_epi8(_mm256_and_si256(row, found), _mm256_setzero_si256());
+struct Halves {
+    __m256i low, high;
+};
+
+// Move all bytes up by one; the lowest byte becomes 0.
+CS336_AVX2 CS336_INLINE Halves moved_up(Halves v) {
+    const __m256i below_low = _mm256_permute2x128_si256(v.low, v.low, 0x08);
+    const __m256i below_high = _mm256_permute2x128_si256(v.low, v.high, 0x21);
+    return {_mm256_alignr_epi8(v.low, below_low, 15), _mm256_alignr_epi8(v.high, below_high, 15)};
 }
 
-template <Wide WIDE>
-CS336_AVX2 CS336_INLINE Masks masks(const uint8_t* window) {
-    const Halves v = {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(window)),
-                      _mm256_loadu_si256(reinterpret_cast<const __m256i*>(window + 32))};
-    const __m256i small = _mm256_set1_epi8(0x20);
-    const Halves lower = {_mm256_or_si256(v.low, small), _mm256_or_si256(v.high, small)};
-    Masks m;
-    m.letter = in_range(lower, 127 - 'z', 26);
-    m.number = in_range(v, 127 - '9', 10);
-    m.blank = equal(v, ' ');
-    m.space = in_range(v, 127 - '\r', 5) | m.blank;
-    m.apostrophe = equal(v, '\'');
-    m.line_end = equal(v, '\n') | equal(v, '\r');
-    m.upper = in_range(v, 127 - 'Z', 26);
-    m.lower = m.letter & ~m.upper;
-    m.mark = 0;
-    m.slash = equal(v, '/');
-    m.control = (in_range(v, 127 - 0x1F, 0x20) & ~m.space) | equal(v, 0x7F);
-    m.wide = bits(v.low, v.high);
+// A mask of the bytes that have a common bit.
+CS336_AVX2 CS336_INLINE uint64_t intersect(Halves a, Halves b) {
+    const __m256i zero = _mm256_setzero_si256();
+    return ~bits(_mm256_cmpeq_epi8(_mm256_and_si256(a.low, b.low), zero),
+                 _mm256_cmpeq_epi8(_mm256_and_si256(a.high, b.high), zero));
+}
+
+CS336_AVX2 CS336_INLINE Halves look_up(const uint8_t* entries, Halves classes) {
+    const __m256i t = table(entries);
+    return {_mm256_shuffle_epi8(t, classes.low), _mm256_shuffle_epi8(t, classes.high)};
+}
+
+// The classes of the characters in a window, at their first bytes; CONTINUATION at all others.
+// `wide` is a mask of the bytes above 127. Writes the mask of the other bytes of characters.
+CS336_AVX2 inline Halves wide_classes(const SplitProgram& program, const uint8_t* window, Halves v,
+                                      uint64_t& continuation, Halves& of_every_byte) {
+    const uint8_t* const class_of_byte = program.rules().class_of_byte;
+    Halves classes = {classes_of<true>(class_of_byte, v.low),
+                      classes_of<true>(class_of_byte, v.high)};
+    const __m256i limit = _mm256_set1_epi8(-64);  // 0x80 to 0xBF are below
+    const Halves inside = {_mm256_cmpgt_epi8(limit, v.low), _mm256_cmpgt_epi8(limit, v.high)};
+    continuation = bits(inside.low, inside.high);
+    const __m256i mixed = _mm256_set1_epi8(BoundaryRules::MIXED);
+    const uint64_t unknown = bits(_mm256_cmpeq_epi8(classes.low, mixed),
+                                  _mm256_cmpeq_epi8(classes.high, mixed));
+    if (unknown) {
+        alignas(32) uint8_t stored[WINDOW];
+        _mm256_store_si256(reinterpret_cast<__m256i*>(stored), classes.low);
+        _mm256_store_si256(reinterpret_cast<__m256i*>(stored + 32), classes.high);
+        classify_mixed(program, window, unknown, stored);
+        classes = {load(stored), load(stored + 32)};
+    }
+    of_every_byte = classes;
+    for (int i = 0; i < 3; ++i) {
+        const Halves moved = moved_up(of_every_byte);
+        of_every_byte = {_mm256_blendv_epi8(classes.low, moved.low, inside.low),
+                         _mm256_blendv_epi8(classes.high, moved.high, inside.high)};
+    }
+    return classes;
+}
+
+CS336_AVX2 CS336_INLINE Marks marks(const SplitProgram& program, const uint8_t* window) {
+    const BoundaryRules& rules = program.rules();
+    const Halves v = {load(window), load(window + 32)};
+    const uint64_t wide = bits(v.low, v.high);
+    Marks m;
     m.continuation = 0;
-    if (m.wide) {
-        // 0x80 to 0xBF are the signed bytes below -64.
-        const __m256i limit = _mm256_set1_epi8(-64);
-        m.continuation = bits(_mm256_cmpgt_epi8(limit, v.low), _mm256_cmpgt_epi8(limit, v.high));
-        m.wide &= ~m.continuation;
-        if (WIDE != Wide::CASES) {
-            uint64_t letters = bits(lead_is_letter(v.low), lead_is_letter(v.high));
-            if (WIDE == Wide::DEEPSEEK) {
-                const __m256i first = _mm256_set1_epi8(char(FIRST_OF_THREE));
-                letters &= bits(_mm256_cmpgt_epi8(first, v.low), _mm256_cmpgt_epi8(first, v.high));
-            }
-            mark_letters(m, letters);
+    Halves classes, of_every_byte;
+    if (CS336_UNLIKELY(wide)) {
+        classes = wide_classes(program, window, v, m.continuation, of_every_byte);
+    } else {
+        classes = {classes_of<false>(rules.class_of_byte, v.low),
+                   classes_of<false>(rules.class_of_byte, v.high)};
+        of_every_byte = classes;
+    }
+    const Halves groups = moved_up(look_up(rules.groups, of_every_byte));
+    m.starts = intersect(groups, look_up(rules.starts, classes));
+    m.unclear = 0;
+    if (!intersect(groups, look_up(rules.special, classes))) return m;
+    m.unclear = intersect(groups, look_up(rules.unclear, classes));
+    const Halves decided = look_up(rules.decided, classes);
+    const Halves skipped = look_up(rules.skipped, classes);
+    for (size_t type = 0; type < rules.num_types; ++type) {
+        const uint64_t typed = intersect(groups, look_up(rules.typed[type], classes));
+        if (!typed) continue;
+        const __m256i bit = _mm256_set1_epi8(char(1 << type));
+        const __m256i start = _mm256_set1_epi8(char(16 << type));
+        apply_next(m, typed, wide, intersect(decided, {bit, bit}),
+                   intersect(decided, {start, start}), intersect(skipped, {bit, bit}));
+    }
+    if (m.unclear) {
+        for (int i = 0; i < BoundaryRules::NUM_CONDITIONS; ++i) {
+            m.conditions[i] = intersect(groups, look_up(rules.conditions[i], classes));
         }
-        classify_wide<WIDE>(m, window);
     }
     return m;
 }
@@ -114,7 +155,7 @@ CS336_AVX2 CS336_INLINE size_t positions(uint64_t bits, uint32_t origin, uint32_
     return count;
 }
 
-CS336_DEFINE_FILL(CS336_AVX2)
+CS336_DEFINE_SCAN(CS336_AVX2)
 
 }  // namespace avx2
 

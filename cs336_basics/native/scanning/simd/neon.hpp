@@ -7,7 +7,7 @@
 
 #include "base/compiler.hpp"
 #include "base/simd_target.hpp"
-#include "scanning/simd/masks.hpp"
+#include "scanning/simd/window.hpp"
 
 #if defined(CS336_NEON)
 
@@ -15,72 +15,115 @@ namespace cs336 {
 
 namespace neon {
 
-// Pack 64 bytes that are 0x00 or 0xFF into 64 bits.
-CS336_INLINE uint64_t bits(uint8x16_t a, uint8x16_t b, uint8x16_t c, uint8x16_t d) {
-    const uint8x16_t weight = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
-    const uint8x16_t ab = vpaddq_u8(vandq_u8(a, weight), vandq_u8(b, weight));
-    const uint8x16_t cd = vpaddq_u8(vandq_u8(c, weight), vandq_u8(d, weight));
-    const uint8x16_t abcd = vpaddq_u8(ab, cd);
-    return vgetq_lane_u64(vreinterpretq_u64_u8(vpaddq_u8(abcd, abcd)), 0);
-}
-
 struct Quarters {
     uint8x16_t v[4];
 };
 
-CS336_INLINE uint64_t equal(const Quarters& q, uint8_t byte) {
-    const uint8x16_t w = vdupq_n_u8(byte);
-    return bits(vceqq_u8(q.v[0], w), vceqq_u8(q.v[1], w), vceqq_u8(q.v[2], w), vceqq_u8(q.v[3], w));
+// Pack 64 bytes that are 0x00 or 0xFF into 64 bits.
+CS336_INLINE uint64_t bits(const Quarters& q) {
+    const uint8x16_t weight = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+    const uint8x16_t ab = vpaddq_u8(vandq_u8(q.v[0], weight), vandq_u8(q.v[1], weight));
+    const uint8x16_t cd = vpaddq_u8(vandq_u8(q.v[2], weight), vandq_u8(q.v[3], weight));
+    const uint8x16_t abcd = vpaddq_u8(ab, cd);
+    return vgetq_lane_u64(vreinterpretq_u64_u8(vpaddq_u8(abcd, abcd)), 0);
 }
 
-// A mask of the bytes from `first` to `first` + `count` - 1.
-CS336_INLINE uint64_t in_range(const Quarters& q, uint8_t first, uint8_t count) {
-    const uint8x16_t f = vdupq_n_u8(first), n = vdupq_n_u8(count);
-    return bits(vcltq_u8(vsubq_u8(q.v[0], f), n), vcltq_u8(vsubq_u8(q.v[1], f), n),
-                vcltq_u8(vsubq_u8(q.v[2], f), n), vcltq_u8(vsubq_u8(q.v[3], f), n));
+// A mask of the bytes that have a common bit.
+CS336_INLINE uint64_t intersect(const Quarters& a, const Quarters& b) {
+    Quarters q;
+    for (int i = 0; i < 4; ++i) q.v[i] = vtstq_u8(a.v[i], b.v[i]);
+    return bits(q);
 }
 
-template <Wide WIDE>
-CS336_INLINE Masks masks(const uint8_t* window) {
-    Quarters q, lower;
-    for (int i = 0; i < 4; ++i) {
-        q.v[i] = vld1q_u8(window + 16 * i);
-        lower.v[i] = vorrq_u8(q.v[i], vdupq_n_u8(0x20));
+CS336_INLINE Quarters all(uint8_t byte) {
+    const uint8x16_t v = vdupq_n_u8(byte);
+    return {{v, v, v, v}};
+}
+
+CS336_INLINE Quarters look_up(const uint8_t* entries, const Quarters& classes) {
+    const uint8x16_t table = vld1q_u8(entries);
+    Quarters q;
+    for (int i = 0; i < 4; ++i) q.v[i] = vqtbl1q_u8(table, classes.v[i]);
+    return q;
+}
+
+// The classes of all bytes: four tables of 64 entries. An index of 64 or more gives 0.
+CS336_INLINE Quarters classes_of(const uint8_t* class_of_byte, const Quarters& bytes) {
+    Quarters q = all(0);
+    for (int part = 0; part < 4; ++part) {
+        const uint8_t* const entries = class_of_byte + 64 * part;
+        const uint8x16x4_t table = {{vld1q_u8(entries), vld1q_u8(entries + 16),
+                                     vld1q_u8(entries + 32), vld1q_u8(entries + 48)}};
+        for (int i = 0; i < 4; ++i) {
+            const uint8x16_t index = veorq_u8(bytes.v[i], vdupq_n_u8(uint8_t(64 * part)));
+            q.v[i] = vorrq_u8(q.v[i], vqtbl4q_u8(table, index));
+        }
     }
-    Masks m;
-    m.letter = in_range(lower, 'a', 26);
-    m.number = in_range(q, '0', 10);
-    m.blank = equal(q, ' ');
-    m.space = in_range(q, 9, 5) | m.blank;
-    m.apostrophe = equal(q, '\'');
-    m.line_end = equal(q, '\n') | equal(q, '\r');
-    m.upper = in_range(q, 'A', 26);
-    m.lower = m.letter & ~m.upper;
-    m.mark = 0;
-    m.slash = equal(q, '/');
-    m.control = (in_range(q, 0, ' ') & ~m.space) | equal(q, 0x7F);
-    m.wide = in_range(q, 0x80, 0x80);
+    return q;
+}
+
+// Move all bytes up by one; the lowest byte becomes 0.
+CS336_INLINE Quarters moved_up(const Quarters& q) {
+    const uint8x16_t zero = vdupq_n_u8(0);
+    return {{vextq_u8(zero, q.v[0], 15), vextq_u8(q.v[0], q.v[1], 15),
+             vextq_u8(q.v[1], q.v[2], 15), vextq_u8(q.v[2], q.v[3], 15)}};
+}
+
+inline Marks marks(const SplitProgram& program, const uint8_t* window) {
+    const BoundaryRules& rules = program.rules();
+    Quarters v;
+    for (int i = 0; i < 4; ++i) v.v[i] = vld1q_u8(window + 16 * i);
+    const uint64_t wide = intersect(v, all(0x80));
+    Marks m;
     m.continuation = 0;
-    if (m.wide) {
-        m.continuation = in_range(q, 0x80, 0x40);
-        m.wide &= ~m.continuation;
-        classify_wide<WIDE>(m, window);
+    Quarters classes = classes_of(rules.class_of_byte, v), of_every_byte = classes;
+    if (wide) {
+        Quarters inside, mixed;
+        for (int i = 0; i < 4; ++i) {
+            inside.v[i] = vcltq_u8(vsubq_u8(v.v[i], vdupq_n_u8(0x80)), vdupq_n_u8(0x40));
+            mixed.v[i] = vceqq_u8(classes.v[i], vdupq_n_u8(BoundaryRules::MIXED));
+        }
+        m.continuation = bits(inside);
+        const uint64_t unknown = bits(mixed);
+        if (unknown) {
+            uint8_t stored[WINDOW];
+            for (int i = 0; i < 4; ++i) vst1q_u8(stored + 16 * i, classes.v[i]);
+            classify_mixed(program, window, unknown, stored);
+            for (int i = 0; i < 4; ++i) classes.v[i] = vld1q_u8(stored + 16 * i);
+        }
+        of_every_byte = classes;
+        for (int times = 0; times < 3; ++times) {
+            const Quarters moved = moved_up(of_every_byte);
+            for (int i = 0; i < 4; ++i) {
+                of_every_byte.v[i] = vbslq_u8(inside.v[i], moved.v[i], classes.v[i]);
+            }
+        }
+    }
+    const Quarters groups = moved_up(look_up(rules.groups, of_every_byte));
+    m.starts = intersect(groups, look_up(rules.starts, classes));
+    m.unclear = 0;
+    if (!intersect(groups, look_up(rules.special, classes))) return m;
+    m.unclear = intersect(groups, look_up(rules.unclear, classes));
+    const Quarters decided = look_up(rules.decided, classes);
+    const Quarters skipped = look_up(rules.skipped, classes);
+    for (size_t type = 0; type < rules.num_types; ++type) {
+        const uint64_t typed = intersect(groups, look_up(rules.typed[type], classes));
+        if (!typed) continue;
+        const Quarters bit = all(uint8_t(1 << type)), start = all(uint8_t(16 << type));
+        apply_next(m, typed, wide, intersect(decided, bit), intersect(decided, start),
+                   intersect(skipped, bit));
+    }
+    if (m.unclear) {
+        for (int i = 0; i < BoundaryRules::NUM_CONDITIONS; ++i) {
+            m.conditions[i] = intersect(groups, look_up(rules.conditions[i], classes));
+        }
     }
     return m;
 }
 
-// Write origin + i to `out` for every set bit i of `bits`. Returns the number of set bits. `out`
-// must have room for 64 elements.
-CS336_INLINE size_t positions(uint64_t bits, uint32_t origin, uint32_t* out) {
-    size_t count = 0;
-    while (bits) {
-        out[count++] = origin + lowest_bit(bits);
-        bits &= bits - 1;
-    }
-    return count;
-}
+using scalar::positions;
 
-CS336_DEFINE_FILL()
+CS336_DEFINE_SCAN()
 
 }  // namespace neon
 

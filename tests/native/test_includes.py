@@ -21,6 +21,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
 }
 # Folder of Cython files -> the folders of native/ that they and their cimports may include.
 MAY_USE = {
+    "text": {"base", "unicode"},
     "splitting": {"base", "unicode", "scanning"},
     "counting": {"base", "unicode", "scanning", "counting"},
     "bpe": {"base", "merging"},
@@ -28,6 +29,7 @@ MAY_USE = {
     "formats": set(),
 }
 MAY_CIMPORT: dict[str, set[str]] = {
+    "text": set(),
     "splitting": set(),
     "counting": {"splitting"},
     "bpe": set(),

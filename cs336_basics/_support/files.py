@@ -142,7 +142,7 @@ def named_directory(path: str | os.PathLike[str]) -> Path:
         ValueError: If `path` is an empty string.
     """
     if not os.fspath(path):
-        raise InputError("directory must be a path, got ''")
+        raise InputError("must be a path, got ''", argument="directory")
     return Path(path)
 
 
@@ -178,7 +178,7 @@ def check_is_regular(path: str | os.PathLike[str], mode: int) -> None:
     if not stat.S_ISREG(mode):
         kinds = {stat.S_IFDIR: "directory", stat.S_IFIFO: "FIFO", stat.S_IFSOCK: "socket"}
         kind = kinds.get(stat.S_IFMT(mode), "device")
-        raise InputError(f"{os.fspath(path)} is a {kind}; use a regular file")
+        raise InputError(f"{os.fspath(path)} is a {kind}", remedy="use a regular file")
 
 
 def replaced_file(path: str | os.PathLike[str]) -> Path:
@@ -187,7 +187,7 @@ def replaced_file(path: str | os.PathLike[str]) -> Path:
     # Renaming a file over /dev/stdout would lose the data written to standard output.
     parent = os.path.realpath(os.path.dirname(os.path.abspath(path)))
     if parent == "/dev" or parent.startswith("/proc/"):
-        raise InputError(f"{os.fspath(path)} is a device; use a regular file")
+        raise InputError(f"{os.fspath(path)} is a device", remedy="use a regular file")
     with contextlib.suppress(FileNotFoundError):  # a new file, or a dangling link
         mode = os.stat(path).st_mode
         if stat.S_ISDIR(mode):
@@ -319,7 +319,9 @@ def check_is_no_input(output: str | os.PathLike[str], inputs: Iterable[str]) -> 
         ValueError: If `output` is one of the inputs.
     """
     if _identity(output) in map(_identity, inputs):
-        raise InputError(f"{output} is also an input or another output; choose another name")
+        raise InputError(
+            f"{output} is also an input or another output", remedy="choose another name"
+        )
 
 
 def _identity(path: str | os.PathLike[str]) -> object:

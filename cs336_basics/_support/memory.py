@@ -1,9 +1,15 @@
-"""Peak memory of this process."""
+"""Peak memory of this process, and errors of memory that ran out."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error says that memory ran out. torch raises RuntimeErrors for it."""
+    is_from_gpu = type(error).__name__ == "OutOfMemoryError"  # without importing torch
+    return isinstance(error, MemoryError) or is_from_gpu or "DefaultCPUAllocator" in str(error)
 
 
 def peak_memory() -> int | None:

@@ -98,7 +98,7 @@ def unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for key, _ in items:
             if key in seen:
-                raise InputError(f"key {short_repr(key)} occurs twice; remove one")
+                raise InputError(f"key {short_repr(key)} occurs twice", remedy="remove one")
             seen.add(key)
     return content
 

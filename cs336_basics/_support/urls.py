@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import InputError, UnavailableError
 from cs336_basics._support.lazy import needed_for
 from cs336_basics._support.messages import short_reason
 
@@ -86,7 +86,7 @@ def names_in(url: str) -> list[str]:
         ValueError: If the URL is the address of a web page, which cannot be written to.
     """
     if _is_web(url):
-        raise InputError(f"{url}: a web server cannot be written to; use an object store")
+        raise InputError(f"{url}: a web server cannot be written to", remedy="use an object store")
     system, path = _find(url)
     with _naming(url):
         system.invalidate_cache()  # other machines may have added files
@@ -154,8 +154,10 @@ def _find(url: str) -> tuple[Any, str]:
         import fsspec
     try:
         found: tuple[Any, str] = fsspec.core.url_to_fs(url)
-    except (ImportError, ValueError) as error:  # no such package or protocol
-        raise type(error)(f"{url}: {short_reason(error)}") from error
+    except ImportError as error:
+        raise UnavailableError(f"{url}: {short_reason(error)}") from error
+    except ValueError as error:  # fsspec knows no such protocol
+        raise InputError(f"{url}: {short_reason(error)}") from error
     return found
 
 

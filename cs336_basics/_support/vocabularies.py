@@ -42,11 +42,14 @@ def checked_token_ids(tokens: Mapping[int, bytes]) -> dict[bytes, int]:
                 f"for id {short_repr(token_id)}"
             )
         if not token:
-            raise InputError(f"vocab: id {short_repr(token_id)} has an empty token; remove it")
+            raise InputError(
+                f"vocab: id {short_repr(token_id)} has an empty token", remedy="remove it"
+            )
         if token in token_ids:
             raise InputError(
                 f"vocab: ids {short_repr(token_ids[token])} and {short_repr(token_id)} are both "
-                f"{short_repr(token)}; remove one"
+                f"{short_repr(token)}",
+                remedy="remove one",
             )
         token_ids[token] = token_id
     return token_ids
@@ -73,12 +76,13 @@ def checked_merge_ids(
             missing = next(token for token in (left, right, joined) if token not in token_ids)
             raise InputError(
                 f"merge {rank} joins {short_repr(left)} and {short_repr(right)}, but the "
-                f"vocabulary has no token {short_repr(missing)}; add it, or remove the merge"
+                f"vocabulary has no token {short_repr(missing)}",
+                remedy="add it, or remove the merge",
             )
         if (first := ranks.setdefault(row[:2], rank)) != rank:
             raise InputError(
-                f"merge {rank} of {short_repr(left)} and {short_repr(right)} repeats merge "
-                f"{first}; remove one"
+                f"merge {rank} of {short_repr(left)} and {short_repr(right)} repeats merge {first}",
+                remedy="remove one",
             )
         rows.append((row[0], row[1], row[2]))
     return rows

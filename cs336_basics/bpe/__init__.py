@@ -73,7 +73,8 @@ def get_trainer(name: str) -> type[BPE_Trainer]:
     if not isinstance(name, str) or name not in TRAINERS:
         near = nearest(name, TRAINERS) if isinstance(name, str) else ""
         raise InputError(
-            f"trainer must be one of {', '.join(TRAINERS)}, got {short_repr(name)}{near}"
+            f"must be one of {', '.join(TRAINERS)}, got {short_repr(name)}{near}",
+            argument="trainer",
         )
     return TRAINERS[name]
 

@@ -99,18 +99,21 @@ class BPE_Trainer:
         continue_from: tuple[Mapping[int, bytes], Iterable[Pair]] | None = None,
     ) -> None:
         if type(self) is BPE_Trainer:
-            raise InputTypeError("BPE_Trainer is abstract; use a class in TRAINERS")
+            raise InputTypeError("BPE_Trainer is abstract", remedy="use a class in TRAINERS")
         resolve_pattern(pattern)
         check_splitting(splitting)
         executor("threads" if execution is None else execution, num_workers)  # checks both
         if trace is not None and not callable(trace):
-            raise InputTypeError(f"trace must be callable or None, got {short_repr(trace)}")
+            raise InputTypeError(
+                f"must be callable or None, got {short_repr(trace)}", argument="trace"
+            )
         min_frequency = checked_integer("min_frequency", min_frequency, 0, MAX_INT64)
         if max_token_length is not None:
             max_token_length = checked_integer("max_token_length", max_token_length, 1, MAX_INT64)
         if tie_break not in TIE_BREAKS:
             raise InputError(
-                f"tie_break must be one of {', '.join(TIE_BREAKS)}, got {short_repr(tie_break)}"
+                f"must be one of {', '.join(TIE_BREAKS)}, got {short_repr(tie_break)}",
+                argument="tie_break",
             )
         self.pattern = pattern
         self.splitting = splitting
@@ -191,12 +194,15 @@ class BPE_Trainer:
             TypeError: See `WordCounts.from_mapping`.
         """
         if not isinstance(word_counts, Mapping):
-            raise InputTypeError(f"word_counts must be a dict, got {short_repr(word_counts)}")
+            raise InputTypeError(
+                f"must be a dict, got {short_repr(word_counts)}", argument="word_counts"
+            )
         counts = WordCounts.from_mapping(word_counts)
         if counts.num_bytes > MAX_INT64:
             raise InputError(
-                f"word_counts must count at most 2^63 - 1 bytes, got {counts.num_bytes:,}; "
-                "divide all counts by a common factor"
+                f"must count at most 2^63 - 1 bytes, got {counts.num_bytes:,}",
+                argument="word_counts",
+                remedy="divide all counts by a common factor",
             )
         return self._train(lambda splitter: counts, vocab_size, special_tokens)
 

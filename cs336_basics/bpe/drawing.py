@@ -43,7 +43,7 @@ class Moment:
     def __init__(self, word_counts: Mapping[bytes, int], num_merges: int) -> None:
         num_bytes = sum(map(len, word_counts))
         if not num_bytes:
-            raise InputError("words must not be empty; try 'low lower widest'")
+            raise InputError("must not be empty", argument="words", remedy="try 'low lower widest'")
         if num_bytes > MOST_BYTES:
             longest = symbol_text(max(word_counts, key=len)[:20])
             raise InputError(

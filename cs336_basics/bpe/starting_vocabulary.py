@@ -100,14 +100,16 @@ class StartingVocabulary:
             if len(token.encode()) == 1:
                 raise InputError(
                     f"special token {token!r} is a single byte, which every vocabulary already "
-                    "contains; choose a longer token"
+                    "contains",
+                    remedy="choose a longer token",
                 )
             num_new += token.encode() not in known
         smallest = self.num_ids + num_new
         if vocab_size < smallest:
             raise InputError(
-                f"vocab_size must be at least {smallest} ({self.num_ids:,} existing ids and "
-                f"{num_new} special tokens), got {vocab_size}"
+                f"must be at least {smallest} ({self.num_ids:,} existing ids and {num_new} special "
+                f"tokens), got {vocab_size}",
+                argument="vocab_size",
             )
         return vocab_size - smallest
 
@@ -135,8 +137,8 @@ class StartingVocabulary:
         for token in filter(special.__contains__, made):
             # This happens only if the special tokens were not cut out of the counted text.
             raise InputError(
-                f"the merges produce the special token {special[token]!r}, which is part of a "
-                "word; count the words with the same special_tokens"
+                f"the merges produce the special token {special[token]!r}, which is part of a word",
+                remedy="count the words with the same special_tokens",
             )
         again = list(filter(known.__contains__, made))
         if again:
@@ -160,12 +162,15 @@ def _checked(continued: Any) -> tuple[dict[int, bytes], list[Pair]]:
         tokens, merges = dict(vocab), list(merges)
     except (TypeError, ValueError):
         raise InputTypeError(
-            "continue_from must be (vocab, merges), such as (tokenizer.vocab, tokenizer.merges), "
-            f"got {short_repr(continued)}"
+            "must be (vocab, merges), such as (tokenizer.vocab, tokenizer.merges), got "
+            f"{short_repr(continued)}",
+            argument="continue_from",
         ) from None
     token_ids = checked_token_ids(tokens)
     for byte in BYTES:
         if byte not in token_ids:
-            raise InputError(f"vocab must contain all 256 bytes, but {byte!r} is missing")
+            raise InputError(
+                f"must contain all 256 bytes, but {byte!r} is missing", argument="vocab"
+            )
     checked_merge_ids(merges, token_ids)
     return tokens, [(left, right) for left, right in merges]

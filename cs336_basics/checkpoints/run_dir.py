@@ -192,7 +192,7 @@ class RunDirectory:
             self._lock = lock_file(self.path / ".lock")
         except BlockingIOError:
             raise InputError(
-                f"{self.path} is in use by another process; wait until it exits"
+                f"{self.path} is in use by another process", remedy="wait until it exits"
             ) from None
 
     def _check_links(self) -> None:
@@ -200,8 +200,9 @@ class RunDirectory:
         for path in self._entries():
             if path.is_symlink() and path.name != ".lock":  # `os.open` refuses this link
                 raise InputError(
-                    f"{path} is a symbolic link; replace it with the file or directory itself "
-                    "(only the whole run directory may be a link)"
+                    f"{path} is a symbolic link",
+                    remedy="replace it with the file or directory itself (only the whole run "
+                    "directory may be a link)",
                 )
 
     def unlock(self) -> None:
@@ -313,11 +314,14 @@ def _read_lines(file: Path) -> list[dict[str, Any]]:
             row = json.loads(line.decode("utf-8", "replace"))
         except (ValueError, RecursionError):
             if number < len(lines):
-                raise InputError(f"{file}, line {number}: not JSON; remove the line") from None
+                raise InputError(
+                    f"{file}, line {number}: not JSON", remedy="remove the line"
+                ) from None
             break
         if not _is_row(row, has_kind=file.name == "timings.jsonl"):
             raise InputError(
-                f"{file}, line {number}: not an object with a step and numbers; remove the line"
+                f"{file}, line {number}: not an object with a step and numbers",
+                remedy="remove the line",
             )
         rows.append(row)
     return rows

@@ -17,19 +17,14 @@ from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
 from cs336_basics._support.errors import Argument, InputError, ReportedError
+from cs336_basics._support.memory import is_out_of_memory, peak_memory
 from cs336_basics._support.messages import shown_names
 
 MISTAKES = (
     InputError, ImportError,
     FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError,
 )  # fmt: skip
-"""Exceptions caused by what the user asked for. The exit status is 2."""
-
-FAILURES = (ReportedError, OSError, MemoryError)
-"""Exceptions that can end any command. Those that are not in MISTAKES set the exit status 1.
-
-Any other exception is a bug in the library, so its traceback is shown.
-"""
+"""Exceptions caused by what the user asked for."""
 
 _PACKAGES = {"yaml": "pyyaml"} | dict.fromkeys(("torch", "safetensors"), "'cs336-basics[torch]'")
 """Mapping from modules to their packages, where the names differ."""
@@ -73,16 +68,23 @@ def _status_of_work(name: str, work: Callable[[], int], shown: Callable[[Argumen
         return 128 + signal.SIGINT
     except OutputEnded:
         return 0
-    except (*MISTAKES, *FAILURES) as error:
-        if os.environ.get("CS336_TRACEBACK") or _is_own_import(error):
+    except Exception as error:
+        status = _status_of_error(error)
+        if status is None or os.environ.get("CS336_TRACEBACK"):
             raise
         complain(f"{name}: error: {describe_error(error, shown)}")
-        return 2 if isinstance(error, MISTAKES) else 1
+        return status
 
 
-def _is_own_import(error: Exception) -> bool:
-    """Return whether a module or name of this package could not be imported, which is a bug."""
-    return isinstance(error, ImportError) and (error.name or "").startswith("cs336_basics")
+def _status_of_error(error: Exception) -> int | None:
+    """Return the exit status of an expected error, or None for a bug in the library."""
+    if isinstance(error, ImportError) and (error.name or "").startswith("cs336_basics"):
+        return None
+    if isinstance(error, MISTAKES):
+        return 2
+    if isinstance(error, (ReportedError, OSError)) or is_out_of_memory(error):
+        return 1
+    return None
 
 
 def describe_error(error: Exception, shown: Callable[[Argument], str] = str) -> str:
@@ -104,9 +106,7 @@ def describe_error(error: Exception, shown: Callable[[Argument], str] = str) -> 
         package = _PACKAGES.get(module, module)
         return f"{module} is required but not installed: pip install {package}"
     message = _one_line(str(error))
-    if isinstance(error, MemoryError):
-        from cs336_basics._support.memory import peak_memory
-
+    if is_out_of_memory(error):
         message = "out of memory" if message in ("", "std::bad_alloc") else message
         peak = peak_memory()
         return message if peak is None else f"{message}; peak memory was {peak / 1e9:.1f} GB"

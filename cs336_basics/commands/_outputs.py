@@ -39,10 +39,10 @@ def check_output(
     real, other = Path(os.path.realpath(file)), Path(os.path.realpath(directory))
     if directory and (real.is_relative_to(other) or other.is_relative_to(real)):
         raise InputError(
-            f"{option} must be outside the tokenizer directory, got {short_repr(file)}"
+            f"must be outside the tokenizer directory, got {short_repr(file)}", argument=option
         )
     check_is_no_input(file, inputs)
     replaced_file(file)
     check_is_free(file, overwrite)
     if not file.endswith(ending):
-        raise InputError(f"{option} must end in {ending}, got {short_repr(file)}")
+        raise InputError(f"must end in {ending}, got {short_repr(file)}", argument=option)

@@ -9,9 +9,10 @@ import signal
 import sys
 from pathlib import Path
 
-import torch
+import torch.distributed as dist
 
 from cs336_basics._support.errors import RunError
+from cs336_basics._support.memory import is_out_of_memory
 from cs336_basics._support.messages import short_reason
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.commands import INVOCATION
@@ -123,10 +124,7 @@ def _explain(
         world: The processes of the run.
         again: The command that resumes the run.
     """
-    # torch raises RuntimeError when the CPU runs out of memory.
-    if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "DefaultCPUAllocator" in str(
-        error
-    ):
+    if is_out_of_memory(error):
         reason = (str(error) or "no details").splitlines()[0]
         return MemoryError(
             f"out of memory ({reason}); use a smaller model or batch, or a larger --accumulation, "
@@ -135,9 +133,13 @@ def _explain(
         )
     if trainer is None or isinstance(error, NonFiniteLossError):
         return None
+    if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+        return RunError(
+            f"torch.compile failed: {short_reason(error)}", remedy="pass --compile false"
+        )
     if isinstance(error, OSError):  # such as a full disk; earlier checkpoints are intact
         return OSError(f"{describe_error(error)}; to resume: {again}")
-    if world.size > 1:
+    if world.size > 1 and (isinstance(error, (RunError, dist.DistError)) or _is_from_gloo(error)):
         saved = trainer.run.newest_checkpoint()
         kept = f"the last checkpoint is {saved}" if saved else "no checkpoint has been saved"
         return RunError(

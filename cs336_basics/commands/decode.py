@@ -51,7 +51,7 @@ def decode(options: Options) -> None:
         write: Callable[[bytes], object] = show
         if options.output != STDOUT:
             inputs = [path, *files_of_tokenizer(options.tokenizer)]
-            check_output("--output", options.output, options.overwrite, inputs)
+            check_output("output", options.output, options.overwrite, inputs)
             write = files.enter_context(atomic_writer(options.output)).write
         for ids in _ids_of(path, tokenizer):
             try:

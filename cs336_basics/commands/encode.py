@@ -88,9 +88,9 @@ def _encode_with_ray(options: Options, tokenizer: Tokenizer) -> None:
     from cs336_basics.tokenizer.files.ray_encoding import encode_files_ray
 
     if options.output == STDOUT:
-        raise InputError("with --ray, --output must be a directory or a URL, got -")
+        raise InputError("with --ray, --output must be a directory or a URL, not -")
     if options.overwrite:
-        raise InputError("--ray does not replace a directory; remove --overwrite")
+        raise InputError("--ray does not replace a directory", remedy="remove --overwrite")
     metadata = encode_files_ray(
         tokenizer,
         options.corpus(),

@@ -94,7 +94,8 @@ def export(options: Any) -> None:
         unused.append("checkpoint")
     for name in unused:
         raise UsageError(
-            f"--{name.replace('_', '-')} does not apply to {source} --to {options.to}; remove it"
+            f"--{name.replace('_', '-')} does not apply to {source} --to {options.to}",
+            remedy="remove it",
         )
     if options.tokenizer is not None:
         _export_tokenizer(options, options.tokenizer, own)

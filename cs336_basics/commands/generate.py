@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.validation import Amount, Checked, Count, option
 from cs336_basics.commands._cli import complain, describe_error, say, show
 from cs336_basics.commands._options import DEVICE, NUM_WORKERS, Command, UsageError
@@ -52,7 +53,9 @@ class Options(Checked):
 def generate(options: Options) -> None:
     """Generate and print text."""
     if options.interactive and options.prompt:
-        raise UsageError("--interactive reads prompts from standard input; remove --prompt")
+        raise UsageError(
+            "--interactive reads prompts from standard input", remedy="remove --prompt"
+        )
     continuation = _load(options)
     if options.interactive:
         _converse(continuation)
@@ -129,8 +132,8 @@ def _converse(continuation: Callable[[str], Iterator[str]]) -> None:
             _print_text(prompt, continuation(prompt))
         except KeyboardInterrupt:
             show("\n")
-        except ValueError as error:  # the tokenizer rejects this prompt; the next may be fine
-            complain(f"cs336 generate: error: {describe_error(error)}")
+        except InputError as error:  # the tokenizer rejects this prompt; the next may be fine
+            complain(f"cs336 generate: error: {describe_error(error, COMMAND.written)}")
 
 
 COMMAND = Command(

@@ -50,7 +50,9 @@ def _check_format(output: Path) -> None:
     from matplotlib.backend_bases import FigureCanvasBase  # slow to import
 
     if output.suffix[1:].lower() not in FigureCanvasBase.get_supported_filetypes():
-        raise InputError(f"--output must end in .png, .svg or .pdf, got {short_repr(str(output))}")
+        raise InputError(
+            f"must end in .png, .svg or .pdf, got {short_repr(str(output))}", argument="output"
+        )
 
 
 COMMAND = Command(

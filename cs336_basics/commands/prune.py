@@ -39,9 +39,7 @@ def prune(options: Options) -> None:
 
     corpus = options.corpus()
     inputs = [*corpus.files, *files_of_tokenizer(options.tokenizer)]
-    check_output(
-        "--id-map", options.id_map, options.overwrite, inputs, options.output, ending=".npy"
-    )
+    check_output("id_map", options.id_map, options.overwrite, inputs, options.output, ending=".npy")
     check_is_free(options.output, options.overwrite)
     tokenizer = Tokenizer.from_directory(options.tokenizer)
     pruned, id_map = pruned_tokenizer(

@@ -43,7 +43,9 @@ class Options(CorporaOptions):
         super().__post_init__()
         for name in self.output:
             if Path(name).suffix not in (".html", ".md"):
-                raise InputError(f"--output must end in .html or .md, got {short_repr(name)}")
+                raise InputError(
+                    f"must end in .html or .md, got {short_repr(name)}", argument="output"
+                )
         if self.input and not self.tokenizer and self.run is not None:
             self.tokenizer = (str(RunDirectory(self.run).tokenizer),)
         if bool(self.tokenizer) != bool(self.input) or not (self.input or self.run):
@@ -58,7 +60,7 @@ def report(options: Options) -> None:
     inputs = [file for _, corpus in corpora for file in corpus.files]
     for index, name in enumerate(options.output):
         others = [*inputs, *options.tokenizer, *options.output[:index]]
-        check_output("--output", name, options.overwrite, others)
+        check_output("output", name, options.overwrite, others)
     sections: list[Section] = []
     if options.run is not None:
         from cs336_basics.reports.run_report import run_sections

@@ -52,10 +52,14 @@ class Options(Checked):
         """Check that at most one task was given."""
         super().__post_init__()
         if self.ids + self.count + (self.merges is not None) > 1:
-            raise InputError("--ids, --count and --merges are mutually exclusive; pass one")
+            raise InputError(
+                "--ids, --count and --merges are mutually exclusive", remedy="pass one"
+            )
         if self.merges is not None and self.file:
             raise InputError(
-                f"--merges takes no FILE, got {short_repr(self.file[0])}; quote the word"
+                f"takes no FILE, got {short_repr(self.file[0])}",
+                argument="merges",
+                remedy="quote the word",
             )
 
 

@@ -34,7 +34,7 @@ def count(options: Options) -> None:
 
     corpus = options.corpus()
     inputs = [*corpus.files, *files_of_tokenizer(options.tokenizer)]
-    check_output("--output", options.output, options.overwrite, inputs, ending=".npy")
+    check_output("output", options.output, options.overwrite, inputs, ending=".npy")
     tokenizer = Tokenizer.from_directory(options.tokenizer)
     start = time.perf_counter()
     counts = count_tokens(tokenizer, corpus, num_workers=options.num_workers, progress=True)

@@ -122,7 +122,7 @@ def train_bpe(options: Options) -> None:
     from cs336_basics.tokenizer.vocabulary import longest_tokens
 
     if not options.input and not options.counts:
-        raise UsageError("nothing to train on; give --input, --counts, or both")
+        raise UsageError("nothing to train on", remedy="give --input, --counts, or both")
     corpus = None
     if options.input:
         corpus = options.corpus()
@@ -133,9 +133,9 @@ def train_bpe(options: Options) -> None:
         from cs336_basics.formats.huggingface.tokenizer_json import files_of_tokenizer
 
         inputs += files_of_tokenizer(options.continue_)
-    check_output("--save-counts", options.save_counts, options.overwrite, inputs, options.output)
+    check_output("save_counts", options.save_counts, options.overwrite, inputs, options.output)
     inputs += filter(None, [options.save_counts])
-    check_output("--trace", options.trace, options.overwrite, inputs, options.output)
+    check_output("trace", options.trace, options.overwrite, inputs, options.output)
     pattern, special_tokens, continue_from = _start(options)
     with contextlib.ExitStack() as files:
         trace = None
@@ -219,7 +219,8 @@ def _start(
     if options.pattern not in (None, pattern):
         raise InputError(
             f"--pattern {options.pattern!r} conflicts with the pattern {pattern!r} of "
-            f"{options.continue_}; remove --pattern"
+            f"{options.continue_}",
+            remedy="remove --pattern",
         )
     added = [token for token in list(options.special_token) if token not in special_tokens]
     return pattern, [*special_tokens, *added], (tokenizer.vocab, tokenizer.merges)

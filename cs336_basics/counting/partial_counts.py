@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import write_json
 from cs336_basics._support.reading import parse_json
 from cs336_basics._support.urls import downloaded, is_url, names_in, uploaded
@@ -86,5 +87,5 @@ def _load(path: str) -> Counted | None:
             counts = WordCounts.load(file)
         with downloaded(f"{path}.json") as file:
             return counts, TextChanges.from_json(parse_json(file.read_bytes(), file))
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, InputError):
         return None

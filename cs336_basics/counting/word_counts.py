@@ -72,7 +72,8 @@ class WordCounts(Mapping[bytes, int]):
         if index < len(self):
             raise InputError(
                 f"word {short_repr(_word(self.data, self.offsets, index))} is repeated at index "
-                f"{index:,}; add the counts of equal words"
+                f"{index:,}",
+                remedy="add the counts of equal words",
             )
 
     @classmethod
@@ -101,7 +102,8 @@ class WordCounts(Mapping[bytes, int]):
     ) -> None:
         if isinstance(special_tokens, str):
             raise InputTypeError(
-                f"special_tokens must be a list of str, got {short_repr(special_tokens)}"
+                f"must be a list of str, got {short_repr(special_tokens)}",
+                argument="special_tokens",
             )
         self.buffers = buffers
         self.pattern = pattern
@@ -142,13 +144,13 @@ class WordCounts(Mapping[bytes, int]):
             return counts
         if not isinstance(counts, Mapping):
             raise InputTypeError(
-                f"counts must be a mapping of word -> count, got {short_repr(counts)}"
+                f"must be a mapping of word -> count, got {short_repr(counts)}", argument="counts"
             )
         words: list[bytes] = []
         numbers = array("q")
         for word, count in counts.items():
             if not isinstance(word, bytes):
-                raise InputTypeError(f"words must be bytes, got {short_repr(word)}")
+                raise InputTypeError(f"must be bytes, got {short_repr(word)}", argument="words")
             if type(count) is not int or not 0 <= count <= MAX_INT64:
                 what = f"the count of word {short_repr(word)}"
                 count = checked_integer(what, count, 0, MAX_INT64)
@@ -164,13 +166,15 @@ class WordCounts(Mapping[bytes, int]):
 
         Raises:
             TypeError: If an addend is not a WordCounts.
-            ValueError: If the words were counted with different patterns or special tokens.
-            OverflowError: If the total count of a word exceeds 2^63 - 1.
+            ValueError: If the words were counted with different patterns or special tokens, or
+                the total count of a word exceeds 2^63 - 1.
         """
         addends = list(addends)
         for counts in addends:
             if not isinstance(counts, WordCounts):
-                raise InputTypeError(f"addends must be WordCounts, got {short_repr(counts)}")
+                raise InputTypeError(
+                    f"must be WordCounts, got {short_repr(counts)}", argument="addends"
+                )
         if len(addends) == 1:
             return addends[0]
         named = [counts.pattern for counts in addends if counts.pattern is not None]
@@ -197,7 +201,10 @@ class WordCounts(Mapping[bytes, int]):
             return cls.from_mapping(total, pattern, special_tokens)
         adder = TextCounter()
         for counts in addends:
-            adder.add_words(*counts.buffers)
+            try:
+                adder.add_words(*counts.buffers)
+            except OverflowError as error:
+                raise InputError(str(error)) from None
         return cls.of_buffers(adder.result(), pattern, special_tokens)
 
     def scaled(self, weight: float) -> WordCounts:
@@ -208,12 +215,12 @@ class WordCounts(Mapping[bytes, int]):
         Raises:
             TypeError: If `weight` is not a number.
             ValueError: If `weight` is negative or not finite.
-            OverflowError: If a product exceeds 2^63 - 1.
+            ValueError: If a product exceeds 2^63 - 1.
         """
         if isinstance(weight, bool):
-            raise InputTypeError(f"weight must be a number, got {short_repr(weight)}")
+            raise InputTypeError(f"must be a number, got {short_repr(weight)}", argument="weight")
         if not 0 <= weight < float("inf"):
-            raise InputError(f"weight must be finite and at least 0, got {weight}")
+            raise InputError(f"must be finite and at least 0, got {weight}", argument="weight")
         highest = int(self.counts.max()) if len(self) else 0
         if highest * weight > MAX_INT64 - 1024:
             raise InputError(f"count {highest:,} times weight {weight} exceeds 2^63 - 1")
@@ -356,15 +363,16 @@ class WordCounts(Mapping[bytes, int]):
         if self.pattern is not None and _comparable(self.pattern) != _comparable(pattern):
             raise InputError(
                 f"the words were counted with pattern {short_repr(self.pattern)}, not "
-                f"{short_repr(pattern)}; pass the same pattern, because a tokenizer must split "
-                "text in the same way as its trainer"
+                f"{short_repr(pattern)}",
+                remedy="pass the same pattern, because a tokenizer must split text in the same "
+                "way as its trainer",
             )
         tokens = frozenset(special_tokens)
         if self.special_tokens is not None and self.special_tokens != tokens:
             raise InputError(
-                f"the words were counted with special_tokens "
-                f"{short_repr(sorted(self.special_tokens))}, not {short_repr(sorted(tokens))}; "
-                "pass the same special tokens, or count the words again"
+                "the words were counted with special_tokens "
+                f"{short_repr(sorted(self.special_tokens))}, not {short_repr(sorted(tokens))}",
+                remedy="pass the same special tokens, or count the words again",
             )
 
 
@@ -413,13 +421,16 @@ def _checked(
     counts = counts.astype(np.int64, casting="safe", copy=False)
     if len(offsets) != len(counts) + 1:
         raise InputError(
-            f"offsets must have {len(counts) + 1:,} elements for {len(counts):,} counts, got "
-            f"{len(offsets):,}"
+            f"must have {len(counts) + 1:,} elements for {len(counts):,} counts, got "
+            f"{len(offsets):,}",
+            argument="offsets",
         )
     if offsets[0] != 0 or offsets[-1] != len(data) or np.any(offsets[1:] < offsets[:-1]):
-        raise InputError(f"offsets must ascend from 0 to the number of bytes, {len(data):,}")
+        raise InputError(
+            f"must ascend from 0 to the number of bytes, {len(data):,}", argument="offsets"
+        )
     if np.any(counts <= 0):
-        raise InputError(f"counts must be at least 1, got {counts.min():,}")
+        raise InputError(f"must be at least 1, got {counts.min():,}", argument="counts")
     return data, offsets, counts
 
 

@@ -58,8 +58,8 @@ def check_ids(files: Sequence[TokenFile], vocab_size: int) -> None:
         _, largest = id_range(file.tokens)
         if largest >= vocab_size:
             raise InputError(
-                f"damaged file: id {largest} is outside the vocabulary of {vocab_size:,} tokens; "
-                "encode the text again",
+                f"damaged file: id {largest} is outside the vocabulary of {vocab_size:,} tokens",
+                remedy="encode the text again",
                 place=str(file.path),
             )
 

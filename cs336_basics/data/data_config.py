@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.validation import Checked, Paths, option
 
 
@@ -71,10 +71,10 @@ class DataConfig(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.valid_path is not None and self.train_path is None:
-            raise InputError("data.valid_path requires data.train_path")
+            raise InputError(("requires ", Argument("train_path")), argument="valid_path")
         for key in ("field", "column"):
             if getattr(self, key) is not None and self.train_path is None:
-                raise InputError(f"data.{key} requires data.train_path")
+                raise InputError(("requires ", Argument("train_path")), argument=key)
 
 
 @dataclasses.dataclass(frozen=True)

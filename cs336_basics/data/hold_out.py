@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.data.preparation_record import Stages
@@ -141,7 +141,8 @@ class _DividedFile:
                 return cut
         raise InputError(
             f"{self.source.path}: the file cannot be cut to hold out {self.fraction:.0%} for "
-            "validation; set data.valid_path"
+            "validation",
+            remedy=("set ", Argument("data.valid_path")),
         )
 
 

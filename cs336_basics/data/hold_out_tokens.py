@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import Argument, InputError
 from cs336_basics.data.hold_out import Window
 from cs336_basics.tokenizer.files.joined_tokens import JoinedTokens
 from cs336_basics.tokenizer.files.token_files import TokenFile
@@ -35,7 +35,8 @@ def hold_out_tokens(
     if total < 2:
         raise InputError(
             f"{files[0].path}: at least 2 tokens are needed to hold some out for validation, got "
-            f"{total}; set data.valid_path"
+            f"{total}",
+            remedy=("set ", Argument("data.valid_path")),
         )
     window = Window.of(total, fraction)
     boundaries, begin = [], 0

@@ -84,7 +84,8 @@ class Stages:
                 if before.get(key) != inputs.get(key)
             )
             raise InputError(
-                f"{name}: the data has changed since the run started ({changes}); start a new run"
+                f"{name}: the data has changed since the run started ({changes})",
+                remedy="start a new run",
             )
 
     def _write(self, name: str, record: dict[str, Any]) -> None:
@@ -113,7 +114,9 @@ def read_records(directory: Path) -> dict[str, Any]:
         if not all(
             isinstance(r, dict) and isinstance(r.get("inputs"), dict) for r in records.values()
         ):
-            raise ValueError
-    except ValueError:
-        raise InputError(f"{path} is damaged; remove it to prepare the data again") from None
+            raise InputError
+    except InputError:
+        raise InputError(
+            f"{path} is damaged", remedy="remove it to prepare the data again"
+        ) from None
     return records

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS, train_bpe
 from cs336_basics.bpe.reference import NUM_BYTES
@@ -204,8 +204,12 @@ class _Preparing:
                 if source in (given, self.given.valid) or not isinstance(given, Text):
                     raise
                 raise InputError(
-                    f"{given.corpus.files[-1]}: the {name} split of the data has no tokens; set "
-                    "data.valid_path, so that the data is not divided"
+                    f"{given.corpus.files[-1]}: the {name} split of the data has no tokens",
+                    remedy=(
+                        "set ",
+                        Argument("data.valid_path"),
+                        ", so that the data is not divided",
+                    ),
                 ) from error
 
         self.stages.run(f"{name} tokens", inputs, [file], encode)
@@ -232,8 +236,9 @@ def check_sources(preparation: Preparation) -> Sources:
     smallest = NUM_BYTES + 1
     if data.tokenizer is None and preparation.vocab_size < smallest:
         raise InputError(
-            f"model.vocab_size must be at least {smallest} ({NUM_BYTES} bytes and {END_OF_TEXT}), "
-            f"got {preparation.vocab_size}"
+            f"must be at least {smallest} ({NUM_BYTES} bytes and {END_OF_TEXT}), got "
+            f"{preparation.vocab_size}",
+            argument="model.vocab_size",
         )
     if data.train_path is None and data.dataset != "sample":
         for split in ("train", "valid"):
@@ -246,7 +251,8 @@ def check_sources(preparation: Preparation) -> Sources:
                 _open(source.files, tokenizer)
     if data.trainer not in ("auto", *TRAINERS):
         raise InputError(
-            f"data.trainer must be one of auto, {', '.join(TRAINERS)}, got {data.trainer!r}"
+            f"must be one of auto, {', '.join(TRAINERS)}, got {data.trainer!r}",
+            argument="data.trainer",
         )
     resolve_pattern(data.pattern)
     return Sources(preparation, train, valid, tokenizer)
@@ -256,7 +262,8 @@ def _check_tokenizer(tokenizer: Tokenizer, directory: str) -> None:
     if END_OF_TEXT not in tokenizer.special_tokens:
         raise InputError(
             f"{directory}: the tokenizer has no special token {END_OF_TEXT}, which separates "
-            "documents; train a tokenizer with this special token"
+            "documents",
+            remedy="train a tokenizer with this special token",
         )
     # A model can predict any id below the vocabulary size, so each id must be decodable.
     for token_id in range(tokenizer.vocab_size):

@@ -160,9 +160,10 @@ def check_length(key: str, source: Source | None, context_length: int) -> None:
     # Every token has at least one byte, except the one added at the end of each file.
     if num_bytes + num_files < context_length + 1:
         raise InputError(
-            f"{key} must have at least {context_length + 1:,} tokens for a context of "
-            f"{context_length:,}, but has only {counted(num_bytes, 'byte')}; use more text or a "
-            "smaller model.context_length"
+            f"must have at least {context_length + 1:,} tokens for a context of "
+            f"{context_length:,}, but has only {counted(num_bytes, 'byte')}",
+            argument=key,
+            remedy=("use more text or a smaller ", Argument("model.context_length")),
         )
 
 

@@ -118,8 +118,8 @@ def _count(
         addends.append(WordCounts.load(file))
         try:
             addends[-1].check_made_with(trainer.pattern, special_tokens)
-        except ValueError as error:
-            raise InputError(f"{file}: {error}") from None
+        except InputError as error:
+            raise error.at(os.fspath(file)) from None
     if corpus is not None:
         splitter = Splitter(trainer.pattern, special_tokens)
         found = count_words(

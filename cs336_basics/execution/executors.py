@@ -11,6 +11,7 @@ import collections
 import contextlib
 import functools
 import itertools
+import pickle
 from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -168,8 +169,6 @@ class ProcessExecutor(Executor):
             yield from SerialExecutor().map_ordered(job, pieces, done)
             return
 
-        import pickle
-
         from loky import ProcessPoolExecutor
         from loky.process_executor import TerminatedWorkerError
 
@@ -233,6 +232,4 @@ def _run_in_worker(piece: Any) -> Any:
 @functools.lru_cache(maxsize=1)
 def unpickled(pickled: bytes) -> Any:
     """Unpickle a job. Each worker caches the last result, because a job may be large."""
-    import pickle  # not needed by jobs that run in this process
-
     return pickle.loads(pickled)

@@ -50,8 +50,9 @@ def run_experiments(
         for path in [paths] if isinstance(paths, str) else paths:
             if path.endswith(".npy"):
                 raise InputError(
-                    f"{key} must be text, got the token file {path}; the experiments train their "
-                    "own tokenizer"
+                    f"must be text, got the token file {path}; the experiments train their own "
+                    "tokenizer",
+                    argument=key,
                 )
     config = load_config(find_config(scale.config), common)
     sources = check_start(config)
@@ -80,7 +81,7 @@ def _check_same_request(out: Path, request: list[str]) -> None:
             before = parse_json(file.read(), record)
         if before != request:
             raise InputError(
-                f"{out} contains experiments with other options; use another directory"
+                f"{out} contains experiments with other options", remedy="use another directory"
             )
         return
     out.mkdir(parents=True, exist_ok=True)

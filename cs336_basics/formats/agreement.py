@@ -96,8 +96,8 @@ def compare_logits(
     limit *= largest if rounded else 1
     if not difference <= limit:  # also true for NaN
         raise RunError(
-            f"the exported model's logits differ by {difference:.2g}, more than {limit:.1g}; do "
-            "not use it"
+            f"the exported model's logits differ by {difference:.2g}, more than {limit:.1g}",
+            remedy="do not use it",
         )
     if rounded:
         equal = int((found.argmax(-1) == expected.argmax(-1)).sum())

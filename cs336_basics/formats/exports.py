@@ -132,7 +132,8 @@ def export_model(
     if tokenizer.vocab_size > model.config.vocab_size:
         raise InputError(
             f"the tokenizer has {tokenizer.vocab_size:,} ids, but the model's vocab_size is "
-            f"{model.config.vocab_size:,}; export the model with its own tokenizer"
+            f"{model.config.vocab_size:,}",
+            remedy="export the model with its own tokenizer",
         )
     if found.is_file:
         replaced_file(output)
@@ -195,11 +196,13 @@ def _damage_named(output: str | os.PathLike[str]) -> Iterator[None]:
 def _format_named(to: str, formats: Mapping[str, type[Kind]], options: Mapping[str, Any]) -> Kind:
     """Return a format with its options, which are checked."""
     if to not in formats:
-        raise InputError(f"to must be one of {', '.join(formats)}, got {short_repr(to)}")
+        raise InputError(
+            f"must be one of {', '.join(formats)}, got {short_repr(to)}", argument="to"
+        )
     known = dict(fields_of(formats[to]))
     for name in options:
         if name not in known:
-            raise InputTypeError(f"{name} is not an option of format {to}; omit it")
+            raise InputTypeError(f"{name} is not an option of format {to}", remedy="omit it")
     return formats[to](**options)
 
 
@@ -211,5 +214,5 @@ def _model_format(
 
     check_is_tokenizer(tokenizer)
     if not isinstance(model, TransformerLM):
-        raise InputTypeError(f"model must be a TransformerLM, got {short_repr(model)}")
+        raise InputTypeError(f"must be a TransformerLM, got {short_repr(model)}", argument="model")
     return _format_named(to, MODEL_FORMATS, options)

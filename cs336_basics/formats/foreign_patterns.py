@@ -123,8 +123,9 @@ def _is_shared_syntax(expression: str) -> bool:
 def _checked(expression: str, library: str) -> str:
     if not _is_shared_syntax(expression):
         raise InputError(
-            f"pattern {short_repr(expression)} has syntax that may mean something else in "
-            f"{library}; use a named pattern, or only classes, repetitions, groups and lookahead"
+            f"{short_repr(expression)} has syntax that may mean something else in {library}",
+            argument="pattern",
+            remedy="use a named pattern, or only classes, repetitions, groups and lookahead",
         )
     return _never_empty(expression)
 
@@ -145,7 +146,8 @@ def _never_empty(expression: str) -> str:
     if matches_nothing:
         raise InputError(
             f"an alternative of split pattern {short_repr(expression)} may match the empty string, "
-            "which may mean something else in another library; make it match a character"
+            "which may mean something else in another library",
+            remedy="make it match a character",
         )
     return expression
 

@@ -95,7 +95,9 @@ def generate_batch(
     max_new_tokens = checked_integer("max_new_tokens", max_new_tokens, 0)
     texts = _Texts(model, prompts, sampling, eos_id, allowed_ids, use_cache)
     if generators is not None and len(generators) != len(prompts):
-        raise InputError(f"generators must have length {len(prompts)}, got {len(generators)}")
+        raise InputError(
+            f"must have length {len(prompts)}, got {len(generators)}", argument="generators"
+        )
     results: list[list[int]] = [[] for _ in prompts]
     running = list(range(len(prompts)))  # index of the prompt in each row of `texts`
     for _ in range(max_new_tokens):
@@ -145,17 +147,22 @@ class _Texts:
         self.ids = [[checked_id(token_id, size) for token_id in prompt] for prompt in prompts]
         if [] in self.ids:
             raise InputError(
-                "prompt_ids must not be empty; to start a new document, pass the end-of-text id"
+                "must not be empty; to start a new document, pass the end-of-text id",
+                argument="prompt_ids",
             )
         self.eos_id = None if eos_id is None else checked_id(eos_id, size)
         self.allowed: Tensor | None = None
         if allowed_ids is not None:
             if len(allowed_ids) == 0:
-                raise InputError("allowed_ids must not be empty; to allow all ids, pass None")
+                raise InputError(
+                    "must not be empty; to allow all ids, pass None", argument="allowed_ids"
+                )
             self.allowed = torch.zeros(size, dtype=torch.bool)
             self.allowed[[checked_id(token_id, size) for token_id in allowed_ids]] = True
         if not isinstance(sampling, Sampling | None):  # a temperature, perhaps
-            raise InputTypeError(f"sampling must be a Sampling, got {short_repr(sampling)}")
+            raise InputTypeError(
+                f"must be a Sampling, got {short_repr(sampling)}", argument="sampling"
+            )
         self.sampling = Sampling() if sampling is None else sampling
         self.windows = [ids[-self.context_length :] for ids in self.ids]
         self.weight = next(model.parameters())

@@ -66,7 +66,9 @@ class Sampling(Checked):
             ValueError: If the logits have the wrong shape or are not finite.
         """
         if logits.ndim != 1 or not len(logits):
-            raise InputError(f"logits must have shape (vocab_size,), got {tuple(logits.shape)}")
+            raise InputError(
+                f"must have shape (vocab_size,), got {tuple(logits.shape)}", argument="logits"
+            )
         (token_id,) = self.draw_rows(logits[None], [previous_ids], [generator], allowed=allowed)
         return token_id
 
@@ -92,7 +94,10 @@ class Sampling(Checked):
         logits = logits.detach().double().cpu()  # a tiny temperature would be 0 in float32
         # Here and below, NumPy is ten times as fast as torch (benchmarks/NOTES.md).
         if not np.isfinite(logits.numpy()).all():
-            raise InputError("logits must be finite; the model's weights may be damaged")
+            raise InputError(
+                "must be finite, got inf or NaN; the model's weights may be damaged",
+                argument="logits",
+            )
         if self.repetition_penalty != 1:
             penalty = self.repetition_penalty
             rows = zip(logits, previous_ids, strict=True)

@@ -87,10 +87,12 @@ def stop_at(texts: Iterable[str], stop: Sequence[str]) -> Iterator[str]:
     """
     if isinstance(stop, str):
         raise InputTypeError(
-            f"stop must be a list of strings, such as ['.'], got {short_repr(stop)}"
+            f"must be a list of strings, such as ['.'], got {short_repr(stop)}", argument="stop"
         )
     if "" in stop:
-        raise InputError(f"stop must not contain an empty string, got {short_repr(stop)}")
+        raise InputError(
+            f"must not contain an empty string, got {short_repr(stop)}", argument="stop"
+        )
 
     def until_stop() -> Iterator[str]:
         held = ""

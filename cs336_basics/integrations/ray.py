@@ -11,7 +11,7 @@ import pickle
 from collections.abc import Mapping
 from typing import Any
 
-from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.errors import Argument, InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.execution.executors import unpickled
 from cs336_basics.tokenizer.files.ray_encoding import encode_files_ray
@@ -60,13 +60,20 @@ class Encode:
             names = list(batch)
         else:
             raise InputTypeError(
-                f"batch must be a dict of columns or a pyarrow table, not {type(batch).__name__}; "
-                'pass batch_format="numpy" or batch_format="pyarrow" to map_batches'
+                f"must be a dict of columns or a pyarrow table, not {type(batch).__name__}",
+                argument="batch",
+                remedy=(
+                    "pass ",
+                    Argument("batch_format", "numpy"),
+                    " or ",
+                    Argument("batch_format", "pyarrow"),
+                    " to map_batches",
+                ),
             )
         if self._column not in names:
             raise InputError(
-                f"the dataset has no column {short_repr(self._column)}, only "
-                f"{short_repr(names)}; pass Encode(tokenizer, column=...)"
+                f"the dataset has no column {short_repr(self._column)}, only {short_repr(names)}",
+                remedy=("pass ", Argument("column"), " to Encode"),
             )
         tokenizer = unpickled(self._pickled)
         column = batch[self._column]

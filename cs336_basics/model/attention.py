@@ -140,9 +140,11 @@ class RotaryPositionalEmbedding(Module):
     ) -> None:
         super().__init__()
         if d_k % 2 != 0:
-            raise InputError(f"d_k must be even because RoPE rotates pairs of features, got {d_k}")
+            raise InputError(
+                f"must be even because RoPE rotates pairs of features, got {d_k}", argument="d_k"
+            )
         if not 0 < theta < math.inf:
-            raise InputError(f"theta must be positive and finite, got {theta}")
+            raise InputError(f"must be positive and finite, got {theta}", argument="theta")
         position = torch.arange(max_seq_len, device=device, dtype=torch.float32)  # (max_seq_len,)
         feature = torch.arange(0, d_k, 2, device=device, dtype=torch.float32)  # (d_k / 2,)
         angle = torch.outer(position, theta ** (-feature / d_k))  # (max_seq_len, d_k / 2)
@@ -199,10 +201,14 @@ class MultiHeadSelfAttention(Module):
     ) -> None:
         super().__init__()
         if num_heads < 1 or d_model % num_heads != 0:
-            raise InputError(f"num_heads must divide d_model ({d_model}), got {num_heads}")
+            raise InputError(
+                f"must divide d_model ({d_model}), got {num_heads}", argument="num_heads"
+            )
         d_k = d_model // num_heads
         if rope is not None and d_k != 2 * rope.cos.shape[1]:
-            raise InputError(f"rope must have d_k {d_k}, got d_k {2 * rope.cos.shape[1]}")
+            raise InputError(
+                f"must have d_k {d_k}, got d_k {2 * rope.cos.shape[1]}", argument="rope"
+            )
         self.num_heads = num_heads
         self._attend = CAUSAL_ATTENTION[attention]
         self._attend_masked: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor] = (

@@ -86,7 +86,7 @@ class ModelConfig(Checked):
         super().__post_init__()
         if self.d_model % self.num_heads != 0:
             raise InputError(
-                f"num_heads must divide d_model ({self.d_model}), got {self.num_heads}"
+                f"must divide d_model ({self.d_model}), got {self.num_heads}", argument="num_heads"
             )
         if self.position == "rope" and self.d_head % 2 != 0:
             raise InputError(
@@ -96,9 +96,11 @@ class ModelConfig(Checked):
         most = min(self.num_heads, self.context_length - 1) if self.position == "rope" else 0
         if self.previous_token_heads > most:
             raise InputError(
-                f"previous_token_heads must be at most {most}, for {self.num_heads} heads, context "
-                f"length {self.context_length} and position {self.position!r}, got "
-                f"{self.previous_token_heads}; set it to {most}"
+                f"must be at most {most}, for {self.num_heads} heads, context length "
+                f"{self.context_length} and position {self.position!r}, got "
+                f"{self.previous_token_heads}",
+                argument="previous_token_heads",
+                remedy=f"set it to {most}",
             )
 
     @property

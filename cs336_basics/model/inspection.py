@@ -29,7 +29,9 @@ def attention_weights(model: TransformerLM, token_ids: Tensor, layer: int) -> Te
         ValueError: If the model does not have this layer.
     """
     if not 0 <= layer < len(model.layers):
-        raise InputError(f"layer must be at least 0 and below {len(model.layers)}, got {layer}")
+        raise InputError(
+            f"must be at least 0 and below {len(model.layers)}, got {layer}", argument="layer"
+        )
     x = model.embed(token_ids)  # (sequence, d_model)
     for earlier in model.layers[:layer]:
         x = earlier(x)

@@ -102,8 +102,8 @@ class KVCache:
         """
         if not all(0 <= new <= old for new, old in zip(lengths, self.lengths, strict=True)):
             raise InputError(
-                f"lengths must be between 0 and the current lengths {self.lengths}, got "
-                f"{list(lengths)}"
+                f"must be between 0 and the current lengths {self.lengths}, got {list(lengths)}",
+                argument="lengths",
             )
         self.lengths = list(lengths)
 

@@ -165,7 +165,9 @@ def check_ids(token_ids: Tensor, vocab_size: int) -> None:
     """
     dtype = token_ids.dtype
     if dtype not in (torch.int32, torch.int64):
-        raise InputTypeError(f"token ids must be int32 or int64, got {dtype}; convert with .long()")
+        raise InputTypeError(
+            f"token ids must be int32 or int64, got {dtype}", remedy="convert with .long()"
+        )
     if torch.compiler.is_compiling() or token_ids.device.type != "cpu" or token_ids.numel() == 0:
         return
     if not has_values(token_ids):

@@ -49,8 +49,9 @@ def resize_embeddings(
     vocab_size = checked_integer("vocab_size", vocab_size, 1, 1 << 32, note=" (ids have 32 bits)")
     if vocab_size < old_size:
         raise InputError(
-            f"vocab_size must be at least {old_size:,}, the current size, got {vocab_size:,}; "
-            "to remove rows, use select_embeddings"
+            f"must be at least {old_size:,}, the current size, got {vocab_size:,}; to remove rows, "
+            "use select_embeddings",
+            argument="vocab_size",
         )
     made_of: dict[int, list[int]] = {}
     for new_id, old_ids in (parts or {}).items():
@@ -90,14 +91,15 @@ def select_embeddings(model: TransformerLM, id_map: npt.NDArray[np.int64]) -> No
     old_size = _vocab_size_of(model)
     ids = np.asarray(id_map)
     if ids.dtype.kind not in "iu":
-        raise InputTypeError(f"id_map must have an integer dtype, got {ids.dtype}")
+        raise InputTypeError(f"must have an integer dtype, got {ids.dtype}", argument="id_map")
     if ids.shape != (old_size,):
-        raise InputError(f"id_map must have shape ({old_size},), got {ids.shape}")
+        raise InputError(f"must have shape ({old_size},), got {ids.shape}", argument="id_map")
     kept = np.flatnonzero(ids != -1)
     order = kept[np.argsort(ids[kept], kind="stable")]
     if not len(order) or not np.array_equal(ids[order], np.arange(len(order))):
         raise InputError(
-            "id_map must contain each new id 0, 1, 2, ... exactly once, and -1 for removed ids"
+            "must contain each new id 0, 1, 2, ... exactly once, and -1 for removed ids",
+            argument="id_map",
         )
     index = torch.from_numpy(order)
     _replace_tables(model, lambda table: table[index.to(table.device)], len(order))
@@ -106,7 +108,7 @@ def select_embeddings(model: TransformerLM, id_map: npt.NDArray[np.int64]) -> No
 def _vocab_size_of(model: TransformerLM) -> int:
     if not isinstance(model, TransformerLM):
         raise InputTypeError(
-            f"model must be an unwrapped TransformerLM, got {type(model).__name__}"
+            f"must be an unwrapped TransformerLM, got {type(model).__name__}", argument="model"
         )
     return model.config.vocab_size
 

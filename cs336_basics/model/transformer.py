@@ -191,8 +191,10 @@ class TransformerLM(Module):
         length = sequence + (max(cache.lengths) if cache is not None else 0)
         if length > self.config.context_length:
             raise InputError(
-                f"token_ids must have at most {self.config.context_length} tokens, the context "
-                f"length, got {length} including any cached tokens; keep only the last tokens"
+                f"must have at most {self.config.context_length} tokens, the context length, got "
+                f"{length} including any cached tokens",
+                argument="token_ids",
+                remedy="keep only the last tokens",
             )
         check_ids(token_ids, self.config.vocab_size)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cs336_basics._support.errors import ReportedError
 from cs336_basics._support.messages import short_reason
 from cs336_basics.bpe import DEFAULT_TRAINER, get_trainer
 from cs336_basics.data.datasets import sample_documents
@@ -16,7 +17,7 @@ from cs336_basics.playground.runs import Runs
 from cs336_basics.playground.texts import MOST_TEXT, MOST_WORD, Texts, load_tokenizer
 from cs336_basics.tokenizer import Tokenizer
 
-EXPECTED = (ValueError, TypeError, OSError, ImportError, OverflowError, RecursionError)
+EXPECTED = (ReportedError, OSError, ImportError)
 """Exceptions whose messages are shown on the page."""
 
 Asked = Mapping[str, Any]

@@ -72,7 +72,7 @@ class Runs:
 
     def _run(self, request: RunRequest) -> RunDirectory:
         if request.run >= len(self._runs):
-            raise InputError(f"run must be below {len(self._runs)}, got {request.run}")
+            raise InputError(f"must be below {len(self._runs)}, got {request.run}", argument="run")
         return self._runs[request.run]
 
     def curves(self, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,7 +164,9 @@ class Runs:
         config = loaded.model.config
         ids = loaded.tokenizer.encode(request.text)[: min(config.context_length, MOST_ATTENDED)]
         if request.head >= config.num_heads:
-            raise InputError(f"head must be below {config.num_heads}, got {request.head}")
+            raise InputError(
+                f"must be below {config.num_heads}, got {request.head}", argument="head"
+            )
         weights: list[float] = []
         index = len(ids) - 1
         if ids:

@@ -59,7 +59,8 @@ class Texts:
         request = build(TextRequest, asked)
         if request.tokenizer >= len(self._tokenizers):
             raise InputError(
-                f"tokenizer must be below {len(self._tokenizers)}, got {request.tokenizer}"
+                f"must be below {len(self._tokenizers)}, got {request.tokenizer}",
+                argument="tokenizer",
             )
         check_length(request.text, longest)
         return self._tokenizers[request.tokenizer], request.text

@@ -159,7 +159,7 @@ def _tokens(run: RunDirectory) -> Section:
         unused = [token_id for token_id in unused if not counts[token_id]]
     try:
         distance = distance_from_unused(model.head_weight, unused)
-    except ValueError as error:
+    except InputError as error:
         return Section(title, [f"Not measured: {error}."])
     special = set(map(tokenizer.special_token_id, tokenizer.special_tokens))
     ids = [

@@ -54,8 +54,8 @@ def tokenizer_sections(
         for name in names:
             if names.count(name) > 1:
                 raise InputError(
-                    f"tokenizers and corpora must have different names, got {name!r} twice; "
-                    "remove one"
+                    f"tokenizers and corpora must have different names, got {name!r} twice",
+                    remedy="remove one",
                 )
     measured = list(measure(tokenizers, corpora, documents=documents, separator=separator))
     groups = [list(group) for _, group in itertools.groupby(measured, lambda m: m.result.corpus)]

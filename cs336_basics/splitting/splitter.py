@@ -88,8 +88,9 @@ class Splitter:
             return cls()
         if not isinstance(splitter, Splitter):
             raise InputTypeError(
-                f"splitter must be a Splitter, such as "
-                f"Splitter(special_tokens=['<|endoftext|>']), got {short_repr(splitter)}"
+                "must be a Splitter, such as Splitter(special_tokens=['<|endoftext|>']), got "
+                f"{short_repr(splitter)}",
+                argument="splitter",
             )
         return splitter
 
@@ -181,8 +182,8 @@ def _search(text: str, pattern: str) -> Iterator[str]:
             ends.extend(match.span())
     except TimeoutError:
         raise InputError(
-            f"pattern {short_repr(pattern)} took more than {limit:.3g} seconds to split a text; "
-            "rewrite it without nested repetitions"
+            f"pattern {short_repr(pattern)} took more than {limit:.3g} seconds to split a text",
+            remedy="rewrite it without nested repetitions",
         ) from None
     ends.append(len(text))
     start = 0
@@ -226,7 +227,7 @@ def check_is_str(text: object) -> None:
     """Raise TypeError if `text` is not a str."""
     if not isinstance(text, str):
         hint = "; decode it first: text.decode('utf-8')" if isinstance(text, bytes) else ""
-        raise InputTypeError(f"text must be a str, not {type(text).__name__}{hint}")
+        raise InputTypeError(f"must be a str, not {type(text).__name__}{hint}", argument="text")
 
 
 def check_special_tokens(special_tokens: Iterable[str] | None) -> list[str]:
@@ -245,8 +246,9 @@ def check_special_tokens(special_tokens: Iterable[str] | None) -> list[str]:
         special_tokens, Iterable
     ):
         raise InputTypeError(
-            "special_tokens must be a list of str in the order of their ids, such as "
-            f"['<|endoftext|>'], got {short_repr(special_tokens)}"
+            "must be a list of str in the order of their ids, such as ['<|endoftext|>'], got "
+            f"{short_repr(special_tokens)}",
+            argument="special_tokens",
         )
     tokens = list(special_tokens)
     seen: set[str] = set()
@@ -257,10 +259,13 @@ def check_special_tokens(special_tokens: Iterable[str] | None) -> list[str]:
             )
         if not token:
             raise InputError(
-                "special_tokens must not contain the empty string, which matches everywhere"
+                "must not contain the empty string, which matches everywhere",
+                argument="special_tokens",
             )
         if token in seen:
-            raise InputError(f"special token {short_repr(token)} is given twice; remove one")
+            raise InputError(
+                f"special token {short_repr(token)} is given twice", remedy="remove one"
+            )
         try:
             num_bytes = len(token.encode("utf-8"))
         except UnicodeEncodeError as error:

@@ -30,7 +30,8 @@ class TokenFinder:
     def __init__(self, tokens: tuple[Any, ...]) -> None:
         if not all(tokens):
             raise InputError(
-                "special_tokens must not contain the empty string, which matches everywhere"
+                "must not contain the empty string, which matches everywhere",
+                argument="special_tokens",
             )
         self.longest = max(map(len, tokens))
         self._tokens = frozenset(tokens)

@@ -68,8 +68,8 @@ def check_beginning(data: bytes, name: str) -> None:
     for mark, encoding in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
             raise InputError(
-                f"{name} starts with the byte order mark of {encoding}; convert it to UTF-8 with "
-                f"`iconv -f {encoding} -t UTF-8`"
+                f"{name} starts with the byte order mark of {encoding}",
+                remedy=f"convert it to UTF-8 with `iconv -f {encoding} -t UTF-8`",
             )
 
 

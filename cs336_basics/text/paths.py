@@ -28,14 +28,15 @@ def _names_of(paths: object) -> tuple[str, ...]:
         paths = [paths]
     if isinstance(paths, (bytes, io.IOBase)) or not isinstance(paths, Iterable):
         raise InputTypeError(
-            f"paths must be a str or Path, or a list of these, got {short_repr(paths)}"
+            f"must be a str or Path, or a list of these, got {short_repr(paths)}", argument="paths"
         )
     several = []
     for path in paths:  # check while iterating, because a dataset's rows may be endless
         if not isinstance(path, (str, os.PathLike)):
             raise InputTypeError(
-                f"paths must contain str or Path, got {short_repr(path)}; for rows in memory, use "
-                "train_from_iterator or encode_rows"
+                f"must contain str or Path, got {short_repr(path)}; for rows in memory, use "
+                "train_from_iterator or encode_rows",
+                argument="paths",
             )
         several.append(os.fspath(path))
     return tuple(several)
@@ -61,8 +62,8 @@ def _expand(name: str) -> list[str]:
         return _files_in(name)
     if not stat.S_ISREG(mode):
         raise InputError(
-            f"{name!r} is a pipe or a device, which cannot be read in chunks; save its content to "
-            "a file first"
+            f"{name!r} is a pipe or a device, which cannot be read in chunks",
+            remedy="save its content to a file first",
         )
     return [name]
 
@@ -83,6 +84,7 @@ def _files_in(directory: str) -> list[str]:
     if not found:
         raise InputError(
             f"{directory!r} is a directory without text files (.txt, .md, .jsonl, .csv, .parquet, "
-            "...); pass files or a glob"
+            "...)",
+            remedy="pass files or a glob",
         )
     return sorted(found)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.errors import Argument, InputError, InputTypeError
 from cs336_basics._support.messages import short_names, short_reason, short_repr
 from cs336_basics.text.arrow import (
     array_texts,
@@ -40,26 +40,32 @@ def texts_of_rows(rows: Any, field: str | None = None) -> Iterator[Any]:
         ImportError: If `rows` exports an Arrow stream and pyarrow is not installed.
     """
     if isinstance(rows, (str, bytes)):
-        raise InputTypeError(f"texts must be a list of texts, got {short_repr(rows)}; pass [text]")
+        raise InputTypeError(
+            f"must be a list of texts, got {short_repr(rows)}",
+            argument="texts",
+            remedy="pass [text]",
+        )
     if isinstance(rows, Mapping):
         names = ", ".join(map(str, list(rows)[:10]))
         raise InputTypeError(
-            f"rows must not be a mapping, got one with keys {names}; pass a value such as "
-            "rows['train']"
+            f"must not be a mapping, got one with keys {names}",
+            argument="rows",
+            remedy="pass a value such as rows['train']",
         )
     if not isinstance(field, (str, type(None))):
-        raise InputTypeError(f"field must be a str or None, got {short_repr(field)}")
+        raise InputTypeError(f"must be a str or None, got {short_repr(field)}", argument="field")
     if hasattr(rows, "select_columns") and hasattr(rows, "iter"):
         return _dataset_texts(rows, field)
     if _is_table(rows):
         return _table_texts(rows, field)
     if hasattr(rows, "columns"):  # iterating would yield the column names
         raise InputTypeError(
-            f"rows must export an Arrow stream, got a table of type {type(rows).__name__}; pass "
-            "one of its columns, or upgrade its library"
+            f"must export an Arrow stream, got a table of type {type(rows).__name__}",
+            argument="rows",
+            remedy="pass one of its columns, or upgrade its library",
         )
     if not isinstance(rows, Iterable):
-        raise InputTypeError(f"texts must be a list of texts, got {short_repr(rows)}")
+        raise InputTypeError(f"must be a list of texts, got {short_repr(rows)}", argument="texts")
     if hasattr(rows, "to_pylist"):  # a pyarrow.Array or ChunkedArray
         rows = (_plain(text) or "" for text in rows)
     return iter(rows) if field is None else _dict_texts(rows, field)
@@ -75,8 +81,8 @@ def _dict_texts(rows: Iterable[Any], field: str) -> Iterator[Any]:
     for index, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise InputError(
-                f"row {index:,} must be a dict with field {field!r}, got {type(row).__name__}; "
-                "omit field if the rows are texts"
+                f"row {index:,} must be a dict with field {field!r}, got {type(row).__name__}",
+                remedy="omit field if the rows are texts",
             )
         if field not in row:
             names = short_repr([str(name) for name in row])
@@ -133,9 +139,13 @@ def _checked_field(field: str | None, names: Any) -> str:
     """Check that the field is in `names`, if the names are known, and return it."""
     shown = "" if names is None else f"; fields are {short_names(names)}"
     if field is None:
-        raise InputError(f"pass the field that contains the text, such as field='text'{shown}")
+        raise InputError(
+            f"must name the field that contains the text{shown}",
+            argument="field",
+            remedy=("pass a name, such as ", Argument("field", "text")),
+        )
     if names is not None and field not in names:
         raise InputError(f"the rows have no field {short_repr(field)}{shown}")
     if names is not None and list(names).count(field) > 1:
-        raise InputError(f"the rows have several fields named {field!r}; rename them")
+        raise InputError(f"the rows have several fields named {field!r}", remedy="rename them")
     return field

@@ -43,7 +43,7 @@ def encode_texts(
     check_is_iterable("texts", texts, "texts")
     if isinstance(texts, Mapping):  # iterating over a batch of Dataset rows gives column names
         raise InputTypeError(
-            f"texts must be a list of texts, such as a column, got {short_repr(texts)}"
+            f"must be a list of texts, such as a column, got {short_repr(texts)}", argument="texts"
         )
     texts = list(texts)
     sets = special_sets(encoder, allowed_special, disallowed_special)
@@ -54,8 +54,8 @@ def encode_texts(
         try:
             check_is_str(text)
             sets.check(text)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"text {index:,}: {error}") from None
+        except InputError as error:
+            raise error.at(f"text {index:,}") from None
     try:
         return encode(texts, special, useful_workers(num_workers, sum(map(len, texts))))
     except (UnicodeEncodeError, AbsentByteError):
@@ -64,8 +64,7 @@ def encode_texts(
             try:
                 encoder.encode(text, special)
             except (UnicodeEncodeError, AbsentByteError) as error:
-                reason = explained(error, encoder, text, special)
-                raise InputError(f"text {index:,}: {reason}") from None
+                raise explained(error, encoder, text, special).at(f"text {index:,}") from None
         raise
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import SupportsIndex
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.lazy import np
 from cs336_basics._support.messages import short_repr
 from cs336_basics.tokenizer.encoders.encoder import Encoder, UnknownIdError
@@ -23,7 +23,8 @@ def check_decode_errors(errors: str | None) -> None:
     """Raise ValueError unless `errors` is None or one of DECODE_ERRORS."""
     if errors is not None and errors not in DECODE_ERRORS:
         raise InputError(
-            f"errors must be None or one of {', '.join(DECODE_ERRORS)}, got {short_repr(errors)}"
+            f"must be None or one of {', '.join(DECODE_ERRORS)}, got {short_repr(errors)}",
+            argument="errors",
         )
 
 
@@ -61,12 +62,12 @@ def decode_batch(
     for index, ids in enumerate(sequences_of(batch)):
         try:
             texts.append(encoder.decode(ids) if errors is None else decode(encoder, ids, errors))
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"sequence {index:,}: {error}") from None
+        except InputError as error:
+            raise error.at(f"sequence {index:,}") from None
     return texts
 
 
-def not_utf8(error: UnicodeDecodeError, start: int = 0) -> ValueError:
+def not_utf8(error: UnicodeDecodeError, start: int = 0) -> InputError:
     """Return an error that names the first invalid byte in decoded bytes and its offset.
 
     Args:
@@ -75,5 +76,6 @@ def not_utf8(error: UnicodeDecodeError, start: int = 0) -> ValueError:
     """
     return InputError(
         f"the bytes of the ids are not UTF-8: {error.object[error.start]:#04x} at offset "
-        f"{start + error.start:,} ({error.reason}); use errors='replace' or decode_bytes"
+        f"{start + error.start:,} ({error.reason})",
+        remedy=("use ", Argument("errors", "replace"), " or decode_bytes"),
     )

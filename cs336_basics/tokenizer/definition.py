@@ -77,7 +77,9 @@ class TokenizerDefinition:
     ) -> None:
         check_is_iterable("merges", merges, "pairs of bytes")
         if not isinstance(vocab, Mapping):
-            raise InputTypeError(f"vocab must be a dict of id -> bytes, got {short_repr(vocab)}")
+            raise InputTypeError(
+                f"must be a dict of id -> bytes, got {short_repr(vocab)}", argument="vocab"
+            )
         self.splitter = Splitter(pattern, check_special_tokens(special_tokens))
         self.ignore_merges = checked_bool("ignore_merges", ignore_merges)
         self.vocab = dict(vocab)

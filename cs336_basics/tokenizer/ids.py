@@ -55,25 +55,26 @@ def plain_ids(ids: Any) -> Iterator[int]:
         ValueError: If an array or tensor is not one-dimensional.
     """
     if isinstance(ids, (str, bytes, bytearray)) or not isinstance(ids, Iterable):
-        raise InputTypeError(f"ids must be an iterable of ints, got {short_repr(ids)}")
+        raise InputTypeError(f"must be an iterable of ints, got {short_repr(ids)}", argument="ids")
     array: Any = ids
     if getattr(array, "ndim", 1) != 1:  # a tensor row with a single id would convert to an int
-        raise InputError(f"ids must be one-dimensional, got shape {tuple(array.shape)}")
+        raise InputError(f"must be one-dimensional, got shape {tuple(array.shape)}", argument="ids")
     if str(getattr(array, "dtype", "")) == "torch.bool":  # its items would convert to ints
-        raise InputTypeError("ids must be integers, got torch.bool")
+        raise InputTypeError("must be integers, got torch.bool", argument="ids")
     if isinstance(ids, np.ndarray):
         if ids.dtype.kind not in "iu" and ids.size:
-            raise InputTypeError(f"ids must be integers, got {ids.dtype}")
+            raise InputTypeError(f"must be integers, got {ids.dtype}", argument="ids")
         ids = ids.tolist()
     for token_id in ids:
         if type(token_id) is int:
             yield token_id
         elif isinstance(token_id, (bool, np.bool_)):
-            raise InputTypeError(f"ids must be integers, got {token_id!r}")
+            raise InputTypeError(f"must be integers, got {token_id!r}", argument="ids")
         else:
             try:
                 yield operator.index(token_id)
             except TypeError:
                 raise InputTypeError(
-                    f"ids must be integers, got {short_repr(token_id)} ({type(token_id).__name__})"
+                    f"must be integers, got {short_repr(token_id)} ({type(token_id).__name__})",
+                    argument="ids",
                 ) from None

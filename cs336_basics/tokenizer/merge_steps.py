@@ -58,7 +58,7 @@ def merge_steps(tokenizer: Tokenizer, text: str) -> list[MergedWord]:
     check_is_tokenizer(tokenizer)
     check_is_str(text)
     if (size := len(text.encode("utf-8", "replace"))) > MOST_BYTES:
-        raise InputError(f"text must have at most {MOST_BYTES:,} bytes, got {size:,}")
+        raise InputError(f"must have at most {MOST_BYTES:,} bytes, got {size:,}", argument="text")
     tokenizer.encode(text)  # rejects lone surrogates and absent bytes
     encoder = tokenizer.encoder
     ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.text import END_OF_TEXT
@@ -113,7 +113,8 @@ def pad(
         max_length = checked_integer("max_length", max_length, 1)
         if max_length % multiple_of:
             raise InputError(
-                f"max_length must be a multiple of multiple_of ({multiple_of}), got {max_length}"
+                f"must be a multiple of multiple_of ({multiple_of}), got {max_length}",
+                argument="max_length",
             )
     if isinstance(sequences, EncodedBatch):
         batch = _truncated_batch(sequences, max_length)
@@ -124,8 +125,8 @@ def pad(
     if len(lengths) * width > MAX_ELEMENTS:
         raise InputError(
             f"the array must have at most {MAX_ELEMENTS:,} ids, got {len(lengths):,} sequences of "
-            f"up to {lengths.max():,} ids; pass max_length, or sort the sequences by length and "
-            "pad smaller batches"
+            f"up to {lengths.max():,} ids",
+            remedy="pass max_length, or sort the sequences by length and pad smaller batches",
         )
     columns = np.arange(width)
     mask = columns < lengths if side == "right" else columns >= width - lengths
@@ -169,23 +170,32 @@ def _padded_lists(
     """Truncate and pad lists of ids, and return them with their masks."""
     if padding not in (False, True, "longest", "max_length"):
         raise InputError(
-            f"padding must be True, False, 'longest' or 'max_length', got {short_repr(padding)}"
+            f"must be True, False, 'longest' or 'max_length', got {short_repr(padding)}",
+            argument="padding",
         )
     if not isinstance(truncation, bool):
-        raise InputError(f"truncation must be True or False, got {short_repr(truncation)}")
+        raise InputError(
+            f"must be True or False, got {short_repr(truncation)}", argument="truncation"
+        )
     needs_length = truncation or padding == "max_length"
     if needs_length != (max_length is not None):
         raise InputError(
-            "max_length must be set with truncation=True or padding='max_length', and only then, "
-            f"got {short_repr(max_length)}"
+            (
+                "must be set with ",
+                Argument("truncation", True),
+                " or ",
+                Argument("padding", "max_length"),
+                f", and only then, got {short_repr(max_length)}",
+            ),
+            argument="max_length",
         )
     if max_length is not None:
         max_length = checked_integer("max_length", max_length, 1)
         for index, ids in enumerate(lists):
             if len(ids) > max_length and not truncation:
                 raise InputError(
-                    f"text {index:,} has {len(ids):,} ids, but max_length is {max_length:,}; pass "
-                    "truncation=True"
+                    f"text {index:,} has {len(ids):,} ids, but max_length is {max_length:,}",
+                    remedy=("pass ", Argument("truncation", True)),
                 )
         lists = truncate(lists, max_length)
     if not padding:
@@ -210,7 +220,7 @@ def _truncated_batch(batch: EncodedBatch, max_length: int | None) -> EncodedBatc
 
 def _check_side(side: str) -> None:
     if side not in ("right", "left"):
-        raise InputError(f"side must be 'right' or 'left', got {short_repr(side)}")
+        raise InputError(f"must be 'right' or 'left', got {short_repr(side)}", argument="side")
 
 
 def _sliceable(sequence: Any, index: int) -> Any:
@@ -219,8 +229,8 @@ def _sliceable(sequence: Any, index: int) -> Any:
         return sequence
     try:
         return list(plain_ids(sequence))
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"sequence {index:,}: {error}") from None
+    except InputError as error:
+        raise error.at(f"sequence {index:,}") from None
 
 
 def _joined(rows: list[Any]) -> EncodedBatch:
@@ -235,8 +245,8 @@ def _joined(rows: list[Any]) -> EncodedBatch:
                 array = np.array(row, np.int64)
             else:
                 array = np.array(list(plain_ids(row)), np.int64)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"sequence {index:,}: {error}") from None
+        except InputError as error:
+            raise error.at(f"sequence {index:,}") from None
         except OverflowError:
             raise InputError(
                 f"sequence {index:,}: an id in {short_repr(row)} does not fit int64"

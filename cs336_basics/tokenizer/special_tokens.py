@@ -40,8 +40,9 @@ class SpecialSets(NamedTuple):
         ):
             if is_special and segment in self.disallowed:
                 raise InputError(
-                    f"the text contains the special token {segment!r} at character {start:,}; add "
-                    "it to allowed_special, or remove it from disallowed_special to read it as text"
+                    f"the text contains the special token {segment!r} at character {start:,}",
+                    remedy="add it to allowed_special, or remove it from disallowed_special to "
+                    "read it as text",
                 )
             start += len(segment)
 
@@ -91,7 +92,8 @@ def special_sets(
             return everything
         if isinstance(tokens, (str, bytes, bytearray)) or not isinstance(tokens, Collection):
             raise (InputError if isinstance(tokens, str) else InputTypeError)(
-                f"{name} must be 'all' or a list of special tokens, got {short_repr(tokens)}"
+                f"must be 'all' or a list of special tokens, got {short_repr(tokens)}",
+                argument=name,
             )
         for token in tokens:
             if not isinstance(token, str) or token not in all_special:
@@ -110,6 +112,7 @@ def special_sets(
     if both := allowed & disallowed:
         raise InputError(
             f"special token {min(both)!r} must not be in both allowed_special and "
-            "disallowed_special; remove it from one of them"
+            "disallowed_special",
+            remedy="remove it from one of them",
         )
     return SpecialSets(allowed, disallowed)

@@ -13,7 +13,7 @@ from cs336_basics.text.text_changes import TextChanges
 def check_is_iterable(name: str, value: object, of: str) -> None:
     """Raise TypeError if the argument called `name` is not iterable or is a single text."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        raise InputTypeError(f"{name} must be a list of {of}, got {short_repr(value)}")
+        raise InputTypeError(f"must be a list of {of}, got {short_repr(value)}", argument=name)
 
 
 def text_column(row: Mapping[str, Any]) -> Any:
@@ -24,8 +24,9 @@ def text_column(row: Mapping[str, Any]) -> Any:
     """
     if "text" not in row:
         raise InputError(
-            f"the row has no column 'text', only {short_repr(list(row))}; pass the texts, or name "
-            "their column: dataset.map(tokenizer, input_columns=NAME)"
+            f"the row has no column 'text', only {short_repr(list(row))}",
+            remedy="pass the texts, or name their column: dataset.map(tokenizer, "
+            "input_columns=NAME)",
         )
     return row["text"]
 

@@ -389,7 +389,9 @@ class Tokenizer:
         if isinstance(token, str):
             token = token.encode()
         elif not isinstance(token, bytes):
-            raise InputTypeError(f"token must be bytes or a str, got {short_repr(token)}")
+            raise InputTypeError(
+                f"must be bytes or a str, got {short_repr(token)}", argument="token"
+            )
         return self.definition.token_ids.get(token)
 
     def id_to_token(self, token_id: SupportsIndex) -> bytes | None:
@@ -411,8 +413,9 @@ class Tokenizer:
         special_ids = self.definition.special_ids
         if not isinstance(token, str) or token not in special_ids:
             raise InputError(
-                f"{short_repr(token)} is not a special token; use one of "
-                f"{short_repr(self.special_tokens)}, or add it with add_special_tokens"
+                f"{short_repr(token)} is not a special token",
+                remedy=f"use one of {short_repr(self.special_tokens)}, or add it with "
+                "add_special_tokens",
             )
         return special_ids[token]
 
@@ -634,7 +637,9 @@ class Tokenizer:
         from cs336_basics.tokenizer.streaming.incremental_encoder import encode_chunks
 
         if not isinstance(iterable, Iterable):
-            raise InputTypeError(f"iterable must be an iterable of str, got {short_repr(iterable)}")
+            raise InputTypeError(
+                f"must be an iterable of str, got {short_repr(iterable)}", argument="iterable"
+            )
         yield from encode_chunks(self, iterable, allowed_special, disallowed_special)
 
     # ----------------------------------------------------------------- ids to text
@@ -725,4 +730,4 @@ class Tokenizer:
 def check_is_tokenizer(tokenizer: object, name: str = "tokenizer") -> None:
     """Raise TypeError if the argument called `name` is not a Tokenizer."""
     if not isinstance(tokenizer, Tokenizer):
-        raise InputTypeError(f"{name} must be a Tokenizer, got {short_repr(tokenizer)}")
+        raise InputTypeError(f"must be a Tokenizer, got {short_repr(tokenizer)}", argument=name)

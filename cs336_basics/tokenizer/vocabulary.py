@@ -32,6 +32,6 @@ def check_gaps(tokens: Mapping[int, bytes]) -> None:
     highest = max(tokens, default=-1)
     if highest >= max_array_size(len(tokens)):
         raise InputError(
-            f"the highest id is {highest:,}, but the vocabulary has only {len(tokens):,} tokens; "
-            "use smaller ids, because this operation needs an array with one item per id"
+            f"the highest id is {highest:,}, but the vocabulary has only {len(tokens):,} tokens",
+            remedy="use smaller ids, because this operation needs an array with one item per id",
         )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from cs336_basics._support.arguments import MAX_INT64, MOST_THREADS
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.validation import Amount, Checked, Count, option, variant
 from cs336_basics.data.data_config import DataConfig, Preparation
@@ -52,8 +52,12 @@ class ScheduleConfig(Checked):
         super().__post_init__()
         if self.min_learning_rate > self.max_learning_rate:
             raise InputError(
-                "schedule.min_learning_rate must be at most schedule.max_learning_rate "
-                f"({self.max_learning_rate}), got {self.min_learning_rate}"
+                (
+                    "must be at most ",
+                    Argument("max_learning_rate"),
+                    f" ({self.max_learning_rate}), got {self.min_learning_rate}",
+                ),
+                argument="min_learning_rate",
             )
 
 
@@ -154,22 +158,25 @@ class TrainConfig(Checked):
         super().__post_init__()
         if not re.fullmatch(r"[\w.-]+", self.name):
             raise InputError(
-                "name must contain only letters, digits, '-', '.' and '_', "
-                f"got {short_repr(self.name)}"
+                f"must contain only letters, digits, '-', '.' and '_', got {short_repr(self.name)}",
+                argument="name",
             )
         if self.batch_size % self.accumulation:
             raise InputError(
-                f"accumulation must divide batch_size ({self.batch_size}), got {self.accumulation}"
+                f"must divide batch_size ({self.batch_size}), got {self.accumulation}",
+                argument="accumulation",
             )
         if self.products == "onednn" and self.precision != "float32":
             raise InputError(
-                f"products must be torch with precision {self.precision}, got onednn; torch "
-                "multiplies 16-bit matrices with oneDNN anyway"
+                f"must be torch with precision {self.precision}, got onednn; torch multiplies "
+                "16-bit matrices with oneDNN anyway",
+                argument="products",
             )
         if not set(self.loggers) <= set(LOGGERS) or len(set(self.loggers)) < len(self.loggers):
             raise InputError(
-                f"log_to must contain only {', '.join(LOGGERS)}, each at most once, "
-                f"got {short_repr(self.log_to)}"
+                f"must contain only {', '.join(LOGGERS)}, each at most once, got "
+                f"{short_repr(self.log_to)}",
+                argument="log_to",
             )
 
     @property

@@ -82,18 +82,23 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
         if isinstance(tokens, (np.ndarray, JoinedTokens)):
             self.tokens: TokenArray = tokens
             if tokens.ndim != 1:
-                raise InputError(f"{name} must have one dimension, got shape {tokens.shape}")
+                raise InputError(
+                    f"must have one dimension, got shape {tokens.shape}", argument=name
+                )
             if tokens.dtype.kind not in "iu":
-                raise InputTypeError(f"{name} must have an integer dtype, got {tokens.dtype}")
+                raise InputTypeError(
+                    f"must have an integer dtype, got {tokens.dtype}", argument=name
+                )
             if vocab_size is not None:
                 _check_ids(name, tokens, vocab_size)
         elif isinstance(tokens, CheckedTokens):
             self.tokens = tokens.open()
             if vocab_size is not None and tokens.vocab_size > vocab_size:
                 raise InputError(
-                    f"{name} must have token ids in the model's vocabulary, 0 to {vocab_size - 1}, "
-                    f"but was encoded with {tokens.vocab_size} tokens; increase model.vocab_size "
-                    "to match the tokenizer"
+                    f"must have token ids in the model's vocabulary, 0 to {vocab_size - 1}, but "
+                    f"was encoded with {tokens.vocab_size} tokens",
+                    argument=name,
+                    remedy="increase model.vocab_size to match the tokenizer",
                 )
         else:
             self.tokens = load_token_files(
@@ -101,8 +106,10 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
             )
         if len(self.tokens) <= context_length:
             raise InputError(
-                f"{name} must have more tokens than context_length ({context_length:,}), "
-                f"got {len(self.tokens):,} tokens; use more text or a shorter context"
+                f"must have more tokens than context_length ({context_length:,}), got "
+                f"{len(self.tokens):,} tokens",
+                argument=name,
+                remedy="use more text or a shorter context",
             )
 
     def __len__(self) -> int:
@@ -220,9 +227,10 @@ def _check_ids(name: str, tokens: TokenArray, vocab_size: int) -> None:
     smallest, largest = id_range(tokens)
     if smallest < 0 or largest >= vocab_size:
         raise InputError(
-            f"{name} must have token ids in the model's vocabulary, 0 to {vocab_size - 1}, got "
-            f"{smallest if smallest < 0 else largest}; increase model.vocab_size to match the "
-            "tokenizer"
+            f"must have token ids in the model's vocabulary, 0 to {vocab_size - 1}, got "
+            f"{smallest if smallest < 0 else largest}",
+            argument=name,
+            remedy="increase model.vocab_size to match the tokenizer",
         )
 
 
@@ -260,7 +268,8 @@ def get_batch(
     checked_integer("batch_size", batch_size, 1)
     if not isinstance(dataset, (np.ndarray, JoinedTokens)):
         raise InputTypeError(
-            f"dataset must be a NumPy array or JoinedTokens, got {type(dataset).__name__}"
+            f"must be a NumPy array or JoinedTokens, got {type(dataset).__name__}",
+            argument="dataset",
         )
     windows = TokenWindows(dataset, context_length, stride=1)
     generator = np.random.default_rng() if generator is None else generator
@@ -330,12 +339,13 @@ class StepBatches(Sampler[list[int]]):
         self.rank = checked_integer("rank", rank, 0, world_size - 1)
         if batch_size % world_size:
             raise InputError(
-                f"batch_size must be a multiple of world_size ({world_size}), got {batch_size}"
+                f"must be a multiple of world_size ({world_size}), got {batch_size}",
+                argument="batch_size",
             )
         if not replacement and batch_size > num_items:
             raise InputError(
-                f"batch_size must be at most num_items ({num_items}) without replacement, "
-                f"got {batch_size}"
+                f"must be at most num_items ({num_items}) without replacement, got {batch_size}",
+                argument="batch_size",
             )
         self._order: tuple[int, npt.NDArray[np.int64]] | None = None
 
@@ -431,7 +441,8 @@ class StepLoader:
         for name, value in self.batches.settings().items():
             if state.get(name) != value:
                 raise InputError(
-                    f"{name} must be {state.get(name)!r}, as in the saved state, got {value}; "
-                    "otherwise, the batches would differ"
+                    f"must be {state.get(name)!r}, as in the saved state, got {value}; otherwise, "
+                    "the batches would differ",
+                    argument=name,
                 )
         self.step = checked_integer("step", state.get("step"), 0)

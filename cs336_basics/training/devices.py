@@ -54,14 +54,16 @@ def choose_device(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError:
         raise InputError(
-            f"device must be auto, cpu, cuda, cuda:N or mps, got {short_repr(name)}"
+            f"must be auto, cpu, cuda, cuda:N or mps, got {short_repr(name)}", argument="device"
         ) from None
     missing = (device.type == "mps" and not has_mps) or (
         device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count()
     )
     if missing or device.type not in ("cpu", "cuda", "mps"):
         raise InputError(
-            f"device must be available on this machine, got {short_repr(name)}; use auto or cpu"
+            f"must be available on this machine, got {short_repr(name)}",
+            argument="device",
+            remedy="use auto or cpu",
         )
     return device
 
@@ -74,8 +76,9 @@ def check_precision(precision: str, device: torch.device) -> None:
     """
     if precision == "bfloat16" and not has_bfloat16(device):
         raise InputError(
-            f"precision must be float32 on {device_name(device)}, got bfloat16; without hardware "
-            "support, bfloat16 is slower than float32"
+            f"must be float32 on {device_name(device)}, got bfloat16; without hardware support, "
+            "bfloat16 is slower than float32",
+            argument="precision",
         )
 
 

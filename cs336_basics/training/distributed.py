@@ -141,8 +141,9 @@ def check_batch_size(config: TrainConfig, world: World) -> None:
     """
     if config.batch_size % (world.size * config.accumulation) != 0:
         raise InputError(
-            f"batch_size must be a multiple of the number of processes ({world.size}) times "
-            f"accumulation ({config.accumulation}), got {config.batch_size}"
+            f"must be a multiple of the number of processes ({world.size}) times accumulation "
+            f"({config.accumulation}), got {config.batch_size}",
+            argument="batch_size",
         )
 
 

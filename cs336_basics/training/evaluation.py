@@ -148,7 +148,7 @@ def check_samples(tokenizer: Tokenizer, config: TrainConfig) -> None:
     try:
         tokenizer.special_token_id(END_OF_TEXT)
         tokenizer.encode(config.sample_prompt)
-    except ValueError as error:
+    except InputError as error:
         raise InputError(
             f"sample_prompt {short_repr(config.sample_prompt)} cannot be used: {error}; to sample "
             "no texts, set sample_tokens to 0"

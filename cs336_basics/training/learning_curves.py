@@ -40,7 +40,7 @@ def read_curves(path: Path) -> Rows:
     for row in rows:
         if "tokens" not in row:
             raise InputError(
-                f"{run.metrics}: the row of step {row['step']} has no tokens; remove it"
+                f"{run.metrics}: the row of step {row['step']} has no tokens", remedy="remove it"
             )
     return rows
 

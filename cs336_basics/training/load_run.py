@@ -112,7 +112,8 @@ def load_run(
     if tokenizer.vocab_size > config.vocab_size:
         raise InputError(
             f"{run.tokenizer}: the tokenizer has {tokenizer.vocab_size:,} ids, but the model's "
-            f"vocab_size is {config.vocab_size:,}; restore the run's own tokenizer"
+            f"vocab_size is {config.vocab_size:,}",
+            remedy="restore the run's own tokenizer",
         )
     check_model_size(config, run, [Path(source)])
     model = TransformerLM(config)

@@ -66,8 +66,9 @@ def check_loggers(names: Sequence[str]) -> None:
             importlib.import_module(LOGGERS[name])
         except ImportError as error:
             raise InputError(
-                f"log_to needs {name}, which is not installed ({error}); "
-                f"run pip install 'cs336-basics[{name}]'"
+                f"needs {name}, which is not installed ({error})",
+                argument="log_to",
+                remedy=f"run pip install 'cs336-basics[{name}]'",
             ) from error
 
 

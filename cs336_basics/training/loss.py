@@ -34,14 +34,15 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
         RuntimeError: If a target is outside the vocabulary (checked only on the CPU).
     """
     if targets.is_floating_point():
-        raise InputTypeError(f"targets must have an integer dtype, got {targets.dtype}")
+        raise InputTypeError(f"must have an integer dtype, got {targets.dtype}", argument="targets")
     if logits.shape[:-1] != targets.shape:
         raise InputError(
-            f"targets must have shape {tuple(logits.shape[:-1])}, the shape of logits without its "
-            f"last dimension, got {tuple(targets.shape)}"
+            f"must have shape {tuple(logits.shape[:-1])}, the shape of logits without its last "
+            f"dimension, got {tuple(targets.shape)}",
+            argument="targets",
         )
     if targets.numel() == 0:
-        raise InputError(f"targets must not be empty, got shape {tuple(targets.shape)}")
+        raise InputError(f"must not be empty, got shape {tuple(targets.shape)}", argument="targets")
 
     # -log(e^x_t / sum e^x) = log(sum e^x) - x_t. Subtracting the maximum from all x does not change
     # the result. It makes the largest exponential e^0 = 1, which prevents overflow, and keeps x_t

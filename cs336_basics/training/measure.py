@@ -10,13 +10,14 @@ import dataclasses
 import multiprocessing
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from cs336_basics._support.errors import RunError
-from cs336_basics._support.memory import peak_memory
+from cs336_basics._support.memory import is_out_of_memory, peak_memory
 from cs336_basics._support.processes import end_with_parent
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.allocator import keep_freed_memory
@@ -45,7 +46,9 @@ def measure_steps(config: TrainConfig) -> Measurement:
     with ProcessPoolExecutor(1, context, initializer=end_with_parent) as pool:
         try:
             return pool.submit(take_steps, config).result()
-        except Exception as error:  # from training, or because the process was killed
+        except Exception as error:
+            if not (is_out_of_memory(error) or isinstance(error, BrokenProcessPool)):
+                raise
             raise RunError(f"measuring a few steps failed: {error}") from error
 
 

@@ -44,7 +44,7 @@ def check_products(products: str, device: torch.device) -> None:
     """
     if products == "onednn" and (device.type != "cpu" or not has_onednn()):
         where = f"on {device.type}" if device.type != "cpu" else "if torch has no oneDNN"
-        raise InputError(f"products must be torch {where}, got {products}")
+        raise InputError(f"must be torch {where}, got {products}", argument="products")
 
 
 @torch.library.custom_op("cs336_basics::onednn_product", mutates_args=())

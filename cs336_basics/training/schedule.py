@@ -87,8 +87,8 @@ def cosine_schedule(
     """
     if not 0 <= warmup_iters <= cosine_cycle_iters:
         raise InputError(
-            f"warmup_iters must be between 0 and cosine_cycle_iters ({cosine_cycle_iters}), "
-            f"got {warmup_iters}"
+            f"must be between 0 and cosine_cycle_iters ({cosine_cycle_iters}), got {warmup_iters}",
+            argument="warmup_iters",
         )
     _check(it, max_learning_rate, min_learning_rate)
 
@@ -149,6 +149,7 @@ def _check(it: int, max_learning_rate: float, min_learning_rate: float) -> None:
         raise InputError(f"iteration `it` must be at least 0, got {it}")
     if not 0 <= min_learning_rate <= max_learning_rate < math.inf:
         raise InputError(
-            f"min_learning_rate must be between 0 and max_learning_rate ({max_learning_rate}), and "
-            f"both must be finite, got {min_learning_rate}"
+            f"must be between 0 and max_learning_rate ({max_learning_rate}), and both must be "
+            f"finite, got {min_learning_rate}",
+            argument="min_learning_rate",
         )

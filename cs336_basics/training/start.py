@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.messages import short_reason
@@ -242,8 +240,9 @@ def resume_run(trainer: Trainer, resume: Resumption) -> None:
         trainer.step = _load(trainer, source)
     if trainer.step > trainer.config.max_steps:
         raise InputError(
-            f"max_steps must be at least {trainer.step}, the step of {source}, got "
-            f"{trainer.config.max_steps}"
+            f"must be at least {trainer.step}, the step of {source}, got "
+            f"{trainer.config.max_steps}",
+            argument="max_steps",
         )
     world.wait()
     if world.is_first:
@@ -282,7 +281,7 @@ def _newest_checkpoint(run: RunDirectory, skip_damaged: bool, report: Report) ->
         try:
             verify_checkpoint(run.checkpoint(step))
             return run.checkpoint(step)
-        except (ValueError, OSError) as error:
+        except (InputError, OSError) as error:
             report(f"skipped: {error}")
     if steps:
         raise InputError(
@@ -304,9 +303,7 @@ def _load(trainer: Trainer, source: Path) -> int:
     """
     try:
         return read_checkpoint(source, trainer.model, trainer.optimizer)
-    except (MemoryError, torch.OutOfMemoryError):
-        raise  # the checkpoint is not the cause
-    except Exception as error:
+    except (InputError, OSError) as error:
         run = trainer.run
         others = [path for path in map(run.checkpoint, run.steps_saved()) if path != source]
         raise InputError(

@@ -10,6 +10,7 @@ import pytest
 
 from cs336_basics import Tokenizer, train_bpe
 from cs336_basics._support.arguments import checked_integer
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics.counting import WordCounts, count_text, count_texts, count_words
 from cs336_basics.splitting import Splitter
 from cs336_basics.text import Corpus
@@ -36,13 +37,13 @@ def test_integers_of_python_and_numpy_are_accepted():
 
 @pytest.mark.parametrize("value", [True, np.True_, 1.0, math.nan, "1", None, [1], np.ones(1)])
 def test_non_integers_are_rejected(value):
-    with pytest.raises(TypeError, match="n must be an int, got "):
+    with pytest.raises(InputTypeError, match="n must be an int, got "):
         checked_integer("n", value, 0)
 
 
 @pytest.mark.parametrize("name", ["overwrite", "document_starts", "progress"])
 def test_words_are_not_taken_for_true(path, name):
-    with pytest.raises(TypeError, match=f"{name} must be True or False, got 'no'"):
+    with pytest.raises(InputTypeError, match=f"{name} must be True or False, got 'no'"):
         encode_file(TOKENIZER, path, path.with_suffix(".npy"), **{name: "no"})
 
 
@@ -65,7 +66,7 @@ def test_arguments_of_the_wrong_type_are_rejected(call, message):
 @pytest.mark.parametrize("value", [0, -HUGE, 4, HUGE], ids=range(4))
 def test_integers_out_of_range_are_rejected_in_one_short_line(value):
     limit = "most 3" if value > 3 else "least 1"
-    with pytest.raises(ValueError, match=f"n must be at {limit}, got ") as error:
+    with pytest.raises(InputError, match=f"n must be at {limit}, got ") as error:
         checked_integer("n", value, 1, 3)
     assert len(str(error.value)) < 200
 
@@ -108,7 +109,7 @@ def test_integers_and_lists_are_checked(path, name, value):
     "name", [name for name in CALLS if name.startswith(("num_workers", "chunk_size"))]
 )
 def test_zero_workers_and_empty_chunks_are_rejected(path, name):
-    with pytest.raises(ValueError, match=rf"^{name.split()[0]} must be at least 1.* got 0"):
+    with pytest.raises(InputError, match=rf"^{name.split()[0]} must be at least 1.* got 0"):
         CALLS[name](path, 0)
     assert os.listdir(path.parent) == ["a.txt"]
 
@@ -120,7 +121,7 @@ def test_no_integer_overflows(path, name, value):
     if argument == "chunk_size":  # no upper limit
         CALLS[name](path, value)
     else:
-        with pytest.raises(ValueError, match=rf"^{argument} must be at most \d+"):
+        with pytest.raises(InputError, match=rf"^{argument} must be at most \d+"):
             CALLS[name](path, value)
 
 
@@ -130,7 +131,7 @@ def test_no_integer_overflows(path, name, value):
 )
 @pytest.mark.parametrize("value", [5, None, ["a"], np.array(["a"])])
 def test_a_text_must_be_a_str(function, value):
-    with pytest.raises(TypeError, match=r"^text "):
+    with pytest.raises(InputTypeError, match=r"^text "):
         function(value)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import (
     atomic_path,
     atomic_writer,
@@ -217,7 +218,7 @@ def test_a_fifo_and_a_link_to_one_are_rejected(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "link").symlink_to("fifo")
     for name in ("fifo", "link"):
-        with pytest.raises(ValueError, match=rf"{name} is a FIFO"):
+        with pytest.raises(InputError, match=rf"{name} is a FIFO"):
             write_json(tmp_path / name, 1)
     assert (tmp_path / "fifo").is_fifo()
     assert sorted(os.listdir(tmp_path)) == ["fifo", "link"]
@@ -238,7 +239,7 @@ def test_an_error_names_a_parent_that_is_a_file(tmp_path, write, below):
 def test_a_file_descriptor_in_proc_is_rejected(tmp_path):
     with open(tmp_path / "a", "w") as file:
         link = f"/proc/self/fd/{file.fileno()}"
-        with pytest.raises(ValueError, match=f"{link} is a device"):
+        with pytest.raises(InputError, match=f"{link} is a device"):
             write_json(link, 1)
     assert (tmp_path / "a").read_text() == ""
 

@@ -6,6 +6,7 @@ import io
 
 import pytest
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.urls import (
     download,
     downloaded,
@@ -94,7 +95,7 @@ def test_errors_name_the_url(memory, tmp_path, monkeypatch, raised, kind, reason
 
 
 def test_unknown_protocols_and_web_servers_to_write_to_are_rejected():
-    with pytest.raises(ValueError, match="nowhere://a: Protocol not known: nowhere"):
+    with pytest.raises(InputError, match="nowhere://a: Protocol not known: nowhere"):
         open_url("nowhere://a")
-    with pytest.raises(ValueError, match=r"https://x\.org/a: a web server cannot be written to"):
+    with pytest.raises(InputError, match=r"https://x\.org/a: a web server cannot be written to"):
         names_in("https://x.org/a")

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cs336_basics import TRAINERS, BPE_Trainer, train_bpe
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics.bpe import get_trainer
 from cs336_basics.bpe.rules import TIE_BREAKS
 from cs336_basics.counting import WordCounts, count_words
@@ -52,7 +53,7 @@ def test_progress_bars_are_imported_before_the_clock_starts(progress):
 
 @pytest.mark.parametrize(("name", "message"), [("hep", "'hep'.*'heap'"), (3, "got 3")])
 def test_unknown_names_are_rejected(name, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InputError, match=message):
         get_trainer(name)
 
 
@@ -213,7 +214,7 @@ def test_training_on_texts_in_memory(name):
     _, merges = trainer.train_from_iterator(iter(texts), 263, [EOT])
     counts = {b"low": 5, b"lower": 2, b"widest": 3, b"newest": 2}
     assert merges == specified_merges(counts, 6)
-    with pytest.raises(ValueError, match="text 0: byte 0xff at offset 1"):
+    with pytest.raises(InputError, match="text 0: byte 0xff at offset 1"):
         trainer.train_from_iterator([b"a\xff"], 300, [], errors="strict")
 
 
@@ -225,7 +226,7 @@ def test_training_on_a_corpus(name, tmp_path):
         _, merges = train_bpe(Corpus(path, field="body"), 300, [], trainer=name)
     assert merges == specified_merges({b"ab": 1, b" ab": 1, b"cd": 1}, 44)
     path.write_bytes(b'{"body": "ab\xff"}\n')
-    with pytest.raises(ValueError, match="byte 0xff at offset 12"):
+    with pytest.raises(InputError, match="byte 0xff at offset 12"):
         train_bpe(Corpus(path, field="body", errors="strict"), 300, [], trainer=name)
 
 
@@ -245,7 +246,7 @@ def test_no_merge_touches_a_special_token(name, tmp_path):
 @every_trainer
 def test_a_special_token_is_not_made_twice(name):
     trainer = TRAINERS[name]()
-    with pytest.raises(ValueError, match=r"'<\|e\|>'"):
+    with pytest.raises(InputError, match=r"'<\|e\|>'"):
         trainer.train_from_counts({b"<|e|>": 9}, 261, ["<|e|>"])
     # The same words are accepted if no merge produces the special token.
     assert len(trainer.train_from_counts({b"<|e|>": 9}, 260, ["<|e|>"])[1]) == 3
@@ -268,7 +269,7 @@ def test_word_counts_and_numpy_integers_are_accepted(name):
     # Messages show these values, so they must be ordinary ints.
     assert type(trainer.min_frequency) is type(trainer.max_token_length) is int
     counts = WordCounts.from_mapping(WORKED_EXAMPLE, "gpt2", [EOT])
-    with pytest.raises(ValueError, match="endoftext"):
+    with pytest.raises(InputError, match="endoftext"):
         TRAINERS[name]().train_from_counts(counts, 262)
     assert train(name, counts, 6, [EOT])[1] == expected[1]
 
@@ -325,7 +326,7 @@ def test_invalid_counts_are_rejected_in_a_short_message(word_counts, error, mess
 
 
 def test_the_base_class_is_abstract():
-    with pytest.raises(TypeError, match="TRAINERS"):
+    with pytest.raises(InputTypeError, match="TRAINERS"):
         BPE_Trainer()
 
 

@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs336_basics import TRAINERS
+from cs336_basics._support.errors import InputError
 from cs336_basics.bpe.drawing import MOST_BYTES
 from cs336_basics.bpe.explain import draw, explain
 from cs336_basics.bpe.unbuilt import unbuilt_trainer
 from tests.bpe.trainers import WORKED_EXAMPLE, every_trainer, merge_everywhere, specified_merges
+from tests.errors import rejects
 
 WORDS = [word for word, count in WORKED_EXAMPLE.items() for _ in range(count)]
 PAIR = re.compile(r"^\((\w+), (\w+)\) +(\d+)(?: +(.+))?$", re.MULTILINE)
@@ -172,10 +174,10 @@ def test_lines_have_a_maximum_length(name):
 @every_trainer
 def test_too_many_bytes_and_no_words_are_rejected(name):
     assert draw(name, {b"a" * MOST_BYTES: 1}, 2)
-    with pytest.raises(ValueError, match=f"{MOST_BYTES} bytes.*501.*{'b' * 20}"):
+    with pytest.raises(InputError, match=f"{MOST_BYTES} bytes.*501.*{'b' * 20}"):
         draw(name, {b"a": 1, b"b" * MOST_BYTES: 1}, 2)
     for words in ({}, {b"": 3}):
-        with pytest.raises(ValueError, match="words must not be empty"):
+        with rejects("words"):
             draw(name, words, 2)
 
 
@@ -185,5 +187,5 @@ def test_a_trainer_that_is_not_built_is_omitted(monkeypatch):
     assert "\nnative\n" not in explain(WORDS)
     with pytest.raises(ImportError, match="native"):
         explain(WORDS, 2, "native")
-    with pytest.raises(ValueError, match="hep"):
+    with pytest.raises(InputError, match="hep"):
         explain(WORDS, 2, "hep")

@@ -12,6 +12,7 @@ from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
 from cs336_basics.counting import count_text
 from cs336_basics.splitting import Splitter
 from tests.bpe.trainers import EOT, every_trainer, specified_merges, train
+from tests.errors import rejects
 from tests.texts import long_text
 from tests.tokenizer.examples import BYTES, edited_merges
 
@@ -205,5 +206,5 @@ def test_invalid_vocabularies_are_rejected(continued, error, message):
 
 def test_a_vocab_size_below_the_continued_one_is_rejected(counts):
     first = train("native", counts, 44)
-    with pytest.raises(ValueError, match=r"vocab_size must be at least 301 .* got 300"):
+    with rejects("vocab_size", 300):
         TRAINERS["native"](continue_from=first).train_from_counts(counts, 300, [EOT])

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.checkpoints.torch_file import load_checkpoint
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.training import AdamW
@@ -97,7 +98,7 @@ def test_a_state_is_restored_by_the_same_algorithm_only(tmp_path, save, load, ki
             take_step(*run)
             continue
         before = state_of(run)
-        with pytest.raises(ValueError, match="saved by a different optimizer than"):
+        with pytest.raises(InputError, match="saved by a different optimizer than"):
             load(tmp_path / "c", *run)
         assert repr(state_of(run)) == repr(before)
 
@@ -131,7 +132,7 @@ def test_weights_of_a_different_model_are_refused(tmp_path, save, load, model, r
     save(tmp_path / "c.x", *new_run(0), 3)
     other = TransformerLM(model)
     before = copy.deepcopy(other.state_dict())
-    with pytest.raises(ValueError, match=rf"c\.x .* different model: .*{reason}"):
+    with pytest.raises(InputError, match=rf"c\.x .* different model: .*{reason}"):
         load(tmp_path / "c.x", other, None)
     assert_close(other.state_dict(), before, atol=0, rtol=0)
 
@@ -141,7 +142,7 @@ def test_weights_of_a_different_dtype_are_refused(tmp_path, save, load):
     model, other = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
     model.weight = torch.nn.Parameter(torch.ones(2, 2, dtype=torch.int64), requires_grad=False)
     save(tmp_path / "c", model, AdamW([model.bias]), 3)
-    with pytest.raises(ValueError, match=r"weight must be .*got torch\.int64"):
+    with pytest.raises(InputError, match=r"weight must be .*torch\.int64"):
         load(tmp_path / "c", other, None)
 
 
@@ -153,7 +154,7 @@ def test_a_file_that_is_cut_off_is_refused(tmp_path, save, load):
     chosen = random.Random(0).choices(range(len(whole)), k=30)
     for length in [0, 1, 4, 8, 9, 30, 100, -1, -22, *chosen]:
         path.write_bytes(whole[:length])
-        with pytest.raises(ValueError, match=r"c\.x is not a checkpoint") as error:
+        with pytest.raises(InputError, match=r"c\.x is not a checkpoint") as error:
             load(path, *run)
         assert "\n" not in str(error.value)
     assert_close(state_of(run), before, atol=0, rtol=0)
@@ -231,6 +232,6 @@ GROUPS = {"param_groups": [{"params": [0]}]}
 def test_a_state_that_no_optimizer_saves_is_refused(kind, change, message):
     run = linear_run(kind, steps=1)
     before = repr(state_of(run))
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InputError, match=message):
         load_checkpoint(saved_with(change, kind), *run)
     assert repr(state_of(run)) == before

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.commands._outputs import check_output
 from tests.commands.small_run import command
 from tests.tokenizer.examples import small_tokenizer
@@ -27,7 +28,7 @@ def files(tmp_path, monkeypatch):
     "file", ["text.txt", "link.txt", "hard.txt", "./tok/../text.txt", "new", "new/t.csv", "."]
 )
 def test_an_input_and_the_tokenizer_directory_are_rejected(files, file):
-    with pytest.raises(ValueError, match=file.replace(".", r"\.")):
+    with pytest.raises(InputError, match=file.replace(".", r"\.")):
         check_output("--trace", file, True, ["text.txt"], "new")
 
 
@@ -37,7 +38,7 @@ def test_a_directory_is_rejected(files):
 
 
 def test_another_output_is_rejected(files):
-    with pytest.raises(ValueError, match=r"new\.csv is also"):
+    with pytest.raises(InputError, match=r"new\.csv is also"):
         check_output("--trace", "new.csv", True, ["./new.csv"])
 
 
@@ -50,7 +51,7 @@ def test_an_existing_file_is_replaced_only_with_overwrite(files):
 
 
 def test_another_ending_is_rejected(files):
-    with pytest.raises(ValueError, match=r"--output must end in \.npy, got 'new\.txt'"):
+    with pytest.raises(InputError, match=r"--output must end in \.npy, got 'new\.txt'"):
         check_output("--output", "new.txt", True, [], ending=".npy")
     check_output("--output", "new.npy", True, [], ending=".npy")
 

@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from cs336_basics.__main__ import main
+from cs336_basics._support.errors import InputError
 from cs336_basics.commands.train import COMMAND
 from cs336_basics.model import ModelConfig
 from cs336_basics.training.config import ScheduleConfig, TrainConfig
@@ -104,7 +105,7 @@ def test_null_unsets_a_value_of_the_file(tmp_path):
     ],
 )
 def test_an_invalid_command_line_is_a_one_line_error(words, named):
-    with pytest.raises(ValueError, match=r"\S") as error:
+    with pytest.raises(InputError, match=r"\S") as error:
         config_of(*words)
     assert named in str(error.value)
     assert "\n" not in str(error.value)
@@ -135,7 +136,7 @@ def test_resume_uses_the_configuration_of_the_run(run_dir):
      ["--run-dir", "x"], ["--fast", "auto"]],
 )  # fmt: skip
 def test_resume_rejects_options_that_would_change_the_run(run_dir, words):
-    with pytest.raises(ValueError, match=words[0].partition("=")[0].replace("_", "-")):
+    with pytest.raises(InputError, match=words[0].partition("=")[0].replace("_", "-")):
         COMMAND.read(["--resume", run_dir, *words])
 
 

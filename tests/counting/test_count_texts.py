@@ -4,9 +4,11 @@ import warnings
 
 import pytest
 
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics.counting import count_text, count_texts
 from cs336_basics.splitting import Splitter
 from tests.counting.hostile import EOT, SPLITTER
+from tests.errors import rejects
 from tests.text.counted import DOCUMENTS, expected
 
 
@@ -26,13 +28,13 @@ def test_texts_in_memory_are_counted():
 
 
 def test_bad_texts_are_rejected_with_their_index():
-    with pytest.raises(TypeError, match="texts must be a list of texts"):
+    with rejects("texts", kind=InputTypeError):
         count_texts("text")
-    with pytest.raises(TypeError, match="text 1 must be str or bytes, not int"):
+    with pytest.raises(InputTypeError, match="text 1 must be str or bytes, not int"):
         count_texts(["a", 5])
-    with pytest.raises(ValueError, match=r"text 1: the lone surrogate U\+D800 at character 2"):
+    with pytest.raises(InputError, match=r"text 1: the lone surrogate U\+D800 at character 2"):
         count_texts(["a", "bc\ud800"], errors="strict")
-    with pytest.raises(ValueError, match=r"text 2: byte 0xff at offset 3"):
+    with pytest.raises(InputError, match=r"text 2: byte 0xff at offset 3"):
         count_texts(["a", "b", b"abc\xff"], errors="strict")
-    with pytest.raises(ValueError, match=r"lone surrogate U\+D800 at character 2"):
+    with pytest.raises(InputError, match=r"lone surrogate U\+D800 at character 2"):
         count_text("a \ud800")

@@ -11,6 +11,7 @@ import zipfile
 import numpy as np
 import pytest
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.counting import WordCounts
 
 HEADER = {
@@ -139,7 +140,7 @@ def test_wrong_array_shapes_are_rejected(tmp_path, shape):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs POSIX FIFOs")
 def test_a_fifo_is_rejected(tmp_path):
     os.mkfifo(tmp_path / "c.npz")
-    with pytest.raises(ValueError, match=r"c\.npz is a FIFO"):
+    with pytest.raises(InputError, match=r"c\.npz is a FIFO"):
         WordCounts.load(tmp_path / "c.npz")
-    with pytest.raises(ValueError, match=r"c\.npz is a FIFO"):
+    with pytest.raises(InputError, match=r"c\.npz is a FIFO"):
         WordCounts.from_mapping({b"a": 1}).save(tmp_path / "c.npz")

@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.data import corpus_estimate
 from cs336_basics.data.corpus_estimate import Cluster, Rates, estimate_rows, measure_rates
 
@@ -77,7 +78,7 @@ def test_rates_are_those_of_the_start_of_the_file(tmp_path, monkeypatch):
 def test_unusable_text_is_an_error_that_names_the_file(content, named, tmp_path):
     text = tmp_path / "bad.txt"
     text.write_bytes(content)
-    with pytest.raises(ValueError, match=rf"bad\.txt.*{named}"):
+    with pytest.raises(InputError, match=rf"bad\.txt.*{named}"):
         measure_rates(text, 300)
 
 

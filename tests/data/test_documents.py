@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.data import documents
 from cs336_basics.data.documents import read_documents, sample_documents
@@ -112,7 +113,7 @@ def test_invalid_utf8_is_replaced_with_a_warning_or_rejected(tmp_path):
     path.write_bytes(b"a\xff" + END_OF_TEXT.encode() + b"b\x80")
     with pytest.warns(UserWarning, match="invalid UTF-8 in 2 sampled documents was read"):
         assert sample_documents(Corpus(path), 2).spaced == ["a\ufffd", "b\ufffd"]
-    with pytest.raises(ValueError, match=r"byte 0xff at offset 1 is not valid .* errors="):
+    with pytest.raises(InputError, match=r"byte 0xff at offset 1 is not valid .* errors="):
         sample_documents(Corpus(path, errors="strict"), 2)
     (tmp_path / "first.txt").write_text("c")
     files = [str(tmp_path / "first.txt"), str(path)]
@@ -120,12 +121,12 @@ def test_invalid_utf8_is_replaced_with_a_warning_or_rejected(tmp_path):
         UserWarning, match=r"first\.txt, .*text\.txt: invalid UTF-8 in 2 sampled documents "
     ):
         sample_documents(Corpus(files), 3)
-    with pytest.raises(ValueError, match=r"sampled document of .*first\.txt, .*text\.txt"):
+    with pytest.raises(InputError, match=r"sampled document of .*first\.txt, .*text\.txt"):
         sample_documents(Corpus(files, errors="strict"), 3)
 
 
 def test_a_corpus_without_documents_is_rejected(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(ValueError, match="no documents, only whitespace"):
+        with pytest.raises(InputError, match="no documents, only whitespace"):
             sample_documents(Corpus(plain(tmp_path, [" ", "\n"])), 10)

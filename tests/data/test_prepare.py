@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.bpe import TRAINERS
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.data.data_config import DataConfig, Preparation
@@ -149,5 +150,5 @@ def test_a_downloaded_dataset_is_used_in_place(tmp_path):
 def test_a_tokenizer_that_cannot_be_trained_is_refused_before_the_preparation(
     vocab_size, data, named
 ):
-    with pytest.raises(ValueError, match=named):
+    with pytest.raises(InputError, match=named):
         check_sources(Preparation(DataConfig(**data), vocab_size))

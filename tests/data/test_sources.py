@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import yaml
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.data.data_config import DataConfig
 from cs336_basics.data.datasets import write_sample
 from cs336_basics.data.sources import absolute_path, check_length, find_sources
@@ -196,7 +197,7 @@ def test_the_fingerprint_depends_on_the_text_and_the_reading_options(files):
 def test_a_text_shorter_than_a_context_is_rejected(files):
     train, _ = find("a.txt")  # 9 bytes
     check_length("data.train_path", train, 9)
-    with pytest.raises(ValueError, match=r"data\.train_path .* 9 bytes"):
+    with pytest.raises(InputError, match=r"data\.train_path .* 9 bytes"):
         check_length("data.train_path", train, 10)
     check_length("data.train_path", find("a.jsonl", field="text")[0], 1000)  # unknown length
     check_length("data.train_path", None, 1000)

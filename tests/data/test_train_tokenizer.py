@@ -9,6 +9,7 @@ import tempfile
 
 import pytest
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import sha256_file
 from cs336_basics.bpe import TRAINERS, BPE_Trainer
 from cs336_basics.counting import WordCounts
@@ -80,7 +81,7 @@ def test_counts_with_another_pattern_are_rejected_before_counting(tmp_path, text
     train(text, tmp_path / "a", save_counts=counts)
     monkeypatch.setattr(BPE_Trainer, "count_words", pytest.fail)
     other = TRAINERS["heap"](pattern="cl100k", num_workers=1)
-    with pytest.raises(ValueError, match=r"counts\.npz"):
+    with pytest.raises(InputError, match=r"counts\.npz"):
         train_tokenizer(other, Corpus(text), tmp_path / "b", SIZE, [END], counts=[counts])
     assert not (tmp_path / "b").exists()
 

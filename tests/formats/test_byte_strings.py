@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.vocabularies import MAX_ID
 from cs336_basics.formats import byte_strings
 from cs336_basics.formats.byte_strings import (
@@ -95,7 +96,7 @@ def expected_merge(item):
 def test_all_merges_are_read_or_the_first_invalid_one_is_named(loading, items):
     expected = [expected_merge(item) for item in items]
     if None in expected:
-        with pytest.raises(ValueError, match=f"^merge {expected.index(None)} must be"):
+        with pytest.raises(InputError, match=f"^merge {expected.index(None)} must be"):
             merges_of_strings(items, "merge {}".format)
     else:
         assert merges_of_strings(items, "merge {}".format) == expected
@@ -108,7 +109,7 @@ def test_merges_of_lines_equal_merges_of_strings(loading, lines):
     try:
         expected = merges_of_strings(text.split("\n"), "merge {}".format)
     except ValueError as error:
-        with pytest.raises(ValueError, match=f"^{str(error).partition(' must')[0]} must"):
+        with pytest.raises(InputError, match=f"^{str(error).partition(' must')[0]} must"):
             merges_of_lines(text, "merge {}".format)
     else:
         assert merges_of_lines(text, "merge {}".format) == expected
@@ -133,5 +134,5 @@ def test_a_vocabulary_is_read_completely_or_refused(strings, plain_text):
         }
         assert vocab_of_strings(strings, plain_text=plain_text) == expected
     else:
-        with pytest.raises(ValueError, match=r"id|alphabet"):
+        with pytest.raises(InputError, match=r"id|alphabet"):
             vocab_of_strings(strings, plain_text=plain_text)

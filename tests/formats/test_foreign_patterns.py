@@ -112,7 +112,7 @@ def test_ambiguous_syntax_is_refused_in_both_directions(pattern):
     for translate in (
         to_oniguruma, to_fancy_regex, from_fancy_regex, from_oniguruma,
     ):  # fmt: skip
-        with pytest.raises(ValueError, match="may mean something else"):
+        with pytest.raises(InputError, match="may mean something else"):
             translate(pattern)
 
 
@@ -198,5 +198,5 @@ def test_a_slow_pattern_from_a_file_is_stopped(monkeypatch, pattern):
 )  # fmt: skip
 def test_a_malformed_or_huge_pattern_is_a_value_error(pattern):
     for read in (from_fancy_regex, from_oniguruma):
-        with pytest.raises(ValueError, match="pattern"):
+        with pytest.raises(InputError, match="pattern"):
             read(pattern)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.splitting.splitter import Splitter
 from cs336_basics.text.cuts import next_cut
 from tests.counting.hostile import EOT, SPLITTER
@@ -62,7 +63,7 @@ class Shrinking(io.BytesIO):
 
 @pytest.mark.parametrize("left", [0, 150_000, 250_000])
 def test_truncated_files_are_rejected(left):
-    with pytest.raises(ValueError, match=f"{left:,}"):
+    with pytest.raises(InputError, match=f"{left:,}"):
         next_cut(Shrinking(300_000, left), 100_000, SPLITTER.safe_cuts)
 
 

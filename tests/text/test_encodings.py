@@ -6,6 +6,7 @@ import lzma
 
 import pytest
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.text.encodings import (
     check_beginning,
     check_file,
@@ -22,7 +23,7 @@ KOREAN = "고양이가 매트 위에 앉아 있었고 개가 그것을 바라보
 def test_byte_order_marks_are_rejected_with_the_conversion(encoding, order, text):
     data = f"\ufeff{text}".encode(f"{encoding}-{order}")
     advice = rf"^x starts with .* {encoding.upper()}; .*`iconv -f {encoding.upper()} -t UTF-8`$"
-    with pytest.raises(ValueError, match=advice):
+    with pytest.raises(InputError, match=advice):
         check_beginning(data, "x")
 
 

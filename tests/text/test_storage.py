@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.counting import count_words
 from cs336_basics.counting.count_job import CountJob
 from cs336_basics.splitting import Splitter
@@ -55,7 +56,7 @@ def test_damaged_compressed_files_are_rejected(tmp_path, ending, damage):
     )  # fmt: skip
     path = tmp_path / f"file.{ending}"
     path.write_bytes(packed)
-    with pytest.raises(ValueError, match=rf"file\.{ending}: damaged"):
+    with pytest.raises(InputError, match=rf"file\.{ending}: damaged"):
         count([path], field="text" if "jsonl" in ending else None)
 
 
@@ -85,7 +86,7 @@ def test_bombs_are_rejected_before_they_are_decompressed(tmp_path, monkeypatch, 
 
     for module in (plain, jsonl, csv):
         monkeypatch.setattr(module, "decompressed_blocks", counted)
-    with pytest.raises(ValueError, match=rf"{name}{ending}, .* 2,000,000 bytes.*max_piece_bytes"):
+    with pytest.raises(InputError, match=rf"{name}{ending}, .* 2,000,000 bytes.*max_piece_bytes"):
         count([path], max_piece_bytes=2_000_000, **options)
     assert 2_000_000 < sum(read) < 4_000_000
 
@@ -94,10 +95,10 @@ def test_reading_stops_when_a_line_exceeds_the_limit():
     blocks = iter([b"ab\nc", b"d\n", b"e" * 5, b"f" * 5, b"never read"])
     lines = storage.lines_of(blocks, 10, "x.jsonl", 7)
     assert [next(lines), next(lines)] == [(10, b"ab"), (13, b"cd")]
-    with pytest.raises(ValueError, match=r"x\.jsonl, the line at byte 16 is longer than 7 bytes"):
+    with pytest.raises(InputError, match=r"x\.jsonl, the line at byte 16 is longer than 7 bytes"):
         next(lines)
     assert next(blocks) == b"never read"
-    with pytest.raises(ValueError, match="line at byte 3 is longer than 2 bytes"):
+    with pytest.raises(InputError, match="line at byte 3 is longer than 2 bytes"):
         list(storage.lines_of([b"ab\nabc\n"], 0, "x.jsonl", 2))
 
 

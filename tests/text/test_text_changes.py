@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs336_basics import TRAINERS
+from cs336_basics._support.errors import InputError
 from cs336_basics.counting import count_texts, count_words
 from cs336_basics.text import Corpus
 from cs336_basics.text.text_changes import Replaced, TextChanges
@@ -131,12 +132,12 @@ def test_utf_16_is_rejected_before_reading(tmp_path, suffix):
         path = tmp_path / f"{name}{suffix}"
         path.write_bytes(gzip.compress(data) if suffix else data)
         field = "text" if "json" in name else None
-        with pytest.raises(ValueError, match=rf"{name}{suffix} starts with .* UTF-16.*iconv"):
+        with pytest.raises(InputError, match=rf"{name}{suffix} starts with .* UTF-16.*iconv"):
             Corpus([tmp_path / "good.txt", path], field=field)
     data = "hello".encode("utf-16")
-    with pytest.raises(ValueError, match="the text starts with the byte order mark of UTF-16"):
+    with pytest.raises(InputError, match="the text starts with the byte order mark of UTF-16"):
         byte_tokenizer().encode_array(data)
-    with pytest.raises(ValueError, match="text 1 starts with the byte order mark of UTF-16"):
+    with pytest.raises(InputError, match="text 1 starts with the byte order mark of UTF-16"):
         count_texts(["a", data])
 
 
@@ -154,9 +155,9 @@ def test_changes_survive_json_and_other_json_is_rejected():
     content = json.loads(json.dumps(changes.as_json()))
     assert TextChanges.from_json(content) == changes
     for other in (None, [], {}, {**content, "num_bytes": "1"}, {**content, "num_bytes": -1}):
-        with pytest.raises(ValueError, match="not a record of changes"):
+        with pytest.raises(InputError, match="not a record of changes"):
             TextChanges.from_json(other)
     for change in ({"sequences": 1.5}, {"num_bytes": None}, {"first": []}, {"x": 1}):
         found = {"a": {"sequences": 1, "num_bytes": 1, "first": 0, **change}}
-        with pytest.raises(ValueError, match="not a record of changes"):
+        with pytest.raises(InputError, match="not a record of changes"):
             TextChanges.from_json({**content, "replaced": found})

@@ -219,4 +219,6 @@ def _write_text(arrived: Path, file: DataFile, path: Path, progress: bool) -> No
                     f"{file.sha256}, got {num_bytes:,} bytes with SHA-256 {digest.hexdigest()}"
                 )
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DownloadError(f"{arrived} is damaged: {short_reason(error)}; try again") from error
+        raise DownloadError(
+            f"{arrived} is damaged: {short_reason(error)}", remedy="try again"
+        ) from error

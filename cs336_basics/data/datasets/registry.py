@@ -138,9 +138,9 @@ def find_split(name: str, split: str) -> DataFile:
         ValueError: If the dataset or the split is unknown. The message lists the known names.
     """
     if name not in DATASETS:
-        raise InputError(f"unknown dataset {name!r}; choose one of {', '.join(DATASETS)}")
+        raise InputError(f"unknown dataset {name!r}", remedy=f"choose one of {', '.join(DATASETS)}")
     if split not in SPLITS:
-        raise InputError(f"unknown split {split!r}; choose one of {', '.join(SPLITS)}")
+        raise InputError(f"unknown split {split!r}", remedy=f"choose one of {', '.join(SPLITS)}")
     return DATASETS[name].files[split]
 
 

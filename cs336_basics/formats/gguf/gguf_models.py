@@ -133,7 +133,8 @@ def _fields(
     if "phi-3" in name.lower() or "phi3" in name.lower():
         raise InputError(
             f"the model's name would be {short_repr(name)}, and llama.cpp treats any model with "
-            "phi-3 in its name as Microsoft's; choose another file name"
+            "phi-3 in its name as Microsoft's",
+            remedy="choose another file name",
         )
     arch = "qwen3" if config.qk_norm else "llama"
     return {
@@ -217,7 +218,8 @@ def _tensors(gguf: ModuleType, model: TransformerLM, type: str) -> dict[str, tup
             if not np.isfinite(gguf.dequantize(data, kind)).all():
                 raise InputError(
                     f"weight {name} has a value of {np.abs(value).max():.3g}, too large for type "
-                    f"{type}; use f32"
+                    f"{type}",
+                    remedy="use f32",
                 )
         found[name] = data, kind
     return found

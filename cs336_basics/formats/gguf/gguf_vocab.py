@@ -76,8 +76,9 @@ def _pre_tokenizer(pattern: str, merges: Sequence[Pair]) -> str:
     name = pattern_name(pattern)
     if name not in _PRE_TOKENIZERS:
         raise InputError(
-            f"pattern must be one of {', '.join(_PRE_TOKENIZERS)} for GGUF, got "
-            f"{short_repr(pattern)}; llama.cpp does not support this pattern"
+            f"must be one of {', '.join(_PRE_TOKENIZERS)} for GGUF, got {short_repr(pattern)}; "
+            "llama.cpp does not support this pattern",
+            argument="pattern",
         )
     if name == "cl100k":
         # `\s+$` matches all whitespace at the end of a text. llama.cpp's pattern does not have
@@ -86,10 +87,10 @@ def _pre_tokenizer(pattern: str, merges: Sequence[Pair]) -> str:
         for left, right in merges:
             if re.search(rb"[\r\n][^\r\n]+\Z", left + right):
                 raise InputError(
-                    f"the pattern is cl100k and the vocabulary has the token "
+                    "the pattern is cl100k and the vocabulary has the token "
                     f"{short_repr(left + right)}; llama.cpp would give different ids, because it "
-                    "splits whitespace at the end of a text after the last line ending; train with "
-                    "the pattern llama3, which splits it as llama.cpp does"
+                    "splits whitespace at the end of a text after the last line ending",
+                    remedy="train with the pattern llama3, which splits it as llama.cpp does",
                 )
     return _PRE_TOKENIZERS[name]
 

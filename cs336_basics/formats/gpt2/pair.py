@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.reading import decoded, open_regular, parse_json, unique_keys
 from cs336_basics.formats.byte_strings import (
@@ -47,7 +47,8 @@ def contents(definition: TokenizerDefinition) -> dict[str, str]:
     if resolve_pattern(definition.pattern) != GPT2:
         raise InputError(
             f"the tokenizer's pattern must be gpt2, got {short_repr(definition.pattern)}; readers "
-            "of vocab.json and merges.txt would split differently; export to huggingface instead"
+            "of vocab.json and merges.txt would split differently",
+            remedy="export to huggingface instead",
         )
     strings = strings_of_vocab(definition)
     # Always write the version line. Without it, readers would mistake a first merge that starts
@@ -103,7 +104,10 @@ def load_gpt2(
     vocab_file = source
     if merges_file is None:
         if source.is_file():
-            raise InputError(f"{source} is a file; pass merges_file too, or a directory with both")
+            raise InputError(
+                f"{source} is a file",
+                remedy=("pass ", Argument("merges_file"), " too, or a directory with both"),
+            )
         names = (VOCAB_FILE, MERGES_FILE)
         if not (source / VOCAB_FILE).exists() and (source / OLD_NAMES[0]).exists():
             names = OLD_NAMES
@@ -113,8 +117,8 @@ def load_gpt2(
         if special_tokens is None:
             special_tokens = _unmade_tokens(vocab, merges)
         return TokenizerDefinition(vocab, merges, special_tokens)
-    except ValueError as error:
-        raise InputError(f"{source}: {error}") from None
+    except InputError as error:
+        raise InputError(str(error), place=os.fspath(source)) from None
 
 
 def load_pair(
@@ -144,8 +148,9 @@ def _unmade_tokens(vocab: Mapping[int, bytes], merges: Sequence[Pair]) -> list[s
         ]
     except UnicodeDecodeError as error:
         raise InputError(
-            f"token {short_repr(error.object)} is not produced by a merge, and cannot be "
-            "a special token because it is not UTF-8; pass special_tokens"
+            f"token {short_repr(error.object)} is not produced by a merge, and cannot be a special "
+            "token because it is not UTF-8",
+            remedy="pass special_tokens",
         ) from None
 
 
@@ -167,8 +172,8 @@ def load_vocab(path: str | os.PathLike[str]) -> dict[int, bytes]:
         )
     try:
         return vocab_of_strings(strings, plain_text=True)
-    except ValueError as error:
-        raise InputError(f"{path}: {error}") from None
+    except InputError as error:
+        raise InputError(str(error), place=os.fspath(path)) from None
 
 
 @collection_paused()
@@ -194,7 +199,8 @@ def load_merges(path: str | os.PathLike[str]) -> list[Pair]:
 def _read(path: str | os.PathLike[str]) -> bytes:
     if Path(path).suffix in (".pkl", ".pickle"):
         raise InputError(
-            f"{path} is a pickle, which could run code; write vocab.json and merges.txt instead"
+            f"{path} is a pickle, which could run code",
+            remedy="write vocab.json and merges.txt instead",
         )
     with open_regular(path) as file:
         return file.read()

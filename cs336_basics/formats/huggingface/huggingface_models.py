@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.files import json_text, printable_path, write_directory
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.reading import read_json_object
@@ -128,18 +128,18 @@ def load_model(
         content["max_position_embeddings"] = context_length
     try:
         config = config_from_llama(content)
-    except ValueError as error:
-        raise InputError(f"{path}: {error}") from None
+    except InputError as error:
+        raise InputError(str(error), place=os.fspath(path)) from None
     tensors = _read_tensors(directory)
     if not context_fits(config, sum(tensor.nbytes for tensor in tensors.values())):
         raise InputError(
-            f"{path}: max_position_embeddings {config.context_length:,} is too large; pass a "
-            "smaller context_length"
+            f"{path}: max_position_embeddings {config.context_length:,} is too large",
+            remedy=("pass a smaller ", Argument("context_length")),
         )
     try:
         state = state_from_llama(config, tensors, tied=content.get("tie_word_embeddings", False))
-    except ValueError as error:
-        raise InputError(f"{directory}: {error}") from None
+    except InputError as error:
+        raise InputError(str(error), place=os.fspath(directory)) from None
     model = TransformerLM(config, device, dtype)
     model.load_state_dict(state)
     return model

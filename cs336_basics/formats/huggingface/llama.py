@@ -56,7 +56,8 @@ def check_is_llama(config: ModelConfig) -> None:
     ):
         if value != needed:
             raise InputError(
-                f"{switch} must be {needed!r} to export a model as a Llama or Qwen3, got {value!r}"
+                f"must be {needed!r} to export a model as a Llama or Qwen3, got {value!r}",
+                argument=switch,
             )
 
 
@@ -153,7 +154,7 @@ def config_from_llama(content: Mapping[str, Any]) -> ModelConfig:
         ("tie_word_embeddings", tied, tied if type(tied) is bool else "true or false"),
     ):
         if value != needed:
-            raise InputError(f"{key} must be {needed!r}, got {short_repr(value)}")
+            raise InputError(f"must be {needed!r}, got {short_repr(value)}", argument=key)
     try:
         values = {
             "vocab_size": content["vocab_size"],
@@ -171,7 +172,7 @@ def config_from_llama(content: Mapping[str, Any]) -> ModelConfig:
     config = build(ModelConfig, values)
     for key, only in (("head_dim", config.d_head), ("num_key_value_heads", config.num_heads)):
         if content.get(key) not in (None, only):
-            raise InputError(f"{key} must be {only}, got {short_repr(content[key])}")
+            raise InputError(f"must be {only}, got {short_repr(content[key])}", argument=key)
     return config
 
 
@@ -195,7 +196,8 @@ def state_from_llama(
         if not torch.equal(head, embeddings):
             raise InputError(
                 "tensor 'lm_head.weight' differs from the embeddings, but tie_word_embeddings is "
-                "true; remove the tensor, or set tie_word_embeddings to false"
+                "true",
+                remedy="remove the tensor, or set tie_word_embeddings to false",
             )
     if 9 * config.num_layers > len(given):  # before building a model with a billion layers
         raise InputError(

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import cs336_basics
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.files import atomic_writer, json_text, named_directory, write_json
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.reading import open_regular, parse_json, unique_keys
@@ -67,7 +67,7 @@ def save_tokenizer(
     try:
         content = tokenizer_json(definition)
         _check_comes_back(definition.pattern, content["pre_tokenizer"])
-    except ValueError as error:
+    except InputError as error:
         content = _own_json(definition, str(error))
     with atomic_writer(Path(directory, TOKENIZER_FILE), "w") as file:
         file.write(_as_text(content))
@@ -181,8 +181,9 @@ def special_roles(
     for role, token in given.items():
         if token not in definition.special_tokens:
             raise InputError(
-                f"{role} must be one of the special tokens "
-                f"{short_repr(definition.special_tokens)}, got {short_repr(token)}"
+                f"must be one of the special tokens {short_repr(definition.special_tokens)}, got "
+                f"{short_repr(token)}",
+                argument=role,
             )
     end = given.get("eos_token", END_OF_TEXT if END_OF_TEXT in definition.special_tokens else None)
     return {"bos_token": None, "unk_token": None, "eos_token": end, "pad_token": end, **given}
@@ -262,7 +263,8 @@ def load_tokenizer_json(
     for name in ignored:
         if name not in [*IGNORABLE]:
             raise InputError(
-                f"ignore must contain only {', '.join(IGNORABLE)}, got {short_repr(name)}"
+                f"must contain only {', '.join(IGNORABLE)}, got {short_repr(name)}",
+                argument="ignore",
             )
     path = Path(path)
     if path.is_dir() or not path.exists():
@@ -277,14 +279,14 @@ def load_tokenizer_json(
         if isinstance(content, dict) and content.get("version") == OWN_VERSION:
             return _parse_own(content, own)
         return parse_tokenizer_json(content, ignored)
-    except ValueError as error:
-        raise InputError(f"{path}: {error}") from None
+    except InputError as error:
+        raise InputError(str(error), place=os.fspath(path)) from None
 
 
 def _parse_own(content: dict[str, Any], own: bool) -> TokenizerDefinition:
     """Return the definition in a file with OWN_VERSION."""
     if not own:
-        raise InputError("the file is not in Hugging Face's format; use from_directory")
+        raise InputError("the file is not in Hugging Face's format", remedy="use from_directory")
     pattern: Any = content.get("pattern")
     special_tokens = list_in(content, "special_tokens")
     if not all(isinstance(text, str) for text in (pattern, *special_tokens)):
@@ -310,8 +312,8 @@ def parse_tokenizer_json(content: Any, ignored: Sequence[str] = ()) -> Tokenizer
     for key, why in IGNORABLE.items():
         if key not in ignored and not _does_nothing(key, content.get(key)):
             raise InputError(
-                f"{key} {kind_of(content[key])} is not supported: {why}; pass ignore=[{key!r}] to "
-                "load the tokenizer without it"
+                f"{key} {kind_of(content[key])} is not supported: {why}",
+                remedy=("pass ", Argument("ignore", [key]), " to load the tokenizer without it"),
             )
     decoder = content.get("decoder")
     if not isinstance(decoder, dict) or decoder.get("type") != "ByteLevel":
@@ -324,13 +326,15 @@ def parse_tokenizer_json(content: Any, ignored: Sequence[str] = ()) -> Tokenizer
         if token in strings and strings_to_tokens([token]) not in ([None], [token.encode()]):
             raise InputError(
                 f"added token {short_repr(token)} is also the token of other bytes in the "
-                "vocabulary, written in GPT-2's byte alphabet; remove it from added_tokens"
+                "vocabulary, written in GPT-2's byte alphabet",
+                remedy="remove it from added_tokens",
             )
         theirs = strings.pop(token, next_id)
         if theirs != token_id:
             raise InputError(
                 f"added token {short_repr(token)} has id {token_id}, but tokenizers gives it id "
-                f"{short_repr(theirs)}; load the file with tokenizers and save it again"
+                f"{short_repr(theirs)}",
+                remedy="load the file with tokenizers and save it again",
             )
         next_id = max(next_id, token_id + 1)
     vocab = vocab_of_strings(strings)
@@ -423,7 +427,8 @@ def _check_overlaps(first: Sequence[str], second: Sequence[str]) -> None:
     if sum(map(len, first)) * len(second) + sum(map(len, second)) * len(first) > _MAX_COMPARISONS:
         raise InputError(
             f"{len(first):,} added tokens are not 'normalized' and {len(second):,} are, which is "
-            "too many to compare; make all or none of them 'normalized'"
+            "too many to compare",
+            remedy="make all or none of them 'normalized'",
         )
     for one in first:
         for other in second:

@@ -148,8 +148,8 @@ def tiktoken_ranks(definition: TokenizerDefinition) -> dict[bytes, int]:
     for token in sorted(unmade, key=ranks.__getitem__):
         if len(token) > 1 and not definition.ignore_merges:
             raise InputError(
-                f"no merge produces token {short_repr(token)}, but tiktoken would produce it; "
-                "remove the token"
+                f"no merge produces token {short_repr(token)}, but tiktoken would produce it",
+                remedy="remove the token",
             )
     return ranks
 
@@ -222,8 +222,8 @@ def load_tiktoken(
     path = Path(source)
     if special_tokens is not None and not isinstance(special_tokens, Mapping):
         raise InputTypeError(
-            "special_tokens must be a mapping of special token -> id, got "
-            f"{short_repr(special_tokens)}"
+            f"must be a mapping of special token -> id, got {short_repr(special_tokens)}",
+            argument="special_tokens",
         )
     check_special_tokens(list(special_tokens or ()))
     if path.is_dir():
@@ -242,7 +242,10 @@ def load_tiktoken(
         )
     special = found.get("special_tokens", {}) if special_tokens is None else dict(special_tokens)
     if pattern is None and "pat_str" not in found:
-        raise InputError(f"{path} has no split pattern; pass pattern, such as 'gpt2' or 'cl100k'")
+        raise InputError(
+            f"{path} has no split pattern",
+            remedy=("pass ", Argument("pattern"), ", such as gpt2 or cl100k"),
+        )
     if pattern is not None:
         pattern = from_given_fancy_regex(
             resolve_pattern(pattern)
@@ -255,8 +258,8 @@ def load_tiktoken(
             add_token(vocab, token_id, token.encode())
         ignore_merges = len(merges) < sum(len(token) > 1 for token in ranks)
         return TokenizerDefinition(vocab, merges, list(special), pattern, ignore_merges)
-    except ValueError as error:
-        raise InputError(f"{source}: {error}") from None
+    except InputError as error:
+        raise InputError(str(error), place=os.fspath(source)) from None
 
 
 def _read_export(directory: Path) -> tuple[dict[bytes, int], dict[str, Any]]:

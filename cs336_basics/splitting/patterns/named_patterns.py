@@ -115,8 +115,9 @@ def resolve_pattern(pattern: str) -> str:
     """
     if not isinstance(pattern, str):
         raise InputTypeError(
-            f"pattern must be a str, one of {', '.join(PATTERNS)} or a regular expression, got "
-            f"{short_repr(pattern)} ({type(pattern).__name__})"
+            f"must be a str, one of {', '.join(PATTERNS)} or a regular expression, got "
+            f"{short_repr(pattern)} ({type(pattern).__name__})",
+            argument="pattern",
         )
     return PATTERNS.get(pattern) or _checked_expression(str(pattern))
 
@@ -133,7 +134,7 @@ def _checked_expression(pattern: str) -> str:
         )
     try:
         compiled = compile_pattern(pattern)
-    except ValueError as error:
+    except InputError as error:
         raise InputError(f"pattern {shown} cannot be used: {error}") from None
     except regex.error as error:
         raise InputError(
@@ -141,14 +142,15 @@ def _checked_expression(pattern: str) -> str:
             f"expression: {short_reason(error)}"
         ) from None
     if compiled.flags & regex.REVERSE:
-        raise InputError(f"pattern {shown} must not search backwards; remove (?r)")
+        raise InputError(f"pattern {shown} must not search backwards", remedy="remove (?r)")
     if _KEEP.search(pattern):
         raise InputError(f"pattern {shown} must not move the start of a match; remove \\K")
     try:
         matches_nothing = compiled.fullmatch("", timeout=1) is not None
     except TimeoutError:
         raise InputError(
-            f"pattern {shown} takes more than a second to match the empty string; simplify it"
+            f"pattern {shown} takes more than a second to match the empty string",
+            remedy="simplify it",
         ) from None
     if matches_nothing:
         raise InputError(f"pattern {shown} must not match the empty string")

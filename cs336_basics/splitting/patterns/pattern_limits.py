@@ -42,7 +42,7 @@ def check_limits(pattern: str) -> None:
     if len(pattern) > MAX_LENGTH:
         raise InputError(f"it must have at most {MAX_LENGTH:,} characters, got {len(pattern):,}")
     if _RECURSION.search(pattern):
-        raise InputError("it must not be recursive; write out (?R) and calls to groups")
+        raise InputError("it must not be recursive", remedy="write out (?R) and calls to groups")
     if _OTHER_SYNTAX.search(pattern):
         size, depth = _size_bound(pattern), pattern.count("(")
     else:
@@ -51,7 +51,7 @@ def check_limits(pattern: str) -> None:
         raise InputError(f"its groups must be nested at most {MAX_DEPTH} deep")
     if size > MAX_SIZE:
         raise InputError(
-            "it repeats too much; use smaller numbers in {} or fewer nested repetitions"
+            "it repeats too much", remedy="use smaller numbers in {} or fewer nested repetitions"
         )
 
 

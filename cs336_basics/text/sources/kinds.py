@@ -105,7 +105,7 @@ def head_of(path: str) -> bytes:
     try:
         with open_path(path) as opened:
             return next(decompressed_blocks(opened, path, HEAD), b"")
-    except (OSError, ValueError, ImportError):
+    except (OSError, InputError):
         return b""
 
 

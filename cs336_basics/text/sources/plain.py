@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import IO, Any
 
 from cs336_basics._support.urls import is_url
@@ -20,6 +20,7 @@ from cs336_basics.text.sources.source import (
 from cs336_basics.text.storage import blocks_between, decompressed_blocks, open_path
 
 
+@dataclass(frozen=True)
 class PlainText(DivisibleSource):
     """A plain text file, compressed or not. It can be divided at safe cuts (`cuts.py`)."""
 

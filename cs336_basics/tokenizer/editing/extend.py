@@ -126,30 +126,32 @@ def _new_merges(word: bytes, ranks: dict[Pair, int]) -> list[Pair]:
 def _checked_word(definition: TokenizerDefinition, word: str) -> bytes:
     """Check that a word can become one token, and return its bytes."""
     if not isinstance(word, str):
-        raise InputTypeError(f"words must be str, got {short_repr(word)} ({type(word).__name__})")
+        raise InputTypeError(
+            f"must be str, got {short_repr(word)} ({type(word).__name__})", argument="words"
+        )
     if not word:
-        raise InputError("words must not be empty, got ''")
+        raise InputError("must not be empty, got ''", argument="words")
     try:
         data = word.encode()
     except UnicodeEncodeError:
         raise InputError(f"word {short_repr(word)} contains a lone surrogate") from None
     if len(data) > MAX_WORD_LENGTH:
         raise InputError(
-            f"words must have at most {MAX_WORD_LENGTH:,} bytes, got {len(data):,} in "
-            f"{short_repr(word)}"
+            f"must have at most {MAX_WORD_LENGTH:,} bytes, got {len(data):,} in {short_repr(word)}",
+            argument="words",
         )
     for segment, is_special in definition.splitter.split_special_tokens(word):
         if is_special:
             raise InputError(
-                f"word {short_repr(word)} contains the special token {short_repr(segment)}; pass "
-                "it in special_tokens, or leave it out"
+                f"word {short_repr(word)} contains the special token {short_repr(segment)}",
+                remedy="pass it in special_tokens, or leave it out",
             )
     pretokens = list(definition.splitter.pretokenize(word))
     if pretokens != [word]:
         raise InputError(
             f"word {short_repr(word)} is split into {short_repr(pretokens)} by the pattern "
-            f"{short_repr(definition.pattern)}, and merges cannot join pre-tokens; add the "
-            "pre-tokens instead"
+            f"{short_repr(definition.pattern)}, and merges cannot join pre-tokens",
+            remedy="add the pre-tokens instead",
         )
     RankMerger(definition).encode(data)  # raises AbsentByteError
     return data

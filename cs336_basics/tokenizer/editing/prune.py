@@ -74,8 +74,8 @@ def prune(
     vocab_size = checked_integer("vocab_size", vocab_size, 1)
     if vocab_size > len(tokenizer):
         raise InputError(
-            f"vocab_size must be at most {len(tokenizer):,}, the number of tokens, got "
-            f"{vocab_size:,}"
+            f"must be at most {len(tokenizer):,}, the number of tokens, got {vocab_size:,}",
+            argument="vocab_size",
         )
     num_workers = resolve_num_workers(num_workers)
     check_gaps(tokenizer.vocab)
@@ -170,7 +170,8 @@ class WordUsage:
         for word, count in word_counts.items():
             if not isinstance(word, bytes):
                 raise InputTypeError(
-                    f"words must be bytes, got {short_repr(word)} ({type(word).__name__})"
+                    f"must be bytes, got {short_repr(word)} ({type(word).__name__})",
+                    argument="words",
                 )
             if type(count) is not int or count < 0:
                 count = checked_integer(f"the count of word {short_repr(word)}", count, 0)
@@ -217,9 +218,9 @@ def _remove_rarest(tree: MergeTree, usage: WordUsage, number: int) -> None:
             heapq.heappop(heap)
         if not heap:
             raise InputError(
-                f"vocab_size must be at least {len(tree.tokens):,}, the number of single bytes, "
-                "special tokens and their parts, got "
-                f"{len(tree.tokens) - number + done:,}"
+                f"must be at least {len(tree.tokens):,}, the number of single bytes, special "
+                f"tokens and their parts, got {len(tree.tokens) - number + done:,}",
+                argument="vocab_size",
             )
         token_id = heapq.heappop(heap)[2]
         pairs = tree.remove(token_id)

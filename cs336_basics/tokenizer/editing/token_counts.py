@@ -120,11 +120,12 @@ def never_used(tokenizer: Tokenizer, counts: TokenCounts) -> list[int]:
     check_is_tokenizer(tokenizer)
     if np.shape(counts) != (tokenizer.vocab_size,):
         raise InputError(
-            f"counts must have the shape ({tokenizer.vocab_size},), got {np.shape(counts)}; pass "
-            "the result of count_tokens for this tokenizer"
+            f"must have the shape ({tokenizer.vocab_size},), got {np.shape(counts)}",
+            argument="counts",
+            remedy="pass the result of count_tokens for this tokenizer",
         )
     if np.asarray(counts).dtype.kind not in "iu":
-        raise InputTypeError(f"counts must be integers, got {np.asarray(counts).dtype}")
+        raise InputTypeError(f"must be integers, got {np.asarray(counts).dtype}", argument="counts")
     special = {token.encode() for token in tokenizer.special_tokens}
     return [
         token_id
@@ -143,8 +144,8 @@ def checked_ids(ids: TokenArray, vocab_size: int, path: str | os.PathLike[str]) 
     highest = int(copy.max(initial=0))
     if highest >= vocab_size:
         raise InputError(
-            f"{os.fspath(path)}: damaged file; ids must be below {vocab_size:,}, got {highest}; "
-            "encode the text again"
+            f"{os.fspath(path)}: damaged file; ids must be below {vocab_size:,}, got {highest}",
+            remedy="encode the text again",
         )
     return copy
 

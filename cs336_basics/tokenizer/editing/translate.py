@@ -135,11 +135,11 @@ class Translation:
     def _refuse(self, token_id: int) -> None:
         if token_id not in self._old.vocab:
             raise InputError(
-                f"{self._source}: damaged file; its tokenizer has no token for id {token_id}; "
-                "encode the text again"
+                f"{self._source}: damaged file; its tokenizer has no token for id {token_id}",
+                remedy="encode the text again",
             )
         raise InputError(
             f"{self._source}: token {short_repr(self._old.vocab[token_id])} cannot be translated, "
-            "because it is a special token or has a byte that is not in the new vocabulary; add "
-            "the token or byte to the new vocabulary"
+            "because it is a special token or has a byte that is not in the new vocabulary",
+            remedy="add the token or byte to the new vocabulary",
         )

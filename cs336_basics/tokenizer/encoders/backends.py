@@ -24,7 +24,8 @@ def make_encoder(
     """
     if backend not in (None, *BACKENDS):
         raise InputError(
-            f"backend must be None or one of {', '.join(BACKENDS)}, got {short_repr(backend)}"
+            f"must be None or one of {', '.join(BACKENDS)}, got {short_repr(backend)}",
+            argument="backend",
         )
     if backend == "reference":
         from cs336_basics.tokenizer.reference import ReferenceEncoder
@@ -32,7 +33,9 @@ def make_encoder(
         return ReferenceEncoder(definition)
     obstacle = _obstacle_to_native(definition)
     if backend == "native" and obstacle is not None:
-        raise InputError(f"backend 'native' is not available: {obstacle}; use None or 'python'")
+        raise InputError(
+            f"backend 'native' is not available: {obstacle}", remedy="use None or 'python'"
+        )
     if backend == "python" or obstacle is not None:
         return PythonEncoder(definition, cache_size)
     from cs336_basics.tokenizer.encoders.native_encoder import NativeEncoder, NativeWordEncoder

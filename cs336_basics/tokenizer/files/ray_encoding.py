@@ -196,7 +196,7 @@ def _finished(shard: _Shard, tokenizer_hash: str, folder: TokenFolder) -> Encode
     """
     try:
         found = folder.metadata(shard.name)
-    except (FileNotFoundError, ValueError):  # a damaged file is replaced
+    except (FileNotFoundError, InputError):  # a damaged file is replaced
         return None
     made_from = found.get("made_from")
     expected = {
@@ -215,7 +215,7 @@ def _finished(shard: _Shard, tokenizer_hash: str, folder: TokenFolder) -> Encode
         )
     try:
         return found, TextChanges.from_json(found.get("changes"))
-    except ValueError:  # a damaged record
+    except InputError:  # a damaged record
         return None
 
 

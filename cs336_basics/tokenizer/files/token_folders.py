@@ -172,7 +172,7 @@ def download_token_files(url: str, directory: str | os.PathLike[str]) -> dict[st
             try:
                 # The file is closed at once, because Windows cannot rename open files.
                 num_tokens += len(open_token_file(temporary / name, tokenizer_hash=made_by).tokens)
-            except ValueError as error:
+            except InputError as error:
                 raise InputError(str(error).replace(str(temporary), url)) from error
         if num_tokens != record.get("num_tokens"):
             raise InputError(

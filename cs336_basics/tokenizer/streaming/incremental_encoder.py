@@ -81,7 +81,9 @@ class IncrementalEncoder:
             except UnicodeEncodeError as error:
                 raise lone_surrogate_error(error) from None
         elif not isinstance(text, bytes):
-            raise InputTypeError(f"text must be str or bytes, not {type(text).__name__}")
+            raise InputTypeError(
+                f"must be str or bytes, not {type(text).__name__}", argument="text"
+            )
         return self._encode(self._buffer.add(text))
 
     def finish(self) -> list[int]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import Argument, InputError
 
 Parameters = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 """Tensors, named tensors, or groups such as `{"params": tensors, "lr": 0.1}`."""
@@ -71,14 +71,18 @@ class GroupOptimizer(Optimizer):
         """
         for name in ("lr", "eps", "weight_decay", "lr_scale"):
             if not 0 <= group.get(name, 0) <= sys.float_info.max:
-                raise InputError(f"{name} must be finite and at least 0, got {group[name]}")
+                raise InputError(f"must be finite and at least 0, got {group[name]}", argument=name)
         if not 0 <= group.get("momentum", 0) < 1:
-            raise InputError(f"momentum must be in [0, 1), got {group['momentum']}")
+            raise InputError(f"must be in [0, 1), got {group['momentum']}", argument="momentum")
         betas = group.get("betas", (0, 0))
         if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
-            raise InputError(f"betas must be two numbers in [0, 1), got {betas}")
+            raise InputError(f"must be two numbers in [0, 1), got {betas}", argument="betas")
         if group.get("nesterov") and group["momentum"] == 0:
-            raise InputError("nesterov requires momentum; set momentum above 0")
+            raise InputError(
+                "requires momentum",
+                argument="nesterov",
+                remedy=("set ", Argument("momentum"), " above 0"),
+            )
 
     def state_keys(self, group: dict[str, Any]) -> Set[str] | None:
         """Return the keys in the state of an updated parameter, or None if they are unknown."""

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import Argument, InputError
 from cs336_basics.training.optimizers.adamw import ADAMW_STATE, update_adamw
 from cs336_basics.training.optimizers.group_optimizer import GroupOptimizer, Parameters, States
 
@@ -68,7 +68,9 @@ class Muon(GroupOptimizer):
         """
         super().check_settings(group)
         if group["precision"] not in ("float32", "bfloat16"):
-            raise InputError(f"precision must be float32 or bfloat16, got {group['precision']!r}")
+            raise InputError(
+                f"must be float32 or bfloat16, got {group['precision']!r}", argument="precision"
+            )
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters with their own settings. The constructor calls this method too."""
@@ -78,8 +80,9 @@ class Muon(GroupOptimizer):
             if parameter.ndim != 2:
                 self.param_groups.pop()
                 raise InputError(
-                    f"parameters in a Muon group must be matrices, got shape "
-                    f"{tuple(parameter.shape)}; put the parameter into a group with muon=False"
+                    "parameters in a Muon group must be matrices, got shape "
+                    f"{tuple(parameter.shape)}",
+                    remedy=("put the parameter into a group with ", Argument("muon", False)),
                 )
 
     def state_keys(self, group: dict[str, Any]) -> Set[str]:

@@ -11,9 +11,11 @@ import threading
 
 import pytest
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.data.datasets import DATASETS, dataset_path, fetch
 from cs336_basics.data.datasets.fetch import DownloadError, fetch_split
 from tests.data.datasets.web_server import PACKED, TEXT, names_in
+from tests.errors import rejects
 from tests.processes import wait
 
 OTHER = TEXT[:-1] + b"?"
@@ -200,7 +202,7 @@ def test_a_directory_without_the_file_is_rejected(server, tmp_path):
 
 @pytest.mark.parametrize("source", ["mirror.example/x", "ftp://mirror.example/x", ""])
 def test_any_other_source_is_rejected(tmp_path, source):
-    with pytest.raises(ValueError, match=rf"^source .*'{source}'"):
+    with rejects("source", f"'{source}'"):
         fetch_split("owt", "train", tmp_path, source=source)
 
 
@@ -230,7 +232,7 @@ def test_the_sample_is_generated(tmp_path, monkeypatch):
         fetch_split("sample", "valid", tmp_path)
     assert fetch_split("sample", "valid", tmp_path, force=True) == (path, True)
     assert path.read_bytes() == text
-    with pytest.raises(ValueError, match=r"sample_train\.txt is generated"):
+    with pytest.raises(InputError, match=r"sample_train\.txt is generated"):
         fetch_split("sample", "train", tmp_path, source=tmp_path)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.formats import ModelCard, check_model, export_model
 from cs336_basics.formats.gguf.export import WEIGHT_TYPES
 from cs336_basics.model import ModelConfig
@@ -194,7 +195,7 @@ def test_check_finds_a_different_model_type_and_vocabulary(tmp_path):
     ],
 )  # fmt: skip
 def test_an_export_that_llama_cpp_cannot_run_is_refused_before_writing(tmp_path, options, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InputError, match=message):
         exported(tmp_path, **options)
     assert list(tmp_path.iterdir()) == []
 
@@ -204,7 +205,7 @@ def test_a_weight_that_is_not_finite_is_refused(tmp_path, bad):
     model = random_model(config=SMALL)
     with torch.no_grad():
         model.layers[0].ffn.w3.weight[3, 5] = bad
-    with pytest.raises(ValueError, match=r"weight blk\.0\.ffn_up\.weight must be finite"):
+    with pytest.raises(InputError, match=r"weight blk\.0\.ffn_up\.weight must be finite"):
         exported(tmp_path, model=model)
 
 
@@ -213,7 +214,7 @@ def test_a_weight_that_is_too_large_for_the_type_is_refused(tmp_path, type, larg
     model = random_model(config=SMALL)
     with torch.no_grad():
         model.lm_head.weight[3, 5] = -large
-    with pytest.raises(ValueError, match=rf"weight output\.weight .* too large for type {type}"):
+    with pytest.raises(InputError, match=rf"weight output\.weight .* too large for type {type}"):
         exported(tmp_path, model=model, type=type)
     exported(tmp_path, model=model)
 

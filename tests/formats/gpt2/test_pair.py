@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.formats import export_tokenizer
 from cs336_basics.formats.gpt2.pair import contents, load_gpt2, load_merges, load_vocab
 from cs336_basics.tokenizer import Tokenizer
@@ -35,7 +36,7 @@ def test_the_files_have_the_format_of_gpt2():
     ],
 )
 def test_a_tokenizer_that_the_files_cannot_represent_is_refused(tmp_path, tokenizer, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InputError, match=message):
         export_tokenizer(tokenizer, "gpt2", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -87,7 +88,7 @@ def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"vocab\.json"):
         load_gpt2(tmp_path)
     write_pair(tmp_path)
-    with pytest.raises(ValueError, match=r"vocab\.json is a file"):
+    with pytest.raises(InputError, match=r"vocab\.json is a file"):
         load_gpt2(tmp_path / "vocab.json")
 
 
@@ -95,7 +96,7 @@ def test_a_token_that_can_be_neither_ordinary_nor_special_is_refused(tmp_path):
     write_pair(tmp_path)
     strings = json.loads((tmp_path / "vocab.json").read_text("utf-8"))
     (tmp_path / "vocab.json").write_text(json.dumps({**strings, "ÃÃ": 9999}), "utf-8")
-    with pytest.raises(ValueError, match=r"b'\\xc3\\xc3'"):
+    with pytest.raises(InputError, match=r"b'\\xc3\\xc3'"):
         load_gpt2(tmp_path)
     assert 9999 in Tokenizer.from_gpt2(tmp_path, special_tokens=[END]).vocab
 
@@ -137,7 +138,7 @@ def test_merges_are_read_with_and_without_a_version_line(tmp_path, content, merg
 def test_a_malformed_merges_file_is_refused_with_the_line(tmp_path, content, message):
     path = tmp_path / "merges.txt"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InputError, match=message):
         load_merges(path)
 
 
@@ -158,13 +159,13 @@ def test_a_malformed_merges_file_is_refused_with_the_line(tmp_path, content, mes
 def test_a_malformed_vocabulary_is_refused_with_the_line_or_item(tmp_path, content, message):
     path = tmp_path / "vocab.json"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InputError, match=message):
         load_vocab(path)
 
 
 @pytest.mark.parametrize("load", [load_vocab, load_merges])
 def test_a_pickle_is_refused(tmp_path, load):
-    with pytest.raises(ValueError, match=r"vocab\.pkl is a pickle"):
+    with pytest.raises(InputError, match=r"vocab\.pkl is a pickle"):
         load(tmp_path / "vocab.pkl")
 
 
@@ -175,7 +176,7 @@ def test_ids_that_collide_are_refused_before_they_are_keys(tmp_path):
     path = tmp_path / "vocab.json"
     path.write_text(json.dumps({f"t{i}": token_id for i, token_id in enumerate(colliding)}))
     start = time.process_time()
-    with pytest.raises(ValueError, match=r"vocab\.json: .* for b't1'"):
+    with pytest.raises(InputError, match=r"vocab\.json: .* for b't1'"):
         load_vocab(path)
     assert time.process_time() - start < 3  # adding them to a dict would take 12 s
 
@@ -185,6 +186,6 @@ def test_values_in_messages_are_shortened(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps({long: "0"}))
     (tmp_path / "b.txt").write_text(f"a b\n{long}\n")
     for name, load in (("a.json", load_vocab), ("b.txt", load_merges)):
-        with pytest.raises(ValueError, match=name) as caught:
+        with pytest.raises(InputError, match=name) as caught:
             load(tmp_path / name)
         assert len(str(caught.value)) < 500 + len(str(tmp_path))

@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics.formats import check_model, export_model, export_tokenizer
 from cs336_basics.formats.agreement import greedy
 from cs336_basics.formats.huggingface import load_model
@@ -101,7 +102,7 @@ def test_a_switch_that_cannot_be_represented_is_refused(tmp_path, switch, value,
     if to == "gguf":
         pytest.importorskip("gguf")
     model = random_model(vocab_size=258, **TINY, **{switch: value})
-    with pytest.raises(ValueError, match=f"{switch} must be .* got {value!r}"):
+    with pytest.raises(InputError, match=f"{switch} must be .* got {value!r}"):
         export_model(model, byte_tokenizer(END, merges=[(b"a", b"b")]), to, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -116,7 +117,7 @@ def test_a_tokenizer_with_more_ids_than_the_model_is_refused(tmp_path):
 
 def test_an_unknown_option_is_refused(tmp_path):
     model = random_model(vocab_size=257, **TINY)
-    with pytest.raises(TypeError, match="weights is not an option of format huggingface"):
+    with pytest.raises(InputTypeError, match="weights is not an option of format huggingface"):
         export_model(model, byte_tokenizer(END), "huggingface", tmp_path / "out", weights="f16")
 
 
@@ -161,9 +162,9 @@ def test_a_role_for_a_token_that_is_not_special_is_refused(tmp_path):
     model = random_model(vocab_size=257, **TINY)
     for role in ("bos_token", "eos_token", "pad_token", "unk_token"):
         for text in ("<pad>", "a"):
-            with pytest.raises(ValueError, match=f"{role} must be .* got '{text}'"):
+            with pytest.raises(InputError, match=f"{role} must be .* got '{text}'"):
                 export_model(model, byte_tokenizer(END), "huggingface", tmp_path, **{role: text})
-    with pytest.raises(TypeError, match="pad_token"):
+    with pytest.raises(InputTypeError, match="pad_token"):
         export_tokenizer(byte_tokenizer(END), "tiktoken", tmp_path, pad_token=END)
     assert not list(tmp_path.iterdir())
 
@@ -208,7 +209,7 @@ def write_shards(directory, model, weight_map=None):
 )  # fmt: skip
 def test_an_index_may_contain_only_safetensors_in_its_directory(tmp_path, weight_map):
     write_shards(tmp_path, random_model(config=SMALL), weight_map)
-    with pytest.raises(ValueError, match=r"index\.json: weight_map must map tensors"):
+    with pytest.raises(InputError, match=r"index\.json: weight_map must map tensors"):
         load_model(tmp_path)
 
 
@@ -244,7 +245,7 @@ def test_a_huge_configuration_is_refused_before_anything_is_allocated(tmp_path):
         ({"intermediate_size": 10**12}, "1000000000000"),
     ):
         write_model(tmp_path, model, **changes)
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(InputError, match=message):
             load_model(tmp_path)
 
 
@@ -252,7 +253,7 @@ def test_a_huge_configuration_is_refused_before_anything_is_allocated(tmp_path):
 def test_an_invalid_config_is_refused(tmp_path, content):
     write_model(tmp_path, random_model(config=SMALL))
     (tmp_path / "config.json").write_text(content)
-    with pytest.raises(ValueError, match=r"config\.json"):
+    with pytest.raises(InputError, match=r"config\.json"):
         load_model(tmp_path)
 
 
@@ -271,7 +272,7 @@ def test_an_invalid_config_is_refused(tmp_path, content):
 def test_damaged_weights_are_refused(tmp_path, content):
     write_model(tmp_path, random_model(config=SMALL))
     (tmp_path / "model.safetensors").write_bytes(content)
-    with pytest.raises(ValueError, match=str(tmp_path)) as raised:
+    with pytest.raises(InputError, match=str(tmp_path)) as raised:
         load_model(tmp_path)
     assert len(str(raised.value)) < 600
 

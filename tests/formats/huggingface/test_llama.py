@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import cs336_basics
+from cs336_basics._support.errors import InputError
 from cs336_basics.formats.huggingface.llama import (
     config_from_llama,
     llama_config,
@@ -82,10 +83,10 @@ def test_tied_embeddings_become_two_matrices_with_the_scale_in_the_first():
 
 def test_tied_embeddings_of_llama_become_two_equal_matrices():
     theirs = llama_state(SMALL, random_model(config=SMALL).state_dict())
-    with pytest.raises(ValueError, match=r"'lm_head\.weight' differs from the embeddings"):
+    with pytest.raises(InputError, match=r"'lm_head\.weight' differs from the embeddings"):
         state_from_llama(SMALL, theirs, tied=True)
     del theirs["lm_head.weight"]
-    with pytest.raises(ValueError, match=r"tensor 'lm_head\.weight' is missing"):
+    with pytest.raises(InputError, match=r"tensor 'lm_head\.weight' is missing"):
         state_from_llama(SMALL, theirs)
     for head in ({}, {"lm_head.weight": theirs["model.embed_tokens.weight"].clone()}):
         state = state_from_llama(SMALL, {**theirs, **head}, tied=True)
@@ -134,7 +135,7 @@ def test_tied_embeddings_of_llama_become_two_equal_matrices():
 )
 def test_a_configuration_that_cannot_be_represented_is_refused(changes, message):
     content = {**llama_config(SMALL), **changes}
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InputError, match=message):
         config_from_llama(content)
 
 
@@ -142,25 +143,25 @@ def test_a_configuration_that_cannot_be_represented_is_refused(changes, message)
 def test_a_configuration_without_a_size_is_refused(key):
     content = llama_config(SMALL)
     del content[key]
-    with pytest.raises(ValueError, match=key):
+    with pytest.raises(InputError, match=key):
         config_from_llama(content)
 
 
 def test_weights_that_do_not_fit_the_configuration_are_refused():
     state = llama_state(SMALL, random_model(config=SMALL).state_dict())
     name = "model.layers.1.mlp.up_proj.weight"
-    with pytest.raises(ValueError, match=r"\(20, 24\).*\(20, 23\)"):
+    with pytest.raises(InputError, match=r"\(20, 24\).*\(20, 23\)"):
         state_from_llama(SMALL, {**state, name: state[name][:, :-1]})
-    with pytest.raises(ValueError, match=r"torch\.int8"):
+    with pytest.raises(InputError, match=r"torch\.int8"):
         state_from_llama(SMALL, {**state, name: state[name].to(torch.int8)})
-    with pytest.raises(ValueError, match=r"tensor 'model\.layers\.0\.bias' has no counterpart"):
+    with pytest.raises(InputError, match=r"tensor 'model\.layers\.0\.bias' has no counterpart"):
         state_from_llama(SMALL, {**state, "model.layers.0.bias": state[name]})
     for num_layers in (10**9, len(state)):
         many = dataclasses.replace(SMALL, num_layers=num_layers)
-        with pytest.raises(ValueError, match=rf"{num_layers:,} layers need .* only \d+ in all"):
+        with pytest.raises(InputError, match=rf"{num_layers:,} layers need .* only \d+ in all"):
             state_from_llama(many, state)
     without = {key: value for key, value in state.items() if key != name}
-    with pytest.raises(ValueError, match=f"tensor '{name}' is missing"):
+    with pytest.raises(InputError, match=f"tensor '{name}' is missing"):
         state_from_llama(SMALL, without)
 
 
@@ -180,5 +181,5 @@ def test_only_the_exportable_speedrun_can_be_exported():
     configs = Path(cs336_basics.__file__).parent / "configs"
     exportable = load_config(configs / "speedrun-exportable.yaml").model
     assert llama_config(exportable)["model_type"] == "qwen3"
-    with pytest.raises(ValueError, match="logit_soft_cap"):
+    with pytest.raises(InputError, match="logit_soft_cap"):
         llama_config(load_config(configs / "speedrun.yaml").model)

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.formats import check_tokenizer, export_tokenizer
 from cs336_basics.formats.huggingface.tokenizer_json import parse_tokenizer_json, tokenizer_json
 from cs336_basics.tokenizer import Tokenizer
@@ -95,7 +96,7 @@ def test_other_libraries_refuse_a_file_that_only_we_can_read(tmp_path, name):
     assert_comes_back(ours, tmp_path)
     with pytest.raises(Exception, match="version"):
         tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
-    with pytest.raises(ValueError, match="from_directory"):
+    with pytest.raises(InputError, match="from_directory"):
         Tokenizer.from_huggingface(tmp_path)
     if "another spelling" not in name:  # such a tokenizer is exported, but changes on import
         with pytest.raises(
@@ -150,7 +151,7 @@ def test_a_directory_without_a_tokenizer_is_refused_with_advice(tmp_path):
 def test_a_fifo_is_refused(tmp_path):
     os.mkfifo(tmp_path / "tokenizer.json")  # opening it could wait forever for a writer
     for use in (Tokenizer.from_directory, small_tokenizer().save):
-        with pytest.raises(ValueError, match=r"tokenizer\.json is a FIFO"):
+        with pytest.raises(InputError, match=r"tokenizer\.json is a FIFO"):
             use(tmp_path)
 
 
@@ -172,7 +173,7 @@ def test_a_damaged_file_that_only_we_can_read_is_refused(tmp_path, path, value):
     Tokenizer({0: b"a", 1: b"b", 2: b"ab"}, [(b"a", b"b")], [END]).save(tmp_path)
     file = tmp_path / "tokenizer.json"
     file.write_text(json.dumps(edited(json.loads(file.read_text("utf-8")), path, value)), "utf-8")
-    with pytest.raises(ValueError, match=r"tokenizer\.json|: ") as raised:
+    with pytest.raises(InputError, match=r"tokenizer\.json|: ") as raised:
         Tokenizer.from_directory(tmp_path)
     assert str(tmp_path) in str(raised.value)
 
@@ -425,7 +426,7 @@ def test_the_three_steps_of_deepseek_v3_become_the_named_pattern(tmp_path, line_
     for text in [*chosen_texts(), *random_texts(10, 500)]:
         assert ours.encode(text) == theirs.encode(text).ids
     content["pre_tokenizer"]["pretokenizers"][1] = isolated("[一-龥]+")
-    with pytest.raises(ValueError, match="unknown pre_tokenizer 'Sequence'"):
+    with pytest.raises(InputError, match="unknown pre_tokenizer 'Sequence'"):
         parse_tokenizer_json(content)
 
 
@@ -463,14 +464,14 @@ def test_parts_of_the_file_are_ignored_on_request(tmp_path):
         assert ours.encode(text) == theirs.encode(text, add_special_tokens=False).ids
     for name in names:
         others = [other for other in names if other != name]
-        with pytest.raises(ValueError, match=rf"ignore=\['{name}'\]"):
+        with pytest.raises(InputError, match=rf"ignore=\['{name}'\]"):
             Tokenizer.from_huggingface(path, ignore=others)
 
 
 def test_only_known_parts_can_be_ignored(tmp_path):
     path = saved(content_of(trained("gpt2")), tmp_path)
     for name in ("decoder", []):
-        with pytest.raises(ValueError, match=re.escape(f"got {name!r}")):
+        with pytest.raises(InputError, match=re.escape(f"got {name!r}")):
             Tokenizer.from_huggingface(path, ignore=[name])
 
 
@@ -544,7 +545,7 @@ REFUSED = [
 @pytest.mark.parametrize(("path", "value", "message"), REFUSED)
 def test_an_unsupported_feature_is_refused_with_the_reason(tmp_path, path, value, message):
     file = saved(changed(path, value), tmp_path)
-    with pytest.raises(ValueError, match=re.escape(message)) as raised:
+    with pytest.raises(InputError, match=re.escape(message)) as raised:
         Tokenizer.from_huggingface(file)
     assert str(raised.value).startswith(f"{file}: ")
     assert len(str(raised.value)) < 600
@@ -564,14 +565,14 @@ SPLITS = [
 @pytest.mark.parametrize(("key", "value", "message"), SPLITS)
 def test_an_unknown_split_is_refused(key, value, message):
     content = changed(f"pre_tokenizer.pretokenizers.0.{key}", value, "cl100k")
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises(InputError, match=re.escape(message)):
         parse_tokenizer_json(content)
 
 
 @pytest.mark.parametrize("token", ["zz", "\u0100\u0101"])
 def test_merges_of_unknown_tokens_are_refused_with_the_file(tmp_path, token):
     file = saved(changed("model.merges.3", ["a", token]), tmp_path)
-    with pytest.raises(ValueError, match="merge 3 joins") as raised:
+    with pytest.raises(InputError, match="merge 3 joins") as raised:
         Tokenizer.from_huggingface(file)
     assert str(file) in str(raised.value)
 
@@ -579,7 +580,7 @@ def test_merges_of_unknown_tokens_are_refused_with_the_file(tmp_path, token):
 def test_an_unknown_token_is_refused_if_bytes_are_missing():
     content = changed("model.unk_token", END)
     content["model"]["vocab"].pop("Ā")
-    with pytest.raises(ValueError, match=r"unk_token '<\|endoftext\|>'"):
+    with pytest.raises(InputError, match=r"unk_token '<\|endoftext\|>'"):
         parse_tokenizer_json(content)
 
 
@@ -590,7 +591,7 @@ def test_added_tokens_that_may_overlap_are_refused_if_only_one_is_normalized():
         return found
 
     for first, second in (("<ab>", "ab"), ("<ab", "b>"), ("xyz", "zx")):
-        with pytest.raises(ValueError, match="may overlap, but only the second"):
+        with pytest.raises(InputError, match="may overlap, but only the second"):
             parse_tokenizer_json(content(first, second))
     assert parse_tokenizer_json(content("<a>", "<b>")).special_tokens == ["<a>", "<b>"]
 
@@ -624,7 +625,7 @@ def test_added_tokens_need_the_ids_that_tokenizers_gives_them(added, accepted):
         parts = parse_tokenizer_json(content)
         assert {parts.vocab[token_id].decode() for _, token_id in added} == set(dict(added))
     else:
-        with pytest.raises(ValueError, match=f"tokenizers gives it id {ids[0][0]}"):
+        with pytest.raises(InputError, match=f"tokenizers gives it id {ids[0][0]}"):
             parse_tokenizer_json(content)
 
 
@@ -633,14 +634,14 @@ def test_an_added_token_that_spells_another_token_is_refused(token):
     content = with_added_tokens()
     theirs = tokenizers.Tokenizer.from_str(json.dumps(content))
     theirs.add_tokens([token])
-    with pytest.raises(ValueError, match=f"'{token}' is also the token of other bytes"):
+    with pytest.raises(InputError, match=f"'{token}' is also the token of other bytes"):
         parse_tokenizer_json(json.loads(theirs.to_str()))
 
 
 def test_repeated_keys_are_refused(tmp_path):
     path = tmp_path / "tokenizer.json"
     path.write_text('{"model": {"vocab": {"a": 1, "a": 2}}}')
-    with pytest.raises(ValueError, match="key 'a' occurs twice"):
+    with pytest.raises(InputError, match="key 'a' occurs twice"):
         Tokenizer.from_huggingface(path)
 
 
@@ -648,7 +649,7 @@ def test_repeated_keys_are_refused(tmp_path):
 def test_other_json_is_refused(tmp_path, text):
     path = tmp_path / "tokenizer.json"
     path.write_text(text)
-    with pytest.raises(ValueError, match=r"tokenizer\.json"):
+    with pytest.raises(InputError, match=r"tokenizer\.json"):
         Tokenizer.from_huggingface(path)
 
 
@@ -658,6 +659,6 @@ def test_many_added_tokens_are_refused_in_time(tmp_path):
         {"id": 10_000 + i, "content": f"<{i}>", "normalized": i % 2 == 0} for i in range(100_000)
     ]
     start = time.process_time()
-    with pytest.raises(ValueError, match=r"50,000 added tokens are not 'normalized'"):
+    with pytest.raises(InputError, match=r"50,000 added tokens are not 'normalized'"):
         parse_tokenizer_json(content)
     assert time.process_time() - start < 10

@@ -6,6 +6,7 @@ import io
 
 import pytest
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.text import Corpus
 from cs336_basics.text.sources.csv import column_texts, read_header
 from tests.text.counted import DOCUMENTS, count, expected
@@ -59,5 +60,5 @@ def test_fields_may_exceed_the_limit_of_the_csv_module():
     ],
 )
 def test_errors_for_bad_csv_include_the_line(data, message):
-    with pytest.raises(ValueError, match=f"^{message}"):
+    with pytest.raises(InputError, match=f"^{message}"):
         texts(data, limit=2000)

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.counting import count_texts, count_words
 from cs336_basics.counting.count_job import CountJob
 from cs336_basics.splitting import Splitter
@@ -85,7 +86,7 @@ def test_errors_for_bad_lines_include_the_location(tmp_path, line, message, endi
     path = tmp_path / f"rows.{ending}"
     data = ('{"text": "ok"}\n' + line + "\n").replace('"ok"}\n', '"o"}\n').encode()
     path.write_bytes(gzip.compress(data) if ending.endswith("gz") else data)
-    with pytest.raises(ValueError, match=message) as error:
+    with pytest.raises(InputError, match=message) as error:
         count([path], field="text")
     assert path.name in str(error.value)
 
@@ -94,7 +95,7 @@ def test_strict_reports_the_offset_in_a_compressed_file(tmp_path):
     path = tmp_path / "text.txt.gz"
     path.write_bytes(gzip.compress(b"abc def\xff"))
     assert count([path])["\ufffd".encode()] == 1
-    with pytest.raises(ValueError, match=r"text\.txt\.gz: byte 0xff at offset 7 "):
+    with pytest.raises(InputError, match=r"text\.txt\.gz: byte 0xff at offset 7 "):
         count([path], errors="strict")
 
 
@@ -165,6 +166,6 @@ def test_truncated_json_lines_are_rejected(tmp_path, lines_left):
             counted += job.run(piece)[0][b"abc"]
             continue
         end = f"ended at byte {lines_left * len(line)}, but must have at least {piece.end} bytes"
-        with pytest.raises(ValueError, match=f"rows.jsonl: .* {end}"):
+        with pytest.raises(InputError, match=f"rows.jsonl: .* {end}"):
             job.run(piece)
     assert counted == lines_left // 3 * 3

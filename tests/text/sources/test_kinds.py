@@ -87,7 +87,7 @@ def test_text_in_another_encoding_is_not_binary(encoding):
 )
 def test_json_lines_and_csv_are_rejected_as_text(data, format):
     head = data.encode()[:HEAD]
-    with pytest.raises(ValueError, match=f"^x .*format='{format}'.*format='text'"):
+    with pytest.raises(InputError, match=f"^x .*format='{format}'.*format='text'"):
         check_is_text(head, "x", may_be_binary=True)
     if format == "jsonl":
         assert format_of_json(head, "x.json") == "jsonl"

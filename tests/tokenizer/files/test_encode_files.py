@@ -295,9 +295,9 @@ def test_missing_fields_and_tokens_are_reported_before_encoding(tmp_path, out, m
     inputs = dict(write_inputs(tmp_path))
     monkeypatch.setattr(encode_files, "open_token_writer", None)  # never called
     for name, columns, options, message in (
-        ("e.jsonl", {}, {}, "name of the field"),
-        ("i.parquet", {}, {}, "columns are id, body"),
-        ("i.parquet", {"column": "text"}, {}, "no column 'text'; columns are id, body"),
+        ("e.jsonl", {}, {}, "field must name the field"),
+        ("i.parquet", {}, {}, "text: id, body"),
+        ("i.parquet", {"column": "text"}, {}, "column must be one of id, body, got .text."),
         ("a.txt", {}, {"end_of_document": "<s>"}, "'<s>' is not a special token"),
     ):
         assert tmp_path / name in inputs
@@ -378,7 +378,7 @@ def test_strict_reports_the_offset_of_an_invalid_byte_in_every_kind_of_file(
 def test_existing_files_are_kept_without_overwrite(source, out):
     tokenizer = small_tokenizer()
     (out / "a.npy").write_text("mine")
-    with pytest.raises(FileExistsError, match=r"a\.npy: file exists.*overwrite"):
+    with pytest.raises(FileExistsError, match=r"a\.npy exists.*overwrite"):
         encode_file(tokenizer, source, out / "a.npy")
     assert (out / "a.npy").read_text() == "mine"
     encode_file(tokenizer, source, out / "a.npy", num_workers=1, overwrite=True)

@@ -107,10 +107,10 @@ class Transitions {
 class BoundaryRuleBuilder {
   public:
     // A larger program takes too long.
-    static constexpr size_t MAX_WORK = 8'000'000;
+    static constexpr size_t MAX_WORK = 2'000'000;
 
-    // `weights` says how frequent each column is in text. A character in a `vague` column is
-    // always unclear after another such character.
+    // `weights` says how frequent each column is in text. A character in a `vague` column is always
+    // unclear after another such character.
     BoundaryRuleBuilder(const Transitions& transitions, std::vector<double> weights,
                         std::vector<uint8_t> vague)
         : transitions_(transitions),
@@ -118,7 +118,7 @@ class BoundaryRuleBuilder {
           weights_(std::move(weights)),
           vague_(std::move(vague)) {}
 
-    // Return the class of every column, and fill `rules` except for class_of_byte.
+    // Fill `rules`, except for class_of_byte.
     void build(BoundaryRules& rules) {
         if (num_ * num_ * num_ * transitions_.num_states() > MAX_WORK) return;
         find_sure();
@@ -150,8 +150,7 @@ class BoundaryRuleBuilder {
         }
     }
 
-    // The states in which a clean search may be before each character, in two lists: before the
-    // first character of a pre-token and before a later one.
+    // The states in which a clean search may be after its first character or later.
     using States = std::vector<size_t>;
 
     States later_states(const std::vector<uint8_t>& clean) const {
@@ -284,6 +283,8 @@ class BoundaryRuleBuilder {
         return skipped;
     }
 
+    // Whether the verdicts on a pair are the same if `skipped` columns come before the character
+    // that decides.
     bool may_skip(const Reached& reached, size_t before, size_t at,
                   const std::vector<uint8_t>& skipped) {
         // A search, and whether its last match so far ends before (0), at (1) or after (2) the
@@ -404,7 +405,7 @@ class BoundaryRuleBuilder {
         const size_t kept = classes.size() > most ? most - 1 : classes.size();
         std::fill_n(rules.class_of_column, 256, uint8_t(most - 1));
         for (size_t i = 0; i < kept; ++i) {
-            for (const size_t column : classes[i].second) rules.class_of_column[column] = uint8_t(i);
+            for (const size_t c : classes[i].second) rules.class_of_column[c] = uint8_t(i);
         }
         class_weights_.assign(16, 0);
         for (size_t i = 0; i < kept; ++i) class_weights_[i] = -classes[i].first;

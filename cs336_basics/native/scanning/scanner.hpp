@@ -1,8 +1,8 @@
 // Scanner: splits text into batches of pre-tokens.
 //
 // Every pattern is a SplitProgram. Most pre-tokens are found by rules on neighboring characters,
-// which are derived from the program (see boundary_rules.hpp) and applied to 64 bytes at a time; the
-// program runs where the rules are unclear. The result is exactly what the `regex` module finds.
+// which are derived from the program (see boundary_rules.hpp) and applied to 64 bytes at a time.
+// Where the rules are unclear, the program runs. The result is exactly what `regex` finds.
 // The scanner reads no byte outside [text, text + size), which must be valid UTF-8.
 
 #pragma once

@@ -136,9 +136,9 @@ class SplitProgram {
         return state.number_begin;
     }
 
-    // Find pre-tokens from `start` on, until one starts at or after `target` <= `size`, or `ends` has
-    // `capacity` elements. Append their ends, as offsets from `origin`, and move `start` past the
-    // last one. Returns false if an end does not fit into 32 bits; the caller then handles this
+    // Find pre-tokens from `start` on, until one starts at or after `target` <= `size`, or `ends`
+    // has `capacity` elements. Append their ends, as offsets from `origin`, and move `start` past
+    // the last one. Returns false if an end does not fit into 32 bits; the caller then handles this
     // pre-token alone. Repeated calls to `next` give the same result, but each call has a branch
     // that is hard to predict.
     bool find_ends(const uint8_t* text, size_t size, size_t origin, size_t& start, size_t target,
@@ -147,7 +147,15 @@ class SplitProgram {
             const Place at = run(chained_, text, size, start, origin, target, ends, capacity, count,
                                  state.dead_ends);
             start = at.start;
-            if (at.row || start >= target || count == capacity) break;
+            if (start >= target || count == capacity) break;
+            if (at.row) {
+                // Otherwise, `at` is before the end of the text, or the end needs another search.
+                if (count + 1 >= capacity || !matches_end(at, size)) break;
+                state.dead_ends.finish(size);
+                start = size;
+                ends[count++] = uint32_t(size - origin);
+                break;
+            }
             start = next_match(text, size, start, state.dead_ends);
             ends[count++] = uint32_t(start - origin);
         }
@@ -225,8 +233,8 @@ class SplitProgram {
         uint32_t row;  // of the state
     };
 
-    // Run a table (`rows_` or `chained_`) from the pre-token at `start` until one starts at or after
-    // `target`, to the end of the text, until there are `capacity` - 1 ends, or until no match
+    // Run a table (`rows_` or `chained_`) from the pre-token at `start` until one starts at or
+    // after `target`, to the end of the text, until there are `capacity` - 1 ends, or until no match
     // starts where a pre-token ends, which sets `row` to 0. The ends are offsets from `origin`. The
     // end of the last pre-token is not in `ends`. A line feed at the end of the text, which has its
     // own column, is not read.
@@ -284,14 +292,18 @@ class SplitProgram {
         size_t count = 0;
         Place at = run(rows_, text, size, i, i, size, ends, 2, count, dead_ends);
         if (count) return at.end;
-        if (at.next < size) {  // a line feed at the end of the text
-            const uint32_t transition = rows_[at.row + num_columns_ - 1];
-            if (transition & MATCH) at.end = at.next;
-            at.row = transition & ROW;
-        }
-        if (at.row && rows_[at.row + num_columns_ - 2] & MATCH) at.end = size;
+        // A line feed at the end of the text.
+        if (at.next < size && rows_[at.row + num_columns_ - 1] & MATCH) at.end = at.next;
+        if (matches_end(at, size)) at.end = size;
         dead_ends.finish(at.end);
         return at.end;
+    }
+
+    // Whether the pattern matches to the end of the text, from a place at the end or before a line
+    // feed that is the last character.
+    bool matches_end(const Place& at, size_t size) const {
+        const uint32_t row = at.next < size ? rows_[at.row + num_columns_ - 1] & ROW : at.row;
+        return row && rows_[row + num_columns_ - 2] & MATCH;
     }
 
     // The start of the first match after `i`, where no match starts; `size` if there is none.
@@ -324,7 +336,8 @@ class SplitProgram {
         std::vector<double> weights(num_columns_ - 2, 1);
         for (int byte = 0; byte < 128; ++byte) {
             const bool lower = byte >= 'a' && byte <= 'z';
-            weights[ascii_[byte]] += byte == ' ' ? 170 : lower ? 30 : byte == '\n' ? 20 : byte > ' ' ? 2 : 0;
+            weights[ascii_[byte]] +=
+                byte == ' ' ? 170 : lower ? 30 : byte == '\n' ? 20 : byte > ' ' ? 2 : 0;
         }
         std::vector<uint8_t> vague(num_columns_);
         if (!threes_.empty()) vague = threes_;

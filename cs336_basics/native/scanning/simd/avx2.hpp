@@ -33,9 +33,12 @@ CS336_AVX2 CS336_INLINE uint64_t bits(__m256i low, __m256i high) {
 // ignored. `bit4` and `bit5` have these bits of the bytes as their highest bit.
 CS336_AVX2 CS336_INLINE __m256i look_up_64(const uint8_t* entries, __m256i v, __m256i bit4,
                                            __m256i bit5) {
-    const auto row = [&](int i) CS336_AVX2 { return _mm256_shuffle_epi8(table(entries + 16 * i), v); };
-    return _mm256_blendv_epi8(_mm256_blendv_epi8(row(0), row(1), bit4),
-                              _mm256_blendv_epi8(row(2), row(3), bit4), bit5);
+    const __m256i row0 = _mm256_shuffle_epi8(table(entries), v);
+    const __m256i row1 = _mm256_shuffle_epi8(table(entries + 16), v);
+    const __m256i row2 = _mm256_shuffle_epi8(table(entries + 32), v);
+    const __m256i row3 = _mm256_shuffle_epi8(table(entries + 48), v);
+    return _mm256_blendv_epi8(_mm256_blendv_epi8(row0, row1, bit4),
+                              _mm256_blendv_epi8(row2, row3, bit4), bit5);
 }
 
 // The classes of 32 bytes. With `wide`, some of them are above 127.
@@ -141,8 +144,8 @@ CS336_AVX2 CS336_INLINE Marks marks(const SplitProgram& program, const uint8_t* 
     return m;
 }
 
-// Write origin + i to `out` for every set bit i of `bits`, eight at a time, so that the CPU predicts
-// the loop better. Returns the number of set bits. `out` must have room for 72 elements.
+// Write origin + i to `out` for every set bit i of `bits`, eight at a time, so that the CPU
+// predicts the loop better. Returns the number of set bits. `out` must have room for 72 elements.
 CS336_AVX2 CS336_INLINE size_t positions(uint64_t bits, uint32_t origin, uint32_t* out) {
     const size_t count = __builtin_popcountll(bits);
     for (size_t done = 0; done < count; done += 8) {

@@ -14,8 +14,8 @@
 namespace cs336 {
 
 // The type of `scan_windows`; see window.hpp.
-using ScanWindows = bool (*)(const SplitProgram&, const uint8_t*, size_t, size_t, size_t&, uint32_t*,
-                             size_t&, ScanState&);
+using ScanWindows = bool (*)(const SplitProgram&, const uint8_t*, size_t, size_t, size_t&,
+                             uint32_t*, size_t&, ScanState&);
 
 inline ScanWindows scan_windows_function(SimdLevel simd_level) {
     switch (simd_level) {

@@ -79,9 +79,9 @@ CS336_INLINE void apply_next(Marks& m, uint64_t typed, uint64_t wide, uint64_t d
     m.unclear |= typed;
 }
 
-// If the pre-token that starts at `start` ends after the unclear character at byte `at` of a window,
-// which is its second character, return the byte after it; otherwise 0. `characters` are the first
-// bytes of all characters.
+// If the pre-token that starts at byte `start` of a window has only two characters, of which the
+// second is at byte `at` and unclear, return the byte after it; otherwise 0. `characters` are the
+// first bytes of all characters.
 CS336_INLINE int end_after(const Marks& m, uint64_t characters, size_t start, int at) {
     const uint64_t bit = uint64_t{1} << at;
     if (!(m.conditions[BoundaryRules::ENDS_AFTER_START] & bit)) return 0;

@@ -45,6 +45,7 @@ class Options(EncodingOptions):
         "auto joins a running cluster, local starts one on this machine",
         None,
         metavar="ADDRESS",
+        argument="ray_address",
         rare=True,
     )
 

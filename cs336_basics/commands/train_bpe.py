@@ -95,6 +95,7 @@ class Options(TextOptions):
         "count with Ray: auto joins a running cluster, local starts one on this machine",
         None,
         metavar="ADDRESS",
+        argument="ray_address",
         rare=True,
     )
     partial_counts: str | None = option(

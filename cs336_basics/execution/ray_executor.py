@@ -18,8 +18,9 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cs336_basics._support.errors import RunError
+from cs336_basics._support.errors import InputError, RunError
 from cs336_basics._support.lazy import needed_for
+from cs336_basics._support.messages import short_repr
 from cs336_basics.execution.executors import Executor, ignore, unpickled
 from cs336_basics.execution.jobs import Job, Partial, Piece, Reduction
 from cs336_basics.execution.workers import resolve_num_workers
@@ -185,13 +186,20 @@ def ray_cluster(address: str | None) -> Iterator[Any]:
 
     Raises:
         ImportError: If Ray is not installed.
+        InputError: If `address` is not an address.
         ConnectionError: If there is no cluster at `address`.
     """
     with needed_for("a cluster", "'cs336-basics[ray]' on every machine"):
         import ray
     started = not ray.is_initialized()
     if started:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
+        except ValueError as error:  # not an address
+            raise InputError(
+                f"must be an address, auto or local, got {short_repr(address)}",
+                argument="ray_address",
+            ) from error
     try:
         yield ray
     finally:

@@ -24,6 +24,7 @@ from libcpp.memory cimport unique_ptr
 from libcpp.string cimport string
 from libcpp.vector cimport vector
 
+from cs336_basics._support.errors import InputError
 from cs336_basics._support.lazy import np
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.drawing import bands, pair_text, symbol_text, table
@@ -114,7 +115,7 @@ cdef class MergeLoop:
             `traced`.
 
     Raises:
-        OverflowError: If the words have 2^31 bytes or more in total.
+        InputError: If the words have 2^31 bytes or more in total.
     """
 
     cdef readonly double seconds_counting
@@ -156,9 +157,10 @@ cdef class MergeLoop:
 
     def __init__(self, word_counts, rules, traced=False):
         if len(word_counts.data) >= 2**31:
-            raise OverflowError(
+            raise InputError(
                 "the distinct words must have at most 2,147,483,647 bytes in total, got "
-                f"{len(word_counts.data):,}; use another trainer"
+                f"{len(word_counts.data):,}",
+                remedy="use another trainer",
             )
         self.trace = []
         self.traced = traced

@@ -17,6 +17,7 @@ from libcpp.string cimport string
 from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.drawing import bands, pair_text, symbol_text, table
 from cs336_basics.bpe.reference import NUM_BYTES
@@ -129,9 +130,12 @@ class NativeTrainer(BPE_Trainer):
         cdef pair[uint32_t, uint32_t] ids
         cdef size_t index, num_done
         cdef CMergeTrace row
-        with nogil:
-            loop = move(make_merge_loop(&data[0], &offsets[0], &counts[0],
-                                        counts.shape[0], options))
+        try:
+            with nogil:
+                loop = move(make_merge_loop(&data[0], &offsets[0], &counts[0],
+                                            counts.shape[0], options))
+        except OverflowError as error:  # too many bytes in the words
+            raise InputError(str(error)) from None
         recorder.lap("setting up words")
         cdef double step_seconds = self.step_seconds
         while more:

@@ -17,6 +17,7 @@ from cs336_basics.splitting.failures cimport Failure, raise_failure
 
 from cs336_basics.splitting.scanners cimport Scanner, make_scanner, simd_level_of
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.text.storage import MAX_PIECE_BYTES
 
 
@@ -202,16 +203,19 @@ cdef class TextCounter:
 
         Raises:
             ValueError: If the offsets decrease or exceed the data.
-            OverflowError: If the total count of a word exceeds 2^63 - 1.
+            InputError: If the total count of a word exceeds 2^63 - 1.
         """
         cdef size_t num_words = counts.shape[0]
         assert <size_t>offsets.shape[0] == num_words + 1
         cdef size_t num_bytes = data.shape[0]
         if num_words == 0:
             return
-        with nogil:
-            self.counter.get().add_words(
-                &data[0] if num_bytes else NULL, num_bytes, &offsets[0], &counts[0], num_words)
+        try:
+            with nogil:
+                self.counter.get().add_words(
+                    &data[0] if num_bytes else NULL, num_bytes, &offsets[0], &counts[0], num_words)
+        except OverflowError as error:
+            raise InputError(str(error)) from None
 
     def result(self):
         """Return `(data, offsets, counts)`, the buffers of a WordCounts, for all words so far."""

@@ -201,10 +201,7 @@ class WordCounts(Mapping[bytes, int]):
             return cls.from_mapping(total, pattern, special_tokens)
         adder = TextCounter()
         for counts in addends:
-            try:
-                adder.add_words(*counts.buffers)
-            except OverflowError as error:
-                raise InputError(str(error)) from None
+            adder.add_words(*counts.buffers)
         return cls.of_buffers(adder.result(), pattern, special_tokens)
 
     def scaled(self, weight: float) -> WordCounts:

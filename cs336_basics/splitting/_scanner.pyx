@@ -6,6 +6,7 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport uint8_t, uint32_t
 from libcpp.memory cimport unique_ptr
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.splitting.scanners cimport (
     SIMD_LEVEL_NAMES, ScanState, Scanner, SimdLevel, available_levels, best_simd_level,
     make_scanner, simd_level_of,
@@ -33,7 +34,7 @@ def program_of(pattern):
         return pattern
     program = split_program.find_program(pattern)
     if program is None:
-        raise ValueError(
+        raise InputError(
             f"pattern {pattern!r} cannot be compiled; use "
             "cs336_basics.splitting.pretokenize, which accepts every pattern"
         )

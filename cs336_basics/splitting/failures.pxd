@@ -34,6 +34,7 @@ cdef inline int raise_failure(const Failure& failure, paths, data) except -1:
         return 0
     import os
 
+    from cs336_basics._support.errors import RunError
     from cs336_basics.text.storage import (
         became_shorter, invalid_utf8_error, piece_too_long,
     )
@@ -42,7 +43,7 @@ cdef inline int raise_failure(const Failure& failure, paths, data) except -1:
     if failure.kind == MEMORY:
         raise MemoryError(f"not enough memory for the {data}")
     if failure.kind == SYSTEM and path is None:
-        raise RuntimeError(f"no thread could be started: {os.strerror(failure.code)}")
+        raise RunError(f"no thread could be started: {os.strerror(failure.code)}")
     if failure.kind == SYSTEM:
         where = f" at byte {failure.offset:,}" if failure.offset else ""
         raise OSError(failure.code, os.strerror(failure.code) + where, path)

@@ -81,7 +81,10 @@ cdef inline SimdLevel simd_level_of(name) except *:
         return best_simd_level()
     levels = available_levels()
     if name not in levels:
-        raise ValueError(f"simd_level must be one of {', '.join(levels)}, got {name!r}")
+        from cs336_basics._support.errors import InputError
+
+        problem = f"must be one of {', '.join(levels)}, got {name!r}"
+        raise InputError(problem, argument="simd_level")
     return <SimdLevel><int>levels[name]
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cs336_basics import TRAINERS
+from cs336_basics._support.errors import InputError
 from cs336_basics.bpe.rules import Rules
 from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
 from cs336_basics.counting import WordCounts
@@ -40,5 +41,5 @@ def test_words_of_2_gib_or_more_are_rejected():
     class Long:
         data = np.broadcast_to(np.uint8(97), 2**31)  # uses almost no memory
 
-    with pytest.raises(OverflowError, match="2,147,483,648"):
+    with pytest.raises(InputError, match="2,147,483,648"):
         MergeLoop(Long, Rules(1))

@@ -15,6 +15,7 @@ pytest.importorskip("starlette", reason="needs the playground extra")
 pytest.importorskip("uvicorn", reason="needs the playground extra")
 testclient = pytest.importorskip("starlette.testclient", reason="starlette's client needs httpx")
 
+from cs336_basics._support.errors import InputError  # noqa: E402
 from cs336_basics.playground.answers import make_answers  # noqa: E402
 from cs336_basics.playground.server import (  # noqa: E402
     MOST_BYTES,
@@ -113,7 +114,7 @@ def test_no_other_file_can_be_read(client, path):
         (b'{"text": "a", "tokenizer": true}', "tokenizer must be an integer"),
         (b'{"text": "a", "tokenizer": -1}', "tokenizer must be at least 0"),
         (b'{"text": "a", "tokenizer": 1}', "tokenizer must be below 1, got 1"),
-        (b'{"text": "a", "path": "/etc/passwd"}', "unknown option 'path'"),
+        (b'{"text": "a", "path": "/etc/passwd"}', "path is not an option"),
         (b'{"text": "\\ud800"}', "surrogate"),
     ],
 )
@@ -180,7 +181,7 @@ def lines_of(response):
 def test_a_stream_is_lines_and_its_error_is_the_last_one():
     def rows():
         yield {"a": "\n\ud800"}
-        raise ValueError("no more")
+        raise InputError("no more")
 
     assert lines_of(post(streams_of([1, [2]]), "stream", {})) == [1, [2]]
     assert lines_of(post(streams_of(rows()), "stream", {})) == [

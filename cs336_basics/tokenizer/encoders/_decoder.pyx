@@ -14,6 +14,7 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 
+from cs336_basics._support.errors import InputError
 
 cdef extern from "encoding/decoder.hpp" namespace "cs336" nogil:
     cdef cppclass CppDecoder "cs336::Decoder":
@@ -67,7 +68,7 @@ cdef class Decoder:
             used.
 
     Raises:
-        ValueError: If the tokens take 4 GiB or more.
+        InputError: If the tokens take 4 GiB or more.
     """
 
     cdef unique_ptr[CppDecoder] decoder
@@ -76,8 +77,11 @@ cdef class Decoder:
     def __init__(self, const uint8_t[::1] token_data not None,
                  const int64_t[::1] token_offsets not None):
         self.num_ids = token_offsets.shape[0] - 1
-        self.decoder.reset(new CppDecoder(
-            &token_data[0] if token_data.shape[0] else NULL, &token_offsets[0], self.num_ids))
+        try:
+            self.decoder.reset(new CppDecoder(
+                &token_data[0] if token_data.shape[0] else NULL, &token_offsets[0], self.num_ids))
+        except ValueError as error:  # too many bytes in the tokens
+            raise InputError(str(error)) from None
 
     def decode(self, ids, bint as_text):
         """Return the bytes of a list or array of ids, or their text with U+FFFD for invalid UTF-8.

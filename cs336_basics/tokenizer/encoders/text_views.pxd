@@ -55,7 +55,9 @@ cdef inline TextView view_text(text) except *:
         view.length = PyBytes_GET_SIZE(text)
         view.kind = UTF8
     else:  # other buffers could change while they are being read
-        raise TypeError(f"text must be str or bytes, not {type(text).__name__}")
+        from cs336_basics._support.errors import InputTypeError
+
+        raise InputTypeError(f"must be str or bytes, not {type(text).__name__}", argument="text")
     return view
 
 

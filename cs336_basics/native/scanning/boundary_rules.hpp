@@ -35,6 +35,9 @@ struct BoundaryRules {
 
     bool useful = false;
     uint8_t class_of_byte[256];
+    // Bit r of letter_leads[i] says whether all characters with the first byte 0xC0 + 16 * r + i
+    // have the class of the letter x.
+    uint8_t letter_leads[16];
     uint8_t class_of_column[256];
     uint8_t verdicts[16 * 16 * 16];  // of a character, by the classes before, at and after it
 

@@ -2,6 +2,7 @@
 //
 // Every pattern is a SplitProgram. Most pre-tokens are found by rules on neighboring characters,
 // which are derived from the program (see boundary_rules.hpp) and applied to 64 bytes at a time.
+// The most frequent named patterns have rules of their own instead (see simd/avx2_named.hpp).
 // Where the rules are unclear, the program runs. The result is exactly what `regex` finds.
 // The scanner reads no byte outside [text, text + size), which must be valid UTF-8.
 
@@ -26,7 +27,8 @@ class Scanner {
     Scanner() = default;  // must not scan
     Scanner(std::shared_ptr<const SplitProgram> program, SimdLevel simd_level)
         : program_(std::move(program)),
-          scan_windows_(program_->rules().useful ? scan_windows_function(simd_level) : nullptr) {}
+          scan_windows_(program_->rules().useful ? scan_windows_function(*program_, simd_level)
+                                                 : nullptr) {}
 
     // Call `batch(first, ends, count)` for every batch of consecutive pre-tokens: [first, first +
     // ends[0]), [first + ends[0], first + ends[1]) and so on. Call `huge(first, length)` for a

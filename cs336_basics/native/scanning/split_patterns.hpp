@@ -50,7 +50,7 @@ inline std::shared_ptr<const SplitProgram> named_program(const char* name) {
             made[i] = std::make_shared<const SplitProgram>(SplitTables{
                 named.transitions, named.num_states, named.num_columns, kinds.block_of.data(),
                 blocks.data(), blocks.size() / 64, named.safe_cuts, named.threes,
-                named.matches_all_text});
+                named.matches_all_text, named.name});
         }
         return made[i];
     }

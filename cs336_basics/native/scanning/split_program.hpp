@@ -30,6 +30,7 @@ struct SplitTables {
     const uint8_t* safe_cuts;  // (num_columns, num_columns), 0 or 1
     const uint8_t* threes;     // (num_columns,), 0 or 1; or nullptr
     bool matches_all_text;
+    const char* name = nullptr;  // of a named pattern, a string literal
 };
 
 // The states that lead to no match, recorded every STRIDE bytes. Without this record, the matcher
@@ -89,6 +90,7 @@ class SplitProgram {
     explicit SplitProgram(const SplitTables& tables)
         : num_columns_(uint32_t(tables.num_columns)),
           num_states_(tables.num_states),
+          name_(tables.name),
           block_of_(tables.block_of, tables.block_of + 0x110000 / 64),
           blocks_(tables.blocks, tables.blocks + tables.num_blocks * 64),
           safe_cuts_(tables.safe_cuts, tables.safe_cuts + tables.num_columns * tables.num_columns) {
@@ -113,6 +115,7 @@ class SplitProgram {
 
     size_t num_states() const { return num_states_; }
     const BoundaryRules& rules() const { return rules_; }
+    const char* name() const { return name_; }  // null if the pattern has no name
 
     // The column of the multi-byte character that starts at `p`.
     CS336_INLINE uint32_t wide_column(const uint8_t* p) const {
@@ -368,6 +371,11 @@ class SplitProgram {
             found = found == BoundaryRules::CONTINUATION || found == here ? here
                                                                           : BoundaryRules::MIXED;
         }
+        std::fill_n(rules_.letter_leads, 16, uint8_t{0});
+        for (int lead = 0xC0; lead < 0x100; ++lead) {
+            const bool letters = rules_.class_of_byte[lead] == rules_.class_of_byte['x'];
+            rules_.letter_leads[lead & 15] |= uint8_t(letters << ((lead - 0xC0) >> 4));
+        }
     }
 
     // The column and the length of the multi-byte character that starts at `p`.
@@ -379,6 +387,7 @@ class SplitProgram {
 
     const uint32_t num_columns_;
     const size_t num_states_;
+    const char* const name_;
     std::vector<uint32_t> rows_;     // the offset of the next row, plus flags
     std::vector<uint32_t> chained_;  // the same for `fill`
     const std::vector<uint16_t> block_of_;

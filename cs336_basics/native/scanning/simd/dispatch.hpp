@@ -7,21 +7,21 @@
 
 #include "base/simd_level.hpp"
 #include "scanning/simd/avx2.hpp"
+#include "scanning/simd/avx2_named.hpp"
 #include "scanning/simd/neon.hpp"
 #include "scanning/simd/window.hpp"
 #include "scanning/split_program.hpp"
 
 namespace cs336 {
 
-// The type of `scan_windows`; see window.hpp.
-using ScanWindows = bool (*)(const SplitProgram&, const uint8_t*, size_t, size_t, size_t&,
-                             uint32_t*, size_t&, ScanState&);
-
-inline ScanWindows scan_windows_function(SimdLevel simd_level) {
+inline ScanWindows scan_windows_function(const SplitProgram& program, SimdLevel simd_level) {
     switch (simd_level) {
 #if defined(CS336_X86)
         case SimdLevel::AVX512:
-        case SimdLevel::AVX2: return avx2::scan_windows;
+        case SimdLevel::AVX2: {
+            const ScanWindows named = avx2::named_scan_windows(program.name());
+            return named ? named : avx2::scan_windows;
+        }
 #endif
 #if defined(CS336_NEON)
         case SimdLevel::NEON: return neon::scan_windows;

@@ -24,6 +24,10 @@ constexpr size_t MAX_BATCH_BYTES = size_t{1} << 31;
 
 constexpr size_t WINDOW = 64;
 
+// The type of `scan_windows`; see below.
+using ScanWindows = bool (*)(const SplitProgram&, const uint8_t*, size_t, size_t, size_t&,
+                             uint32_t*, size_t&, ScanState&);
+
 // Bit i describes byte i of a window. Each level has a function `marks`, whose results are valid
 // for the first bytes of characters, except for the first character and a character at byte 63.
 struct Marks {

@@ -1,0 +1,281 @@
+// Hand-written rules for `gpt2`, `cl100k` and patterns that differ from them only in numbers.
+//
+// The rules that boundary_rules.hpp derives are general, but cost more instructions. These patterns
+// are the most frequent, so they keep rules on masks of character classes, in the same function
+// type. benchmarks/NOTES.md has the figures. Where a rule needs text that is not classified, the
+// program runs, as in window.hpp. If you edit an expression in named_patterns.py, also edit its
+// rules here.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "base/compiler.hpp"
+#include "base/simd_target.hpp"
+#include "scanning/simd/avx2.hpp"
+#include "scanning/simd/window.hpp"
+
+#if defined(CS336_X86)
+
+namespace cs336 {
+
+namespace avx2 {
+
+// Bit i of each mask describes byte i of a window.
+struct ClassMasks {
+    uint64_t letter;
+    uint64_t number;
+    uint64_t space;  // whitespace, including non-ASCII
+    uint64_t blank;  // ' '
+    uint64_t apostrophe;
+    uint64_t line_end;      // CR and LF
+    uint64_t continuation;  // second and later bytes of characters
+    uint64_t known;         // the bytes before the first character that is not classified
+};
+
+CS336_AVX2 CS336_INLINE uint64_t equal(Halves v, char byte) {
+    const __m256i wanted = _mm256_set1_epi8(byte);
+    return bits(_mm256_cmpeq_epi8(v.low, wanted), _mm256_cmpeq_epi8(v.high, wanted));
+}
+
+// A mask of the bytes from 128 - `count` - `shift` to 127 - `shift`. Adding `shift` moves these
+// bytes to the top of the signed range, above 127 - `count`.
+CS336_AVX2 CS336_INLINE uint64_t in_range(Halves v, int shift, int count) {
+    const __m256i by = _mm256_set1_epi8(char(shift)), below = _mm256_set1_epi8(char(127 - count));
+    return bits(_mm256_cmpgt_epi8(_mm256_add_epi8(v.low, by), below),
+                _mm256_cmpgt_epi8(_mm256_add_epi8(v.high, by), below));
+}
+
+// 0xFF for every byte from 0xC0 on after which all characters are letters, 0x00 for all others.
+CS336_AVX2 CS336_INLINE __m256i lead_is_letter(const uint8_t* letter_leads, __m256i v) {
+    const __m256i low_half = _mm256_set1_epi8(0x0F);
+    const __m256i bit_of_row =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 4, 8));
+    const __m256i high = _mm256_and_si256(_mm256_srli_epi16(v, 4), low_half);
+    const __m256i row = _mm256_shuffle_epi8(bit_of_row, high);
+    const __m256i found =
+        _mm256_shuffle_epi8(table(letter_leads), _mm256_and_si256(v, low_half));
+    return _mm256_cmpgt_epi8(_mm256_and_si256(row, found), _mm256_setzero_si256());
+}
+
+// `bytes`, and the continuation bytes that follow them.
+CS336_INLINE uint64_t whole_characters(uint64_t bytes, uint64_t continuation) {
+    for (int i = 0; i < 3; ++i) bytes |= bytes << 1 & continuation;
+    return bytes;
+}
+
+// The first bytes of the characters whose last bytes are in `last`. The characters have at most
+// three bytes.
+CS336_INLINE uint64_t first_bytes(uint64_t last, uint64_t continuation) {
+    last |= (last & continuation) >> 1;
+    last |= (last & continuation) >> 1;
+    return last & ~continuation;
+}
+
+// Classify the characters whose first bytes are in `leads`, one by one. They may extend beyond the
+// window, but not beyond the text.
+inline void classify(ClassMasks& m, const SplitProgram& program, const uint8_t* window,
+                     uint64_t leads) {
+    const BoundaryRules& rules = program.rules();
+    for (; leads; leads &= leads - 1) {
+        const int i = lowest_bit(leads);
+        const uint8_t found = rules.class_of_column[program.wide_column(window + i)];
+        const uint64_t bytes = ((uint64_t{1} << character_length(window[i])) - 1) << i;
+        if (found == rules.class_of_byte['x']) {
+            m.letter |= bytes;
+        } else if (found == rules.class_of_byte['0']) {
+            m.number |= bytes;
+        } else if (found == rules.class_of_byte['\t']) {
+            m.space |= bytes;
+        } else if (found != rules.class_of_byte['#']) {
+            // The pattern mentions this character, such as the long s.
+            m.known = (uint64_t{1} << i) - 1;
+            return;
+        }
+    }
+}
+
+CS336_AVX2 CS336_INLINE ClassMasks class_masks(const SplitProgram& program,
+                                               const uint8_t* window) {
+    const Halves v = {load(window), load(window + 32)};
+    const __m256i small = _mm256_set1_epi8(0x20);
+    const Halves lower = {_mm256_or_si256(v.low, small), _mm256_or_si256(v.high, small)};
+    ClassMasks m;
+    m.letter = in_range(lower, 127 - 'z', 26);
+    m.number = in_range(v, 127 - '9', 10);
+    m.blank = equal(v, ' ');
+    m.space = in_range(v, 127 - '\r', 5) | m.blank;
+    m.apostrophe = equal(v, '\'');
+    m.line_end = equal(v, '\n') | equal(v, '\r');
+    m.continuation = 0;
+    m.known = ~uint64_t{0};
+    const uint64_t wide = bits(v.low, v.high);
+    if (wide) {
+        // 0x80 to 0xBF are the signed bytes below -64.
+        const __m256i limit = _mm256_set1_epi8(-64);
+        m.continuation = bits(_mm256_cmpgt_epi8(limit, v.low), _mm256_cmpgt_epi8(limit, v.high));
+        const uint8_t* const leads = program.rules().letter_leads;
+        const uint64_t letters = bits(lead_is_letter(leads, v.low), lead_is_letter(leads, v.high));
+        m.letter |= whole_characters(letters, m.continuation);
+        classify(m, program, window, wide & ~m.continuation & ~letters);
+    }
+    return m;
+}
+
+// The bytes for which it is certain whether they start a pre-token. This depends on all bytes
+// before a byte and on at most three bytes after it: the rest of a three-byte whitespace character,
+// and the byte after this character.
+CS336_INLINE uint64_t certain(uint64_t known) { return known >> 3; }
+
+// The starts of groups of DIGITS (1 or 3) digits.
+template <int DIGITS>
+CS336_INLINE uint64_t number_starts(const ClassMasks& m, const uint8_t* window) {
+    if (DIGITS == 1) return m.number & ~m.continuation;
+    uint64_t starts = m.number & ~(m.number << 1);
+    if (m.number & m.continuation) {
+        for (uint64_t runs = starts; runs; runs &= runs - 1) {
+            size_t i = lowest_bit(runs);
+            for (int k = 0; i < 64 && m.number >> i & 1; ++k) {
+                if (k % 3 == 0) starts |= uint64_t{1} << i;
+                i += character_length(window[i]);
+            }
+        }
+    } else {
+        const uint64_t third = m.number & m.number << 1 & m.number << 2;
+        for (uint64_t group = starts << 3 & third; group; group = group << 3 & third) {
+            starts |= group;
+        }
+    }
+    return starts;
+}
+
+// The length of the contraction that starts with the apostrophe before `after`; 0 if there is none.
+// With `ignored_case` = 0x20, capitals count as well.
+CS336_INLINE int contraction(const uint8_t* after, uint8_t ignored_case) {
+    const uint8_t a = after[0] | ignored_case, b = after[1] | ignored_case;
+    if (a == 's' || a == 't' || a == 'd' || a == 'm') return 2;
+    return (a == 'l' && b == 'l') || ((a == 'v' || a == 'r') && b == 'e') ? 3 : 0;
+}
+
+// `gpt2`. Numbers are cut into groups of DIGITS characters; 0 stands for any number of them.
+template <int DIGITS>
+struct Gpt2Starts {
+    CS336_INLINE static uint64_t of(const ClassMasks& m, const uint8_t* window) {
+        const uint64_t same_number =
+            DIGITS == 0 ? m.number & m.number << 1 : m.number & ~number_starts<DIGITS>(m, window);
+        const uint64_t other = ~(m.letter | m.number | m.space);
+        const uint64_t inside = (m.letter & m.letter << 1) | same_number | (other & other << 1) |
+                                m.blank << 1 | m.space;
+        const uint64_t words = ~inside;
+        const uint64_t spaces = m.space & ~(m.space << 1);
+        const uint64_t last_spaces = first_bytes(m.space & ~(m.space >> 1), m.continuation);
+        uint64_t starts = words | spaces | last_spaces;
+        uint64_t apostrophes = m.apostrophe & words & certain(m.known);
+        for (; apostrophes; apostrophes &= apostrophes - 1) {
+            const int i = lowest_bit(apostrophes);
+            const int length = contraction(window + i + 1, 0);
+            if (length) {
+                starts &= ~(uint64_t{2} << i);
+                starts |= uint64_t{1} << (i + length);
+            }
+        }
+        return starts & certain(m.known);
+    }
+};
+
+// `cl100k`, whose numbers are cut into groups of three, `llama3` and `qwen2`. They differ in
+// whitespace only at the end of the text, which is beyond the last window.
+template <int DIGITS>
+struct Cl100kStarts {
+    CS336_INLINE static uint64_t of(const ClassMasks& m, const uint8_t* window) {
+        const uint64_t other = ~(m.letter | m.number | m.space);
+        const uint64_t gap = m.space & ~m.line_end;
+        uint64_t known = certain(m.known);
+
+        // Line endings directly after other characters belong to their pre-token. The carry of the
+        // addition propagates through all of these line endings.
+        const uint64_t taken = m.line_end & ~(m.line_end + (m.line_end & other << 1));
+
+        // A run of other characters starts a pre-token, unless a blank precedes the run and starts
+        // the pre-token instead.
+        const uint64_t other_starts = other & ~(other << 1) & ~(m.blank << 1);
+        // The first character of the run can prefix the letters after it:
+        // `[^\r\n\p{L}\p{N}]?\p{L}+`.
+        const uint64_t prefix = whole_characters(other_starts, m.continuation);
+        const uint64_t letter_starts = m.letter & ~(m.letter << 1) & ~((prefix | gap) << 1);
+
+        const uint64_t spaces = m.space & ~taken;
+        const uint64_t space_starts = spaces & ~(spaces << 1);
+        const uint64_t space_ends = m.space & ~(m.space >> 1);
+        const uint64_t last_spaces = first_bytes(space_ends, m.continuation) & ~m.line_end;
+        uint64_t starts = other_starts | letter_starts | space_starts | last_spaces |
+                          number_starts<DIGITS>(m, window);
+
+        // `\s*[\r\n]` ends after the last line ending in a run of whitespace. The rest of the run
+        // is another pre-token.
+        uint64_t rests = gap & (m.line_end & ~taken) << 1 & known;
+        for (; rests; rests &= rests - 1) {
+            const int i = lowest_bit(rests);
+            const uint64_t after = ~(gap >> i);  // 0 only if `i` is 0
+            const int next = after ? i + lowest_bit(after) : 64;
+            if (next >= 64 || !(m.known >> next & 1)) {  // the run may contain a line ending
+                known = (uint64_t{1} << i) - 1;
+                break;
+            }
+            starts |= uint64_t(!(m.line_end >> next & 1)) << i;
+        }
+
+        uint64_t apostrophes = m.apostrophe & other_starts & known & certain(m.known);
+        for (; apostrophes; apostrophes &= apostrophes - 1) {
+            const int i = lowest_bit(apostrophes);
+            const int length = contraction(window + i + 1, 0x20);
+            if (length) starts |= uint64_t{1} << (i + length);
+        }
+        return starts & known;
+    }
+};
+
+// See window.hpp. Every window starts at the start of a pre-token.
+template <class Starts>
+CS336_AVX2 inline bool scan_named(const SplitProgram& program, const uint8_t* text, size_t size,
+                                  size_t origin, size_t& start, uint32_t* ends, size_t& count,
+                                  ScanState& state) {
+    while (start + WINDOW <= size && count + WINDOW + 8 <= BATCH_CAPACITY &&
+           start - origin < MAX_BATCH_BYTES) {
+        const ClassMasks m = class_masks(program, text + start);
+        const uint64_t found = Starts::of(m, text + start) & ~uint64_t{1};
+        if (found) {
+            count += positions(found, uint32_t(start - origin), ends + count);
+            start += highest_bit(found);
+        } else if (!program.find_ends(text, size, origin, start, start + WINDOW, ends,
+                                      BATCH_CAPACITY, count, state)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// The function for a named pattern; null if it has no rules of its own.
+inline ScanWindows named_scan_windows(const char* name) {
+    struct Named {
+        const char* name;
+        ScanWindows scan_windows;
+    };
+    static constexpr Named NAMED[] = {
+        {"gpt2", scan_named<Gpt2Starts<0>>},         {"gpt2-digits1", scan_named<Gpt2Starts<1>>},
+        {"gpt2-digits3", scan_named<Gpt2Starts<3>>}, {"cl100k", scan_named<Cl100kStarts<3>>},
+        {"llama3", scan_named<Cl100kStarts<3>>},     {"qwen2", scan_named<Cl100kStarts<1>>},
+    };
+    for (const Named& named : NAMED) {
+        if (name && !std::strcmp(named.name, name)) return named.scan_windows;
+    }
+    return nullptr;
+}
+
+}  // namespace avx2
+
+}  // namespace cs336
+
+#endif  // CS336_X86

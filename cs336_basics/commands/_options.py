@@ -200,7 +200,7 @@ class Command:
         try:
             return build(self.options, given)
         except InputError as error:
-            raise self.usage_error(error.problem, error.argument) from None
+            raise self.usage_error(error.problem, error.argument, error.remedy) from None
 
     def given(self, words: Sequence[str]) -> dict[str, Any]:
         """Return the unconverted words of each option on a command line, by dotted name.
@@ -239,10 +239,15 @@ class Command:
                 raise self.usage_error("must be a path, got ''", name)
         return given
 
-    def usage_error(self, problem: Text, argument: str | None = None) -> UsageError:
-        """Return a UsageError that refers to the help page."""
-        remedy = f"see '{INVOCATION} {self.name} --help'"
-        return UsageError(problem, argument=argument, remedy=remedy)
+    def usage_error(
+        self, problem: Text, argument: str | None = None, remedy: Text = ""
+    ) -> UsageError:
+        """Return a UsageError that also refers to the help page."""
+        page = f"see '{INVOCATION} {self.name} --help'"
+        parts = (remedy,) if isinstance(remedy, str) else remedy
+        return UsageError(
+            problem, argument=argument, remedy=(*parts, "; ", page) if remedy else page
+        )
 
     def fields(self) -> dict[str, Option]:
         """Return the options by dotted name, with required options first."""

@@ -122,7 +122,7 @@ class TrainingCommand(Command):
         try:
             options = build(self.options, given)
         except InputError as error:
-            raise self.usage_error(error.problem, error.argument) from None
+            raise self.usage_error(error.problem, error.argument, error.remedy) from None
         for name in ("resume_from", "skip_damaged", "schedule"):
             if options.resume is None and name in given:
                 raise self.usage_error(f"{self.shown(name)} requires --resume RUN_DIR")

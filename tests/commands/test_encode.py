@@ -75,7 +75,7 @@ def test_strict_rejects_invalid_utf_8(files, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--output", "-"], "with --ray, --output must be a directory or a URL, got -"),
+        (["--output", "-"], "with --ray, --output must be a directory or a URL, not -"),
         (["--overwrite"], "--ray does not replace a directory; remove --overwrite"),
     ],
 )

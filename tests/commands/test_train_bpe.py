@@ -50,12 +50,12 @@ def test_the_saved_tokenizer_is_the_result_of_train_bpe(trainer, text_file, tmp_
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--vocab-size", "100"], "vocab_size .*100"),
+        (["--vocab-size", "100"], "--vocab-size .*100"),
         (["--special-token", EOT], re.escape(EOT)),
         (["--pattern", "("], r"pattern .*'\('"),
         (["--pattern", ""], "pattern .*''"),
-        (["--min-frequency", "-1"], "min_frequency .*-1"),
-        (["--max-token-length", "0"], "max_token_length .*0"),
+        (["--min-frequency", "-1"], "--min-frequency .*-1"),
+        (["--max-token-length", "0"], "--max-token-length .*0"),
     ],
 )
 def test_errors_are_one_line_and_leave_no_directory(text_file, tmp_path, capsys, more, message):

@@ -42,7 +42,7 @@ def test_limits_may_be_the_largest_64_bit_integer(name):
         ({"trace": 5}, TypeError, "trace must be .* got 5"),
         ({"continue_from": 5}, TypeError, "continue_from must be .* got 5"),
         ({"pattern": "("}, ValueError, r"pattern '\('"),
-        ({"counting": "rgex"}, ValueError, "counting .* 'rgex'"),
+        ({"splitting": "rgex"}, ValueError, "splitting .* 'rgex'"),
         ({"field": "text"}, TypeError, "'field'"),
     ],
 )

@@ -122,12 +122,12 @@ def _candidates(program: SplitProgram) -> re.Pattern[bytes] | None:
     afters: dict[tuple[int | None, ...], list[int]] = {}
     for after in range(128):
         safe = program.safe_cuts[columns[after] :: num_columns]  # by the column before
-        before = [code for code in range(128) if safe[columns[code]]]
+        before = tuple(code for code in range(128) if safe[columns[code]])
         afters.setdefault((*before, None) if any(safe) else (), []).append(after)
     options = []
-    for before, following in afters.items():
-        if before:
-            found = b"".join(rb"\x%02x" % code for code in before if code is not None)
+    for allowed, following in afters.items():
+        if allowed:
+            found = b"".join(rb"\x%02x" % code for code in allowed if code is not None)
             follow = b"".join(rb"\x%02x" % code for code in following)
             options.append(b"[" + found + rb"\x80-\xff](?=[" + follow + b"])")
     return re.compile(b"|".join(options)) if options else None

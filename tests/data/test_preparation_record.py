@@ -40,7 +40,7 @@ def test_changed_inputs_are_rejected(tmp_path, inputs):
     with pytest.raises(InputError, match=r"text.*(x: 1 became|y: None became 2)"):
         make(tmp_path, inputs)
     with pytest.raises(InputError, match="text"):
-        Stages(tmp_path, print).check("text", inputs)
+        Stages(tmp_path, print).check("text", inputs, print)
 
 
 def test_an_interrupted_stage_runs_again(tmp_path):

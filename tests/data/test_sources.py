@@ -58,7 +58,7 @@ def test_empty_rows_at_the_end_cannot_be_held_out(tiny, rows, capsys):
     write_rows(Path("."), "a.jsonl", [*rows, *[""] * 5000])
     assert train(tiny, "--data.train-path", "a.jsonl", "--data.field", "text") == 2
     error = capsys.readouterr().err
-    assert re.search(r"a\.jsonl: the valid split .* has no tokens; set data\.valid_path", error)
+    assert re.search(r"a\.jsonl: the valid split .* has no tokens; set --data\.valid-path", error)
 
 
 @pytest.mark.parametrize(

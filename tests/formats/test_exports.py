@@ -52,8 +52,10 @@ READERS = {
 NAMES = [*PATTERNS, PUBLISHED]
 
 
-def fits(pattern, *formats):  # the gpt2 format supports only one pattern
-    return pattern in ("gpt2", PUBLISHED) or "gpt2" not in formats
+def fits(pattern, *formats):
+    """Return whether the formats support a pattern: gpt2 has only one, and tiktoken drops text."""
+    is_partial = pattern == "partial" and "tiktoken" in formats
+    return not is_partial and (pattern in ("gpt2", PUBLISHED) or "gpt2" not in formats)
 
 
 ROUTES = [route for route in itertools.product(PATTERNS, READERS, READERS) if fits(*route)]

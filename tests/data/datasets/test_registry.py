@@ -41,10 +41,10 @@ def test_the_error_for_a_missing_file_has_the_command_that_fetches_it(monkeypatc
     with pytest.raises(FileNotFoundError) as caught:
         dataset_path("tinystories", "train")
     assert str(caught.value).startswith(str(tmp_path / "TinyStoriesV2-GPT4-train.txt"))
-    assert str(caught.value).endswith(" python -m cs336_basics download tinystories")
+    assert str(caught.value).endswith(" `python -m cs336_basics download tinystories`")
     with pytest.raises(FileNotFoundError) as caught:
         dataset_path("owt", "train", tmp_path / "my data")
-    assert str(caught.value).endswith(f" download owt --data-dir '{tmp_path}/my data'")
+    assert f"fetch it into {tmp_path / 'my data'} with" in str(caught.value)
 
 
 def test_the_error_for_a_compressed_file_has_the_command_that_decompresses_it(tmp_path):

@@ -86,7 +86,7 @@ def test_failed_downloads_and_invalid_files_are_reported_in_one_line(server, loa
     offer(server, "someone/bad", b'{"model": []}')
     absent, bad = load("from_huggingface someone/absent main", "from_huggingface someone/bad main")
     assert_is_failed_download(absent)
-    assert bad.startswith("ValueError ")
+    assert bad.startswith("InputError ")
     assert bad.endswith("'model' must be an object, got []")
 
 

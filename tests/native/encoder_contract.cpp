@@ -61,7 +61,7 @@ TextSpan span_of(const std::string& text) { return {bytes_of(text), text.size()}
 std::unique_ptr<Encoder> encoder_of_bytes(size_t cache_bytes) {
     uint32_t byte_ids[256];
     for (uint32_t byte = 0; byte < 256; ++byte) byte_ids[byte] = byte;
-    return make_encoder(true, byte_ids, nullptr, std::vector<Join>(), cache_bytes, Scanner(false, SimdLevel::SCALAR), SimdLevel::SCALAR);
+    return make_encoder(true, byte_ids, nullptr, std::vector<Join>(), cache_bytes, Scanner(named_program("gpt2"), SimdLevel::SCALAR), SimdLevel::SCALAR);
 }
 
 void workers_may_outlive_their_encoder() {
@@ -81,7 +81,7 @@ void single_bytes_have_the_ids_of_their_tokens() {
     uint32_t byte_ids[256];
     for (uint32_t byte = 0; byte < 256; ++byte) byte_ids[byte] = 999 - byte;
     const auto encoder = make_encoder(true, byte_ids, nullptr, std::vector<Join>(), 0,
-                                      Scanner(false, SimdLevel::SCALAR), SimdLevel::SCALAR);
+                                      Scanner(named_program("gpt2"), SimdLevel::SCALAR), SimdLevel::SCALAR);
     const auto worker = encoder->make_worker(0);
     const uint8_t bytes[] = {0xFF, 'a', 0};
     std::vector<uint16_t> ids(3);
@@ -247,7 +247,7 @@ void segments_merge_as_their_word() {
             joins.push_back(join_of(span_of(tokens[merge[0]]), span_of(tokens[merge[1]])));
         }
         const auto encoder = make_encoder(true, byte_ids, merges.data(), joins, 1 << 20,
-                                          Scanner(false, SimdLevel::SCALAR), SimdLevel::SCALAR);
+                                          Scanner(named_program("gpt2"), SimdLevel::SCALAR), SimdLevel::SCALAR);
         const JoinFilter filter(joins, hash_seed_of(7).multiplier);
         const auto worker = encoder->make_worker(0);
         const MergeTable<uint16_t> table(byte_ids, merges.data(), learned.size());
@@ -337,7 +337,7 @@ void a_text_is_cut_at_the_first_safe_cuts() {
     const std::string words[] = {"word ", "\xC3\xA9t\xC3\xA9 ", "\xE6\xBC\xA2\xE5\xAD\x97\n",
                                  "<|end|>"};
     const SpecialTokens tokens(std::vector<std::string>{"<|end|>"});
-    const Scanner scanner(false, SimdLevel::SCALAR);
+    const Scanner scanner(named_program("gpt2"), SimdLevel::SCALAR);
     const SafeCuts cuts(tokens, scanner);
     uint32_t random = 1;
     for (const size_t span_size : {1, 10, 100, 5000}) {
@@ -550,7 +550,7 @@ void a_text_has_the_ids_of_its_words(bool narrow, size_t cache_bytes) {
         const Vocabulary vocabulary = random_vocabulary(random, 60);
         const auto encoder = make_encoder(narrow, vocabulary.byte_ids, vocabulary.merges.data(),
                                           vocabulary.joins, cache_bytes,
-                                          Scanner(false, SimdLevel::SCALAR), SimdLevel::SCALAR);
+                                          Scanner(named_program("gpt2"), SimdLevel::SCALAR), SimdLevel::SCALAR);
         const auto worker = encoder->make_worker(0);
         const auto alone = encoder->make_worker(0);
         const SpecialIds special;
@@ -590,7 +590,7 @@ void a_cancelled_text_leaves_nothing_behind() {
     const Vocabulary vocabulary = random_vocabulary(random, 60);
     const auto encoder = make_encoder(true, vocabulary.byte_ids, vocabulary.merges.data(),
                                       vocabulary.joins, 1 << 20,
-                                      Scanner(false, SimdLevel::SCALAR), SimdLevel::SCALAR);
+                                      Scanner(named_program("gpt2"), SimdLevel::SCALAR), SimdLevel::SCALAR);
     const auto worker = encoder->make_worker(0);
     const SpecialIds special;
     bool threw = false;

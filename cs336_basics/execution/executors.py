@@ -11,7 +11,6 @@ import collections
 import contextlib
 import functools
 import itertools
-import pickle
 from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -169,6 +168,8 @@ class ProcessExecutor(Executor):
             yield from SerialExecutor().map_ordered(job, pieces, done)
             return
 
+        import pickle
+
         from loky import ProcessPoolExecutor
         from loky.process_executor import TerminatedWorkerError
 
@@ -232,4 +233,6 @@ def _run_in_worker(piece: Any) -> Any:
 @functools.lru_cache(maxsize=1)
 def unpickled(pickled: bytes) -> Any:
     """Unpickle a job. Each worker caches the last result, because a job may be large."""
+    import pickle
+
     return pickle.loads(pickled)

@@ -16,9 +16,15 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
-from cs336_basics.splitting.patterns.split_program import SplitProgram, find_program
+from cs336_basics._support.lazy import LazyModule
 from cs336_basics.splitting.token_finder import token_finder
+
+if TYPE_CHECKING:
+    from cs336_basics.splitting.patterns import split_program
+else:  # compiled code needs it only for other patterns than the named ones
+    split_program = LazyModule("cs336_basics.splitting.patterns.split_program")
 
 
 class SafeCuts:
@@ -37,7 +43,7 @@ class SafeCuts:
         # If a special token contains U+FFFD, the text is never cut, because replacing invalid bytes
         # can create occurrences of the token that are not visible in the original bytes.
         never = any("\N{REPLACEMENT CHARACTER}".encode() in token for token in tokens)
-        self._program = find_program(pattern)
+        self._program = split_program.find_program(pattern)
         self._inside = _candidates(self._program) if self._program else None
         self.may_exist = not never and (self._special or self._inside) is not None
         """Whether safe cuts are possible with these special tokens and this pattern."""
@@ -112,7 +118,7 @@ class SafeCuts:
         return None
 
 
-def _candidates(program: SplitProgram) -> re.Pattern[bytes] | None:
+def _candidates(program: split_program.SplitProgram) -> re.Pattern[bytes] | None:
     """Return a regex for the last byte before a possible cut, or None if no cut is possible.
 
     Only cuts before ASCII characters are considered.

@@ -31,8 +31,8 @@ def test_a_batch_gets_a_column_with_ids():
 @pytest.mark.parametrize(
     ("batch", "error", "message"),
     [
-        ({"body": ["a"]}, ValueError, r"no column 'text', only \['body'\]; pass Encode"),
-        (pa.table({"body": ["a"]}), ValueError, r"no column 'text', only \['body'\]; pass Encode"),
+        ({"body": ["a"]}, ValueError, r"no column 'text', only \['body'\]; pass column"),
+        (pa.table({"body": ["a"]}), ValueError, r"no column 'text', only \['body'\]; pass column"),
         (["a"], TypeError, "not list; pass batch_format="),
         ({"text": ["a", None]}, TypeError, "text 1: text must be a str"),
         ({"text": ["a\ud800"]}, ValueError, "text 0: .* surrogate"),

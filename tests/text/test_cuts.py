@@ -45,7 +45,9 @@ def test_text_without_special_tokens_is_cut():
 def test_cuts_beyond_the_first_window_are_found():
     data = b"x" * 300_000 + b" y" + EOT.encode() + b"z"
     assert next_cut(io.BytesIO(data), 10, SPLITTER.safe_cuts) == 300_000
-    assert next_cut(io.BytesIO(data), 300_001, SPLITTER.safe_cuts) == 300_015
+    assert next_cut(io.BytesIO(data), 300_001, SPLITTER.safe_cuts) == 300_002
+    # No cut is inside the special token.
+    assert next_cut(io.BytesIO(data), 300_003, SPLITTER.safe_cuts) == 300_015
     assert next_cut(io.BytesIO(b"x" * 300_000), 10, SPLITTER.safe_cuts) == 300_000
 
 

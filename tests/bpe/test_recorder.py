@@ -115,15 +115,16 @@ def test_the_phases_add_up_to_the_time_of_the_call(name, splitting, tmp_path):
     path.write_text(long_text(3, 400_000), encoding="utf-8")
     trainer = TRAINERS[name](splitting=splitting, num_workers=1)
     uncovered = []
-    while not uncovered or (uncovered[-1] >= 0.02 and len(uncovered) < 5):
+    while not uncovered or (uncovered[-1] >= 0.005 and len(uncovered) < 5):
         # Other processes may interrupt a run, so one good run of five is enough.
         start = time.perf_counter()
         trainer.train(path, 290, [])
         seconds = time.perf_counter() - start
         phases = sum(trainer.timings[phase] for phase in PHASES[:-1])
         assert phases == pytest.approx(trainer.timings["total"])
-        uncovered.append(1 - phases / seconds)
-    assert uncovered[-1] < 0.02, uncovered
+        uncovered.append(seconds - phases)
+    # Checking the arguments is not part of a phase.
+    assert uncovered[-1] < 0.005, uncovered
 
 
 @every_trainer

@@ -29,9 +29,9 @@
 #include "encoding/batch_encoder.hpp"
 #include "encoding/decoder.hpp"
 #include "encoding/encoder.hpp"
-#include "encoding/pair_ranks.hpp"
+#include "word_merging/pair_ranks.hpp"
 #include "encoding/text_cutter.hpp"
-#include "encoding/word_group_merger.hpp"
+#include "word_merging/word_group_merger.hpp"
 #include "unicode/text_view.hpp"
 
 // The number of threads that can still be started on Linux; -1 if there is no limit.

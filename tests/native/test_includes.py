@@ -16,16 +16,17 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "unicode": {"base"},
     "scanning": {"base", "unicode"},
     "counting": {"base", "unicode", "scanning"},
-    "merging": {"base", "unicode", "scanning", "counting"},
-    "encoding": {"base", "unicode", "scanning"},
+    "word_merging": {"base"},
+    "merging": {"base", "word_merging"},
+    "encoding": {"base", "unicode", "scanning", "word_merging"},
 }
 # Folder of Cython files -> the folders of native/ that they and their cimports may include.
 MAY_USE = {
     "text": {"base", "unicode"},
     "splitting": {"base", "unicode", "scanning"},
     "counting": {"base", "unicode", "scanning", "counting"},
-    "bpe": {"base", "merging"},
-    "tokenizer": {"base", "unicode", "scanning", "encoding"},
+    "bpe": {"base", "word_merging", "merging"},
+    "tokenizer": {"base", "unicode", "scanning", "word_merging", "encoding"},
     "formats": set(),
 }
 MAY_CIMPORT: dict[str, set[str]] = {

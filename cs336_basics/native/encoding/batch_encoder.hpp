@@ -15,7 +15,7 @@
 #include "base/failure.hpp"
 #include "base/thread_pool.hpp"
 #include "encoding/encoder.hpp"
-#include "encoding/word_merger.hpp"
+#include "word_merging/word_merger.hpp"
 #include "unicode/text_view.hpp"
 
 namespace cs336 {

@@ -9,9 +9,9 @@
 #include <cstdint>
 
 #include "base/simd_level.hpp"
-#include "encoding/long_word_merger.hpp"
-#include "encoding/merge_table.hpp"
-#include "encoding/short_word_merger.hpp"
+#include "word_merging/long_word_merger.hpp"
+#include "word_merging/merge_table.hpp"
+#include "word_merging/short_word_merger.hpp"
 
 namespace cs336 {
 

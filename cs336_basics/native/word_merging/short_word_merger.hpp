@@ -9,7 +9,7 @@
 #include "base/compiler.hpp"
 #include "base/simd_level.hpp"
 #include "base/simd_target.hpp"
-#include "encoding/merge_table.hpp"
+#include "word_merging/merge_table.hpp"
 
 namespace cs336 {
 

@@ -10,7 +10,7 @@
 
 #include "base/compiler.hpp"
 #include "base/hashing.hpp"
-#include "encoding/pair_ranks.hpp"
+#include "word_merging/pair_ranks.hpp"
 
 namespace cs336 {
 

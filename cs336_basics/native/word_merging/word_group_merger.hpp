@@ -9,8 +9,8 @@
 #include "base/compiler.hpp"
 #include "base/simd_level.hpp"
 #include "base/simd_target.hpp"
-#include "encoding/merge_table.hpp"
-#include "encoding/short_word_merger.hpp"
+#include "word_merging/merge_table.hpp"
+#include "word_merging/short_word_merger.hpp"
 
 namespace cs336 {
 

@@ -12,7 +12,7 @@
 
 #include "base/failure.hpp"
 #include "base/memory.hpp"
-#include "encoding/merge_table.hpp"
+#include "word_merging/merge_table.hpp"
 
 namespace cs336 {
 

@@ -6,7 +6,6 @@ Such an error stores its message as fields. Python prints the names of arguments
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
@@ -74,7 +73,7 @@ class ReportedError(Exception):
 
     def at(self: Error, place: str) -> Error:
         """Return a copy of the error whose message starts with `place`."""
-        error = copy.copy(self)
+        error = _copy(self)
         error.place = f"{place}: {self.place}" if self.place else place
         return error
 
@@ -89,7 +88,7 @@ class ReportedError(Exception):
                 for part in parts
             )
 
-        error = copy.copy(self)
+        error = _copy(self)
         error.problem, error.remedy = text(self.problem), text(self.remedy)
         error.argument = None if self.argument is None else rename(self.argument)
         return error
@@ -123,6 +122,12 @@ BUILD = (
 
 class RunError(ReportedError, RuntimeError):
     """A failure that changing the arguments may not prevent, such as a killed worker process."""
+
+
+def _copy(error: Error) -> Error:
+    import copy  # not at the top, because every command imports this module first
+
+    return copy.copy(error)
 
 
 def _joined(text: Text, shown: Callable[[Argument], str]) -> str:

@@ -12,8 +12,6 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cs336_basics._support.errors import UnavailableError
-
 __all__ = ["LazyModule", "lazy_names", "needed_for", "np", "npt"]
 
 
@@ -50,6 +48,8 @@ def needed_for(what: str, install: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
+        from cs336_basics._support.errors import UnavailableError
+
         missing = UnavailableError(
             f"{what} needs {error.name or error}", remedy=f"run pip install {install}"
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import IO, Any
 
 from cs336_basics._support.errors import InputError
@@ -29,7 +28,6 @@ _PLACE = "the row at line {:,}"
 _MOST_CHARACTERS = (1 << 31) - 1  # in a field; fits in a C long on every platform
 
 
-@dataclass(frozen=True)
 class Csv(RowSource):
     """One column of a CSV or TSV file. It is a single piece, because a row may span lines."""
 

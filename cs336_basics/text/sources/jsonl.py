@@ -8,7 +8,6 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import IO, Any
 
 from cs336_basics._support.errors import InputError
@@ -40,7 +39,6 @@ _ESCAPE = re.compile(
 """Matches a JSON escape: a pair of surrogates, a lone surrogate, or any other escape."""
 
 
-@dataclass(frozen=True)
 class JsonLines(RowSource, DivisibleSource):
     """A JSON Lines file, compressed or not. It can be divided between lines."""
 

@@ -20,7 +20,6 @@ from cs336_basics.text.sources.source import (
 from cs336_basics.text.storage import blocks_between, decompressed_blocks, open_path
 
 
-@dataclass(frozen=True)
 class PlainText(DivisibleSource):
     """A plain text file, compressed or not. It can be divided at safe cuts (`cuts.py`)."""
 

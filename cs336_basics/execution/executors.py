@@ -1,15 +1,8 @@
-"""Executors: run a job in this process, in threads, in worker processes, or on Ray.
-
-An executor yields the partial results of a job in the order of the pieces, whichever worker is
-done first. It reads the pieces only as they are needed.
-"""
+"""Executors: run a job in this process, in threads, in worker processes, or on Ray."""
 
 from __future__ import annotations
 
-import abc
 import collections
-import contextlib
-import functools
 import itertools
 from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any
@@ -17,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from cs336_basics._support.errors import Argument, InputError, RunError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.processes import end_with_parent
-from cs336_basics.execution.jobs import Job, Partial, Piece, Reduction
+from cs336_basics.execution.base import Executor
+from cs336_basics.execution.jobs import Job, Partial, Piece, unpickled
 from cs336_basics.execution.workers import resolve_num_workers
 
 if TYPE_CHECKING:
@@ -58,55 +52,12 @@ def executor(
     )
 
 
-def ignore(piece: object) -> None:
-    """Do nothing. The default callback for pieces that are done."""
-
-
-class Executor(abc.ABC):
-    """Runs jobs."""
-
-    @abc.abstractmethod
-    def map_ordered(
-        self,
-        job: Job[Piece, Partial],
-        pieces: Iterable[Piece],
-        done: Callable[[Piece], object] = ignore,
-    ) -> Generator[Partial, None, None]:
-        """Yield the partial result of each piece, in order.
-
-        Closing the generator stops the work.
-
-        Args:
-            job: Job to run.
-            pieces: Pieces, read only a few ahead of the results.
-            done: Callback invoked with each piece when it is done.
-
-        Raises:
-            Exception: Any exception that the job raises.
-            RunError: If a worker process, or every machine, is lost.
-        """
-
-    def reduce(
-        self,
-        job: Reduction[Piece, Partial],
-        pieces: Iterable[Piece],
-        done: Callable[[Piece], object] = ignore,
-    ) -> Partial:
-        """Return the combined result of all pieces. See `map_ordered`."""
-        with contextlib.closing(self.map_ordered(job, pieces, done)) as partials:
-            return job.combine(partials)
-
-
 class SerialExecutor(Executor):
     """Runs jobs in the calling thread."""
 
-    def map_ordered(
-        self,
-        job: Job[Piece, Partial],
-        pieces: Iterable[Piece],
-        done: Callable[[Piece], object] = ignore,
+    def _run(
+        self, job: Job[Piece, Partial], pieces: Iterable[Piece], done: Callable[[Piece], object]
     ) -> Generator[Partial, None, None]:
-        """Yield the partial results; see `Executor.map_ordered`."""
         for piece in pieces:
             partial = job.run(piece)
             done(piece)
@@ -123,13 +74,9 @@ class ThreadExecutor(Executor):
     def __init__(self, num_workers: int) -> None:
         self._num_workers = num_workers
 
-    def map_ordered(
-        self,
-        job: Job[Piece, Partial],
-        pieces: Iterable[Piece],
-        done: Callable[[Piece], object] = ignore,
+    def _run(
+        self, job: Job[Piece, Partial], pieces: Iterable[Piece], done: Callable[[Piece], object]
     ) -> Generator[Partial, None, None]:
-        """Yield the partial results; see `Executor.map_ordered`."""
         from concurrent.futures import ThreadPoolExecutor
 
         pool = ThreadPoolExecutor(self._num_workers)
@@ -152,13 +99,9 @@ class ProcessExecutor(Executor):
     def __init__(self, num_workers: int) -> None:
         self._num_workers = num_workers
 
-    def map_ordered(
-        self,
-        job: Job[Piece, Partial],
-        pieces: Iterable[Piece],
-        done: Callable[[Piece], object] = ignore,
+    def _run(
+        self, job: Job[Piece, Partial], pieces: Iterable[Piece], done: Callable[[Piece], object]
     ) -> Generator[Partial, None, None]:
-        """Yield the partial results; see `Executor.map_ordered`."""
         pieces = iter(pieces)
         first = list(itertools.islice(pieces, self._num_workers))
         num_workers = len(first)  # more would be idle
@@ -228,11 +171,3 @@ def _start_worker(pickled: bytes) -> None:
 
 def _run_in_worker(piece: Any) -> Any:
     return unpickled(_pickled_job).run(piece)
-
-
-@functools.lru_cache(maxsize=1)
-def unpickled(pickled: bytes) -> Any:
-    """Unpickle a job. Each worker caches the last result, because a job may be large."""
-    import pickle
-
-    return pickle.loads(pickled)

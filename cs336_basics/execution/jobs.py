@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 Piece = TypeVar("Piece")
 Partial = TypeVar("Partial")
@@ -33,3 +34,11 @@ class Reduction(Protocol[PieceTaken, Partial]):
         Results may be combined again, so this operation must be associative. The partial results
         may not fit in memory together, so keep only a few of them at a time.
         """
+
+
+@functools.lru_cache(maxsize=1)
+def unpickled(pickled: bytes) -> Any:
+    """Unpickle a job. Each worker caches the last result, because a job may be large."""
+    import pickle
+
+    return pickle.loads(pickled)

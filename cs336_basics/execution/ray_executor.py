@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from cs336_basics._support.errors import InputError, RunError
 from cs336_basics._support.lazy import needed_for
 from cs336_basics._support.messages import short_repr
-from cs336_basics.execution.executors import Executor, ignore, unpickled
-from cs336_basics.execution.jobs import Job, Partial, Piece, Reduction
+from cs336_basics.execution.base import Executor, ignore
+from cs336_basics.execution.jobs import Job, Partial, Piece, Reduction, unpickled
 from cs336_basics.execution.workers import resolve_num_workers
 
 if TYPE_CHECKING:
@@ -48,6 +48,10 @@ Kept = TypeVar("Kept")
 class RayExecutor(Executor):
     """Runs jobs in Ray tasks, a limited number at a time.
 
+    Unlike other executors, this one calls `done` as soon as a task ends, in any order, and does not
+    wait for a slow piece before it starts others: results stay on the machines until it is their
+    turn.
+
     Args:
         num_workers: Number of tasks that run at the same time. Defaults to the number of CPUs in
             the cluster.
@@ -60,18 +64,9 @@ class RayExecutor(Executor):
         self._num_workers = num_workers
         self._address = address
 
-    def map_ordered(
-        self,
-        job: Job[Piece, Partial],
-        pieces: Iterable[Piece],
-        done: Callable[[Piece], object] = ignore,
+    def _run(
+        self, job: Job[Piece, Partial], pieces: Iterable[Piece], done: Callable[[Piece], object]
     ) -> Generator[Partial, None, None]:
-        """Yield the partial result of each piece, in order.
-
-        Unlike other executors, this one calls `done` as soon as a task ends, in any order, and does
-        not wait for a slow piece before it starts others: results stay on the machines until it is
-        their turn.
-        """
         pieces = list(pieces)
         if not pieces:
             return

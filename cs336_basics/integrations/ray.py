@@ -13,7 +13,7 @@ from typing import Any
 
 from cs336_basics._support.errors import Argument, InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
-from cs336_basics.execution.executors import unpickled
+from cs336_basics.execution.jobs import unpickled
 from cs336_basics.tokenizer.files.ray_encoding import encode_files_ray
 from cs336_basics.tokenizer.files.token_folders import download_token_files
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer

@@ -47,7 +47,7 @@ def test_a_pickled_stage_loads_its_tokenizer_once():
     encode = pickle.loads(pickle.dumps(Encode(small_tokenizer())))
     for _ in range(3):
         encode({"text": ["a"]})
-    from cs336_basics.execution.executors import unpickled
+    from cs336_basics.execution.jobs import unpickled
 
     assert unpickled.cache_info().currsize == 1
 

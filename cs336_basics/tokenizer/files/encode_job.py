@@ -17,7 +17,8 @@ from cs336_basics._support.arguments import checked_bool
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.text import END_OF_TEXT
-from cs336_basics.execution.executors import Executor, executor
+from cs336_basics.execution.base import Executor
+from cs336_basics.execution.executors import executor
 from cs336_basics.text.sources import Source, TextBlock
 from cs336_basics.text.text_changes import Replaced, TextChanges
 from cs336_basics.text.utf8 import is_valid_utf8

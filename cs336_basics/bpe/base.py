@@ -12,13 +12,14 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import counted, short_repr
 from cs336_basics._support.progress import checked_progress
 from cs336_basics._support.warnings import warn
+from cs336_basics.bpe.drawing import Moment, draw_pairs
 from cs336_basics.bpe.recorder import PHASES, Recorder, Step
 from cs336_basics.bpe.reference import Pair, Symbols
 from cs336_basics.bpe.rules import TIE_BREAKS, Rules
@@ -33,9 +34,6 @@ from cs336_basics.splitting.patterns.named_patterns import resolve_pattern
 from cs336_basics.splitting.splitter import Splitter, check_special_tokens
 from cs336_basics.text.corpus import Corpus
 from cs336_basics.text.paths import PathsLike
-
-if TYPE_CHECKING:
-    from cs336_basics.bpe.drawing import Moment
 
 
 class BPE_Trainer:
@@ -296,6 +294,4 @@ class BPE_Trainer:
 
         By default, the words, the pairs and the most frequent pair.
         """
-        from cs336_basics.bpe.drawing import draw_pairs
-
         return draw_pairs(moment)

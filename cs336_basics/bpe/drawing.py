@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cached_property
 from unicodedata import east_asian_width
 
-from cs336_basics._support.errors import InputError
 from cs336_basics._support.visible import visible
 from cs336_basics.bpe.reference import Pair, Symbols, merge_pair, split_bytes
 from cs336_basics.bpe.rules import Rules
-from cs336_basics.bpe.v1_naive import NaiveTrainer
 
 MOST_BYTES = 500
 """Maximum total length of the distinct words, in bytes. Each byte may become a column."""
@@ -21,44 +19,34 @@ _LINE = 110
 """Maximum line length of tables that have a column for each position."""
 
 
+@dataclass(frozen=True)
 class Moment:
     """The words of a text after some merges.
 
-    Args:
-        word_counts: Mapping from words to counts. The words must have at most MOST_BYTES bytes in
-            total.
-        num_merges: Number of merges. Fewer are made if no pair is left.
-
     Attributes:
-        rules: The rules by which the words are merged: the default options of a trainer.
-        counts: Number of occurrences of each word.
+        word_counts: Mapping from words to counts.
+        rules: The rules by which the words are merged.
         merges: The merges so far.
-        words: The symbols of each word.
         best: The pair to merge next, or None if no pair is left.
-
-    Raises:
-        ValueError: If there are no words, or they have too many bytes.
     """
 
-    def __init__(self, word_counts: Mapping[bytes, int], num_merges: int) -> None:
-        num_bytes = sum(map(len, word_counts))
-        if not num_bytes:
-            raise InputError("must not be empty", argument="words", remedy="try 'low lower widest'")
-        if num_bytes > MOST_BYTES:
-            longest = symbol_text(max(word_counts, key=len)[:20])
-            raise InputError(
-                f"the distinct words must have at most {MOST_BYTES} bytes in total, got "
-                f"{num_bytes:,} (the longest word starts with {longest})"
-            )
-        self.word_counts = word_counts
-        self.counts = list(word_counts.values())
-        self.rules = Rules(num_merges)
-        learned = NaiveTrainer().learn(self.split(), self.counts, self.rules, nullcontext)
-        self.merges = [pair for pair, *_ in itertools.islice(learned, num_merges)]
-        self.best = next((pair for pair, *_ in learned), None)
-        self.words = self.split()
+    word_counts: Mapping[bytes, int]
+    rules: Rules
+    merges: list[Pair]
+    best: Pair | None
+
+    @property
+    def counts(self) -> list[int]:
+        """Number of occurrences of each word."""
+        return list(self.word_counts.values())
+
+    @cached_property
+    def words(self) -> list[Symbols]:
+        """The symbols of each word."""
+        words = self.split()
         for pair in self.merges:
-            self.words = [merge_pair(symbols, pair) for symbols in self.words]
+            words = [merge_pair(symbols, pair) for symbols in words]
+        return words
 
     def split(self) -> list[Symbols]:
         """Return the symbols of each word before the first merge."""

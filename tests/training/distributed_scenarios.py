@@ -16,7 +16,7 @@ import cs336_basics.training.trainer as trainer_module
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.config import ScheduleConfig
 from cs336_basics.training.distributed import World, join_world, leave_world
-from cs336_basics.training.optimizers import AdamWSettings, MuonSettings
+from cs336_basics.training.optimizers import MuonSettings
 from cs336_basics.training.products import has_onednn
 from cs336_basics.training.start import Resumption, resume_run
 from cs336_basics.training.trainer import Trainer
@@ -53,7 +53,11 @@ RESUMED = "-resumed"  # ending of the name of a run that stops in the middle and
 LAYOUTS = ("ddp", "fsdp")
 VARIANTS = {
     "plain": {},
-    "fast": {"loss_chunks": 3, "optimizer": AdamWSettings(fused=True), "accumulation": 2},
+    "fast": {
+        "loss_chunks": 3,
+        "optimizer": dataclasses.replace(WHOLE.optimizer, fused=True),
+        "accumulation": 2,
+    },
     "small": {"checkpoint_activations": True},
     "compiled": {"compile": True},
 }

@@ -98,10 +98,7 @@ def assert_like_single(runs, name):
     for key, count in keys.items():
         expected = losses_of(single, key)
         assert len(expected) == count
-        # The fused AdamW rounds its float32 update in another order than the readable one, in each
-        # of the steps.
-        rel = STEPS * 2**-23 if name.endswith("-fast") else 1e-6
-        assert losses_of(runs / name, key) == pytest.approx(expected, rel=rel), key
+        assert losses_of(runs / name, key) == pytest.approx(expected), key
     return RunDirectory(single)
 
 

@@ -125,15 +125,6 @@ def test_every_evaluation_is_reported(tmp_path):
         assert sum(line.startswith(start) for line in said) == 1
 
 
-def test_metrics_reach_the_disk_before_a_checkpoint(tmp_path, monkeypatch):
-    trainer = make(tmp_path)
-    order = []
-    for owner, name in ((RunDirectory, "sync_metrics"), (trainer_module, "write_checkpoint")):
-        monkeypatch.setattr(owner, name, lambda *_, name=name: order.append(name))
-    trainer.save()
-    assert order == ["sync_metrics", "write_checkpoint"]
-
-
 def test_without_a_tokenizer_there_are_no_samples_and_no_bits_per_byte(tmp_path):
     result = make(tmp_path, changed(max_steps=2), tokenizer=None).fit()
     assert result.sample is None
@@ -236,7 +227,7 @@ def test_fast_implementations_have_the_losses_of_the_readable_ones(
 
 def test_a_diverged_step_is_not_saved_on_a_gpu(tmp_path):
     trainer = make(tmp_path, changed(checkpoint_every=4, log_every=100, eval_every=100))
-    trainer._may_wait_for_device = trainer._checkpoint_is_due  # as on a GPU
+    trainer.checks_each_step = False  # as on a GPU
     trainer.model.lm_head.weight.register_hook(
         lambda gradient: gradient * (math.nan if trainer.step == 5 else 1.0)
     )

@@ -25,7 +25,6 @@ from cs336_basics.model.shapes import products as weight_products
 # Minimum number of output features for which oneDNN computes the gradient of the weight. oneDNN is
 # slower for 1,344 features and faster for 10,000 (benchmarks/NOTES.md).
 _WIDE = 2048
-_SECONDS = 1.0  # spent on timing products
 _MOST_ROWS = 1024  # maximum when timing; more rows do not change which library is faster
 _CHECKED_ROWS = 64  # rows of each result that are compared with float64
 
@@ -137,16 +136,19 @@ def _errors(products: Products, x: Tensor, weight: Tensor, gradient: Tensor) -> 
     ]
 
 
-def compare_products(model: ModelConfig, rows: int) -> tuple[dict[str, float], float]:
+def compare_products(
+    model: ModelConfig, rows: int, *, seconds: float = 1.0
+) -> tuple[dict[str, float], float]:
     """Time the products of a step with torch and with oneDNN, and compare their errors.
 
-    The forward and backward passes of each linear layer are timed with at most 1,024 rows, which
-    takes about a second in total. The libraries take turns, so other load on the machine affects
-    both. Only the fastest pass for each shape is used.
+    The forward and backward passes of each linear layer are timed with at most 1,024 rows. The
+    libraries take turns, so other load on the machine affects both. Only the fastest pass for each
+    shape is used.
 
     Args:
         model: Configuration of the model.
         rows: Number of tokens in a micro-batch.
+        seconds: Time to spend on timing.
 
     Returns:
         The time in seconds for each key of PRODUCTS, and the largest ratio of oneDNN's error to
@@ -173,7 +175,7 @@ def compare_products(model: ModelConfig, rows: int) -> tuple[dict[str, float], f
         )
         ratio = max(ratio, *(ours / theirs for ours, theirs in pairs))
     best = dict.fromkeys(passes, math.inf)
-    end = time.perf_counter() + _SECONDS
+    end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         for key, run in passes.items():
             best[key] = min(best[key], timeit.timeit(run, number=1))

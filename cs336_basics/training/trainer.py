@@ -136,6 +136,12 @@ class Trainer:
         """The lowest validation loss and its step."""
         self.seconds_before = 0.0
         """Wall-clock time of this run's earlier sessions."""
+        self.checks_each_step = self.device.type == "cpu"
+        """Whether each step is checked for divergence before it is taken.
+
+        Reading a number from a GPU waits for all queued work. On a GPU, several steps are therefore
+        checked at once, always before a checkpoint is saved.
+        """
         self._unchecked: list[tuple[int, Tensor, Tensor | float]] = []
         """Step, loss and gradient norm of each step not yet checked for divergence."""
 
@@ -217,7 +223,7 @@ class Trainer:
                 loss = self._compute_gradients(inputs, targets)
                 grad_norm = self._clip(self.model.parameters(), config.optimizer.max_grad_norm)
                 self._unchecked.append((step, loss, grad_norm))
-                if self._may_wait_for_device(step):
+                if self.checks_each_step or self._row_is_due(step) or self._checkpoint_is_due(step):
                     self._check_steps_are_finite()  # before the step is taken
                 self.optimizer.step()
                 self.step = step
@@ -275,14 +281,6 @@ class Trainer:
                 torch.autograd.backward(micro_loss)
             loss += micro_loss.detach()
         return self.world.mean(loss)
-
-    def _may_wait_for_device(self, step: int) -> bool:
-        """Return whether to read the loss and the gradient norm of this step now.
-
-        Reading a number from a GPU waits for all queued work. On a GPU, several steps are therefore
-        checked at once, always before a checkpoint is saved.
-        """
-        return self.device.type == "cpu" or self._row_is_due(step) or self._checkpoint_is_due(step)
 
     def _check_steps_are_finite(self) -> None:
         """Wait for the device and check all steps since the last check.

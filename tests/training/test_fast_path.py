@@ -101,7 +101,9 @@ def test_the_memory_limit_counts_the_scores_of_all_processes():
         config = dataclasses.replace(LONG, batch_size=4 * share)
         chosen, _ = choose_fast_path(config, CPU, num_processes=4)
         assert chosen.model.attention == attention
-        assert chosen.batch_size == share
+        assert chosen.batch_size == config.batch_size
+    chosen, _ = choose_fast_path(LONG, CPU, num_processes=4)
+    assert chosen.loss_chunks == 4  # each process has its share of the batch
 
 
 def test_rules_choose_only_features_of_the_machine(monkeypatch):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from cs336_basics._support.errors import RunError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.data.datasets import sample_documents
+from cs336_basics.formats.library_errors import library_errors
 from cs336_basics.tokenizer import Tokenizer
 
 if TYPE_CHECKING:  # comparing tokenizers does not need torch
@@ -51,12 +52,14 @@ def compare_ids(tokenizer: Tokenizer, encode: Callable[[str], Iterable[int]]) ->
         encode: The other tokenizer's encoding function, which recognizes special tokens.
 
     Raises:
-        RunError: If the ids of a text differ.
+        RunError: If the ids of a text differ, or the other tokenizer cannot encode it.
     """
     number, texts = 0, probe_texts(tokenizer)
     for text in texts:
         expected = tokenizer.encode(text)
-        if [int(token_id) for token_id in encode(text)] != expected:
+        with library_errors(f"the exported tokenizer cannot encode {short_repr(text)}"):
+            found = [int(token_id) for token_id in encode(text)]
+        if found != expected:
             raise RunError(
                 f"the exported tokenizer gives different ids for the text {short_repr(text)}",
                 remedy="do not use it",

@@ -24,8 +24,9 @@ from typing import Any
 import cs336_basics
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.lazy import needed_for
-from cs336_basics._support.messages import short_reason, short_repr
+from cs336_basics._support.messages import short_repr
 from cs336_basics.formats.byte_strings import character_to_byte, string_to_token
+from cs336_basics.formats.library_errors import library_errors
 from cs336_basics.formats.tiktoken.ranks import (
     RANKS_FILE,
     exported_encoding,
@@ -52,6 +53,7 @@ class ComparedTokenizer:
         vocab: Mapping of id -> token, including special tokens.
         special: Ids of the special tokens.
         make: Function that returns a Coder with its own empty caches.
+        is_ours: Whether this library encodes, so that an unexpected error is a bug.
     """
 
     name: str
@@ -59,6 +61,7 @@ class ComparedTokenizer:
     vocab: dict[int, bytes]
     special: frozenset[int]
     make: Callable[[], Coder]
+    is_ours: bool = False
 
     @property
     def tokens(self) -> list[bytes]:
@@ -85,9 +88,7 @@ def open_tokenizer(name: str | os.PathLike[str]) -> ComparedTokenizer:
     path = Path(name)
     if path.is_dir():
         if (path / RANKS_FILE).exists():
-            return _tiktoken(
-                os.fspath(name), lambda: _guarded(path, lambda: exported_encoding(path))
-            )
+            return _tiktoken(os.fspath(name), lambda: _loaded(path, exported_encoding))
         return _ours(path)
     if path.is_file():
         return _huggingface(os.fspath(name), path)
@@ -111,6 +112,7 @@ def _ours(path: Path) -> ComparedTokenizer:
         vocab=tokenizer.vocab,
         special=frozenset(map(tokenizer.special_token_id, tokenizer.special_tokens)),
         make=make,
+        is_ours=True,
     )
 
 
@@ -139,20 +141,20 @@ def _huggingface(name: str, path: Path) -> ComparedTokenizer:
     with needed_for(name, f"tokenizers, or omit {name}"):
         import tokenizers
 
-    def load() -> Any:
+    def load(path: Path) -> Any:
         tokenizer = tokenizers.Tokenizer.from_file(str(path))
         tokenizer.no_truncation()
         tokenizer.no_padding()
         return tokenizer
 
     def make() -> Coder:
-        own = _guarded(path, load)
+        own = _loaded(path, load)
         return Coder(
             lambda text: list(own.encode(text, add_special_tokens=False).ids),
             lambda ids: str(own.decode(ids, skip_special_tokens=False)),
         )
 
-    loaded = _guarded(path, load)
+    loaded = _loaded(path, load)
     return ComparedTokenizer(
         name=name,
         library=f"tokenizers {tokenizers.__version__}",
@@ -177,13 +179,7 @@ def _vocab_of(tokenizer: Any) -> dict[int, bytes]:
     }
 
 
-def _guarded(path: Path, load: Callable[[], Any]) -> Any:
-    """Call `load`, and convert any error from another library to a ValueError."""
-    try:
-        return load()
-    except (KeyboardInterrupt, SystemExit, MemoryError):
-        raise
-    except BaseException as error:  # a Rust panic is not an Exception
-        raise InputError(
-            f"{short_repr(os.fspath(path))}: not a valid tokenizer: {short_reason(error)}"
-        ) from error
+def _loaded(path: Path, load: Callable[[Path], Any]) -> Any:
+    """Load a tokenizer with another library, or raise InputError."""
+    with library_errors(f"{short_repr(os.fspath(path))}: not a valid tokenizer", InputError):
+        return load(path)

@@ -8,6 +8,7 @@ alternating order. The result is the median CPU time, which other running progra
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import statistics
 import time
@@ -15,10 +16,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from cs336_basics._support.errors import InputError
-from cs336_basics._support.messages import short_reason
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.data.documents import sample_documents
 from cs336_basics.formats.compared_tokenizers import ComparedTokenizer
+from cs336_basics.formats.library_errors import library_errors
 from cs336_basics.text import Corpus
 
 PILE_GIGABYTES = 825.0
@@ -134,17 +135,15 @@ def _encode(
     coder = tokenizer.make()
     all_ids = []
     changed = 0
+    others = library_errors("cannot be encoded", InputError)
     try:
-        for text in texts:
-            ids = coder.encode(text)
-            all_ids.append(ids)
-            changed += coder.decode(ids) != text
-    except (KeyboardInterrupt, MemoryError):
-        raise
-    except BaseException as error:  # a Rust panic is not an Exception
-        raise InputError(
-            f"{tokenizer.name}: cannot encode a document of {corpus}: {short_reason(error)}"
-        ) from error
+        with contextlib.nullcontext() if tokenizer.is_ours else others:
+            for text in texts:
+                ids = coder.encode(text)
+                all_ids.append(ids)
+                changed += coder.decode(ids) != text
+    except InputError as error:
+        raise error.at(f"{tokenizer.name}: a document of {corpus}") from error
     if not any(all_ids):
         raise InputError(f"{tokenizer.name}: the documents of {corpus} have no tokens")
     return all_ids, changed

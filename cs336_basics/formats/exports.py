@@ -5,21 +5,20 @@ Each format is a class; see `export_format.py`. To add a format, list its class 
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cs336_basics._support.arguments import checked_bool
-from cs336_basics._support.errors import InputError, InputTypeError, RunError
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.files import (
     check_is_free,
     new_directory_name,
     replaced_file,
     write_directory,
 )
-from cs336_basics._support.messages import short_reason, short_repr
+from cs336_basics._support.messages import short_repr
 from cs336_basics._support.validation import fields_of
 from cs336_basics.formats.export_format import (
     ExportFormat,
@@ -30,6 +29,7 @@ from cs336_basics.formats.export_format import (
 from cs336_basics.formats.gguf.export import GgufModel
 from cs336_basics.formats.gpt2.export import Gpt2Tokenizer
 from cs336_basics.formats.huggingface.export import HuggingFaceModel, HuggingFaceTokenizer
+from cs336_basics.formats.library_errors import library_errors
 from cs336_basics.formats.megatron.export import MegatronTokens
 from cs336_basics.formats.model_card import ModelCard
 from cs336_basics.formats.onnx.export import OnnxModel
@@ -92,9 +92,9 @@ def check_tokenizer(tokenizer: Tokenizer, to: str, output: str | os.PathLike[str
 
     check_is_tokenizer(tokenizer)
     found = _format_named(to, TOKENIZER_FORMATS, {})
-    with _damage_named(output):
+    with library_errors(f"{output} cannot be read"):
         name, encode = found.runtime(Path(output), tokenizer.special_tokens)
-        return Agreement(name, (compare_ids(tokenizer, encode),))
+    return Agreement(name, (compare_ids(tokenizer, encode),))
 
 
 def export_model(
@@ -160,8 +160,7 @@ def check_model(
             does not belong to the format.
     """
     found = _model_format(model, tokenizer, to, options)
-    with _damage_named(output):
-        return found.check(model, tokenizer, Path(output))
+    return found.check(model, tokenizer, Path(output))
 
 
 def export_tokens(paths: TokenPaths, to: str, output: str | os.PathLike[str]) -> None:
@@ -180,17 +179,6 @@ def export_tokens(paths: TokenPaths, to: str, output: str | os.PathLike[str]) ->
         FileExistsError: If the output exists and is not empty.
     """
     _format_named(to, TOKEN_FORMATS, {}).write(paths, Path(output))
-
-
-@contextlib.contextmanager
-def _damage_named(output: str | os.PathLike[str]) -> Iterator[None]:
-    """Convert the various errors that other libraries raise for damaged files to RunError."""
-    try:
-        yield
-    except (ImportError, OSError, MemoryError, RuntimeError):
-        raise
-    except Exception as error:
-        raise RunError(f"{output} cannot be read: {short_reason(error)}") from error
 
 
 def _format_named(to: str, formats: Mapping[str, type[Kind]], options: Mapping[str, Any]) -> Kind:

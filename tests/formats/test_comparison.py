@@ -103,7 +103,7 @@ def test_a_tokenizer_that_cannot_encode_is_named(corpus):
 
     coder = Coder(fail, str)
     bad = ComparedTokenizer("bad", "none", {}, frozenset(), lambda: coder)
-    with pytest.raises(InputError, match="bad: cannot encode a document of a: 'no token'"):
+    with pytest.raises(InputError, match="bad: a document of a: cannot be encoded: 'no token'"):
         compare([bad], [("a", corpus)])
     empty = dataclasses.replace(bad, name="empty", make=lambda: Coder(lambda text: [], str))
     with pytest.raises(InputError, match="empty: the documents of a have no tokens"):

@@ -26,6 +26,7 @@ from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.formats.agreement import Agreement, compare_ids, compare_logits
 from cs336_basics.formats.gguf.gguf_vocab import gguf_vocab
 from cs336_basics.formats.huggingface.llama import llama_state
+from cs336_basics.formats.library_errors import library_errors
 from cs336_basics.formats.model_card import ModelCard
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.tokenizer import Tokenizer
@@ -235,12 +236,14 @@ def _compare_file(model: TransformerLM, tokenizer: Tokenizer, path: Path, type: 
         RunError: If something differs.
     """
     gguf = _gguf()
-    reader = gguf.GGUFReader(path)
+    with library_errors(f"{path} cannot be read"):
+        reader = gguf.GGUFReader(path)
     expected = _fields(model.config, tokenizer, path, ModelCard(), type)
     del expected["general.description"]  # `check` has no model card
     for key, value in expected.items():
         field = reader.get_field(key)
-        content = None if field is None else field.contents()
+        with library_errors(f"{path} cannot be read"):
+            content = None if field is None else field.contents()
         if content != (float(np.float32(value)) if isinstance(value, float) else value):
             raise RunError(f"{path}: {key} has a different value: {short_repr(content)}")
     weights = _tensors(gguf, model, type)

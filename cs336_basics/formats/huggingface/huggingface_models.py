@@ -25,8 +25,7 @@ from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.files import json_text, printable_path, write_directory
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.reading import read_json_object
-from cs336_basics.formats.agreement import Agreement, compare_logits
-from cs336_basics.formats.exports import check_tokenizer
+from cs336_basics.formats.agreement import Agreement, compare_ids, compare_logits
 from cs336_basics.formats.huggingface import tokenizer_json
 from cs336_basics.formats.huggingface.llama import (
     config_from_llama,
@@ -34,6 +33,7 @@ from cs336_basics.formats.huggingface.llama import (
     llama_state,
     state_from_llama,
 )
+from cs336_basics.formats.library_errors import library_errors
 from cs336_basics.formats.model_card import ModelCard, card_text
 from cs336_basics.model import TransformerLM
 from cs336_basics.model.config import context_fits
@@ -76,20 +76,22 @@ def check(model: TransformerLM, tokenizer: Tokenizer, output: Path) -> Agreement
     """Load the directory with transformers, and compare ids, logits and greedy text."""
     import transformers
 
-    found = check_tokenizer(tokenizer, "huggingface", output)
-    with contextlib.redirect_stderr(io.StringIO()):  # a progress bar, even without a terminal
+    # transformers writes a progress bar, even without a terminal.
+    with library_errors(f"{output} cannot be read"), contextlib.redirect_stderr(io.StringIO()):
+        runtime, encode = tokenizer_json.runtime(output)
         theirs: Any = transformers.AutoModelForCausalLM.from_pretrained(
             str(output), local_files_only=True
         )
     theirs.eval()
 
     def logits_of(ids: Tensor) -> Tensor:
-        with torch.inference_mode():
+        with torch.inference_mode(), library_errors(f"{output} cannot be run"):
             logits: Tensor = theirs(ids).logits
         return logits
 
-    line = compare_logits(model, logits_of, LOGITS_LIMIT)
-    return Agreement(found.runtime, (*found.lines, f"{type(theirs).__name__}: {line}"))
+    ids = compare_ids(tokenizer, encode)
+    logits = compare_logits(model, logits_of, LOGITS_LIMIT)
+    return Agreement(runtime, (ids, f"{type(theirs).__name__}: {logits}"))
 
 
 # --------------------------------------------------------------------- loading

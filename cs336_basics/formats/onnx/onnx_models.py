@@ -36,9 +36,9 @@ from cs336_basics._support.files import write_directory
 from cs336_basics._support.lazy import needed_for
 from cs336_basics._support.messages import short_reason
 from cs336_basics._support.text import END_OF_TEXT
-from cs336_basics.formats.agreement import Agreement, compare_logits
-from cs336_basics.formats.exports import check_tokenizer
+from cs336_basics.formats.agreement import Agreement, compare_ids, compare_logits
 from cs336_basics.formats.huggingface import tokenizer_json
+from cs336_basics.formats.library_errors import library_errors
 from cs336_basics.formats.model_card import ModelCard
 from cs336_basics.model import TransformerLM
 from cs336_basics.model.kv_cache import LayerCache
@@ -218,9 +218,9 @@ def onnx_logits(directory: Path) -> Callable[[Tensor], Tensor]:
     """
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(
-        str(directory / MODEL_FILE), providers=["CPUExecutionProvider"]
-    )
+    path = str(directory / MODEL_FILE)
+    with library_errors(f"{path} cannot be read"):
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     shapes = {each.name: each.shape for each in session.get_inputs()[1:]}
 
     def logits_of(ids: Tensor) -> Tensor:
@@ -232,7 +232,8 @@ def onnx_logits(directory: Path) -> Callable[[Tensor], Tensor]:
         cuts = sorted({length // 2, length - 1} - {0}) if shapes else []
         found = []
         for part in np.split(ids.numpy(), cuts, axis=1):
-            logits, *present = session.run(None, {"input_ids": part, **cache})
+            with library_errors(f"{path} cannot be run"):
+                logits, *present = session.run(None, {"input_ids": part, **cache})
             cache = dict(zip(shapes, present, strict=True))
             found.append(torch.from_numpy(logits))
         return torch.cat(found, dim=1)
@@ -253,6 +254,7 @@ def check(
     lines = [f"{'without' if without_cache else 'with'} the cache: {line}"]
     runtime = f"onnxruntime {importlib.metadata.version('onnxruntime')}"
     with contextlib.suppress(ImportError):  # if neither transformers nor tokenizers is installed
-        found = check_tokenizer(tokenizer, "huggingface", output)
-        runtime, lines = f"{runtime}, {found.runtime}", [*found.lines, *lines]
+        with library_errors(f"{output} cannot be read"):
+            name, encode = tokenizer_json.runtime(output)
+        runtime, lines = f"{runtime}, {name}", [compare_ids(tokenizer, encode), *lines]
     return Agreement(runtime, tuple(lines))

@@ -158,7 +158,7 @@ def test_weights_that_do_not_fit_the_configuration_are_refused():
         state_from_llama(SMALL, {**state, "model.layers.0.bias": state[name]})
     for num_layers in (10**9, len(state)):
         many = dataclasses.replace(SMALL, num_layers=num_layers)
-        with pytest.raises(InputError, match=rf"{num_layers:,} layers need .* only \d+ in all"):
+        with pytest.raises(InputError, match=r"tensor 'model\.layers\.2\..*' is missing"):
             state_from_llama(many, state)
     without = {key: value for key, value in state.items() if key != name}
     with pytest.raises(InputError, match=f"tensor '{name}' is missing"):

@@ -10,11 +10,12 @@ import pytest
 
 from cs336_basics import Tokenizer, train_bpe
 from cs336_basics._support.arguments import checked_integer
-from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.errors import InputTypeError
 from cs336_basics.counting import WordCounts, count_text, count_texts, count_words
 from cs336_basics.splitting import Splitter
 from cs336_basics.text import Corpus
 from cs336_basics.tokenizer import encode_file
+from tests.errors import rejects
 from tests.tokenizer.examples import BYTES, byte_tokenizer
 
 HUGE = 10**5000  # too long for int-to-str conversion
@@ -37,36 +38,40 @@ def test_integers_of_python_and_numpy_are_accepted():
 
 @pytest.mark.parametrize("value", [True, np.True_, 1.0, math.nan, "1", None, [1], np.ones(1)])
 def test_non_integers_are_rejected(value):
-    with pytest.raises(InputTypeError, match="n must be an int, got "):
+    with rejects("n", kind=InputTypeError):
         checked_integer("n", value, 0)
 
 
 @pytest.mark.parametrize("name", ["overwrite", "document_starts", "progress"])
 def test_words_are_not_taken_for_true(path, name):
-    with pytest.raises(InputTypeError, match=f"{name} must be True or False, got 'no'"):
+    with rejects(name, "'no'", kind=InputTypeError):
         encode_file(TOKENIZER, path, path.with_suffix(".npy"), **{name: "no"})
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "argument", "value"),
     [
-        (lambda: TOKENIZER.id_to_token(True), "token_id must be an int, got True"),
-        (lambda: TOKENIZER.id_to_token(5.0), "token_id must be an int, got 5.0"),
-        (lambda: WordCounts.from_mapping(5), "counts must be a mapping of word -> count, got 5"),
-        (lambda: WordCounts.combined([WordCounts.from_mapping({}), 5]), "WordCounts, got 5"),
-        (lambda: WordCounts.from_mapping({}).scaled(True), "weight must be a number, got True"),
-        (lambda: WordCounts.load(3), "int"),  # a file descriptor
+        (lambda: TOKENIZER.id_to_token(True), "token_id", "True"),
+        (lambda: TOKENIZER.id_to_token(5.0), "token_id", "5.0"),
+        (lambda: WordCounts.from_mapping(5), "counts", "5"),
+        (lambda: WordCounts.combined([WordCounts.from_mapping({}), 5]), "addends", "5"),
+        (lambda: WordCounts.from_mapping({}).scaled(True), "weight", "True"),
     ],
 )
-def test_arguments_of_the_wrong_type_are_rejected(call, message):
-    with pytest.raises(TypeError, match=message):
+def test_arguments_of_the_wrong_type_are_rejected(call, argument, value):
+    with rejects(argument, value, kind=InputTypeError):
         call()
+
+
+def test_a_file_descriptor_is_not_a_path():
+    with pytest.raises(TypeError):
+        WordCounts.load(3)
 
 
 @pytest.mark.parametrize("value", [0, -HUGE, 4, HUGE], ids=range(4))
 def test_integers_out_of_range_are_rejected_in_one_short_line(value):
     limit = "most 3" if value > 3 else "least 1"
-    with pytest.raises(InputError, match=f"n must be at {limit}, got ") as error:
+    with rejects("n", limit) as error:
         checked_integer("n", value, 1, 3)
     assert len(str(error.value)) < 200
 
@@ -100,7 +105,7 @@ CALLS = {
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("value", [1.5, -1, LONG, b"abc"], ids=["1.5", "-1", "long", "bytes"])
 def test_integers_and_lists_are_checked(path, name, value):
-    with pytest.raises((TypeError, ValueError), match=rf"^{name.split()[0]}\b") as error:
+    with rejects(name.split()[0]) as error:
         CALLS[name](path, value)
     assert len(str(error.value)) < 600
 
@@ -109,7 +114,7 @@ def test_integers_and_lists_are_checked(path, name, value):
     "name", [name for name in CALLS if name.startswith(("num_workers", "chunk_size"))]
 )
 def test_zero_workers_and_empty_chunks_are_rejected(path, name):
-    with pytest.raises(InputError, match=rf"^{name.split()[0]} must be at least 1.* got 0"):
+    with rejects(name.split()[0], 1, 0):
         CALLS[name](path, 0)
     assert os.listdir(path.parent) == ["a.txt"]
 
@@ -121,7 +126,7 @@ def test_no_integer_overflows(path, name, value):
     if argument == "chunk_size":  # no upper limit
         CALLS[name](path, value)
     else:
-        with pytest.raises(InputError, match=rf"^{argument} must be at most \d+"):
+        with rejects(argument):
             CALLS[name](path, value)
 
 
@@ -131,25 +136,25 @@ def test_no_integer_overflows(path, name, value):
 )
 @pytest.mark.parametrize("value", [5, None, ["a"], np.array(["a"])])
 def test_a_text_must_be_a_str(function, value):
-    with pytest.raises(InputTypeError, match=r"^text "):
+    with rejects("text", kind=InputTypeError):
         function(value)
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "fields"),
     [
-        (lambda path: Tokenizer(BYTES, [], {"<s>": 999}), r"^special_tokens .*999"),
-        (lambda path: Tokenizer(LONG, []), "^vocab must be a dict"),
-        (lambda path: Tokenizer(BYTES, [], backend=LONG), "backend"),
-        (lambda path: train_bpe(path, 257, [], trainer=["heap"]), r"^trainer .* got \['heap'\]"),
-        (lambda path: list(TOKENIZER.encode_iterable(5)), "^iterable must be .* got 5"),
-        (lambda path: TOKENIZER.special_token_id(LONG), "is not a special token"),
-        (lambda path: TOKENIZER.decode([HUGE]), "^id <int too long to show> is not in the"),
-        (lambda path: Splitter(LONG), "pattern"),
-        (lambda path: Corpus(path, errors=LONG), "errors"),
+        (lambda path: Tokenizer(BYTES, [], {"<s>": 999}), ("special_tokens", 999)),
+        (lambda path: Tokenizer(LONG, []), ("vocab",)),
+        (lambda path: Tokenizer(BYTES, [], backend=LONG), ("backend",)),
+        (lambda path: train_bpe(path, 257, [], trainer=["heap"]), ("trainer", "['heap']")),
+        (lambda path: list(TOKENIZER.encode_iterable(5)), ("iterable", 5)),
+        (lambda path: TOKENIZER.special_token_id(LONG), (None, "xxx'")),
+        (lambda path: TOKENIZER.decode([HUGE]), (None, "<int too long to show>")),
+        (lambda path: Splitter(LONG), (None, "xxx'")),
+        (lambda path: Corpus(path, errors=LONG), ("errors",)),
     ],
 )
-def test_messages_name_the_argument_and_shorten_the_value(path, call, message):
-    with pytest.raises((TypeError, ValueError), match=message) as error:
+def test_messages_name_the_argument_and_shorten_the_value(path, call, fields):
+    with rejects(*fields) as error:
         call(path)
     assert len(str(error.value)) < 600

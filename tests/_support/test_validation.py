@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -21,6 +20,7 @@ from cs336_basics._support.validation import (
     one_of,
     option,
 )
+from tests.errors import rejects
 
 
 @dataclass(frozen=True)
@@ -62,30 +62,30 @@ def test_null_is_none_only_if_the_field_may_be_none():
 
 
 @pytest.mark.parametrize(
-    ("values", "argument", "problem"),
+    ("values", "argument", "shown"),
     [
-        ({"inner.widht": 3}, "inner.widht", "did you mean 'inner.width'?"),
-        ({"width": 3}, "width", "did you mean 'inner.width'?"),
-        ({"inner": 3}, "inner", "is not an option"),
-        ({"inner.width": 0}, "inner.width", "at least 1, got 0"),
-        ({"inner.width": 2**63}, "inner.width", "got 9223372036854775808"),
-        ({"inner.width": True}, "inner.width", "an integer, got True"),
-        ({"inner.width": "8"}, "inner.width", "an integer, got '8'"),
-        ({"inner.rate": "1"}, "inner.rate", "a finite number such as 0.5 or 1e9, got '1'"),
-        ({"switch": "true"}, "switch", "true or false, got 'true'"),
-        ({"rest": -1}, "rest", "at least 0, got -1"),
-        ({"inner.width": 7}, "inner.width", "even, got 7"),
-        ({"inner.rate": Word("inf")}, "inner.rate", "got 'inf'"),
-        ({"kind": "c"}, "kind", "'a' or 'b', got 'c'"),
-        ({"trainer": "hep"}, "trainer", "'naive' or 'heap', got 'hep'"),
-        ({"paths": []}, "paths", "a path or a list of paths, got []"),
-        ({"paths": ["a", 3]}, "paths", "got ['a', 3]"),
-        ({"folder": 3}, "folder", "got 3"),
-        ({"name": "x" * 9, "rest": "y", "kind": "c"}, "rest", "an integer, got 'y'"),
+        ({"inner.widht": 3}, "inner.widht", "'inner.width'"),
+        ({"width": 3}, "width", "'inner.width'"),
+        ({"inner": 3}, "inner", ""),
+        ({"inner.width": 0}, "inner.width", "0"),
+        ({"inner.width": 2**63}, "inner.width", "9223372036854775808"),
+        ({"inner.width": True}, "inner.width", "True"),
+        ({"inner.width": "8"}, "inner.width", "'8'"),
+        ({"inner.rate": "1"}, "inner.rate", "'1'"),
+        ({"switch": "true"}, "switch", "'true'"),
+        ({"rest": -1}, "rest", "-1"),
+        ({"inner.width": 7}, "inner.width", "7"),
+        ({"inner.rate": Word("inf")}, "inner.rate", "'inf'"),
+        ({"kind": "c"}, "kind", "'c'"),
+        ({"trainer": "hep"}, "trainer", "'hep'"),
+        ({"paths": []}, "paths", "[]"),
+        ({"paths": ["a", 3]}, "paths", "['a', 3]"),
+        ({"folder": 3}, "folder", "3"),
+        ({"name": "x" * 9, "rest": "y", "kind": "c"}, "rest", "'y'"),
     ],
 )
-def test_errors_name_the_field_and_the_value(values, argument, problem):
-    with pytest.raises(InputError, match=re.escape(problem)) as error:
+def test_errors_name_the_field_and_the_value(values, argument, shown):
+    with rejects(argument, shown) as error:
         build(Outer, values)
     assert error.value.argument == argument
     assert "\n" not in str(error.value)

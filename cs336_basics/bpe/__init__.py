@@ -18,12 +18,12 @@ from cs336_basics.bpe.unbuilt import unbuilt_trainer
 from cs336_basics.bpe.v1_naive import NaiveTrainer
 from cs336_basics.bpe.v2_incremental import IncrementalTrainer
 from cs336_basics.bpe.v3_heap import HeapTrainer
-from cs336_basics.text.corpus import Corpus
-from cs336_basics.text.paths import PathsLike
 
 if TYPE_CHECKING:
     from cs336_basics.bpe.v4_memoryview import MemoryviewTrainer
     from cs336_basics.bpe.v5_native import NativeTrainer
+    from cs336_basics.text.corpus import Corpus
+    from cs336_basics.text.paths import PathsLike
 else:
     try:
         from cs336_basics.bpe.v4_memoryview import MemoryviewTrainer

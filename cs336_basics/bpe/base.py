@@ -12,8 +12,9 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from cs336_basics import counting, splitting
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import counted, short_repr
@@ -25,15 +26,15 @@ from cs336_basics.bpe.reference import Pair, Symbols
 from cs336_basics.bpe.rules import TIE_BREAKS, Rules
 from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
 from cs336_basics.bpe.trace import Merge, Trace
-from cs336_basics.counting.count_texts import count_texts
-from cs336_basics.counting.count_words import count_words
-from cs336_basics.counting.word_counter import check_splitting
-from cs336_basics.counting.word_counts import WordCounts
 from cs336_basics.execution.executors import executor
+from cs336_basics.splitting import check_splitting
 from cs336_basics.splitting.patterns.named_patterns import resolve_pattern
-from cs336_basics.splitting.splitter import Splitter, check_special_tokens
-from cs336_basics.text.corpus import Corpus
-from cs336_basics.text.paths import PathsLike
+
+if TYPE_CHECKING:
+    from cs336_basics.counting import WordCounts
+    from cs336_basics.splitting import Splitter
+    from cs336_basics.text.corpus import Corpus
+    from cs336_basics.text.paths import PathsLike
 
 
 class BPE_Trainer:
@@ -174,7 +175,7 @@ class BPE_Trainer:
         Raises:
             TypeError, ValueError: See `train` and `count_texts`.
         """
-        count = functools.partial(count_texts, texts, errors=errors, field=field)
+        count = functools.partial(counting.count_texts, texts, errors=errors, field=field)
         return self._train(count, vocab_size, special_tokens)
 
     def train_from_counts(
@@ -195,7 +196,7 @@ class BPE_Trainer:
             raise InputTypeError(
                 f"must be a dict, got {short_repr(word_counts)}", argument="word_counts"
             )
-        counts = WordCounts.from_mapping(word_counts)
+        counts = counting.WordCounts.from_mapping(word_counts)
         if counts.num_bytes > MAX_INT64:
             raise InputError(
                 f"must count at most 2^63 - 1 bytes, got {counts.num_bytes:,}",
@@ -206,7 +207,7 @@ class BPE_Trainer:
 
     def count_words(self, corpus: Corpus | PathsLike, splitter: Splitter) -> WordCounts:
         """Call the function `count_words` with the trainer's options."""
-        return count_words(
+        return counting.count_words(
             corpus,
             splitter,
             splitting=self.splitting,
@@ -219,7 +220,7 @@ class BPE_Trainer:
         self, vocab_size: int, special_tokens: Iterable[str]
     ) -> tuple[list[str], int]:
         """Return the checked special tokens and the number of merges to learn."""
-        tokens = check_special_tokens(special_tokens)
+        tokens = splitting.check_special_tokens(special_tokens)
         return tokens, self.start.num_merges(vocab_size, tokens)
 
     def _train(
@@ -232,7 +233,7 @@ class BPE_Trainer:
         self.start.warn_of_unmade_tokens(tokens)
         recorder = Recorder(self.trace, len(self.start.merges))
         self.timings = recorder.timings
-        word_counts = count(Splitter(self.pattern, tokens))
+        word_counts = count(splitting.Splitter(self.pattern, tokens))
         recorder.lap("reading and counting")
         word_counts.check_made_with(self.pattern, tokens)
         with recorder.progress_bar(self.progress, num_merges):

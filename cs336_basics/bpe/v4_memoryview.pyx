@@ -24,13 +24,13 @@ from libcpp.memory cimport unique_ptr
 from libcpp.string cimport string
 from libcpp.vector cimport vector
 
+from cs336_basics import counting
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.lazy import np
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.drawing import bands, pair_text, symbol_text, table
 from cs336_basics.bpe.reference import NUM_BYTES
 from cs336_basics.bpe.trace import Work
-from cs336_basics.counting.word_counts import WordCounts
 
 cdef extern from "base/clock.hpp" namespace "cs336" nogil:
     double seconds_now()
@@ -95,7 +95,7 @@ class MemoryviewTrainer(BPE_Trainer):
         return merges
 
     def draw(self, moment):
-        loop = MergeLoop(WordCounts.from_mapping(moment.word_counts), moment.rules)
+        loop = MergeLoop(counting.WordCounts.from_mapping(moment.word_counts), moment.rules)
         loop.run(len(moment.merges))
         return _drawing(loop, moment.tokens())
 

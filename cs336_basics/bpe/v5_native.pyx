@@ -17,12 +17,12 @@ from libcpp.string cimport string
 from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
+from cs336_basics import counting
 from cs336_basics._support.errors import InputError
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.drawing import bands, pair_text, symbol_text, table
 from cs336_basics.bpe.reference import NUM_BYTES
 from cs336_basics.bpe.trace import Work
-from cs336_basics.counting.word_counts import WordCounts
 from cs336_basics.execution.workers import resolve_num_workers
 
 cdef extern from "merging/flat_merge_loop.hpp" namespace "cs336" nogil:
@@ -164,7 +164,7 @@ class NativeTrainer(BPE_Trainer):
     def draw(self, moment):
         cdef const uint8_t[::1] data
         cdef const int64_t[::1] offsets, counts
-        data, offsets, counts = WordCounts.from_mapping(moment.word_counts).buffers
+        data, offsets, counts = counting.WordCounts.from_mapping(moment.word_counts).buffers
         cdef MergeOptions options
         cdef unique_ptr[CFlatMergeLoop] loop
         options.num_merges = len(moment.merges)

@@ -18,7 +18,7 @@ from cs336_basics.bpe.rules import TIE_BREAKS
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import INPUT_HELP, Command, Several, TextOptions, UsageError
 from cs336_basics.commands._outputs import check_output
-from cs336_basics.counting.word_counter import SPLITTINGS
+from cs336_basics.splitting import SPLITTINGS
 from cs336_basics.execution.executors import EXECUTORS
 from cs336_basics.splitting.patterns.named_patterns import PATTERNS
 

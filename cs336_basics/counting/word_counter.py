@@ -11,22 +11,11 @@ from cs336_basics._support.errors import BUILD, Argument, InputError, Unavailabl
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.warnings import warn
 from cs336_basics.counting.word_counts import Buffer, WordCounts
+from cs336_basics.splitting import check_splitting
 from cs336_basics.splitting.splitter import Splitter, search_pretokens
 
 if TYPE_CHECKING:
     from cs336_basics.counting._counting import TextCounter
-
-SPLITTINGS = ("regex", "compiled")
-"""Ways to split text into pre-tokens: with the `regex` module, or with compiled code."""
-
-
-def check_splitting(splitting: str | None) -> None:
-    """Raise ValueError if `splitting` is neither a name in SPLITTINGS nor None."""
-    if splitting is not None and splitting not in SPLITTINGS:
-        raise InputError(
-            f"must be one of {', '.join(SPLITTINGS)}, or None, got {short_repr(splitting)}",
-            argument="splitting",
-        )
 
 
 def choose_splitting(splitting: str | None, splitter: Splitter) -> str:

@@ -15,8 +15,8 @@ from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics.bpe import get_trainer
 from cs336_basics.bpe.rules import TIE_BREAKS
 from cs336_basics.counting import WordCounts, count_words
-from cs336_basics.counting.word_counter import SPLITTINGS
 from cs336_basics.execution.executors import EXECUTORS
+from cs336_basics.splitting import SPLITTINGS
 from cs336_basics.text import Corpus
 from tests.bpe.trainers import (
     EOT,
@@ -26,6 +26,7 @@ from tests.bpe.trainers import (
     specified_merges,
     train,
 )
+from tests.errors import rejects
 from tests.processes import run_python
 from tests.texts import long_text
 
@@ -51,9 +52,11 @@ def test_progress_bars_are_imported_before_the_clock_starts(progress):
     run_python(code)
 
 
-@pytest.mark.parametrize(("name", "message"), [("hep", "'hep'.*'heap'"), (3, "got 3")])
-def test_unknown_names_are_rejected(name, message):
-    with pytest.raises(InputError, match=message):
+@pytest.mark.parametrize(
+    ("name", "fields"), [("hep", ("trainer", "'hep'", "'heap'")), (3, ("trainer", 3))]
+)
+def test_unknown_names_are_rejected(name, fields):
+    with rejects(*fields):
         get_trainer(name)
 
 
@@ -214,7 +217,7 @@ def test_training_on_texts_in_memory(name):
     _, merges = trainer.train_from_iterator(iter(texts), 263, [EOT])
     counts = {b"low": 5, b"lower": 2, b"widest": 3, b"newest": 2}
     assert merges == specified_merges(counts, 6)
-    with pytest.raises(InputError, match="text 0: byte 0xff at offset 1"):
+    with rejects(None, "0xff", 1, place="text 0"):
         trainer.train_from_iterator([b"a\xff"], 300, [], errors="strict")
 
 
@@ -226,7 +229,7 @@ def test_training_on_a_corpus(name, tmp_path):
         _, merges = train_bpe(Corpus(path, field="body"), 300, [], trainer=name)
     assert merges == specified_merges({b"ab": 1, b" ab": 1, b"cd": 1}, 44)
     path.write_bytes(b'{"body": "ab\xff"}\n')
-    with pytest.raises(InputError, match="byte 0xff at offset 12"):
+    with rejects(None, "0xff", 12):
         train_bpe(Corpus(path, field="body", errors="strict"), 300, [], trainer=name)
 
 
@@ -246,7 +249,7 @@ def test_no_merge_touches_a_special_token(name, tmp_path):
 @every_trainer
 def test_a_special_token_is_not_made_twice(name):
     trainer = TRAINERS[name]()
-    with pytest.raises(InputError, match=r"'<\|e\|>'"):
+    with rejects(None, "'<|e|>'"):
         trainer.train_from_counts({b"<|e|>": 9}, 261, ["<|e|>"])
     # The same words are accepted if no merge produces the special token.
     assert len(trainer.train_from_counts({b"<|e|>": 9}, 260, ["<|e|>"])[1]) == 3
@@ -269,7 +272,7 @@ def test_word_counts_and_numpy_integers_are_accepted(name):
     # Messages show these values, so they must be ordinary ints.
     assert type(trainer.min_frequency) is type(trainer.max_token_length) is int
     counts = WordCounts.from_mapping(WORKED_EXAMPLE, "gpt2", [EOT])
-    with pytest.raises(InputError, match="endoftext"):
+    with rejects(None, "endoftext"):
         TRAINERS[name]().train_from_counts(counts, 262)
     assert train(name, counts, 6, [EOT])[1] == expected[1]
 
@@ -278,24 +281,24 @@ def test_word_counts_and_numpy_integers_are_accepted(name):
 
 
 @pytest.mark.parametrize(
-    ("vocab_size", "special_tokens", "error", "message"),
+    ("vocab_size", "special_tokens", "error", "fields"),
     [
-        (255, [], ValueError, "vocab_size must be at least 256 .* got 255"),
-        (256, [EOT], ValueError, "vocab_size must be at least 257 .* got 256"),
-        (-1, [], ValueError, "vocab_size .* got -1"),
-        (300.0, [], TypeError, "vocab_size must be an int"),
-        (300, [EOT, EOT], ValueError, r"'<\|endoftext\|>'"),
-        (300, [""], ValueError, "special_tokens must not contain the empty string"),
-        (300, ["a"], ValueError, "special token 'a'"),
-        (300, EOT, TypeError, "endoftext"),
+        (255, [], InputError, ("vocab_size", 256, 255)),
+        (256, [EOT], InputError, ("vocab_size", 257, 256)),
+        (-1, [], InputError, ("vocab_size", "-1")),
+        (300.0, [], InputTypeError, ("vocab_size",)),
+        (300, [EOT, EOT], InputError, (None, "'<|endoftext|>'")),
+        (300, [""], InputError, ("special_tokens",)),
+        (300, ["a"], InputError, (None, "'a'")),
+        (300, EOT, InputTypeError, ("special_tokens", "endoftext")),
     ],
 )
-def test_invalid_requests_are_rejected(tmp_path, vocab_size, special_tokens, error, message):
+def test_invalid_requests_are_rejected(tmp_path, vocab_size, special_tokens, error, fields):
     path = tmp_path / "text.txt"
     path.write_text("some text")
-    with pytest.raises(error, match=message):
+    with rejects(*fields, kind=error):
         TRAINERS["naive"]().check_request(vocab_size, special_tokens)
-    with pytest.raises(error, match=message):
+    with rejects(*fields, kind=error):
         train_bpe(path, vocab_size, special_tokens)
 
 
@@ -305,28 +308,35 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("word_counts", "error", "message"),
+    ("word_counts", "error", "fields"),
     [
-        ({b"ab": -1}, ValueError, "b'ab' .* -1"),
-        ({b"ab": -(10**5000)}, ValueError, "b'ab'"),
-        ({"ab": 1}, TypeError, "'ab'"),
-        ({"ab" * 10**6: 1}, TypeError, "'abab"),
-        ({b"ab": 1.5}, TypeError, r"b'ab' .* 1\.5"),
-        ({b"ab" * 10**6: 1.5}, TypeError, r"1\.5"),
-        ({b"ab": True}, TypeError, "b'ab' .* True"),
-        ({b"ab": 10**5000}, ValueError, "b'ab'"),
-        ({b"ab": 2**62 - 1, b"abc": 2}, ValueError, "got 9,223,372,036,854,775,812"),
-        ([(b"ab", 1)], TypeError, "word_counts must be a dict"),
+        ({b"ab": -1}, InputError, ("the count of word b'ab'", "b'ab'", "-1")),
+        ({b"ab": -(10**5000)}, InputError, ("the count of word b'ab'", "b'ab'")),
+        ({"ab": 1}, InputTypeError, ("words", "'ab'")),
+        ({"ab" * 10**6: 1}, InputTypeError, ("words",)),
+        ({b"ab": 1.5}, InputTypeError, ("the count of word b'ab'", "b'ab'", "1.5")),
+        (
+            {b"ab" * 10**6: 1.5},
+            InputTypeError,
+            (
+                "the count of word b'ababababababababababababababababababababababab...babababababababababababababababababababababababa'",
+                "1.5",
+            ),
+        ),
+        ({b"ab": True}, InputTypeError, ("the count of word b'ab'", "b'ab'")),
+        ({b"ab": 10**5000}, InputError, ("the count of word b'ab'", "b'ab'")),
+        ({b"ab": 2**62 - 1, b"abc": 2}, InputError, ("word_counts", "9,223,372,036,854,775,812")),
+        ([(b"ab", 1)], InputTypeError, ("word_counts",)),
     ],
 )
-def test_invalid_counts_are_rejected_in_a_short_message(word_counts, error, message):
-    with pytest.raises(error, match=message) as found:
+def test_invalid_counts_are_rejected_in_a_short_message(word_counts, error, fields):
+    with rejects(*fields, kind=error) as found:
         TRAINERS["native"]().train_from_counts(word_counts, 300)
     assert len(str(found.value)) < 300
 
 
 def test_the_base_class_is_abstract():
-    with pytest.raises(InputTypeError, match="TRAINERS"):
+    with rejects(None, kind=InputTypeError):
         BPE_Trainer()
 
 

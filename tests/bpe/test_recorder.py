@@ -11,7 +11,7 @@ from cs336_basics.bpe.recorder import PHASES, Recorder
 from cs336_basics.bpe.rules import Rules
 from cs336_basics.bpe.trace import Work
 from cs336_basics.counting import WordCounts
-from cs336_basics.counting.word_counter import SPLITTINGS
+from cs336_basics.splitting import SPLITTINGS
 from tests.bpe.trainers import WORKED_EXAMPLE, every_trainer, merge_everywhere, traced, train
 from tests.texts import long_text
 

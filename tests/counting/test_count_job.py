@@ -6,7 +6,7 @@ import pytest
 
 from cs336_basics.counting import count_words
 from cs336_basics.counting.count_job import CountJob
-from cs336_basics.counting.word_counter import SPLITTINGS
+from cs336_basics.splitting import SPLITTINGS
 from cs336_basics.text import Corpus
 from tests.counting.hostile import SPLITTER
 

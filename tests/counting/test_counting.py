@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from cs336_basics._support.errors import InputError
 from cs336_basics.counting import WordCounts, _counting, count_words
-from cs336_basics.counting.word_counter import SPLITTINGS
 from cs336_basics.execution.executors import EXECUTORS
-from cs336_basics.splitting import Splitter, reference
+from cs336_basics.splitting import SPLITTINGS, Splitter, reference
 from cs336_basics.text import Corpus
 from cs336_basics.text.encodings import check_file
 from tests.counting.hostile import EOT, HOSTILE, SPLITTER, expected_counts

@@ -8,11 +8,11 @@ from typing import IO, Any
 
 from cs336_basics._support.errors import InputError
 from cs336_basics.text.cuts import Cuts
+from cs336_basics.text.sources.jsonl import RowSource
 from cs336_basics.text.sources.kinds import check_beginning_of, ending_of
 from cs336_basics.text.sources.source import (
     DEFAULT_BLOCK_SIZE,
     Piece,
-    RowSource,
     TextBlock,
     checked_column,
 )

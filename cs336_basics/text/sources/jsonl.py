@@ -1,4 +1,4 @@
-"""JsonLines: a file with one JSON object per line."""
+"""JsonLines: a file with one JSON object per line, and the copy of any file with rows."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import IO, Any
 
 from cs336_basics._support.errors import InputError
@@ -20,7 +21,7 @@ from cs336_basics.text.sources.source import (
     DivisibleSource,
     MissingFieldError,
     Piece,
-    RowSource,
+    Source,
     TextBlock,
 )
 from cs336_basics.text.storage import (
@@ -37,6 +38,35 @@ _ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<surrogate>u[dD][89a-fA-F]..)|.)", re.DOTALL
 )
 """Matches a JSON escape: a pair of surrogates, a lone surrogate, or any other escape."""
+
+
+@dataclass(frozen=True)
+class RowSource(Source):
+    """A file in which each row is a document.
+
+    Args:
+        field: JSON Lines field or table column that contains the text.
+    """
+
+    _: KW_ONLY
+    field: str
+
+    copy_ending = ".jsonl"
+
+    def settings(self) -> dict[str, Any]:
+        """See `Source`."""
+        return {**super().settings(), "field": self.field}
+
+    def copy_at(self, path: str) -> JsonLines:
+        """See `Source`. The copy is JSON Lines with only the text."""
+        # JSON may need six bytes for a character of one byte.
+        limit = 6 * self.max_piece_bytes + len(json.dumps({self.field: ""}))
+        return JsonLines(path, field=self.field, errors=self.errors, max_piece_bytes=limit)
+
+    def write_copy(self, file: IO[bytes], cuts: Cuts) -> None:
+        """See `Source`. Reading the copy gives the same texts, even if they are not valid UTF-8."""
+        for block in self.texts(cuts):
+            file.write(_json_line(self.field, block.text))
 
 
 class JsonLines(RowSource, DivisibleSource):
@@ -138,3 +168,13 @@ def next_line(file: IO[bytes], start: int, end: int) -> int:
 def _without_surrogate(escape: re.Match[str]) -> str:
     """Return a JSON escape unchanged, or U+FFFD if it is a lone surrogate."""
     return r"\ufffd" if escape.lastgroup == "surrogate" else escape[0]
+
+
+def _json_line(field: str, text: str | bytes) -> bytes:
+    if isinstance(text, bytes):
+        row = {field: text.decode("utf-8", "surrogateescape")}
+        return json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogateescape") + b"\n"
+    try:
+        return json.dumps({field: text}, ensure_ascii=False).encode() + b"\n"
+    except UnicodeEncodeError:  # a lone surrogate must be escaped
+        return json.dumps({field: text}).encode() + b"\n"

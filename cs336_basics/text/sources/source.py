@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -117,7 +116,7 @@ class Source(abc.ABC):
     has_rows: ClassVar[bool] = True
     """Whether each row is a document. Otherwise, the file is a single document."""
 
-    copy_ending: ClassVar[str] = ".jsonl"
+    copy_ending: ClassVar[str]
     """Ending of the file name for `copy_at`."""
 
     @classmethod
@@ -222,45 +221,6 @@ class DivisibleSource(Source):
             Piece(self, start, min(start + starts.step, size), min(starts.step, size - start))
             for start in starts
         ]
-
-
-@dataclass(frozen=True)
-class RowSource(Source):
-    """A file in which each row is a document.
-
-    Args:
-        field: JSON Lines field or table column that contains the text.
-    """
-
-    _: KW_ONLY
-    field: str
-
-    def settings(self) -> dict[str, Any]:
-        """See `Source`."""
-        return {**super().settings(), "field": self.field}
-
-    def copy_at(self, path: str) -> DivisibleSource:
-        """See `Source`. The copy is JSON Lines with only the text."""
-        from cs336_basics.text.sources.jsonl import JsonLines
-
-        # JSON may need six bytes for a character of one byte.
-        limit = 6 * self.max_piece_bytes + len(json.dumps({self.field: ""}))
-        return JsonLines(path, field=self.field, errors=self.errors, max_piece_bytes=limit)
-
-    def write_copy(self, file: IO[bytes], cuts: Cuts) -> None:
-        """See `Source`. Reading the copy gives the same texts, even if they are not valid UTF-8."""
-        for block in self.texts(cuts):
-            file.write(_json_line(self.field, block.text))
-
-
-def _json_line(field: str, text: str | bytes) -> bytes:
-    if isinstance(text, bytes):
-        row = {field: text.decode("utf-8", "surrogateescape")}
-        return json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogateescape") + b"\n"
-    try:
-        return json.dumps({field: text}, ensure_ascii=False).encode() + b"\n"
-    except UnicodeEncodeError:  # a lone surrogate must be escaped
-        return json.dumps({field: text}).encode() + b"\n"
 
 
 class MissingFieldError(InputError):

@@ -15,7 +15,8 @@ from typing import IO, Any, ClassVar
 from cs336_basics._support.errors import InputError
 from cs336_basics.text.arrow import array_texts, explained, holds_text, import_pyarrow
 from cs336_basics.text.cuts import Cuts
-from cs336_basics.text.sources.source import Piece, RowSource, TextBlock, checked_column
+from cs336_basics.text.sources.jsonl import RowSource
+from cs336_basics.text.sources.source import Piece, TextBlock, checked_column
 from cs336_basics.text.storage import open_path, piece_too_long
 
 _ROWS_IN_A_BATCH = 64

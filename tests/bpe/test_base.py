@@ -308,35 +308,30 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("word_counts", "error", "fields"),
+    ("word_counts", "error", "shown"),
     [
-        ({b"ab": -1}, InputError, ("the count of word b'ab'", "b'ab'", "-1")),
-        ({b"ab": -(10**5000)}, InputError, ("the count of word b'ab'", "b'ab'")),
-        ({"ab": 1}, InputTypeError, ("words", "'ab'")),
-        ({"ab" * 10**6: 1}, InputTypeError, ("words",)),
-        ({b"ab": 1.5}, InputTypeError, ("the count of word b'ab'", "b'ab'", "1.5")),
-        (
-            {b"ab" * 10**6: 1.5},
-            InputTypeError,
-            (
-                "the count of word b'ababababababababababababababababababababababab...babababababababababababababababababababababababa'",
-                "1.5",
-            ),
-        ),
-        ({b"ab": True}, InputTypeError, ("the count of word b'ab'", "b'ab'")),
-        ({b"ab": 10**5000}, InputError, ("the count of word b'ab'", "b'ab'")),
-        ({b"ab": 2**62 - 1, b"abc": 2}, InputError, ("word_counts", "9,223,372,036,854,775,812")),
-        ([(b"ab", 1)], InputTypeError, ("word_counts",)),
+        ({b"ab": -1}, InputError, ["b'ab'", "-1"]),
+        ({b"ab": -(10**5000)}, InputError, ["b'ab'"]),
+        ({"ab": 1}, InputTypeError, ["'ab'"]),
+        ({"ab" * 10**6: 1}, InputTypeError, ["'abab"]),
+        ({b"ab": 1.5}, InputTypeError, ["b'ab'", "1.5"]),
+        ({b"ab" * 10**6: 1.5}, InputTypeError, ["b'abab", "1.5"]),
+        ({b"ab": True}, InputTypeError, ["b'ab'", "True"]),
+        ({b"ab": 10**5000}, InputError, ["b'ab'"]),
+        ({b"ab": 2**62 - 1, b"abc": 2}, InputError, ["word_counts", "9,223,372,036,854,775,812"]),
+        ([(b"ab", 1)], InputTypeError, ["word_counts"]),
     ],
 )
-def test_invalid_counts_are_rejected_in_a_short_message(word_counts, error, fields):
-    with rejects(*fields, kind=error) as found:
+def test_invalid_counts_are_rejected_in_a_short_message(word_counts, error, shown):
+    with pytest.raises(error) as found:
         TRAINERS["native"]().train_from_counts(word_counts, 300)
-    assert len(str(found.value)) < 300
+    message = str(found.value)
+    assert all(value in message for value in shown)
+    assert len(message) < 300
 
 
 def test_the_base_class_is_abstract():
-    with rejects(None, kind=InputTypeError):
+    with rejects(None, "TRAINERS", kind=InputTypeError):
         BPE_Trainer()
 
 

@@ -6,7 +6,9 @@ import csv
 import pytest
 
 from cs336_basics import train_bpe
+from cs336_basics._support.errors import OutputExistsError
 from cs336_basics.bpe.trace import COLUMNS, MergeTrace, Work, trace_file
+from tests.errors import rejects
 
 
 def test_a_trace_file_has_a_row_for_each_merge(tmp_path):
@@ -40,7 +42,7 @@ def test_a_trace_file_is_complete_or_absent(tmp_path):
         write_and_fail()
     assert list(tmp_path.iterdir()) == []
     path.write_text("kept")
-    with pytest.raises(FileExistsError, match=r"trace\.csv"):
+    with rejects(None, "trace.csv", kind=OutputExistsError):
         trace_file(path).__enter__()
     assert path.read_text() == "kept"
     with trace_file(path, overwrite=True) as write:

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from cs336_basics import TRAINERS
-from cs336_basics._support.errors import InputError
 from cs336_basics.bpe.rules import Rules
 from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
 from cs336_basics.counting import WordCounts
 from tests.bpe.test_starting_vocabulary import edited_vocabulary, imported_vocabulary
+from tests.errors import rejects
 
 if not TRAINERS["memoryview"].is_built:
     pytest.skip("the memoryview trainer is not built", allow_module_level=True)
@@ -41,5 +41,5 @@ def test_words_of_2_gib_or_more_are_rejected():
     class Long:
         data = np.broadcast_to(np.uint8(97), 2**31)  # uses almost no memory
 
-    with pytest.raises(InputError, match="2,147,483,648"):
+    with rejects(None, "2,147,483,648"):
         MergeLoop(Long, Rules(1))

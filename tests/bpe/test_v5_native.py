@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from cs336_basics import TRAINERS
-from cs336_basics._support.errors import InputError
 from cs336_basics.bpe.recorder import Recorder
 from cs336_basics.bpe.rules import Rules
 from cs336_basics.counting import WordCounts
 from tests.bpe.trainers import traced, train
+from tests.errors import rejects
 from tests.faults import alarm
 
 if not TRAINERS["native"].is_built:
@@ -119,7 +119,7 @@ def test_an_exception_in_a_signal_handler_ends_the_merge_loop(seconds):
 
 def test_words_of_4_gib_or_more_are_rejected():
     arrays = np.zeros(1, np.uint8), np.array([0, 2**32], np.int64), np.ones(1, np.int64)
-    with pytest.raises(InputError, match="4 GiB"):
+    with rejects(None, "4 GiB"):
         TRAINERS["native"]().learn_merges(WordCounts.of_buffers(arrays), Rules(1), Recorder())
 
 

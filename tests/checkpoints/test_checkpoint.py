@@ -15,7 +15,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
-from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.errors import InputTypeError
 from cs336_basics.checkpoints.checkpoint import (
     read_checkpoint,
     verify_checkpoint,
@@ -23,6 +23,7 @@ from cs336_basics.checkpoints.checkpoint import (
 )
 from cs336_basics.training import AdamW
 from tests.checkpoints.both_formats import assert_same, linear_run, new_run, state_of
+from tests.errors import rejects
 from tests.faults import file_size_limit
 from tests.training.small_runs import train
 
@@ -107,9 +108,9 @@ def test_tensors_of_any_dtype_shape_and_layout_are_saved_and_loaded(tmp_path):
 def test_a_state_that_cannot_be_saved_is_refused(tmp_path):
     model, optimizer = new_run(0)
     optimizer.state[model.lm_head.weight]["odd"] = object()
-    with pytest.raises(InputTypeError, match="odd"):
+    with rejects(None, "odd", kind=InputTypeError):
         write_checkpoint(tmp_path / "c", model, optimizer, 1)
-    with pytest.raises(InputError, match="the model does not have"):
+    with rejects(None):
         write_checkpoint(tmp_path / "c", model, AdamW([torch.nn.Parameter(torch.zeros(2))]), 1)
     assert os.listdir(tmp_path) == []
 
@@ -149,7 +150,7 @@ def test_a_file_that_is_cut_off_fails_the_verification(saved):
     whole = path.read_bytes()
     for length in [0, 1, 8, 9, 100, *random.Random(0).choices(range(len(whole)), k=20), -1]:
         path.write_bytes(whole[:length])
-        with pytest.raises(InputError, match="step_3"):
+        with rejects(None, "step_3"):
             verify_checkpoint(path)
 
 
@@ -174,7 +175,7 @@ def test_a_flipped_bit_in_any_byte_is_refused(tmp_path):
         changed = bytearray(whole)
         changed[offset] ^= 1 << bit
         path.write_bytes(changed)
-        with pytest.raises(InputError, match="small"):
+        with rejects(None, path):
             read_checkpoint(path, *linear_run("AdamW", steps=0))
 
 
@@ -203,7 +204,7 @@ def test_a_hostile_file_is_refused_before_memory_is_allocated(tmp_path, kind):
     HOSTILE[kind](path)
     run = new_run(0)  # the first optimizer of a process imports much of torch
     tracemalloc.start()
-    with pytest.raises(InputError, match=r"c\.safetensors is not a checkpoint") as error:
+    with rejects(None, "c.safetensors") as error:
         read_checkpoint(path, *run)
     assert tracemalloc.get_traced_memory()[1] < 10**6
     tracemalloc.stop()
@@ -251,7 +252,7 @@ def test_invalid_tensors_with_the_right_checksum_are_refused(tmp_path, monkeypat
         "cs336_basics.checkpoints.checkpoint._checksum",
         lambda _, tensors: content["crc32"]["model" if "weight" in tensors else "optimizer"],
     )
-    with pytest.raises(InputError, match=r"c( was saved |: the optimizer's)"):
+    with rejects(None, path):
         read_checkpoint(path, *linear_run("AdamW"))
 
 
@@ -260,7 +261,7 @@ def test_only_regular_files_are_read(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "directory").mkdir()
     for name in ("fifo", "directory"):
-        with pytest.raises(InputError, match=rf"(?i){name} is a {name}"):
+        with rejects(None, name):
             read_checkpoint(tmp_path / name, *new_run(0))
     with pytest.raises(FileNotFoundError, match="nowhere"):
         read_checkpoint(tmp_path / "nowhere", *new_run(0))

@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from cs336_basics._support.errors import InputError
 from cs336_basics.checkpoints.torch_file import load_checkpoint
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.training import AdamW
@@ -24,6 +23,7 @@ from tests.checkpoints.both_formats import (
     state_of,
     take_step,
 )
+from tests.errors import rejects
 from tests.training.small_runs import train
 
 formats = pytest.mark.parametrize(("save", "load"), FORMATS.values(), ids=FORMATS)
@@ -98,7 +98,7 @@ def test_a_state_is_restored_by_the_same_algorithm_only(tmp_path, save, load, ki
             take_step(*run)
             continue
         before = state_of(run)
-        with pytest.raises(InputError, match="saved by a different optimizer than"):
+        with rejects(None, tmp_path / "c"):
             load(tmp_path / "c", *run)
         assert repr(state_of(run)) == repr(before)
 
@@ -121,18 +121,18 @@ def test_the_next_steps_equal_an_uninterrupted_run(tmp_path, save, load, saved, 
 
 @formats
 @pytest.mark.parametrize(
-    ("model", "reason"),
+    ("model", "named"),
     [
-        (ModelConfig(20, 6, 8, num_layers=3, num_heads=2, d_ff=8), r"'layers\.2.* is missing"),
-        (ModelConfig(20, 6, 8, num_layers=1, num_heads=2, d_ff=8), r"unexpected 'layers\.1"),
-        (ModelConfig(20, 6, 16, num_layers=2, num_heads=2, d_ff=8), r"of shape \(20, 16\), got"),
+        (ModelConfig(20, 6, 8, num_layers=3, num_heads=2, d_ff=8), "'layers.2."),
+        (ModelConfig(20, 6, 8, num_layers=1, num_heads=2, d_ff=8), "'layers.1."),
+        (ModelConfig(20, 6, 16, num_layers=2, num_heads=2, d_ff=8), "(20, 16)"),
     ],
 )
-def test_weights_of_a_different_model_are_refused(tmp_path, save, load, model, reason):
+def test_weights_of_a_different_model_are_refused(tmp_path, save, load, model, named):
     save(tmp_path / "c.x", *new_run(0), 3)
     other = TransformerLM(model)
     before = copy.deepcopy(other.state_dict())
-    with pytest.raises(InputError, match=rf"c\.x .* different model: .*{reason}"):
+    with rejects(None, "c.x", named):
         load(tmp_path / "c.x", other, None)
     assert_close(other.state_dict(), before, atol=0, rtol=0)
 
@@ -142,7 +142,7 @@ def test_weights_of_a_different_dtype_are_refused(tmp_path, save, load):
     model, other = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
     model.weight = torch.nn.Parameter(torch.ones(2, 2, dtype=torch.int64), requires_grad=False)
     save(tmp_path / "c", model, AdamW([model.bias]), 3)
-    with pytest.raises(InputError, match=r"weight must be .*torch\.int64"):
+    with rejects(None, "torch.int64"):
         load(tmp_path / "c", other, None)
 
 
@@ -154,7 +154,7 @@ def test_a_file_that_is_cut_off_is_refused(tmp_path, save, load):
     chosen = random.Random(0).choices(range(len(whole)), k=30)
     for length in [0, 1, 4, 8, 9, 30, 100, -1, -22, *chosen]:
         path.write_bytes(whole[:length])
-        with pytest.raises(InputError, match=r"c\.x is not a checkpoint") as error:
+        with rejects(None, "c.x") as error:
             load(path, *run)
         assert "\n" not in str(error.value)
     assert_close(state_of(run), before, atol=0, rtol=0)
@@ -208,30 +208,30 @@ GROUPS = {"param_groups": [{"params": [0]}]}
 
 
 @pytest.mark.parametrize(
-    ("kind", "change", "message"),
+    ("kind", "change"),
     [
-        *(("AdamW", value_of("step", each), "the optimizer's step must be") for each in NUMBERS),
-        *(("AdamW", value_of("exp_avg", each), "optimizer's exp_avg must be") for each in MOMENTS),
+        *(("AdamW", value_of("step", each)) for each in NUMBERS),
+        *(("AdamW", value_of("exp_avg", each)) for each in MOMENTS),
         *(
-            ("AdamW", converted(key, convert), "must be")
+            ("AdamW", converted(key, convert))
             for key in ("weight", "exp_avg", "step")
             for convert in (torch.Tensor.to_sparse, lambda value: value.to("meta"))
         ),
-        *(("AdamW", group("lr", each), "saved by a different optimizer") for each in RATES),
-        *(("AdamW", group("betas", each), "different optimizer") for each in ((1, 2), None)),
-        *(("AdamW", group("params", each), "file object") for each in (7, [0, 1], [1, 0], [[0]])),
-        ("Muon", group("muon", False), "saved by a different optimizer"),
-        ("Muon", use_other_state, "saved by a different optimizer"),
-        ("AdamW", whole({}), "the file object is not"),
-        ("AdamW", whole({"param_groups": 7, "state": {}}), "the file object is not"),
-        ("AdamW", whole({"param_groups": [7], "state": {}}), "saved by a different optimizer"),
-        ("AdamW", whole({**GROUPS, "state": 7}), "the file object is not"),
-        ("AdamW", whole({**GROUPS, "state": {0: 7}}), "saved by a different optimizer"),
+        *(("AdamW", group("lr", each)) for each in RATES),
+        *(("AdamW", group("betas", each)) for each in ((1, 2), None)),
+        *(("AdamW", group("params", each)) for each in (7, [0, 1], [1, 0], [[0]])),
+        ("Muon", group("muon", False)),
+        ("Muon", use_other_state),
+        ("AdamW", whole({})),
+        ("AdamW", whole({"param_groups": 7, "state": {}})),
+        ("AdamW", whole({"param_groups": [7], "state": {}})),
+        ("AdamW", whole({**GROUPS, "state": 7})),
+        ("AdamW", whole({**GROUPS, "state": {0: 7}})),
     ],
 )
-def test_a_state_that_no_optimizer_saves_is_refused(kind, change, message):
+def test_a_state_that_no_optimizer_saves_is_refused(kind, change):
     run = linear_run(kind, steps=1)
     before = repr(state_of(run))
-    with pytest.raises(InputError, match=message):
+    with rejects(None):
         load_checkpoint(saved_with(change, kind), *run)
     assert repr(state_of(run)) == before

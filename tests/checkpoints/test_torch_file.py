@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 import torch
 
-from cs336_basics._support.errors import InputError
 from cs336_basics.checkpoints.torch_file import load_checkpoint, save_checkpoint
 from tests.checkpoints.both_formats import assert_same, linear_run, new_run
+from tests.errors import rejects
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_code_in_a_file_is_not_run(tmp_path):
     path, marker = tmp_path / "evil.pt", tmp_path / "marker"
     content = {"model": {}, "optimizer": {}, "iteration": 3, "extra": Malicious(marker)}
     torch.save(content, path)
-    with pytest.raises(InputError, match=r"evil\.pt is not a checkpoint"):
+    with rejects(None, "evil.pt"):
         load_checkpoint(path, *new_run(0))
     assert not marker.exists()
     torch.load(path, weights_only=False)  # without this check, the code would run
@@ -151,7 +151,7 @@ def test_a_compressed_archive_is_refused(saved, tmp_path):
     with zipfile.ZipFile(saved[1]) as plain, zipfile.ZipFile(packed, "w") as archive:
         for name in plain.namelist():
             archive.writestr(name, plain.read(name), zipfile.ZIP_DEFLATED)
-    with pytest.raises(InputError, match=r"packed\.pt is not a checkpoint"):
+    with rejects(None, "packed.pt"):
         load_checkpoint(packed, *new_run(1))
 
 
@@ -166,7 +166,7 @@ def test_entries_that_share_bytes_are_refused_before_they_are_read(saved, tmp_pa
             other = copy.copy(entry)
             other.filename = name.format(number)
             archive.filelist.append(other)
-    with pytest.raises(InputError, match="its entries overlap"):
+    with rejects(None, "packed.pt"):
         load_checkpoint(packed, *new_run(1))
 
 
@@ -177,7 +177,7 @@ def test_a_small_file_with_a_huge_tensor_is_refused():
     content = {"optimizer": optimizer.state_dict(), "iteration": 3}
     torch.save({"model": {"weight": huge}, **content}, file)
     assert file.tell() < 10_000
-    with pytest.raises(InputError, match=rf"shape \({1 << 50},\)"):
+    with rejects(None, f"({1 << 50},)"):
         load_checkpoint(file, model, optimizer)
 
 
@@ -192,7 +192,7 @@ CONTENTS = [
 @pytest.mark.parametrize("content", CONTENTS, ids=range(len(CONTENTS)))
 def test_a_file_with_other_contents_is_refused(tmp_path, content):
     torch.save(content, tmp_path / "x.pt")
-    with pytest.raises(InputError, match=r"x\.pt is not a checkpoint"):
+    with rejects(None, "x.pt"):
         load_checkpoint(tmp_path / "x.pt", *new_run(0))
 
 
@@ -201,7 +201,7 @@ def test_a_file_with_other_contents_is_refused(tmp_path, content):
 )
 def test_a_file_that_torch_save_did_not_write_is_refused(tmp_path, content):
     (tmp_path / "x.pt").write_bytes(content)
-    with pytest.raises(InputError, match=r"x\.pt is not a checkpoint"):
+    with rejects(None, "x.pt"):
         load_checkpoint(tmp_path / "x.pt", *new_run(0))
     with pytest.raises(FileNotFoundError, match="nowhere"):
         load_checkpoint(tmp_path / "nowhere", *new_run(0))

@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 
-from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.errors import InputTypeError
 from cs336_basics.counting import count_text, count_texts
 from cs336_basics.splitting import Splitter
 from tests.counting.hostile import EOT, SPLITTER
@@ -30,11 +30,11 @@ def test_texts_in_memory_are_counted():
 def test_bad_texts_are_rejected_with_their_index():
     with rejects("texts", kind=InputTypeError):
         count_texts("text")
-    with pytest.raises(InputTypeError, match="text 1 must be str or bytes, not int"):
+    with rejects(None, "text 1", kind=InputTypeError):
         count_texts(["a", 5])
-    with pytest.raises(InputError, match=r"text 1: the lone surrogate U\+D800 at character 2"):
+    with rejects(None, "text 1", "U+D800", 2):
         count_texts(["a", "bc\ud800"], errors="strict")
-    with pytest.raises(InputError, match=r"text 2: byte 0xff at offset 3"):
+    with rejects(None, "0xff", 3, place="text 2"):
         count_texts(["a", "b", b"abc\xff"], errors="strict")
-    with pytest.raises(InputError, match=r"lone surrogate U\+D800 at character 2"):
+    with rejects(None, "U+D800", 2):
         count_text("a \ud800")

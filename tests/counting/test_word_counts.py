@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.errors import InputError, InputTypeError, UnavailableError
 from cs336_basics.counting import WordCounts, count_words
 from cs336_basics.splitting import splitter
 from tests.errors import rejects
@@ -71,7 +71,7 @@ def test_word_counts_are_added(parts):
 )
 def test_counts_with_other_patterns_or_special_tokens_are_not_added(first, second, value):
     made = [WordCounts.from_mapping({b"low": 1}, **how) for how in (first, {}, second)]
-    with pytest.raises(InputError, match=value):
+    with rejects(None, value):
         WordCounts.combined(made)
     total = WordCounts.combined(made[:2])
     assert (total.pattern, total.special_tokens) == (made[0].pattern, made[0].special_tokens)
@@ -81,13 +81,13 @@ def test_word_counts_are_added_without_the_extension(monkeypatch):
     monkeypatch.setitem(sys.modules, "cs336_basics.counting._counting", None)
     some = WordCounts.from_mapping(SOME)
     assert some + some == {word: 2 * count for word, count in SOME.items()}
-    with pytest.raises(ImportError, match="build_ext --inplace"):
+    with rejects(None, "build_ext --inplace", kind=UnavailableError):
         count_words(__file__, splitting="compiled")
 
 
 def test_adding_other_types_or_too_large_counts_raises():
     most = WordCounts.from_mapping({b"a": 2**63 - 1})
-    with pytest.raises(InputError, match="exceeds"):
+    with rejects(None, "2^63 - 1"):
         most + WordCounts.from_mapping({b"a": 1})
     with pytest.raises(TypeError):
         most + {b"a": 1}
@@ -106,7 +106,7 @@ def test_word_counts_are_scaled():
     for weight in (-1, float("nan"), float("inf")):
         with rejects("weight"):
             counts.scaled(weight)
-    with pytest.raises(InputError, match="exceed"):
+    with rejects(None, 2**30):
         counts.scaled(2**30)
 
 
@@ -120,7 +120,7 @@ def test_inconsistent_arrays_raise():
         (data, offsets, np.array([5, 0])),
         (data, offsets.reshape(3, 1), counts),
     ):
-        with pytest.raises(InputError, match=r"offsets|count|dimension"):
+        with pytest.raises(InputError):
             WordCounts(*bad)
     # These conversions could change numbers.
     for bad in (
@@ -130,7 +130,7 @@ def test_inconsistent_arrays_raise():
     ):
         with pytest.raises(TypeError, match="Cannot cast"):
             WordCounts(*bad)
-    with pytest.raises(InputTypeError, match="special_tokens"):
+    with rejects("special_tokens", kind=InputTypeError):
         WordCounts(data, offsets, counts, "gpt2", "<a>")
 
 
@@ -156,9 +156,8 @@ def test_a_repeated_word_is_rejected(tmp_path, monkeypatch, word, compiled):
     words = [b"x", word, b"another long word that is different", word]
     data = np.frombuffer(b"".join(words), np.uint8)
     arrays = data, np.cumsum([0, *map(len, words)]), np.array([1, 2, 3, 4])
-    message = rf"word {word!r} is repeated at index 3"
-    with pytest.raises(InputError, match=message):
+    with rejects(None, f"word {word!r}", "index 3"):
         WordCounts(*arrays)
     WordCounts.of_buffers(arrays).save(tmp_path / "counts.npz")
-    with pytest.raises(InputError, match=rf"counts\.npz.*{message}"):
+    with rejects(None, "counts.npz", f"word {word!r}", "index 3"):
         WordCounts.load(tmp_path / "counts.npz")

@@ -9,11 +9,11 @@ from typing import TypeAlias
 from cs336_basics.counting.word_counter import WordCounter
 from cs336_basics.counting.word_counts import WordCounts
 from cs336_basics.splitting.splitter import Splitter
+from cs336_basics.text.reading_record import ReadingRecord
 from cs336_basics.text.sources import Piece
-from cs336_basics.text.text_changes import TextChanges
 
-Counted: TypeAlias = tuple[WordCounts, TextChanges]
-"""The counts of some text, and what reading changed in it."""
+Counted: TypeAlias = tuple[WordCounts, ReadingRecord]
+"""The counts of some text, and the record of reading it."""
 
 _MOST_ADDENDS = 16
 """Number of partial counts that are kept in memory before they are added up."""
@@ -38,19 +38,19 @@ class CountJob:
             ValueError: If text is not valid UTF-8 (`errors="strict"`); see also `Piece.texts`.
             FileNotFoundError, OSError, ImportError: See `Piece.texts`.
         """
-        counter, changes = WordCounter(self.splitter, self.splitting), TextChanges()
+        counter, reading = WordCounter(self.splitter, self.splitting), ReadingRecord()
         count, errors = counter.count, piece.source.errors
         for block in piece.texts(self.splitter.safe_cuts):
-            count(changes.utf8_of_block(block, errors))
-        return counter.counts(), changes
+            count(reading.utf8_of_block(block, errors))
+        return counter.counts(), reading
 
     def combine(self, partials: Iterable[Counted]) -> Counted:
         """Return the sum of partial counts, of which only a few are in memory at a time."""
         addends: list[WordCounts] = []
-        changes = TextChanges()
+        reading = ReadingRecord()
         for counts, found in partials:
             addends.append(counts)
             if len(addends) == _MOST_ADDENDS:
                 addends = [WordCounts.combined(addends)]
-            changes.add(found)
-        return WordCounts.combined(addends), changes
+            reading.add(found)
+        return WordCounts.combined(addends), reading

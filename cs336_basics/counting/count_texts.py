@@ -9,8 +9,8 @@ from cs336_basics.counting.word_counter import WordCounter, choose_splitting
 from cs336_basics.counting.word_counts import WordCounts
 from cs336_basics.splitting.splitter import Splitter, check_is_str
 from cs336_basics.text.corpus import check_errors
+from cs336_basics.text.reading_record import ReadingRecord
 from cs336_basics.text.rows import texts_of_rows
-from cs336_basics.text.text_changes import TextChanges
 from cs336_basics.text.utf8 import is_valid_utf8
 
 
@@ -45,16 +45,16 @@ def count_texts(
     check_errors(errors)
     splitter = Splitter.of(splitter)
     counter = WordCounter(splitter, choose_splitting(None, splitter))
-    count, changes = counter.count, TextChanges()
+    count, reading = counter.count, ReadingRecord()
     num_bytes = 0
     for index, text in enumerate(found):
         # Valid UTF-8, the most frequent case, does not need `utf8_of`.
         is_valid = type(text) is bytes and is_valid_utf8(text)
-        data = text if is_valid else changes.utf8_of(text, errors, row=index)
+        data = text if is_valid else reading.utf8_of(text, errors, row=index)
         num_bytes += len(text) if isinstance(text, bytes) else len(data)
         count(data)
-    changes.num_bytes = num_bytes
-    changes.warn()
+    reading.num_bytes = num_bytes
+    reading.warn()
     return counter.counts()
 
 
@@ -66,6 +66,6 @@ def count_text(text: str, splitter: Splitter | None = None) -> Counter[bytes]:
         ValueError: If `text` contains a lone surrogate, which UTF-8 cannot encode.
     """
     check_is_str(text)
-    TextChanges().utf8_of(text, "strict")  # an error with the position of a surrogate
+    ReadingRecord().utf8_of(text, "strict")  # an error with the position of a surrogate
     counts = Counter(Splitter.of(splitter).split(text))
     return Counter({word.encode(): count for word, count in counts.items() if word})

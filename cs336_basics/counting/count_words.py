@@ -26,8 +26,8 @@ from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.splitting.splitter import Splitter
 from cs336_basics.text.corpus import DEFAULT_PIECE_SIZE, Corpus, check_errors
 from cs336_basics.text.paths import PathsLike
+from cs336_basics.text.reading_record import ReadingRecord, Replaced
 from cs336_basics.text.sources import DEFAULT_BLOCK_SIZE, Piece, Source
-from cs336_basics.text.text_changes import Replaced, TextChanges
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -134,8 +134,8 @@ def count_words(
             counted.append(_count_files(files, splitter, num_workers, block_size, bar))
         if pieces:
             counted.append(runner.reduce(job, pieces, lambda piece: bar.update(piece.num_bytes)))
-    counts, changes = job.combine(counted)
-    changes.warn()
+    counts, reading = job.combine(counted)
+    reading.warn()
     return counts
 
 
@@ -168,7 +168,7 @@ def _count_files(
         max_piece_bytes=files[0].max_piece_bytes,
     )
     bar.update(sum(sizes) - bar.n)
-    changes = TextChanges(sum(sizes))
+    reading = ReadingRecord(sum(sizes))
     for index, found in replaced.items():
-        changes.add_replaced(files[index].path, Replaced(*found))
-    return WordCounts.of_buffers(buffers, splitter.pattern, splitter.special_tokens), changes
+        reading.add_replaced(files[index].path, Replaced(*found))
+    return WordCounts.of_buffers(buffers, splitter.pattern, splitter.special_tokens), reading

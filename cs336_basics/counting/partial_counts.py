@@ -1,8 +1,8 @@
 """KeptCountJob: count pieces, and keep the counts of each piece in a directory.
 
-The directory has two files for each piece that was counted: its counts, and the changes that
-reading made to its text. Both files are named after a hash of everything that determines the
-counts. A later run loads the files instead of counting the piece again.
+The directory has two files for each piece that was counted: its counts, and the record of reading
+its text. Both files are named after a hash of everything that determines the counts. A later run
+loads the files instead of counting the piece again.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from cs336_basics._support.urls import downloaded, is_url, names_in, uploaded
 from cs336_basics.counting.count_job import Counted, CountJob
 from cs336_basics.counting.word_counts import WordCounts
 from cs336_basics.splitting.reference import unicode_version
+from cs336_basics.text.reading_record import ReadingRecord
 from cs336_basics.text.sources import Piece
 from cs336_basics.text.storage import state_of
-from cs336_basics.text.text_changes import TextChanges
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ class KeptCountJob:
         path = f"{self.folder}/{self.key(piece)}"
         if (kept := _load(path)) is not None:
             return kept
-        counts, changes = self.job.run(piece)
-        # The counts are written last. If their file exists, the changes are therefore complete.
+        counts, reading = self.job.run(piece)
+        # The counts are written last. If their file exists, the record is therefore complete.
         with uploaded(f"{path}.json") as file:
-            write_json(file, changes.as_json())
+            write_json(file, reading.as_json())
         with uploaded(f"{path}.npz") as file:
             counts.save(file)
-        return counts, changes
+        return counts, reading
 
     def combine(self, partials: Iterable[Counted]) -> Counted:
         """See `CountJob.combine`."""
@@ -81,11 +81,11 @@ def opened_folder(folder: str | os.PathLike[str]) -> str:
 
 
 def _load(path: str) -> Counted | None:
-    """Return the kept counts and changes of a piece, or None if they are missing or damaged."""
+    """Return the kept counts and the record of a piece, or None if they are missing or damaged."""
     try:
         with downloaded(f"{path}.npz") as file:
             counts = WordCounts.load(file)
         with downloaded(f"{path}.json") as file:
-            return counts, TextChanges.from_json(parse_json(file.read_bytes(), file))
+            return counts, ReadingRecord.from_json(parse_json(file.read_bytes(), file))
     except (FileNotFoundError, InputError):
         return None

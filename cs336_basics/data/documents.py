@@ -12,8 +12,8 @@ from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics._support.warnings import warn
 from cs336_basics.splitting.splitter import Splitter
 from cs336_basics.text.corpus import Corpus
+from cs336_basics.text.reading_record import ReadingRecord
 from cs336_basics.text.sources import TextBlock
-from cs336_basics.text.text_changes import TextChanges
 
 LONGEST_DOCUMENT = 1 << 20
 """Number of bytes of plain text after which a document is divided at a safe cut. This limits memory
@@ -112,7 +112,7 @@ def _in_blocks(blocks: Iterable[TextBlock], separator: bytes) -> Iterator[str | 
 def _as_texts(documents: list[str | bytes], corpus: Corpus) -> list[str]:
     """Return documents as str, and warn if some are not valid UTF-8."""
     if corpus.errors == "strict":
-        utf8, where = TextChanges().utf8_of, f"a sampled document of {_names_in(corpus)}"
+        utf8, where = ReadingRecord().utf8_of, f"a sampled document of {_names_in(corpus)}"
         return [utf8(text, "strict", file=where).decode() for text in documents]
     # JSON escapes can produce lone surrogates, which become invalid bytes.
     found = [d.encode("utf-8", "surrogatepass") if isinstance(d, str) else d for d in documents]

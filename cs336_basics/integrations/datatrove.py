@@ -35,7 +35,7 @@ from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS, BPE_Trainer
 from cs336_basics.counting import WordCounts
 from cs336_basics.counting.word_counter import WordCounter, choose_splitting
 from cs336_basics.splitting import Splitter
-from cs336_basics.text.text_changes import TextChanges
+from cs336_basics.text.reading_record import ReadingRecord
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.ids import token_dtype
 from cs336_basics.tokenizer.vocabulary import TOKENIZER_FILE
@@ -85,7 +85,7 @@ class CountWords(PipelineStep):  # type: ignore[misc]  # datatrove has no types
         counter = WordCounter(splitter, choose_splitting(None, splitter))
         for document in data or ():
             with self.track_time():
-                counter.count(TextChanges().utf8_of(document.text, "replace"))
+                counter.count(ReadingRecord().utf8_of(document.text, "replace"))
             yield document
         counts = counter.counts()
         self.stat_update("distinct words", value=len(counts), unit="task")

@@ -4,7 +4,7 @@ All text takes the same road, whether it is counted or encoded, on one machine o
 
 1. Open: a `Corpus` is a list of sources, a source has pieces, and a piece yields blocks of text
    (`corpus.py`, `sources/`). Plain text is cut into blocks only where it is safe (`cuts.py`).
-2. Repair: invalid UTF-8 is replaced or rejected, and recorded (`text_changes.py`, `utf8.py`).
+2. Repair: invalid UTF-8 is replaced or rejected, and recorded (`reading_record.py`, `utf8.py`).
 3. Cut out special tokens, and split into pre-tokens (`splitting/`).
 4. Count (`counting/`) or encode (`tokenizer/`).
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
-from cs336_basics.text.text_changes import TextChanges
+from cs336_basics.text.reading_record import ReadingRecord
 
 
 def check_is_iterable(name: str, value: object, of: str) -> None:
@@ -33,7 +33,7 @@ def text_column(row: Mapping[str, Any]) -> Any:
 
 def replaced_utf8(data: bytes, errors: str) -> bytes:
     """Return bytes as valid UTF-8, and warn if they had to be changed."""
-    changes = TextChanges(len(data))
-    valid = changes.utf8_of(data, errors)
-    changes.warn()
+    reading = ReadingRecord(len(data))
+    valid = reading.utf8_of(data, errors)
+    reading.warn()
     return valid

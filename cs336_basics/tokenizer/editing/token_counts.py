@@ -17,7 +17,7 @@ from cs336_basics._support.progress import byte_bar, title_of
 from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.text.corpus import Corpus
 from cs336_basics.text.paths import PathsLike
-from cs336_basics.text.text_changes import TextChanges
+from cs336_basics.text.reading_record import ReadingRecord
 from cs336_basics.tokenizer.files.encode_job import (
     DEFAULT_CHUNK_SIZE,
     EncodeJob,
@@ -69,7 +69,7 @@ def count_tokens(
     job = EncodeJob(tokenizer, corpus.errors, chunk_size)
     num_workers = resolve_num_workers(num_workers)
     counts = np.zeros(tokenizer.vocab_size, np.int64)
-    changes = TextChanges()
+    reading = ReadingRecord()
     title = f"counting tokens in {title_of(corpus.files)}"
     with byte_bar(progress, corpus.num_bytes, title) as bar:
         blocks = encoded_blocks(
@@ -78,8 +78,8 @@ def count_tokens(
         with contextlib.closing(blocks):
             for block in blocks:
                 _add_ids(counts, block.ids)
-                changes.add(block.changes)
-    changes.warn()
+                reading.add(block.reading)
+    reading.warn()
     return counts
 
 

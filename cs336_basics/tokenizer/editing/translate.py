@@ -13,7 +13,7 @@ from typing import Any
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
-from cs336_basics.text.text_changes import TextChanges
+from cs336_basics.text.reading_record import ReadingRecord
 from cs336_basics.tokenizer.editing.token_counts import checked_ids
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
 from cs336_basics.tokenizer.encoders.python_encoder import RankMerger
@@ -129,7 +129,7 @@ class Translation:
             self._flat[index],
             starts_document=len(begins) > 0 and begins[0] == 0,
             document_ends=firsts[begins[begins > 0]],
-            changes=TextChanges(),
+            reading=ReadingRecord(),
         )
 
     def _refuse(self, token_id: int) -> None:

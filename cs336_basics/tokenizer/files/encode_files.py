@@ -18,7 +18,7 @@ from cs336_basics._support.progress import byte_bar, title_of
 from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.text.corpus import Corpus
 from cs336_basics.text.paths import PathsLike
-from cs336_basics.text.text_changes import TextChanges
+from cs336_basics.text.reading_record import ReadingRecord
 from cs336_basics.tokenizer.files.encode_job import (
     DEFAULT_CHUNK_SIZE,
     EncodeJob,
@@ -100,7 +100,7 @@ def encode_file(
     num_workers = resolve_num_workers(num_workers)
     job = EncodeJob(tokenizer, corpus.errors, chunk_size, document_starts, end_of_document)
     names = [printable_path(file) for file in corpus.files]
-    changes = TextChanges()
+    reading = ReadingRecord()
     with byte_bar(progress, corpus.num_bytes, f"encoding {title_of(corpus.files)}") as bar:
         metadata = write_token_file(
             job,
@@ -109,9 +109,9 @@ def encode_file(
             ),
             destination,
             source=names[0] if len(names) == 1 else names,
-            changes=changes,
+            reading=reading,
         )
-    changes.warn()
+    reading.warn()
     return metadata
 
 
@@ -121,7 +121,7 @@ def write_token_file(
     destination: Path,
     *,
     source: Any,
-    changes: TextChanges,
+    reading: ReadingRecord,
     record: Callable[[], Mapping[str, Any]] = dict,
 ) -> dict[str, Any]:
     """Write ids to a token file and return its metadata.
@@ -131,7 +131,7 @@ def write_token_file(
         blocks: Generator of the ids. It is closed at the end.
         destination: FILE.npy.
         source: Source of the text, for the metadata.
-        changes: Object to which the changes in each block are added.
+        reading: Record to which the record of each block is added.
         record: Callback that returns further metadata, invoked after the last block.
 
     Raises:
@@ -144,11 +144,11 @@ def write_token_file(
         with contextlib.closing(blocks):
             for block in blocks:
                 writer.write(block)
-                changes.add(block.changes)
+                reading.add(block.reading)
         writer.end_document()
         if writer.num_tokens == 0:
             raise no_tokens(source)
-        metadata = {"num_bytes": changes.num_bytes, "source": source, **record()}
+        metadata = {"num_bytes": reading.num_bytes, "source": source, **record()}
         if job.document_starts:
             metadata["document_separator"] = job.separator
         if job.end_of_document is not None:

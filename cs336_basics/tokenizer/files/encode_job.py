@@ -19,8 +19,8 @@ from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.execution.base import Executor
 from cs336_basics.execution.executors import executor
+from cs336_basics.text.reading_record import ReadingRecord, Replaced
 from cs336_basics.text.sources import Source, TextBlock
-from cs336_basics.text.text_changes import Replaced, TextChanges
 from cs336_basics.text.utf8 import is_valid_utf8
 from cs336_basics.tokenizer.encoders.absent_bytes import (
     AbsentByteError,
@@ -99,8 +99,8 @@ class EncodeJob:
             ValueError: If text is not valid UTF-8 (`errors="strict"`), or a byte is not in the
                 vocabulary.
         """
-        encoder, changes = self.tokenizer.encoder, TextChanges()
-        texts = [self._checked_text(block, changes) for block in batch]
+        encoder, reading = self.tokenizer.encoder, ReadingRecord()
+        texts = [self._checked_text(block, reading) for block in batch]
         try:
             if self.errors == EXACT and not all(map(is_valid_utf8, texts)):
                 ids, lengths = _encode_exactly(encoder, texts)
@@ -120,14 +120,14 @@ class EncodeJob:
             ends = ends + np.searchsorted(unmarked, ends, side="right")
         if self.separator_id is not None:
             ends = np.union1d(ends, np.flatnonzero(ids == self.separator_id) + 1)
-        return EncodedBlock(ids, starts_document, ends, changes)
+        return EncodedBlock(ids, starts_document, ends, reading)
 
-    def _checked_text(self, block: TextBlock, changes: TextChanges) -> bytes:
+    def _checked_text(self, block: TextBlock, reading: ReadingRecord) -> bytes:
         """Return a text as valid UTF-8 or, with `errors="bytes"`, as arbitrary bytes."""
         if self.errors == EXACT and isinstance(block.text, bytes):
-            changes.num_bytes += len(block.text)
+            reading.num_bytes += len(block.text)
             return block.text
-        return changes.utf8_of_block(block, self.errors)
+        return reading.utf8_of_block(block, self.errors)
 
     def executor(self, num_workers: int | None) -> Executor:
         """Return an executor that fits the encoder: threads if it releases the GIL."""
@@ -198,10 +198,10 @@ def _encode_files(
         last = None
         for file, ids, document_ends, num_bytes, replaced in encoding:
             before += num_bytes
-            changes = TextChanges(num_bytes)
-            changes.add_replaced(files[file], Replaced(*replaced))
+            reading = ReadingRecord(num_bytes)
+            reading.add_replaced(files[file], Replaced(*replaced))
             advance(before)
-            yield EncodedBlock(ids, file != last, document_ends, changes)
+            yield EncodedBlock(ids, file != last, document_ends, reading)
             last = file
 
 

@@ -10,9 +10,9 @@ from typing import Any
 from cs336_basics._support.errors import InputTypeError
 from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.text.corpus import ENCODING_ERRORS, check_errors
+from cs336_basics.text.reading_record import ReadingRecord
 from cs336_basics.text.rows import texts_of_rows
 from cs336_basics.text.sources import TextBlock
-from cs336_basics.text.text_changes import TextChanges
 from cs336_basics.tokenizer.files.encode_files import check_destination, write_token_file
 from cs336_basics.tokenizer.files.encode_job import EncodeJob, batches_of
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
@@ -65,15 +65,15 @@ def encode_rows(
         tokenizer, errors, document_starts=document_starts, end_of_document=end_of_document
     )
     batches = batches_of(((block, 0) for block in _blocks(texts)), job.chunk_size)
-    changes = TextChanges()
+    reading = ReadingRecord()
     metadata = write_token_file(
         job,
         job.executor(num_workers).map_ordered(job, batches),
         destination,
         source=f"rows of type {type(rows).__qualname__}",
-        changes=changes,
+        reading=reading,
     )
-    changes.warn()
+    reading.warn()
     return metadata
 
 

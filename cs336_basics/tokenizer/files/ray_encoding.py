@@ -26,17 +26,17 @@ from cs336_basics._support.urls import uploaded
 from cs336_basics.execution.executors import executor
 from cs336_basics.text.corpus import Corpus
 from cs336_basics.text.paths import PathsLike
+from cs336_basics.text.reading_record import ReadingRecord
 from cs336_basics.text.sources import Source
 from cs336_basics.text.storage import state_of
-from cs336_basics.text.text_changes import TextChanges
 from cs336_basics.tokenizer.files.encode_files import NoTokensError, no_tokens, write_token_file
 from cs336_basics.tokenizer.files.encode_job import EncodeJob, encoded_blocks
 from cs336_basics.tokenizer.files.token_folders import TokenFolder, token_folder
 from cs336_basics.tokenizer.ids import token_dtype
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
-Encoded: TypeAlias = tuple["dict[str, Any] | None", TextChanges]
-"""The metadata of a token file, or None if its text has no tokens, and what reading changed."""
+Encoded: TypeAlias = tuple["dict[str, Any] | None", ReadingRecord]
+"""The metadata of a token file, or None if its text has no tokens, and the record of reading it."""
 
 
 @dataclass(frozen=True)
@@ -130,9 +130,9 @@ def encode_files_ray(
             if result[0] is not None:
                 folder.check_is_visible(shard.name)
             results[shard.name] = result
-    changes = TextChanges()
+    reading = ReadingRecord()
     for shard in shards:  # in the order of the corpus
-        changes.add(results[shard.name][1])
+        reading.add(results[shard.name][1])
     files = {name: metadata for name, (metadata, _) in sorted(results.items()) if metadata}
     num_tokens = sum(metadata["num_tokens"] for metadata in files.values())
     if not num_tokens:
@@ -143,8 +143,8 @@ def encode_files_ray(
         "vocab_size": tokenizer.vocab_size,
         "dtype": token_dtype(tokenizer.vocab_size).name,
         "num_tokens": num_tokens,
-        "num_bytes": changes.num_bytes,
-        "bytes_per_token": changes.num_bytes / num_tokens,
+        "num_bytes": reading.num_bytes,
+        "bytes_per_token": reading.num_bytes / num_tokens,
         "num_files": len(files),
         "num_kept": num_kept,
     }
@@ -153,7 +153,7 @@ def encode_files_ray(
             found.get("num_documents", 0) for found in files.values()
         )
     folder.complete(list(files), information)
-    changes.warn()
+    reading.warn()
     return information
 
 
@@ -214,7 +214,7 @@ def _finished(shard: _Shard, tokenizer_hash: str, folder: TokenFolder) -> Encode
             "everything again"
         )
     try:
-        return found, TextChanges.from_json(found.get("changes"))
+        return found, ReadingRecord.from_json(found.get("reading"))
     except InputError:  # a damaged record
         return None
 
@@ -227,7 +227,7 @@ class EncodeShardJob:
 
     def run(self, shard: _Shard) -> Encoded:
         """Write the token file of a file, unless there are no tokens."""
-        changes = TextChanges()
+        reading = ReadingRecord()
         try:
             with uploaded(shard.destination) as file:
                 metadata = write_token_file(
@@ -235,9 +235,9 @@ class EncodeShardJob:
                     encoded_blocks(self.job, [shard.source], 1),
                     file,
                     source=shard.shown,
-                    changes=changes,
-                    record=lambda: {"made_from": shard.made_from, "changes": changes.as_json()},
+                    reading=reading,
+                    record=lambda: {"made_from": shard.made_from, "reading": reading.as_json()},
                 )
         except NoTokensError:
-            return None, changes
-        return metadata, changes
+            return None, reading
+        return metadata, reading

@@ -15,7 +15,7 @@ from typing import IO, Any, TypeAlias
 import cs336_basics
 from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.lazy import np, npt
-from cs336_basics.text.text_changes import TextChanges
+from cs336_basics.text.reading_record import ReadingRecord
 from cs336_basics.tokenizer.files.token_files import (
     FOOTER,
     MAGIC,
@@ -44,13 +44,13 @@ class EncodedBlock:
         ids: Ids, shape (n,), valid until the next block is requested.
         starts_document: Whether the first id starts a file or row.
         document_ends: Positions from 1 to n where documents end, in ascending order.
-        changes: Size of the text, and changes made while reading and splitting it.
+        reading: Size of the text, and the sequences replaced in it.
     """
 
     ids: TokenArray
     starts_document: bool
     document_ends: Positions
-    changes: TextChanges
+    reading: ReadingRecord
 
 
 @contextlib.contextmanager

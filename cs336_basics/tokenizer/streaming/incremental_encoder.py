@@ -11,7 +11,7 @@ from cs336_basics._support.errors import InputTypeError
 from cs336_basics.splitting.splitter import check_is_str
 from cs336_basics.text.corpus import ENCODING_ERRORS, check_errors
 from cs336_basics.text.cuts import SafeCutBuffer
-from cs336_basics.text.text_changes import TextChanges
+from cs336_basics.text.reading_record import ReadingRecord
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
 from cs336_basics.tokenizer.encoders.encoding_errors import explained, lone_surrogate_error
 from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, encode_exactly
@@ -100,15 +100,15 @@ class IncrementalEncoder:
     def _finish(self, last: bytes) -> list[int]:
         """Add the last chunk and return the remaining ids; see `finish`."""
         ids = self._encode(self._buffer.rest() + last)
-        changes = self._changes
-        changes.num_bytes = self._offset
+        reading = self._reading
+        reading.num_bytes = self._offset
         self._reset()  # before the warning, which may raise an error
-        changes.warn()
+        reading.warn()
         return ids
 
     def _reset(self) -> None:
         self._buffer = SafeCutBuffer(self._cuts)
-        self._changes = TextChanges()
+        self._reading = ReadingRecord()
         self._offset = 0  # bytes encoded so far
         self._num_characters = 0  # characters encoded so far
 
@@ -126,7 +126,7 @@ class IncrementalEncoder:
     def _ids(self, data: bytes) -> list[int]:
         valid, allowed, start = data, self._special.allowed, self._num_characters
         if self._errors != EXACT:
-            valid = self._changes.utf8_of(data, self._errors, start=self._offset)
+            valid = self._reading.utf8_of(data, self._errors, start=self._offset)
         text = valid.decode("utf-8", "surrogateescape")
         self._special.check(text, start)
         self._num_characters += len(text)

@@ -13,7 +13,7 @@ from cs336_basics import TRAINERS
 from cs336_basics._support.errors import InputError
 from cs336_basics.counting import count_texts, count_words
 from cs336_basics.text import Corpus
-from cs336_basics.text.text_changes import Replaced, TextChanges
+from cs336_basics.text.reading_record import ReadingRecord, Replaced
 from cs336_basics.tokenizer import encode_file
 from tests.tokenizer.examples import byte_tokenizer
 
@@ -28,8 +28,8 @@ def messages_of(function, *arguments, **options):
 @given(st.lists(st.sampled_from([b"a", b"\xff", b"\xe2\x82", "é\ufffd好".encode(), b"\xf0\x9f"])))
 def test_replaced_sequences_are_those_of_decode(parts):
     data = b"".join(parts)
-    changes = TextChanges()
-    assert changes.utf8_of(data, "replace", start=7) == data.decode("utf-8", "replace").encode()
+    reading = ReadingRecord()
+    assert reading.utf8_of(data, "replace", start=7) == data.decode("utf-8", "replace").encode()
     # Python's decoder raises one error for each sequence that it would replace.
     calls = []
     rest, offset = data, 0
@@ -41,10 +41,10 @@ def test_replaced_sequences_are_those_of_decode(parts):
             calls.append((offset + error.start, error.end - error.start))
             rest, offset = rest[error.end :], offset + error.end
     if not calls:
-        assert not changes.replaced
+        assert not reading.replaced
         return
     num_bytes = sum(length for _, length in calls)
-    assert changes.replaced == {"": Replaced(len(calls), num_bytes, 7 + calls[0][0])}
+    assert reading.replaced == {"": Replaced(len(calls), num_bytes, 7 + calls[0][0])}
 
 
 def ways_to_read(path, out, field=None):
@@ -101,12 +101,12 @@ def test_several_damaged_files_give_one_warning(tmp_path):
 
 
 def test_changes_are_added_up_in_any_order():
-    one, two = TextChanges(10), TextChanges(20)
+    one, two = ReadingRecord(10), ReadingRecord(20)
     one.add_replaced("a", Replaced(1, 2, 50))
     two.add_replaced("a", Replaced(2, 2, 7))
     two.add_replaced("b", Replaced(1, 1, 0))
     for first, second in ((one, two), (two, one)):
-        total = TextChanges()
+        total = ReadingRecord()
         total.add(first)
         total.add(second)
         assert total.num_bytes == 30
@@ -149,15 +149,15 @@ def test_utf_16_without_a_byte_order_mark_is_reported(tmp_path):
 
 
 def test_changes_survive_json_and_other_json_is_rejected():
-    changes = TextChanges(100)
-    changes.utf8_of(b"ab\xff\xfe", "replace", file="a.txt", start=5)
-    changes.utf8_of(b"\xe2\x82", "replace", file="b.jsonl", row="row 3")
-    content = json.loads(json.dumps(changes.as_json()))
-    assert TextChanges.from_json(content) == changes
+    reading = ReadingRecord(100)
+    reading.utf8_of(b"ab\xff\xfe", "replace", file="a.txt", start=5)
+    reading.utf8_of(b"\xe2\x82", "replace", file="b.jsonl", row="row 3")
+    content = json.loads(json.dumps(reading.as_json()))
+    assert ReadingRecord.from_json(content) == reading
     for other in (None, [], {}, {**content, "num_bytes": "1"}, {**content, "num_bytes": -1}):
-        with pytest.raises(InputError, match="not a record of changes"):
-            TextChanges.from_json(other)
+        with pytest.raises(InputError, match="not a record of reading"):
+            ReadingRecord.from_json(other)
     for change in ({"sequences": 1.5}, {"num_bytes": None}, {"first": []}, {"x": 1}):
         found = {"a": {"sequences": 1, "num_bytes": 1, "first": 0, **change}}
-        with pytest.raises(InputError, match="not a record of changes"):
-            TextChanges.from_json({**content, "replaced": found})
+        with pytest.raises(InputError, match="not a record of reading"):
+            ReadingRecord.from_json({**content, "replaced": found})

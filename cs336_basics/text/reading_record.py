@@ -1,7 +1,7 @@
-"""Record the changes that reading makes to text.
+"""ReadingRecord: what happened while text was read.
 
 Invalid UTF-8 is read as U+FFFD, which should not go unnoticed. Counting and encoding record the
-changes and warn once at the end.
+replaced sequences and warn once at the end.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ class Replaced:
 
 
 @dataclass
-class TextChanges:
-    """Changes that reading made to the text of some files.
+class ReadingRecord:
+    """The amount of text that was read, and the invalid UTF-8 replaced in it.
 
     Attributes:
-        num_bytes: Size of the text in bytes.
+        num_bytes: Size of the text in bytes, before replacements.
         replaced: Mapping from file names ("" for text in memory) to the sequences replaced there.
     """
 
     num_bytes: int = 0
     replaced: dict[str, Replaced] = field(default_factory=dict)
 
-    def add(self, other: TextChanges) -> None:
-        """Add the changes made to another text."""
+    def add(self, other: ReadingRecord) -> None:
+        """Add the record of another text."""
         self.num_bytes += other.num_bytes
         for name, found in other.replaced.items():
             self.add_replaced(name, found)
@@ -160,34 +160,34 @@ class TextChanges:
         return replaced.encode()
 
     def as_json(self) -> dict[str, Any]:
-        """Return the changes as a dict that can be written as JSON; see `from_json`."""
+        """Return the record as a dict that can be written as JSON; see `from_json`."""
         from cs336_basics._support.files import printable_path  # not needed by counting
 
         replaced = {printable_path(name): vars(found) for name, found in self.replaced.items()}
         return {"num_bytes": self.num_bytes, "replaced": replaced}
 
     @classmethod
-    def from_json(cls, content: Any) -> TextChanges:
-        """Return the changes that `as_json` describes.
+    def from_json(cls, content: Any) -> ReadingRecord:
+        """Return the record that `as_json` describes.
 
         Raises:
             ValueError: If `content` does not have this form.
         """
         try:
             replaced = {name: Replaced(**found) for name, found in content["replaced"].items()}
-            changes = cls(content["num_bytes"], replaced)
-            numbers = [changes.num_bytes]
+            record = cls(content["num_bytes"], replaced)
+            numbers = [record.num_bytes]
             for found in replaced.values():
                 numbers += [found.sequences, found.num_bytes]
                 numbers += [] if isinstance(found.first, str) else [found.first]
             if any(type(number) is not int or number < 0 for number in numbers):
                 raise InputTypeError(f"numbers must be non-negative ints, got {numbers}")
-            return changes
+            return record
         except (AttributeError, KeyError, TypeError) as error:
-            raise InputError(f"not a record of changes to text: {short_reason(error)}") from None
+            raise InputError(f"not a record of reading: {short_reason(error)}") from None
 
     def warn(self) -> None:
-        """Warn if the text was changed."""
+        """Warn if sequences were replaced."""
         if self.replaced:
             warn(self._replaced_message())
 

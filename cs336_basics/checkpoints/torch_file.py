@@ -25,10 +25,10 @@ from cs336_basics.checkpoints.states import (
     plain_name,
 )
 
-Source = str | os.PathLike[str] | IO[bytes]
+PathOrFile = str | os.PathLike[str] | IO[bytes]
 
 
-def save_checkpoint(model: Module, optimizer: Optimizer, iteration: int, out: Source) -> None:
+def save_checkpoint(model: Module, optimizer: Optimizer, iteration: int, out: PathOrFile) -> None:
     """Write a model, its optimizer and the iteration to a path or a binary file object.
 
     A file at the path is replaced atomically. The weights of a compiled model are saved under their
@@ -44,7 +44,7 @@ def save_checkpoint(model: Module, optimizer: Optimizer, iteration: int, out: So
         torch.save(content, file)
 
 
-def load_checkpoint(src: Source, model: Module, optimizer: Optimizer | None) -> int:
+def load_checkpoint(src: PathOrFile, model: Module, optimizer: Optimizer | None) -> int:
     """Restore a model and its optimizer in place, and return the iteration.
 
     A file object is read from the start. If `optimizer` is None, only the weights are restored.
@@ -81,7 +81,7 @@ def load_checkpoint(src: Source, model: Module, optimizer: Optimizer | None) -> 
     return iteration
 
 
-def _opened(source: Source, opener: Any) -> Any:
+def _opened(source: PathOrFile, opener: Any) -> Any:
     is_path = isinstance(source, (str, os.PathLike))
     return opener(source) if is_path else contextlib.nullcontext(source)
 

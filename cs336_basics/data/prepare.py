@@ -21,7 +21,7 @@ from cs336_basics.data.datasets import dataset_path, write_sample
 from cs336_basics.data.hold_out import hold_out
 from cs336_basics.data.hold_out_tokens import hold_out_tokens
 from cs336_basics.data.preparation_record import Stages
-from cs336_basics.data.sources import Source, Text, TokenFiles, find_sources
+from cs336_basics.data.sources import Text, TextOrTokens, TokenFiles, find_sources
 from cs336_basics.splitting.patterns.named_patterns import resolve_pattern
 from cs336_basics.text.corpus import Corpus
 from cs336_basics.tokenizer.files.encode_files import NoTokensError, encode_file
@@ -45,10 +45,10 @@ class Sources:
     """The checked inputs of a run, returned by `check_sources`."""
 
     preparation: Preparation
-    train: Source | None
-    """Source of `data.train_path`, or None if it is not set."""
-    valid: Source | None
-    """Source of `data.valid_path`, or None if it is not set."""
+    train: TextOrTokens | None
+    """Text or tokens of `data.train_path`, or None if it is not set."""
+    valid: TextOrTokens | None
+    """Text or tokens of `data.valid_path`, or None if it is not set."""
     tokenizer: Tokenizer | None
     """Tokenizer loaded from `data.tokenizer`, or None to train one."""
 
@@ -114,7 +114,7 @@ class _Preparing:
     def preparation(self) -> Preparation:
         return self.given.preparation
 
-    def texts(self) -> tuple[Source, Source | None]:
+    def texts(self) -> tuple[TextOrTokens, TextOrTokens | None]:
         """Return the training source and the validation source.
 
         The validation source is None if the end of the token files is to be held out.
@@ -142,7 +142,7 @@ class _Preparing:
         train_text, valid_text = (Text(Corpus(path, errors=data.errors)) for path in paths)
         return train_text, valid_text
 
-    def tokenizer(self, train: Source) -> Tokenizer:
+    def tokenizer(self, train: TextOrTokens) -> Tokenizer:
         """Return the configured tokenizer or a newly trained one, saved in the run directory."""
         directory = self.run.tokenizer
         outputs = [directory / TOKENIZER_FILE]
@@ -175,7 +175,7 @@ class _Preparing:
         tokenizer = Tokenizer(vocab, merges, [END_OF_TEXT], pattern=data.pattern)
         tokenizer.save(self.run.tokenizer, training)
 
-    def token_files(self, name: str, source: Source, tokenizer: Tokenizer) -> list[TokenFile]:
+    def token_files(self, name: str, source: TextOrTokens, tokenizer: Tokenizer) -> list[TokenFile]:
         """Open the token files of a split, encoding its source first if it is text."""
         inputs = source.fingerprint(self.stages.sha256_of)
         if isinstance(source, TokenFiles):

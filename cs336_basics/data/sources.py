@@ -61,7 +61,7 @@ class TokenFiles:
         return {"file": hashes[0]} if len(hashes) == 1 else {"files": _combined(hashes)}
 
 
-Source = Text | TokenFiles
+TextOrTokens = Text | TokenFiles
 
 
 def _combined(lines: Sequence[str]) -> str:
@@ -70,7 +70,7 @@ def _combined(lines: Sequence[str]) -> str:
     return f"{len(lines)} file{'s' * (len(lines) != 1)}, {digest}"
 
 
-def find_sources(data: DataConfig) -> tuple[Source | None, Source | None]:
+def find_sources(data: DataConfig) -> tuple[TextOrTokens | None, TextOrTokens | None]:
     """Return the sources of `train_path` and `valid_path`, with None for a path that is not set.
 
     In formats with rows, the first row of each file is read, to detect a wrong field early.
@@ -98,7 +98,7 @@ def _named_as_in_config() -> Iterator[None]:
         raise error.renamed(lambda name: f"data.{name}") from None
 
 
-def _find(key: str, paths: str | tuple[str, ...] | None, data: DataConfig) -> Source | None:
+def _find(key: str, paths: str | tuple[str, ...] | None, data: DataConfig) -> TextOrTokens | None:
     if paths is None:
         return None
     key = f"data.{key}"
@@ -146,7 +146,7 @@ def _corpus(files: tuple[str, ...], data: DataConfig) -> Corpus:
     return corpus
 
 
-def check_length(key: str, source: Source | None, context_length: int) -> None:
+def check_length(key: str, source: TextOrTokens | None, context_length: int) -> None:
     """Check that a text is long enough for one context, before a tokenizer is trained on it.
 
     Raises:

@@ -24,11 +24,11 @@ from cs336_basics.data.preparation_record import Stages
 from cs336_basics.data.sources import Text, TextOrTokens, TokenFiles, find_sources
 from cs336_basics.splitting.patterns.named_patterns import resolve_pattern
 from cs336_basics.text.corpus import Corpus
+from cs336_basics.tokenizer.definition import TOKENIZER_FILE
 from cs336_basics.tokenizer.files.encode_files import NoTokensError, encode_file
 from cs336_basics.tokenizer.files.joined_tokens import open_token_files
 from cs336_basics.tokenizer.files.token_files import TokenFile
 from cs336_basics.tokenizer.tokenizer import Tokenizer
-from cs336_basics.tokenizer.vocabulary import TOKENIZER_FILE
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from cs336_basics.bpe.reference import Pair
 from cs336_basics.counting import WordCounts, count_words
 from cs336_basics.splitting import Splitter
 from cs336_basics.text import Corpus
+from cs336_basics.tokenizer.definition import TOKENIZER_FILE
 from cs336_basics.tokenizer.tokenizer import Tokenizer
-from cs336_basics.tokenizer.vocabulary import TOKENIZER_FILE
 
 MOST_HASHED = 1 << 30
 """Maximum size in bytes of an input file whose hash is recorded."""

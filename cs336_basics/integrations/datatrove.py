@@ -37,8 +37,8 @@ from cs336_basics.counting.word_counter import WordCounter, choose_splitting
 from cs336_basics.splitting import Splitter
 from cs336_basics.text.reading_record import ReadingRecord
 from cs336_basics.tokenizer import Tokenizer
+from cs336_basics.tokenizer.definition import TOKENIZER_FILE
 from cs336_basics.tokenizer.ids import token_dtype
-from cs336_basics.tokenizer.vocabulary import TOKENIZER_FILE
 
 with needed_for("cs336_basics.integrations.datatrove", "'cs336-basics[datatrove]'"):
     from datatrove.io import DataFolder, DataFolderLike, get_datafolder

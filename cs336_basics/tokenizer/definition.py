@@ -37,6 +37,9 @@ except ImportError:  # the extension is not built
 Pair = tuple[bytes, bytes]
 MergeIds: TypeAlias = "npt.NDArray[np.uint32]"
 
+TOKENIZER_FILE = "tokenizer.json"
+"""Name of the file to which `Tokenizer.save` writes a definition."""
+
 ABSENT = -1
 """Placeholder for the id of a byte without a token."""
 

@@ -6,9 +6,6 @@ from collections.abc import Iterable, Mapping
 
 from cs336_basics._support.errors import InputError
 
-TOKENIZER_FILE = "tokenizer.json"
-"""File name of a saved tokenizer."""
-
 
 def longest_tokens(tokens: Mapping[int, bytes], special_tokens: Iterable[str] = ()) -> list[bytes]:
     """Return the tokens with the most bytes, ordered by id. Special tokens are left out."""

@@ -44,8 +44,7 @@ from cs336_basics.formats.huggingface.pretokenizers import (
 from cs336_basics.splitting.patterns.named_patterns import pattern_name, resolve_pattern
 from cs336_basics.splitting.reference import unicode_version
 from cs336_basics.splitting.splitter import check_special_tokens
-from cs336_basics.tokenizer.definition import TokenizerDefinition
-from cs336_basics.tokenizer.vocabulary import TOKENIZER_FILE
+from cs336_basics.tokenizer.definition import TOKENIZER_FILE, TokenizerDefinition
 
 CONFIG_FILE = "tokenizer_config.json"
 TRAINING_FILE = "training.json"

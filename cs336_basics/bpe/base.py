@@ -14,7 +14,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from cs336_basics import counting, splitting
+from cs336_basics import splitting
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import counted, short_repr
@@ -175,7 +175,9 @@ class BPE_Trainer:
         Raises:
             TypeError, ValueError: See `train` and `count_texts`.
         """
-        count = functools.partial(counting.count_texts, texts, errors=errors, field=field)
+        from cs336_basics.counting import count_texts
+
+        count = functools.partial(count_texts, texts, errors=errors, field=field)
         return self._train(count, vocab_size, special_tokens)
 
     def train_from_counts(
@@ -192,11 +194,13 @@ class BPE_Trainer:
                 merges produce a special token that is part of a word; see also `train`.
             TypeError: See `WordCounts.from_mapping`.
         """
+        from cs336_basics.counting import WordCounts
+
         if not isinstance(word_counts, Mapping):
             raise InputTypeError(
                 f"must be a dict, got {short_repr(word_counts)}", argument="word_counts"
             )
-        counts = counting.WordCounts.from_mapping(word_counts)
+        counts = WordCounts.from_mapping(word_counts)
         if counts.num_bytes > MAX_INT64:
             raise InputError(
                 f"must count at most 2^63 - 1 bytes, got {counts.num_bytes:,}",
@@ -207,7 +211,9 @@ class BPE_Trainer:
 
     def count_words(self, corpus: Corpus | PathsLike, splitter: Splitter) -> WordCounts:
         """Call the function `count_words` with the trainer's options."""
-        return counting.count_words(
+        from cs336_basics.counting import count_words
+
+        return count_words(
             corpus,
             splitter,
             splitting=self.splitting,

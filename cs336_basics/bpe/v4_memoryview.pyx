@@ -24,7 +24,6 @@ from libcpp.memory cimport unique_ptr
 from libcpp.string cimport string
 from libcpp.vector cimport vector
 
-from cs336_basics import counting
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.lazy import np
 from cs336_basics.bpe.base import BPE_Trainer
@@ -95,7 +94,9 @@ class MemoryviewTrainer(BPE_Trainer):
         return merges
 
     def draw(self, moment):
-        loop = MergeLoop(counting.WordCounts.from_mapping(moment.word_counts), moment.rules)
+        from cs336_basics.counting import WordCounts
+
+        loop = MergeLoop(WordCounts.from_mapping(moment.word_counts), moment.rules)
         loop.run(len(moment.merges))
         return _drawing(loop, moment.tokens())
 

@@ -17,7 +17,6 @@ from libcpp.string cimport string
 from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
-from cs336_basics import counting
 from cs336_basics._support.errors import InputError
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.drawing import bands, pair_text, symbol_text, table
@@ -162,9 +161,11 @@ class NativeTrainer(BPE_Trainer):
         return merges
 
     def draw(self, moment):
+        from cs336_basics.counting import WordCounts
+
         cdef const uint8_t[::1] data
         cdef const int64_t[::1] offsets, counts
-        data, offsets, counts = counting.WordCounts.from_mapping(moment.word_counts).buffers
+        data, offsets, counts = WordCounts.from_mapping(moment.word_counts).buffers
         cdef MergeOptions options
         cdef unique_ptr[CFlatMergeLoop] loop
         options.num_merges = len(moment.merges)

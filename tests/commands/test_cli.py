@@ -26,6 +26,7 @@ from cs336_basics.commands import COMMANDS
 from cs336_basics.commands._cli import guarded
 from cs336_basics.text import MissingFieldError
 from tests.commands.small_run import TINY, environment, error_of, start
+from tests.errors import rejects
 from tests.processes import run_python, wait
 
 
@@ -81,7 +82,7 @@ def test_a_bug_has_a_traceback(bug):
 
 def test_an_expected_error_has_a_traceback_on_request(monkeypatch):
     monkeypatch.setenv("CS336_TRACEBACK", "1")
-    with pytest.raises(InputError, match="wrong"):
+    with rejects(None, "wrong"):
         guarded("cs336 x", raising(InputError("wrong")))
 
 

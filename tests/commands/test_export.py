@@ -29,6 +29,7 @@ from cs336_basics.training import AdamW
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import config_to_yaml
 from tests.commands.small_run import command, error_of
+from tests.errors import rejects
 from tests.formats.exported import trained
 from tests.processes import run_python
 
@@ -269,5 +270,5 @@ def test_a_new_format_is_one_class_and_one_entry(tmp_path, monkeypatch, capsys):
     assert "checked     no: none is not installed" in capsys.readouterr().out
     lines = (tmp_path / "out" / "tokens.txt").read_text("utf-16").splitlines()
     assert len(lines) == len(trained("gpt2"))
-    with pytest.raises(UsageError, match="does not apply"):
+    with rejects(None, "--encoding", kind=UsageError):
         command.run([*words[:3], "gpt2", *words[4:], "--output", str(tmp_path / "other")])

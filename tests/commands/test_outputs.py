@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import InputError, OutputExistsError
 from cs336_basics.commands._outputs import check_output
 from tests.commands.small_run import command
+from tests.errors import rejects
 from tests.tokenizer.examples import small_tokenizer
 
 
@@ -28,8 +29,9 @@ def files(tmp_path, monkeypatch):
     "file", ["text.txt", "link.txt", "hard.txt", "./tok/../text.txt", "new", "new/t.csv", "."]
 )
 def test_an_input_and_the_tokenizer_directory_are_rejected(files, file):
-    with pytest.raises(InputError, match=file.replace(".", r"\.")):
+    with pytest.raises(InputError) as error:
         check_output("--trace", file, True, ["text.txt"], "new")
+    assert file in str(error.value)
 
 
 def test_a_directory_is_rejected(files):
@@ -38,12 +40,12 @@ def test_a_directory_is_rejected(files):
 
 
 def test_another_output_is_rejected(files):
-    with pytest.raises(InputError, match=r"new\.csv is also"):
+    with rejects(None, "new.csv"):
         check_output("--trace", "new.csv", True, ["./new.csv"])
 
 
 def test_an_existing_file_is_replaced_only_with_overwrite(files):
-    with pytest.raises(FileExistsError, match=r"mine\.npy"):
+    with rejects(None, "mine.npy", kind=OutputExistsError):
         check_output("--trace", "mine.npy", False, ["text.txt"], "new")
     check_output("--trace", "mine.npy", True, ["text.txt"], "new")
     check_output("--trace", "other.txt", False, ["text.txt"], "new")
@@ -51,7 +53,7 @@ def test_an_existing_file_is_replaced_only_with_overwrite(files):
 
 
 def test_another_ending_is_rejected(files):
-    with pytest.raises(InputError, match=r"--output must end in \.npy, got 'new\.txt'"):
+    with rejects("--output", ".npy", "'new.txt'"):
         check_output("--output", "new.txt", True, [], ending=".npy")
     check_output("--output", "new.npy", True, [], ending=".npy")
 

@@ -12,6 +12,7 @@ from cs336_basics.commands.train import COMMAND
 from cs336_basics.model import ModelConfig
 from cs336_basics.training.config import ScheduleConfig, TrainConfig
 from cs336_basics.training.config_files import config_to_yaml, find_config, load_config
+from tests.errors import rejects
 
 
 def config_of(*words):
@@ -94,10 +95,10 @@ def test_null_unsets_a_value_of_the_file(tmp_path):
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["--d-model", "3"], "did you mean '--model.d-model'?"),
+        (["--d-model", "3"], "'--model.d-model'"),
         (["--optimizer.betas", "0.9", "1.0"], "['0.9', '1.0']"),
-        (["--optimizer.kind", "lion"], "'adamw', 'muon' or 'sgd', got 'lion'"),
-        (["--optimizer.kind", "sgd", "--optimizer.eps", "1"], "optimizer.eps is not a setting"),
+        (["--optimizer.kind", "lion"], "'lion'"),
+        (["--optimizer.kind", "sgd", "--optimizer.eps", "1"], "optimizer.eps"),
         (["--resume-from", "x.pt"], "--resume"),
         (["--skip-damaged"], "--resume"),
         (["--schedule", "extend"], "--resume"),
@@ -105,7 +106,7 @@ def test_null_unsets_a_value_of_the_file(tmp_path):
     ],
 )
 def test_an_invalid_command_line_is_a_one_line_error(words, named):
-    with pytest.raises(InputError, match=r"\S") as error:
+    with pytest.raises(InputError) as error:
         config_of(*words)
     assert named in str(error.value)
     assert "\n" not in str(error.value)
@@ -136,7 +137,7 @@ def test_resume_uses_the_configuration_of_the_run(run_dir):
      ["--run-dir", "x"], ["--fast", "auto"]],
 )  # fmt: skip
 def test_resume_rejects_options_that_would_change_the_run(run_dir, words):
-    with pytest.raises(InputError, match=words[0].partition("=")[0].replace("_", "-")):
+    with rejects(None, words[0].partition("=")[0].replace("_", "-")):
         COMMAND.read(["--resume", run_dir, *words])
 
 

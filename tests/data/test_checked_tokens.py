@@ -14,6 +14,7 @@ from cs336_basics.data.data_config import DataConfig, Preparation
 from cs336_basics.tokenizer import encode_file
 from cs336_basics.tokenizer.files.joined_tokens import load_token_files, open_token_files
 from cs336_basics.training.data import TokenWindows
+from tests.errors import rejects
 from tests.tokenizer.examples import END, byte_tokenizer
 
 TOKENIZER = byte_tokenizer(END)
@@ -48,7 +49,7 @@ def test_a_pickle_stores_names_and_opens_the_same_ids(files):
 
 def test_a_file_that_has_become_shorter_is_refused(files):
     tokens = CheckedTokens(files, 0, 10_000, 257)
-    with pytest.raises(ValueError, match="10000"):
+    with rejects("stop", 10000):
         tokens.open()
 
 
@@ -59,7 +60,7 @@ def test_every_id_is_compared(files):
     assert id_range(np.zeros(0, np.uint16)) == (0, -1)
     assert id_range(np.array([5, -2, 9])) == (-2, 9)
     damage(files[1], 300)
-    with pytest.raises(ValueError, match=r"b\.npy: damaged file: id 300 is outside .* 257 tokens"):
+    with rejects(None, "id 300", 257, place="b.npy"):
         check_ids(opened, 257)
 
 
@@ -86,14 +87,14 @@ def test_only_the_first_start_of_a_run_compares_the_ids(tmp_path, files, monkeyp
     assert again.train_tokens == first.train_tokens
     assert again.valid_tokens.start == first.train_tokens.stop
     damage(files[0], 300)
-    with pytest.raises(ValueError, match="the data has changed since the run started"):
+    with rejects(None, "train tokens"):
         prepared(tmp_path, files, monkeypatch)
 
 
 def test_a_damaged_file_never_enters_a_run(tmp_path, files, monkeypatch):
     damage(files[0], 300)
     for _ in range(2):
-        with pytest.raises(ValueError, match="id 300"):
+        with rejects(None, "id 300"):
             prepared(tmp_path, files, monkeypatch)
 
 
@@ -104,5 +105,5 @@ def test_windows_of_checked_tokens_are_those_of_the_files(files):
     for dataset in (windows, pickle.loads(pickle.dumps(windows))):
         assert len(dataset) == len(expected)
         assert dataset[5][0].tolist() == expected[5][0].tolist()
-    with pytest.raises(ValueError, match=r"vocabulary, 0 to 99, but was encoded with 257 tokens"):
+    with rejects("dataset", 0, 99, 257):
         TokenWindows(tokens, 8, vocab_size=100)

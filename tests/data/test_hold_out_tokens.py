@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cs336_basics._support.errors import InputError
 from cs336_basics.data import hold_out_tokens as module
 from cs336_basics.data.hold_out_tokens import hold_out_tokens
 from cs336_basics.text import Corpus
 from cs336_basics.tokenizer import encode_file
 from cs336_basics.tokenizer.files.joined_tokens import load_token_files, open_token_files
+from tests.errors import rejects
 from tests.tokenizer.examples import END, byte_tokenizer
 
 TOKENIZER = byte_tokenizer(END)
@@ -65,6 +65,6 @@ def test_the_end_of_a_file_is_a_boundary(tmp_path):
 
 
 def test_one_token_cannot_be_split(tmp_path):
-    with pytest.raises(InputError, match=r"a\.npy.*data\.valid_path"):
+    with rejects(None, "a.npy", "data.valid_path"):
         divide([encoded(tmp_path, "a", "x")])
     assert divide([encoded(tmp_path, "b", "xy")]) == (1, 1)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cs336_basics._support.errors import InputError
 from cs336_basics.data.preparation_record import Stages
+from tests.errors import rejects
 
 
 def make(directory, inputs, texts=("a", "b")):
@@ -37,9 +37,9 @@ def test_a_stage_runs_once_and_again_if_a_file_changed(tmp_path):
 @pytest.mark.parametrize("inputs", [{"x": 2}, {}, {"x": 1, "y": 2}])
 def test_changed_inputs_are_rejected(tmp_path, inputs):
     make(tmp_path, {"x": 1})
-    with pytest.raises(InputError, match=r"text.*(x: 1 became|y: None became 2)"):
+    with rejects(None, "text"):
         make(tmp_path, inputs)
-    with pytest.raises(InputError, match="text"):
+    with rejects(None, "text"):
         Stages(tmp_path, print).check("text", inputs, print)
 
 
@@ -61,6 +61,6 @@ def test_an_interrupted_stage_runs_again(tmp_path):
 )  # fmt: skip
 def test_a_damaged_record_is_a_one_line_error(tmp_path, content):
     (tmp_path / "stages.json").write_bytes(content)
-    with pytest.raises(InputError, match=r"stages\.json is damaged") as caught:
+    with rejects(None, "stages.json") as caught:
         Stages(tmp_path, print)
     assert "\n" not in str(caught.value)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import yaml
 
-from cs336_basics._support.errors import InputError
 from cs336_basics.bpe import TRAINERS
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.data.data_config import DataConfig, Preparation
@@ -18,6 +17,7 @@ from cs336_basics.data.prepare import check_sources, prepare_data
 from cs336_basics.tokenizer import Tokenizer, encode_file
 from cs336_basics.tokenizer.files.token_files import open_token_file
 from tests.commands.small_run import command
+from tests.errors import rejects
 from tests.tokenizer.examples import BYTES, END
 
 main = command("train")
@@ -144,11 +144,15 @@ def test_a_downloaded_dataset_is_used_in_place(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("vocab_size", "data", "named"),
-    [(256, {}, "256"), (300, {"trainer": "fast"}, "'fast'"), (300, {"pattern": "("}, "pattern")],
+    ("vocab_size", "data", "fields"),
+    [
+        (256, {}, ("model.vocab_size", 256)),
+        (300, {"trainer": "fast"}, ("data.trainer", "'fast'")),
+        (300, {"pattern": "("}, (None, "'('")),
+    ],
 )
 def test_a_tokenizer_that_cannot_be_trained_is_refused_before_the_preparation(
-    vocab_size, data, named
+    vocab_size, data, fields
 ):
-    with pytest.raises(InputError, match=named):
+    with rejects(*fields):
         check_sources(Preparation(DataConfig(**data), vocab_size))

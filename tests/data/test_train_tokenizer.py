@@ -9,13 +9,14 @@ import tempfile
 
 import pytest
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import OutputExistsError
 from cs336_basics._support.files import sha256_file
 from cs336_basics.bpe import TRAINERS, BPE_Trainer
 from cs336_basics.counting import WordCounts
 from cs336_basics.data.train_tokenizer import MOST_HASHED, describe_files, train_tokenizer
 from cs336_basics.text import Corpus
 from cs336_basics.tokenizer import Tokenizer
+from tests.errors import rejects
 
 END = "<|endoftext|>"
 SIZE = 270
@@ -58,7 +59,7 @@ def test_saved_counts_replace_the_text(tmp_path, text):
 
 def test_an_existing_tokenizer_is_replaced_only_with_overwrite(tmp_path, text):
     train(text, tmp_path / "out", save_counts=str(tmp_path / "counts.npz"))
-    with pytest.raises(FileExistsError, match="out"):
+    with rejects(None, tmp_path / "out", kind=OutputExistsError):
         train(text, tmp_path / "out")
     with pytest.raises(NotADirectoryError, match="text"):
         train(text, text)
@@ -81,7 +82,7 @@ def test_counts_with_another_pattern_are_rejected_before_counting(tmp_path, text
     train(text, tmp_path / "a", save_counts=counts)
     monkeypatch.setattr(BPE_Trainer, "count_words", pytest.fail)
     other = TRAINERS["heap"](pattern="cl100k", num_workers=1)
-    with pytest.raises(InputError, match=r"counts\.npz"):
+    with rejects(None, place="counts.npz"):
         train_tokenizer(other, Corpus(text), tmp_path / "b", SIZE, [END], counts=[counts])
     assert not (tmp_path / "b").exists()
 

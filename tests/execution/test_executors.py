@@ -7,9 +7,10 @@ import time
 
 import pytest
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import RunError
 from cs336_basics.execution.executors import EXECUTORS, executor
 from cs336_basics.execution.workers import resolve_num_workers
+from tests.errors import rejects
 from tests.processes import run_python
 
 LOCAL = [name for name in EXECUTORS if name != "ray"]
@@ -41,10 +42,10 @@ def test_num_workers_defaults_to_all_cores():
 
 
 def test_unknown_executors_and_invalid_numbers_of_workers_are_rejected():
-    with pytest.raises(InputError, match=r"serial, threads, processes, ray.*'fork'"):
+    with rejects("execution", "'fork'"):
         executor("fork")
     for name in ("threads", "processes", "ray"):
-        with pytest.raises(InputError, match="num_workers"):
+        with rejects("num_workers"):
             executor(name, 0)
 
 
@@ -104,7 +105,7 @@ class ProcessId:
 
 
 def test_a_worker_that_dies_raises_instead_of_hanging():
-    with pytest.raises(RuntimeError, match="one of 2 worker processes was killed"):
+    with rejects(None, 2, kind=RunError):
         list(executor("processes", 2).map_ordered(Killed(), range(50)))
 
 

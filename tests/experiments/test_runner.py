@@ -10,7 +10,6 @@ import sys
 
 import pytest
 
-from cs336_basics._support.errors import InputError
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.experiments.plan import SCALES, plan
 from cs336_basics.experiments.runner import run_experiments, run_one
@@ -19,6 +18,7 @@ from cs336_basics.training.session import TrainingInterrupted
 from cs336_basics.training.trainer import Trainer
 from tests.commands.conftest import no_plots  # noqa: F401 -- a fixture
 from tests.commands.small_run import command, environment
+from tests.errors import rejects
 from tests.processes import wait
 
 main = command("experiments")
@@ -145,7 +145,7 @@ def test_a_directory_with_other_options_is_rejected(finished, tmp_path, capsys):
 
 def test_a_token_file_among_texts_is_rejected(tmp_path):
     values = {"data.train_path": ("a.txt", "tokens.npy")}
-    with pytest.raises(InputError, match=r"data\.train_path .*tokens\.npy"):
+    with rejects("data.train_path", "tokens.npy"):
         run_experiments(SCALES["test"], tmp_path / "out", values)
 
 
@@ -154,7 +154,7 @@ def test_data_that_another_process_prepares_are_left_alone(tmp_path):
     other.lock()
     temporary = other.path / ".train.npy.1-0123abcd.tmp"
     temporary.write_bytes(b"half")
-    with pytest.raises(InputError, match="in use by another process"):
+    with rejects(None, other.path):
         run_experiments(SCALES["test"], tmp_path / "out", {})
     assert temporary.read_bytes() == b"half"
     other.unlock()

@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.files import sha256_file
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.data.datasets import DATASETS, sample_documents, write_sample
+from tests.errors import rejects
 
 ROOT = Path(__file__).parents[3]
 END = f"\n{END_OF_TEXT}\n"
@@ -118,8 +120,8 @@ def test_ten_megabytes_have_almost_no_duplicates(tmp_path):
     assert len(set(train) & set(valid)) / len(valid) < 0.001
 
 
-@pytest.mark.parametrize(("num_bytes", "error"), [(0, ValueError), (5.0, TypeError)])
+@pytest.mark.parametrize(("num_bytes", "error"), [(0, InputError), (5.0, InputTypeError)])
 def test_an_invalid_size_is_rejected(tmp_path, num_bytes, error):
-    with pytest.raises(error, match=f"num_bytes .*{num_bytes}"):
+    with rejects("num_bytes", num_bytes, kind=error):
         write_sample(tmp_path / "sample.txt", num_bytes)
     assert list(tmp_path.iterdir()) == []

@@ -152,7 +152,7 @@ class CorporaOptions(Checked):
         say_directories(self.input if listed else ())
         files = [saved_stdin() if name == STDIN else name for name in self.input]
         how: dict[str, Any] = {"errors": self.errors, "format": self.input_format, **given}
-        corpora = [Corpus.fitting(file, **how) for file in files]
+        corpora = [Corpus(file, allow_unused=True, **how) for file in files]
         sources = [source for corpus in corpora for source in corpus.sources]
         check_options_are_used(sources, **given)
         return list(zip(self.input, corpora, strict=True))

@@ -133,13 +133,14 @@ def _find(key: str, paths: str | tuple[str, ...] | None, data: DataConfig) -> Te
 
 def _corpus(files: tuple[str, ...], data: DataConfig) -> Corpus:
     with _named_as_in_config():
-        corpus = Corpus.fitting(
+        corpus = Corpus(
             files,
             field=data.field,
             column=data.column,
             errors=data.errors,
             format=data.format,
             max_piece_bytes=data.max_piece_bytes,
+            allow_unused=True,
         )
         for source in corpus.sources:
             next(source.texts(Splitter().safe_cuts), None)  # reports a wrong field early

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cs336_basics._support.arguments import checked_integer
+from cs336_basics._support.arguments import checked_bool, checked_integer
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_names, short_repr
 from cs336_basics.text.paths import PathsLike, expand_paths
-from cs336_basics.text.sources import Piece, Source, formats_of, open_sources
+from cs336_basics.text.sources import Piece, Source, check_options_are_used, open_sources
 from cs336_basics.text.storage import MAX_PIECE_BYTES
 
 ERRORS = ("replace", "strict")
@@ -46,6 +46,9 @@ class Corpus:
         format: Format of all files, a name in FORMATS. Defaults to detection from name and content.
         max_piece_bytes: Maximum number of bytes in a row and in text without a safe cut, and thus
             in a pre-token. Anything longer is rejected before it fills the memory.
+        allow_unused: Whether to ignore `field` or `column` if no file uses it. Several corpora of
+            different formats can then share the options; call `check_options_are_used` to check
+            that at least one corpus uses each.
 
     Attributes:
         sources: The files, in order, after expanding globs and directories.
@@ -56,8 +59,8 @@ class Corpus:
             are empty; if a file is an archive or an array, or starts with the byte order mark of
             UTF-16 or UTF-32 (unless `errors` is `"bytes"`); if `format` is not given and a plain
             text file is evidently JSON Lines, CSV or binary; if a table is damaged, or its column
-            does not contain strings; if `field` or `column` is given but no file uses it; or if
-            `errors` or `format` is unknown.
+            does not contain strings; if `field` or `column` is given but no file uses it (unless
+            `allow_unused` is true); or if `errors` or `format` is unknown.
         MissingFieldError: If a file contains JSON Lines and `field` is missing, or a file is a
             table without the column `column`. MissingFieldError is a subclass of ValueError.
         ImportError: If a library for the format of a table is not installed.
@@ -79,6 +82,7 @@ class Corpus:
         errors: str = "replace",
         format: str | None = None,
         max_piece_bytes: int = MAX_PIECE_BYTES,
+        allow_unused: bool = False,
     ) -> None:
         check_errors(errors, ENCODING_ERRORS)
         checked_integer("max_piece_bytes", max_piece_bytes, 1, note=" byte")
@@ -98,6 +102,8 @@ class Corpus:
             format=format,
             max_piece_bytes=max_piece_bytes,
         )
+        if not checked_bool("allow_unused", allow_unused):
+            check_options_are_used(sources, field=field, column=column)
         self._set(sources, errors)
 
     def _set(self, sources: Iterable[Source], errors: str) -> None:
@@ -115,33 +121,6 @@ class Corpus:
         corpus = cls.__new__(cls)
         corpus._set(sources, sources[0].errors)
         return corpus
-
-    @classmethod
-    def fitting(
-        cls,
-        paths: PathsLike,
-        *,
-        field: str | None = None,
-        column: str | None = None,
-        errors: str = "replace",
-        format: str | None = None,
-        max_piece_bytes: int = MAX_PIECE_BYTES,
-    ) -> Corpus:
-        """Return a Corpus that ignores `field` or `column` if no file needs it.
-
-        Use this method if several corpora share the options but have different formats. Then call
-        `check_options_are_used` to check that at least one corpus needs each option.
-        """
-        files = expand_paths(paths)
-        needed = {source.option for source in formats_of(files, format)}
-        return cls(
-            files,
-            field=field if "field" in needed else None,
-            column=column if "column" in needed else None,
-            errors=errors,
-            format=format,
-            max_piece_bytes=max_piece_bytes,
-        )
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -94,14 +94,14 @@ def test_other_types_than_paths_are_rejected():
         Corpus([])
 
 
-def test_fitting_ignores_options_that_no_file_needs(folder):
+def test_options_that_no_file_needs_are_ignored_on_request(folder):
     given = {"field": "body", "column": "text"}
-    text = Corpus.fitting(iter([folder / "a.txt"]), errors="strict", **given)
+    text = Corpus(iter([folder / "a.txt"]), errors="strict", allow_unused=True, **given)
     assert text == Corpus([folder / "a.txt"], errors="strict")
-    several = Corpus.fitting([folder / "*.txt", folder / "c.jsonl"], **given)
+    several = Corpus([folder / "*.txt", folder / "c.jsonl"], allow_unused=True, **given)
     assert several == Corpus([folder / "*.txt", folder / "c.jsonl"], field="body")
     with pytest.raises(MissingFieldError):
-        Corpus.fitting(folder / "c.jsonl", column="text")
+        Corpus(folder / "c.jsonl", column="text", allow_unused=True)
     check_options_are_used([*text.sources, *several.sources], field="body", column=None)
     check_options_are_used([], field=None, column=None)
 
@@ -115,7 +115,7 @@ def test_fitting_ignores_options_that_no_file_needs(folder):
 )
 def test_an_option_that_no_corpus_uses_is_rejected(folder, option, kinds):
     given = {"field": None, "column": None, option: "x"}
-    corpora = [Corpus.fitting(folder / name, **given) for name in ("a.txt", "b.txt")]
+    corpora = [Corpus(folder / name, allow_unused=True, **given) for name in ("a.txt", "b.txt")]
     sources = [source for corpus in corpora for source in corpus.sources]
     with pytest.raises(InputError, match=f"'x' .*{re.escape(kinds)}") as caught:
         check_options_are_used(sources, **given)

@@ -83,7 +83,7 @@ def open_sources(
     if not any(is_url(file) or os.path.getsize(file) for file in files):
         shown = ", ".join(map(repr, files[:3])) + (", ..." if len(files) > 3 else "")
         raise InputError(f"{shown}: no text", remedy="pass a file that contains text")
-    sources = tuple(
+    return tuple(
         source.opened(
             file,
             None if source.option is None else names[source.option],
@@ -93,8 +93,6 @@ def open_sources(
         )
         for file, source in zip(files, formats, strict=True)
     )
-    check_options_are_used(sources, field=field, column=column)
-    return sources
 
 
 def check_options_are_used(
@@ -107,7 +105,7 @@ def check_options_are_used(
 
     Args:
         sources: All sources, or their classes, for which the options were given.
-        field, column: Options as given to `Corpus.fitting`.
+        field, column: See `Corpus`.
 
     Raises:
         ValueError: If an option is given but no source needs it.

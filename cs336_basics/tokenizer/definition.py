@@ -48,12 +48,7 @@ class TokenizerDefinition:
     """Everything that determines the ids of a text. Definitions are immutable and picklable.
 
     Args:
-        vocab: Mapping of id -> token. Ids may be in any order and have gaps.
-        merges: Pairs of tokens in the order in which they were learned.
-        special_tokens: Texts that become one id each. Tokens that are not in `vocab` get ids after
-            its highest id.
-        pattern: Split pattern, either a name in PATTERNS or a regular expression.
-        ignore_merges: Whether to encode a pre-token that is itself an ordinary token as that token.
+        vocab, merges, special_tokens, pattern, ignore_merges: See `Tokenizer`.
 
     Attributes:
         vocab: Mapping of id -> token, including special tokens; a copy of the argument.

@@ -346,7 +346,7 @@ def test_the_options_for_counting_are_used(splitting, execution, tmp_path, monke
         chosen.append((splitting, execution))
         return count_words(*arguments, **options)
 
-    monkeypatch.setattr("cs336_basics.bpe.base.count_words", watched)
+    monkeypatch.setattr("cs336_basics.counting.count_words", watched)
     found = train_bpe(path, 260, [], splitting=splitting, execution=execution)
     assert found == train_bpe(path, 260, [])
     assert chosen == [(splitting, execution), (None, None)]

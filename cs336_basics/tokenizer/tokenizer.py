@@ -634,13 +634,15 @@ class Tokenizer:
             TypeError: If a chunk is not a str.
             ValueError: See `encode`; positions are counted from the start of the first chunk.
         """
-        from cs336_basics.tokenizer.streaming.incremental_encoder import encode_chunks
+        from cs336_basics.tokenizer.streaming.chunk_encoder import encode_chunks
 
         if not isinstance(iterable, Iterable):
             raise InputTypeError(
                 f"must be an iterable of str, got {short_repr(iterable)}", argument="iterable"
             )
-        yield from encode_chunks(self, iterable, allowed_special, disallowed_special)
+        yield from encode_chunks(
+            self.encoder, self.cache_size, iterable, allowed_special, disallowed_special
+        )
 
     # ----------------------------------------------------------------- ids to text
 

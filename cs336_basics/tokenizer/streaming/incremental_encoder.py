@@ -1,30 +1,14 @@
-"""IncrementalEncoder: encode text as it arrives, with only a few chunks in memory.
-
-It is the counterpart of StreamingDecoder, and encodes the chunks of `Tokenizer.encode_iterable`.
-"""
+"""IncrementalEncoder: encode text as it arrives. It is the counterpart of StreamingDecoder."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection
 
-from cs336_basics._support.errors import InputTypeError
-from cs336_basics.splitting.splitter import check_is_str
-from cs336_basics.text.corpus import ENCODING_ERRORS, check_errors
-from cs336_basics.text.cuts import SafeCutBuffer
-from cs336_basics.text.reading_record import ReadingRecord
-from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
-from cs336_basics.tokenizer.encoders.encoding_errors import explained, lone_surrogate_error
-from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, encode_exactly
-from cs336_basics.tokenizer.special_tokens import special_sets
+from cs336_basics.tokenizer.streaming.chunk_encoder import ChunkEncoder
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
-# These limits keep the memory use of `encode_iterable` below a megabyte.
-READ_AHEAD = 1 << 11  # bytes to collect before they are encoded
-SLICE_SIZE = 1 << 13  # characters of a huge chunk to read at a time
-ITERABLE_CACHE_SIZE = 448 << 10  # bytes of cached words
 
-
-class IncrementalEncoder:
+class IncrementalEncoder(ChunkEncoder):
     """Encodes a text that arrives in chunks.
 
     The concatenated ids equal the ids of `Tokenizer.encode_array` for the whole text. A chunk may
@@ -54,118 +38,4 @@ class IncrementalEncoder:
         disallowed_special: str | Collection[str] = (),
     ) -> None:
         check_is_tokenizer(tokenizer)
-        check_errors(errors, ENCODING_ERRORS)
-        encoder = tokenizer.encoder
-        self._encoder = encoder
-        self._special = special_sets(encoder, allowed_special, disallowed_special)
-        self._cuts = self._special.splitter(tokenizer.splitter).safe_cuts
-        self._errors = errors
-        self._reset()
-
-    def feed(self, text: str | bytes) -> list[int]:
-        """Add a chunk and return the ids that are now certain. The list may be empty.
-
-        Args:
-            text: Chunk of text, as str or UTF-8 bytes. The two types may be mixed.
-
-        Raises:
-            TypeError: If `text` is neither str nor bytes; the encoder keeps its state.
-            ValueError: If `text` contains a lone surrogate; the encoder keeps its state. Also
-                raised if bytes are not UTF-8 (with `"strict"`) or have no token, or if the text
-                contains a disallowed special token; the message includes the position in the whole
-                text, and the encoder is reset.
-        """
-        if isinstance(text, str):
-            try:
-                text = text.encode()
-            except UnicodeEncodeError as error:
-                raise lone_surrogate_error(error) from None
-        elif not isinstance(text, bytes):
-            raise InputTypeError(
-                f"must be str or bytes, not {type(text).__name__}", argument="text"
-            )
-        return self._encode(self._buffer.add(text))
-
-    def finish(self) -> list[int]:
-        """Return the ids of the buffered text, and reset the encoder for another text.
-
-        Raises:
-            ValueError: See `feed`.
-
-        Warns:
-            UserWarning: If invalid UTF-8 was replaced with U+FFFD (with `"replace"`).
-        """
-        return self._finish(b"")
-
-    def _finish(self, last: bytes) -> list[int]:
-        """Add the last chunk and return the remaining ids; see `finish`."""
-        ids = self._encode(self._buffer.rest() + last)
-        reading = self._reading
-        reading.num_bytes = self._offset
-        self._reset()  # before the warning, which may raise an error
-        reading.warn()
-        return ids
-
-    def _reset(self) -> None:
-        self._buffer = SafeCutBuffer(self._cuts)
-        self._reading = ReadingRecord()
-        self._offset = 0  # bytes encoded so far
-        self._num_characters = 0  # characters encoded so far
-
-    def _encode(self, data: bytes) -> list[int]:
-        if not data:
-            return []
-        try:
-            ids = self._ids(data)
-        except BaseException:  # the ids of `data` are lost, so the text cannot be continued
-            self._reset()
-            raise
-        self._offset += len(data)
-        return ids
-
-    def _ids(self, data: bytes) -> list[int]:
-        valid, allowed, start = data, self._special.allowed, self._num_characters
-        if self._errors != EXACT:
-            valid = self._reading.utf8_of(data, self._errors, start=self._offset)
-        text = valid.decode("utf-8", "surrogateescape")
-        self._special.check(text, start)
-        self._num_characters += len(text)
-        try:
-            if self._errors != EXACT:
-                return self._encoder.encode(text, allowed)
-            ids: list[int] = encode_exactly(self._encoder, data, allowed).tolist()
-            return ids
-        except AbsentByteError as error:
-            if self._errors == EXACT:
-                raise explained(error, self._encoder, data, allowed, self._offset) from None
-            raise explained(error, self._encoder, text, allowed, start) from None
-
-
-def encode_chunks(
-    tokenizer: Tokenizer,
-    chunks: Iterable[str],
-    allowed_special: str | Collection[str] | None,
-    disallowed_special: str | Collection[str],
-) -> Iterator[int]:
-    """Yield the ids of a text given in chunks; see `Tokenizer.encode_iterable`."""
-    stream = IncrementalEncoder(
-        tokenizer, allowed_special=allowed_special, disallowed_special=disallowed_special
-    )
-    cache_size = min(tokenizer.cache_size, ITERABLE_CACHE_SIZE)
-    stream._encoder = tokenizer.encoder.with_own_cache(cache_size)
-    collected = bytearray()
-    num_characters = 0
-    for chunk in chunks:
-        check_is_str(chunk)
-        # Huge chunks are read in slices to keep the buffer small.
-        for start in range(0, len(chunk), SLICE_SIZE):
-            part = chunk[start : start + SLICE_SIZE]
-            try:
-                collected += part.encode()
-            except UnicodeEncodeError as error:
-                raise lone_surrogate_error(error, num_characters) from None
-            num_characters += len(part)
-            if len(collected) >= READ_AHEAD:
-                yield from stream.feed(bytes(collected))
-                collected.clear()
-    yield from stream._finish(bytes(collected))
+        super().__init__(tokenizer.encoder, errors, allowed_special, disallowed_special)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cs336_basics import Tokenizer
 from cs336_basics.splitting.safe_cuts import SafeCuts
 from cs336_basics.tokenizer import IncrementalEncoder
-from cs336_basics.tokenizer.streaming import incremental_encoder
+from cs336_basics.tokenizer.streaming import chunk_encoder
 from tests.texts import long_text
 from tests.tokenizer.examples import (
     END,
@@ -160,8 +160,8 @@ SPECIAL_SETS = [(), (END,), tuple(SPECIALS), ("a b", "b a"), ("\ufffd",), (" ", 
 @pytest.fixture
 def eager(monkeypatch):
     """Cut texts as often as possible. By default, short texts are never cut."""
-    monkeypatch.setattr(incremental_encoder, "READ_AHEAD", 1)
-    monkeypatch.setattr(incremental_encoder, "SLICE_SIZE", 7)
+    monkeypatch.setattr(chunk_encoder, "READ_AHEAD", 1)
+    monkeypatch.setattr(chunk_encoder, "SLICE_SIZE", 7)
 
 
 @pytest.mark.usefixtures("eager")

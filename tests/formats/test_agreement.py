@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from cs336_basics._support.errors import RunError
 from cs336_basics.formats.agreement import compare_ids, compare_logits, probe_texts
+from tests.errors import rejects
 from tests.formats.exported import SPECIAL, trained
 from tests.formats.models import random_model
 from tests.tokenizer.examples import byte_tokenizer
@@ -29,7 +31,7 @@ def test_equal_ids_are_counted():
 
 
 def test_different_ids_are_an_error_with_the_text():
-    with pytest.raises(RuntimeError, match="different ids for the text 'There"):
+    with rejects(None, "There", kind=RunError):
         compare_ids(byte_tokenizer(), lambda text: [ord(c) for c in text])
 
 
@@ -43,9 +45,9 @@ def test_a_model_agrees_with_itself_at_any_context_length(context_length):
 
 def test_different_logits_are_an_error():
     model = random_model(context_length=20, **TINY)
-    with pytest.raises(RuntimeError, match=r"logits differ by 0\.01, more than 0\.0001"):
+    with rejects(None, "0.01", "0.0001", kind=RunError):
         compare_logits(model, lambda ids: model(ids) + 0.01, 1e-4)
-    with pytest.raises(RuntimeError, match="logits differ by nan"):
+    with rejects(None, "nan", kind=RunError):
         compare_logits(model, lambda ids: model(ids) * torch.nan, 1e-4)
 
 
@@ -53,7 +55,7 @@ def test_rounded_logits_may_differ_by_a_share_of_the_largest():
     model = random_model(context_length=20, **TINY)
     line = compare_logits(model, lambda ids: 1.01 * model(ids), 0.02, rounded=True)
     assert line.endswith("the same most likely token at 20 of 20 positions")
-    with pytest.raises(RuntimeError, match="logits differ by"):
+    with rejects(None, "logits", kind=RunError):
         compare_logits(model, lambda ids: 1.01 * model(ids), 0.005, rounded=True)
 
 
@@ -66,5 +68,5 @@ def test_a_different_greedy_text_is_an_error():
             logits[0, -1] = logits[0, -1].flip(-1)
         return logits
 
-    with pytest.raises(RuntimeError, match="greedy text differs from token 2 onward"):
+    with rejects(None, "token 2", kind=RunError):
         compare_logits(model, other, 1e9)

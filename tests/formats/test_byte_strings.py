@@ -19,6 +19,7 @@ from cs336_basics.formats.byte_strings import (
     token_to_string,
     vocab_of_strings,
 )
+from tests.errors import rejects
 
 # The alphabet, and neighboring characters that do not represent bytes.
 CHARACTERS = st.sampled_from([*character_to_byte(), *" \r\n\x7f\xa0\xad\u0144\u0145\u4e00😀\ud800"])
@@ -96,7 +97,7 @@ def expected_merge(item):
 def test_all_merges_are_read_or_the_first_invalid_one_is_named(loading, items):
     expected = [expected_merge(item) for item in items]
     if None in expected:
-        with pytest.raises(InputError, match=f"^merge {expected.index(None)} must be"):
+        with rejects(None, f"merge {expected.index(None)}"):
             merges_of_strings(items, "merge {}".format)
     else:
         assert merges_of_strings(items, "merge {}".format) == expected
@@ -109,7 +110,7 @@ def test_merges_of_lines_equal_merges_of_strings(loading, lines):
     try:
         expected = merges_of_strings(text.split("\n"), "merge {}".format)
     except ValueError as error:
-        with pytest.raises(InputError, match=f"^{str(error).partition(' must')[0]} must"):
+        with rejects(None, str(error).partition(" must")[0]):
             merges_of_lines(text, "merge {}".format)
     else:
         assert merges_of_lines(text, "merge {}".format) == expected
@@ -134,5 +135,5 @@ def test_a_vocabulary_is_read_completely_or_refused(strings, plain_text):
         }
         assert vocab_of_strings(strings, plain_text=plain_text) == expected
     else:
-        with pytest.raises(InputError, match=r"id|alphabet"):
+        with pytest.raises(InputError):
             vocab_of_strings(strings, plain_text=plain_text)

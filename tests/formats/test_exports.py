@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from cs336_basics._support.errors import InputTypeError
+from cs336_basics._support.errors import InputTypeError, RunError
 from cs336_basics.formats import (
     MODEL_FORMATS,
     TOKENIZER_FORMATS,
@@ -151,7 +151,7 @@ def test_the_check_finds_a_different_tokenizer(tmp_path, to):
     runtime_of(trained("gpt2"), to, tmp_path)
     assert check_tokenizer(trained("gpt2"), to, tmp_path).lines[0].startswith("ids equal on 25 te")
     other = byte_tokenizer(*trained("gpt2").special_tokens)
-    with pytest.raises(RuntimeError, match="different ids"):
+    with rejects(None, "ids", kind=RunError):
         check_tokenizer(other, to, tmp_path)
 
 
@@ -169,7 +169,7 @@ def test_an_output_that_exists_is_refused(tmp_path, to):
     mine = tmp_path / "out" / "mine.txt"
     mine.write_text("mine")
     for output in (mine.parent, mine):
-        with pytest.raises(FileExistsError, match=str(output)):
+        with pytest.raises(FileExistsError, match=re.escape(str(output))):
             export_tokenizer(byte_tokenizer(), to, output)
     assert mine.read_text() == "mine"
     assert os.listdir(mine.parent) == ["mine.txt"]
@@ -189,10 +189,7 @@ def test_a_directory_with_files_is_not_replaced_by_a_model(tmp_path, to, overwri
     pytest.importorskip("torch")
     (tmp_path / "notes.txt").write_text("")
     model = random_model(vocab_size=byte_tokenizer().vocab_size)
-    message = {"gguf": "is a directory; use a file name"}.get(
-        to, "exists and is not an empty directory; choose a new directory"
-    )
-    with pytest.raises(OSError, match=rf"{re.escape(str(tmp_path))} {message}$"):
+    with pytest.raises(OSError, match=re.escape(str(tmp_path))):
         export_model(model, byte_tokenizer(), to, tmp_path, overwrite=overwrite)
 
 

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from cs336_basics._support.errors import InputError
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.data.data_config import DataConfig
 from cs336_basics.formats.run_card import card_of_run
+from tests.errors import rejects
 
 
 @pytest.fixture
@@ -75,5 +75,5 @@ def test_the_losses_are_the_last_ones_up_to_the_checkpoint(run):
 
 def test_a_damaged_record_is_refused(run):
     (run.data / "stages.json").write_text("[]")
-    with pytest.raises(InputError, match=r"stages\.json is damaged"):
+    with rejects(None, "stages.json"):
         card_of_run(run.path, DataConfig())

@@ -5,6 +5,7 @@ import torch
 
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.model.inspection import attention_weights
+from tests.errors import rejects
 
 SIZES = {"vocab_size": 30, "context_length": 8, "d_model": 16, "num_layers": 2, "num_heads": 4}
 
@@ -42,5 +43,5 @@ def test_the_weights_give_the_output_of_the_layer(options, layer):
 def test_an_unknown_layer_is_an_error():
     model = TransformerLM(ModelConfig(**SIZES, d_ff=32))
     for layer in (-1, 2):
-        with pytest.raises(ValueError, match="layer must be at least 0 and below 2"):
+        with rejects("layer", 0, 2):
             attention_weights(model, torch.arange(3), layer)

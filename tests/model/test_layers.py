@@ -8,8 +8,10 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from cs336_basics._support.errors import InputTypeError
 from cs336_basics.model import Embedding, Linear, RMSNorm, SiLUFeedForward, SwiGLU, silu
 from cs336_basics.model.layers import check_ids
+from tests.errors import rejects
 
 BATCH_SHAPES = [(), (1, 1), (5,), (2, 3), (2, 1, 3)]
 
@@ -156,5 +158,5 @@ def test_an_id_out_of_range_is_rejected(bad):
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.bool, torch.float32, torch.int16])
 def test_ids_of_other_dtypes_are_rejected(dtype):
     # torch would treat uint8 and bool as masks and return the wrong rows.
-    with pytest.raises(TypeError, match=str(dtype)):
+    with rejects(None, dtype, kind=InputTypeError):
         check_ids(torch.ones(3, dtype=dtype), 11)

@@ -5,7 +5,9 @@ import pytest
 import torch
 
 from cs336_basics import ModelConfig, TransformerLM
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics.model import resize_embeddings, select_embeddings
+from tests.errors import rejects
 
 IDS = torch.tensor([[1, 5, 7, 2]])
 
@@ -77,42 +79,42 @@ def test_the_same_size_changes_nothing():
 
 
 @pytest.mark.parametrize(
-    ("size", "parts", "error", "message"),
+    ("size", "parts", "error", "fields"),
     [
-        (9, {}, ValueError, "vocab_size .* 9"),
-        (12, {9: [1]}, ValueError, "parts .* ?9"),
-        (12, {12: [1]}, ValueError, "parts .* ?12"),
-        (12, {11: [10]}, ValueError, "id 11 .* ?10"),
-        (12, {11: [-1]}, ValueError, "id 11 .* ?-1"),
-        (12.5, {}, TypeError, "vocab_size .* ?12.5"),
-        (12, {11: [1.9]}, TypeError, "id 11 .* ?1.9"),
-        (12, {"11": [1]}, TypeError, "parts .* ?'11'"),
-        (10**18, {}, ValueError, "vocab_size .* ?1000000000000000000"),
+        (9, {}, InputError, ("vocab_size", 9)),
+        (12, {9: [1]}, InputError, ("a key of parts", 9)),
+        (12, {12: [1]}, InputError, ("a key of parts", 12)),
+        (12, {11: [10]}, InputError, ("a part of id 11", "id 11", 10)),
+        (12, {11: [-1]}, InputError, ("a part of id 11", "id 11", "-1")),
+        (12.5, {}, InputTypeError, ("vocab_size", "12.5")),
+        (12, {11: [1.9]}, InputTypeError, ("a part of id 11", "id 11", "1.9")),
+        (12, {"11": [1]}, InputTypeError, ("a key of parts", "'11'")),
+        (10**18, {}, InputError, ("vocab_size", 1000000000000000000)),
     ],
 )
-def test_bad_sizes_are_rejected(size, parts, error, message):
-    with pytest.raises(error, match=message):
+def test_bad_sizes_are_rejected(size, parts, error, fields):
+    with rejects(*fields, kind=error):
         resize_embeddings(small_model(), size, parts)
 
 
 @pytest.mark.parametrize(
-    ("id_map", "error", "message"),
+    ("id_map", "error", "fields"),
     [
-        ([0, 1], ValueError, r"id_map .* \(2,\)"),
-        ([0.0] * 10, TypeError, "id_map .* float64"),
-        ([0, 2] + [-1] * 8, ValueError, "id_map"),
-        ([0, 0] + [-1] * 8, ValueError, "id_map"),
-        ([-1] * 10, ValueError, "id_map"),
-        ([0, 1] + [-2] * 8, ValueError, "id_map"),
+        ([0, 1], InputError, ("id_map", "(2,)")),
+        ([0.0] * 10, InputTypeError, ("id_map", "float64")),
+        ([0, 2] + [-1] * 8, InputError, ("id_map",)),
+        ([0, 0] + [-1] * 8, InputError, ("id_map",)),
+        ([-1] * 10, InputError, ("id_map",)),
+        ([0, 1] + [-2] * 8, InputError, ("id_map",)),
     ],
 )
-def test_bad_maps_are_rejected(id_map, error, message):
+def test_bad_maps_are_rejected(id_map, error, fields):
     model = small_model()
-    with pytest.raises(error, match=message):
+    with rejects(*fields, kind=error):
         select_embeddings(model, np.array(id_map))
     assert model.config.vocab_size == 10
 
 
 def test_wrapped_models_are_rejected():
-    with pytest.raises(TypeError, match="DataParallel"):
+    with rejects("model", "DataParallel", kind=InputTypeError):
         resize_embeddings(torch.nn.DataParallel(small_model()), 12)

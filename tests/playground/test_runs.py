@@ -4,6 +4,9 @@ import json
 
 import pytest
 
+from cs336_basics._support.errors import InputError
+from tests.errors import rejects
+
 torch = pytest.importorskip("torch", reason="needs the torch extra")
 
 from cs336_basics.generation import Sampling  # noqa: E402
@@ -101,18 +104,18 @@ def test_attention_is_a_row_of_the_weights(run_path, runs):
     for token in (None, 10**9):
         assert runs.attention({**asked, "token": token})["weights"] == pytest.approx(last.tolist())
     assert runs.attention({**asked, "text": ""})["weights"] == []
-    with pytest.raises(ValueError, match="layer must be at least 0 and below 1, got 1"):
+    with rejects("layer", 0, 1):
         runs.attention({**asked, "layer": 1})
-    with pytest.raises(ValueError, match="head must be below 2, got 2"):
+    with rejects("head", 2):
         runs.attention({**asked, "head": 2})
 
 
 def test_wrong_requests_are_errors(tmp_path, runs):
     for asked in ({"run": 1}, {"run": -1}, {"run": "/etc"}):
-        with pytest.raises(ValueError, match="run"):
+        with rejects("run"):
             runs.curves(asked)
     for wrong in ({"text": "a" * 20_001}, {"text": "a", "top_p": 2}, {"text": "a", "seed": 2**64}):
-        with pytest.raises(ValueError, match="must"):
+        with pytest.raises(InputError):
             runs.generate(wrong, print)
     with pytest.raises(FileNotFoundError, match="not a run directory"):
         Runs([tmp_path])

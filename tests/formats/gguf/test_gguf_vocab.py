@@ -7,7 +7,6 @@ import time
 
 import pytest
 
-from cs336_basics._support.errors import InputError
 from cs336_basics.formats.gguf.gguf_vocab import CONTROL, NORMAL, UNUSED, gguf_vocab
 from cs336_basics.splitting import PATTERNS
 from cs336_basics.tokenizer.definition import TokenizerDefinition
@@ -68,29 +67,29 @@ def test_patterns_that_llama_cpp_splits_differently_are_refused(name):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "fields"),
     [
-        ({"pattern": r"\p{L}+|\P{L}"}, r"got '\\\\p{L}"),
-        ({"pattern": DBRX}, "pattern must be"),
-        ({"merges": []}, "no merges"),
-        ({"vocab": without_byte(10, b"\n\n"), "merges": HE}, "byte 0x0a"),
+        ({"pattern": r"\p{L}+|\P{L}"}, ("pattern", "'\\\\p{L}")),
+        ({"pattern": DBRX}, ("pattern",)),
+        ({"merges": []}, (None, "merges")),
+        ({"vocab": without_byte(10, b"\n\n"), "merges": HE}, (None, "0x0a")),
         (
             {"vocab": without_byte(32, "Ġ".encode()), "merges": HE, "special_tokens": ["Ġ"]},
-            "byte 0x20",
+            (None, "0x20"),
         ),
         (
             {"vocab": byte_tokenizer(merges=MERGES).vocab, "special_tokens": ["\n"]},
-            r"'\\n' cannot be exported",
+            (None, "'\\n'"),
         ),
-        ({"special_tokens": ["<a\0b>"]}, r"'<a\\x00b>'"),
-        ({"special_tokens": ["Ġt"]}, "'Ġt'"),
-        ({"special_tokens": ["[PAD260]"], "size": 261}, "PAD"),
-        ({"special_tokens": ["<a>", ">b<c"]}, "'<a>' and '>b<c' may overlap"),
-        ({"special_tokens": ["abc", "cab"]}, "may overlap"),
+        ({"special_tokens": ["<a\0b>"]}, (None, "'<a\\x00b>'")),
+        ({"special_tokens": ["Ġt"]}, (None, "'Ġt'")),
+        ({"special_tokens": ["[PAD260]"], "size": 261}, (None, "PAD")),
+        ({"special_tokens": ["<a>", ">b<c"]}, (None, "'<a>'", "'>b<c'")),
+        ({"special_tokens": ["abc", "cab"]}, (None, "'abc'", "'cab'")),
     ],
 )
-def test_a_tokenizer_with_different_ids_in_llama_cpp_is_refused(options, message):
-    with pytest.raises(InputError, match=message):
+def test_a_tokenizer_with_different_ids_in_llama_cpp_is_refused(options, fields):
+    with rejects(*fields):
         exported(**options)
 
 
@@ -115,7 +114,7 @@ NOT_CROSSING = [(b" ", b"\n"), (b"\n", b"\n"), (b" \n", b"\n\n"), (b" ", b" "), 
 
 
 def test_a_cl100k_token_with_bytes_after_a_line_end_is_refused():
-    with pytest.raises(InputError, match=r"the token b'\\n '"):
+    with rejects(None, "b'\\n '"):
         exported(CROSSING, pattern="cl100k")
     for name in ("gpt2", "llama3", "qwen2"):
         assert exported(CROSSING, pattern=name)["pre"] == EXPORTED[name]

@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from cs336_basics._support.errors import InputError
 from cs336_basics.formats import export_tokenizer
 from cs336_basics.formats.gpt2.pair import contents, load_gpt2, load_merges, load_vocab
 from cs336_basics.tokenizer import Tokenizer
+from tests.errors import rejects
 from tests.tokenizer.examples import BYTES, END, byte_tokenizer, data_file, small_tokenizer
 
 # ------------------------------------------------------------------ out
@@ -27,16 +27,16 @@ def test_the_files_have_the_format_of_gpt2():
 
 
 @pytest.mark.parametrize(
-    ("tokenizer", "message"),
+    ("tokenizer", "fields"),
     [
-        (byte_tokenizer(pattern="cl100k"), "pattern must be gpt2, got 'cl100k'"),
-        (byte_tokenizer("<é>"), "'<é>'"),
-        (Tokenizer({0: b"a"}, []), "byte 0x00"),
-        (Tokenizer({**BYTES, 256: b"ab"}, [], ignore_merges=True), "b'ab'"),
+        (byte_tokenizer(pattern="cl100k"), (None, "gpt2", "'cl100k'")),
+        (byte_tokenizer("<é>"), (None, "'<é>'")),
+        (Tokenizer({0: b"a"}, []), (None, "0x00")),
+        (Tokenizer({**BYTES, 256: b"ab"}, [], ignore_merges=True), (None, "b'ab'")),
     ],
 )
-def test_a_tokenizer_that_the_files_cannot_represent_is_refused(tmp_path, tokenizer, message):
-    with pytest.raises(InputError, match=message):
+def test_a_tokenizer_that_the_files_cannot_represent_is_refused(tmp_path, tokenizer, fields):
+    with rejects(*fields):
         export_tokenizer(tokenizer, "gpt2", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -88,7 +88,7 @@ def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"vocab\.json"):
         load_gpt2(tmp_path)
     write_pair(tmp_path)
-    with pytest.raises(InputError, match=r"vocab\.json is a file"):
+    with rejects(None, "vocab.json"):
         load_gpt2(tmp_path / "vocab.json")
 
 
@@ -96,7 +96,7 @@ def test_a_token_that_can_be_neither_ordinary_nor_special_is_refused(tmp_path):
     write_pair(tmp_path)
     strings = json.loads((tmp_path / "vocab.json").read_text("utf-8"))
     (tmp_path / "vocab.json").write_text(json.dumps({**strings, "ÃÃ": 9999}), "utf-8")
-    with pytest.raises(InputError, match=r"b'\\xc3\\xc3'"):
+    with rejects(None, "b'\\xc3\\xc3'"):
         load_gpt2(tmp_path)
     assert 9999 in Tokenizer.from_gpt2(tmp_path, special_tokens=[END]).vocab
 
@@ -125,47 +125,47 @@ def test_merges_are_read_with_and_without_a_version_line(tmp_path, content, merg
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "fields"),
     [
-        (b"a b\nc\n", r"merges.txt, line 2 .* got 'c'"),
-        (b"#version: 0.2\na b c\n", r"line 2 .* got 'a b c'"),
-        (b"a  b\n", r"line 1 .* got 'a  b'"),
-        (b"a b\n\nc d\n", r"line 2 .* got ''"),
-        ("a b\nc \u3042\n".encode(), r"line 2 .* got 'c あ'"),
-        (b"a \xff\n", r"merges.txt.* UTF-8 at byte 2"),
+        (b"a b\nc\n", (None, "merges.txt", "line 2", "'c'")),
+        (b"#version: 0.2\na b c\n", (None, "line 2", "'a b c'")),
+        (b"a  b\n", (None, "line 1", "'a  b'")),
+        (b"a b\n\nc d\n", (None, "line 2")),
+        ("a b\nc \u3042\n".encode(), (None, "line 2", "'c あ'")),
+        (b"a \xff\n", (None, "merges.txt", 2)),
     ],
 )
-def test_a_malformed_merges_file_is_refused_with_the_line(tmp_path, content, message):
+def test_a_malformed_merges_file_is_refused_with_the_line(tmp_path, content, fields):
     path = tmp_path / "merges.txt"
     path.write_bytes(content)
-    with pytest.raises(InputError, match=message):
+    with rejects(*fields):
         load_merges(path)
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "fields"),
     [
-        (b'{"a": 0,\n "b" 1}', "vocab.json, line 2, column 6"),
-        (b"[]", "got a list"),
-        (b'{"a": "0"}', "b'a' must be an integer, got '0'"),
-        (b'{"a": 0, "b": 0}', "b'a' and b'b' have the same id 0"),
-        (b'{"a": 0, "b": 1, "a": 2}', "'a' occurs twice"),
-        (b'{"a\\ud800": 0}', "Unicode"),
-        (b'{"\xff": 0}', "UTF-8 at byte 2"),
-        (b"[" * 100_000, "vocab.json"),
-        (b'{"a": ' + b"9" * 10_000 + b"}", "vocab.json"),
+        (b'{"a": 0,\n "b" 1}', (None, "vocab.json", "line 2", 6)),
+        (b"[]", (None, "a list")),
+        (b'{"a": "0"}', (None, "b'a'", "'0'")),
+        (b'{"a": 0, "b": 0}', (None, "b'a'", "b'b'", "id 0")),
+        (b'{"a": 0, "b": 1, "a": 2}', (None, "'a'")),
+        (b'{"a\\ud800": 0}', (None, "vocab.json")),
+        (b'{"\xff": 0}', (None, "vocab.json", 2)),
+        (b"[" * 100_000, (None, "vocab.json")),
+        (b'{"a": ' + b"9" * 10_000 + b"}", (None, "vocab.json")),
     ],
 )
-def test_a_malformed_vocabulary_is_refused_with_the_line_or_item(tmp_path, content, message):
+def test_a_malformed_vocabulary_is_refused_with_the_line_or_item(tmp_path, content, fields):
     path = tmp_path / "vocab.json"
     path.write_bytes(content)
-    with pytest.raises(InputError, match=message):
+    with rejects(*fields):
         load_vocab(path)
 
 
 @pytest.mark.parametrize("load", [load_vocab, load_merges])
 def test_a_pickle_is_refused(tmp_path, load):
-    with pytest.raises(InputError, match=r"vocab\.pkl is a pickle"):
+    with rejects(None, "vocab.pkl"):
         load(tmp_path / "vocab.pkl")
 
 
@@ -176,7 +176,7 @@ def test_ids_that_collide_are_refused_before_they_are_keys(tmp_path):
     path = tmp_path / "vocab.json"
     path.write_text(json.dumps({f"t{i}": token_id for i, token_id in enumerate(colliding)}))
     start = time.process_time()
-    with pytest.raises(InputError, match=r"vocab\.json: .* for b't1'"):
+    with rejects(None, "b't1'", place="vocab.json"):
         load_vocab(path)
     assert time.process_time() - start < 3  # adding them to a dict would take 12 s
 
@@ -186,6 +186,6 @@ def test_values_in_messages_are_shortened(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps({long: "0"}))
     (tmp_path / "b.txt").write_text(f"a b\n{long}\n")
     for name, load in (("a.json", load_vocab), ("b.txt", load_merges)):
-        with pytest.raises(InputError, match=name) as caught:
+        with rejects(None, name) as caught:
             load(tmp_path / name)
         assert len(str(caught.value)) < 500 + len(str(tmp_path))

@@ -8,9 +8,11 @@ import sys
 
 import pytest
 
+from cs336_basics._support.errors import UnavailableError
 from cs336_basics.formats.huggingface.hub import find_or_download
 from cs336_basics.tokenizer import Tokenizer
 from tests.data.datasets.web_server import server  # noqa: F401 -- a fixture
+from tests.errors import rejects
 from tests.formats.huggingface.test_tokenizer_json import content_of, trained
 from tests.processes import run_python
 
@@ -114,5 +116,5 @@ def test_an_existing_directory_comes_before_the_hub(tmp_path, monkeypatch):
 
 def test_a_missing_huggingface_hub_is_named_with_the_command_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(ImportError, match=r"someone/small does not exist; .* pip install hugg"):
+    with rejects(None, "someone/small", kind=UnavailableError):
         find_or_download("someone/small", "tokenizer.json")

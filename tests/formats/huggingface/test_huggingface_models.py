@@ -10,11 +10,12 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.errors import InputTypeError, RunError
 from cs336_basics.formats import check_model, export_model, export_tokenizer
 from cs336_basics.formats.agreement import greedy
 from cs336_basics.formats.huggingface import load_model
 from cs336_basics.formats.huggingface.llama import llama_config, llama_state
+from tests.errors import rejects
 from tests.formats.exported import trained
 from tests.formats.huggingface.test_llama import SMALL
 from tests.formats.models import CONFIGURATIONS, random_model
@@ -88,7 +89,7 @@ def test_the_check_finds_different_weights(tmp_path):
     pytest.importorskip("transformers")
     tokenizer = trained("gpt2")
     export_model(random_model(0, vocab_size=1500, **TINY), tokenizer, "huggingface", tmp_path)
-    with pytest.raises(RuntimeError, match="the exported model's logits differ by"):
+    with rejects(None, "logits", kind=RunError):
         check_model(random_model(1, vocab_size=1500, **TINY), tokenizer, "huggingface", tmp_path)
 
 
@@ -102,22 +103,20 @@ def test_a_switch_that_cannot_be_represented_is_refused(tmp_path, switch, value,
     if to == "gguf":
         pytest.importorskip("gguf")
     model = random_model(vocab_size=258, **TINY, **{switch: value})
-    with pytest.raises(InputError, match=f"{switch} must be .* got {value!r}"):
+    with rejects(switch, repr(value)):
         export_model(model, byte_tokenizer(END, merges=[(b"a", b"b")]), to, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_a_tokenizer_with_more_ids_than_the_model_is_refused(tmp_path):
     model = random_model(vocab_size=256, **TINY)
-    with pytest.raises(
-        ValueError, match="tokenizer has 257 ids, but the model's vocab_size is 256"
-    ):
+    with rejects(None, 257, "vocab_size", 256):
         export_model(model, byte_tokenizer(END), "huggingface", tmp_path / "out")
 
 
 def test_an_unknown_option_is_refused(tmp_path):
     model = random_model(vocab_size=257, **TINY)
-    with pytest.raises(InputTypeError, match="weights is not an option of format huggingface"):
+    with rejects(None, "weights", kind=InputTypeError):
         export_model(model, byte_tokenizer(END), "huggingface", tmp_path / "out", weights="f16")
 
 
@@ -162,9 +161,9 @@ def test_a_role_for_a_token_that_is_not_special_is_refused(tmp_path):
     model = random_model(vocab_size=257, **TINY)
     for role in ("bos_token", "eos_token", "pad_token", "unk_token"):
         for text in ("<pad>", "a"):
-            with pytest.raises(InputError, match=f"{role} must be .* got '{text}'"):
+            with rejects(role, f"'{text}'"):
                 export_model(model, byte_tokenizer(END), "huggingface", tmp_path, **{role: text})
-    with pytest.raises(InputTypeError, match="pad_token"):
+    with rejects(None, "pad_token", kind=InputTypeError):
         export_tokenizer(byte_tokenizer(END), "tiktoken", tmp_path, pad_token=END)
     assert not list(tmp_path.iterdir())
 
@@ -209,7 +208,7 @@ def write_shards(directory, model, weight_map=None):
 )  # fmt: skip
 def test_an_index_may_contain_only_safetensors_in_its_directory(tmp_path, weight_map):
     write_shards(tmp_path, random_model(config=SMALL), weight_map)
-    with pytest.raises(InputError, match=r"index\.json: weight_map must map tensors"):
+    with rejects(None, "index.json", "weight_map"):
         load_model(tmp_path)
 
 
@@ -236,16 +235,16 @@ def test_a_pickle_is_refused_and_not_opened(tmp_path):
 
 def test_a_huge_configuration_is_refused_before_anything_is_allocated(tmp_path):
     model = random_model(config=SMALL)
-    for changes, message in (
-        ({"max_position_embeddings": 10**12}, "1,000,000,000,000 is too large"),
-        ({"max_position_embeddings": 2**23}, "8,388,608 is too large"),
-        ({"num_hidden_layers": 10**12}, r"tensor 'model\.layers\.\d\..*' is missing"),
-        ({"vocab_size": 10**12}, r"\(1000000000000, 24\).*\(31, 24\)"),
+    for changes, shown in (
+        ({"max_position_embeddings": 10**12}, "1,000,000,000,000"),
+        ({"max_position_embeddings": 2**23}, "8,388,608"),
+        ({"num_hidden_layers": 10**12}, "'model.layers."),
+        ({"vocab_size": 10**12}, "(1000000000000, 24)"),
         ({"vocab_size": 2**62}, f"{2**62}"),  # more bytes than fit int64
         ({"intermediate_size": 10**12}, "1000000000000"),
     ):
         write_model(tmp_path, model, **changes)
-        with pytest.raises(InputError, match=message):
+        with rejects(None, shown):
             load_model(tmp_path)
 
 
@@ -253,7 +252,7 @@ def test_a_huge_configuration_is_refused_before_anything_is_allocated(tmp_path):
 def test_an_invalid_config_is_refused(tmp_path, content):
     write_model(tmp_path, random_model(config=SMALL))
     (tmp_path / "config.json").write_text(content)
-    with pytest.raises(InputError, match=r"config\.json"):
+    with rejects(None, "config.json"):
         load_model(tmp_path)
 
 
@@ -272,7 +271,7 @@ def test_an_invalid_config_is_refused(tmp_path, content):
 def test_damaged_weights_are_refused(tmp_path, content):
     write_model(tmp_path, random_model(config=SMALL))
     (tmp_path / "model.safetensors").write_bytes(content)
-    with pytest.raises(InputError, match=str(tmp_path)) as raised:
+    with rejects(None, tmp_path) as raised:
         load_model(tmp_path)
     assert len(str(raised.value)) < 600
 

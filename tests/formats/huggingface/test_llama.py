@@ -19,6 +19,7 @@ from cs336_basics.formats.huggingface.llama import (
 )
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.training.config_files import load_config
+from tests.errors import rejects
 from tests.formats.models import random_model
 
 SMALL = ModelConfig(
@@ -83,10 +84,10 @@ def test_tied_embeddings_become_two_matrices_with_the_scale_in_the_first():
 
 def test_tied_embeddings_of_llama_become_two_equal_matrices():
     theirs = llama_state(SMALL, random_model(config=SMALL).state_dict())
-    with pytest.raises(InputError, match=r"'lm_head\.weight' differs from the embeddings"):
+    with rejects(None, "'lm_head.weight'"):
         state_from_llama(SMALL, theirs, tied=True)
     del theirs["lm_head.weight"]
-    with pytest.raises(InputError, match=r"tensor 'lm_head\.weight' is missing"):
+    with rejects(None, "'lm_head.weight'"):
         state_from_llama(SMALL, theirs)
     for head in ({}, {"lm_head.weight": theirs["model.embed_tokens.weight"].clone()}):
         state = state_from_llama(SMALL, {**theirs, **head}, tied=True)
@@ -94,48 +95,54 @@ def test_tied_embeddings_of_llama_become_two_equal_matrices():
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "fields"),
     [
-        ({"model_type": "gpt2"}, "model_type must be .* got 'gpt2'"),
-        ({"model_type": ["llama"]}, "model_type must be"),
-        ({"num_key_value_heads": 1}, "num_key_value_heads must be 3, got 1"),
+        ({"model_type": "gpt2"}, (None, "model_type", "'gpt2'")),
+        ({"model_type": ["llama"]}, (None, "model_type", "['llama']")),
+        ({"num_key_value_heads": 1}, ("num_key_value_heads", 1)),
         (
             {"rope_parameters": {"rope_type": "llama3", "factor": 8.0}},
-            "rope_type must be 'default', got 'llama3'",
+            ("rope_type", "'llama3'"),
         ),
-        ({"rope_scaling": {"type": "linear", "factor": 2.0}, "rope_parameters": None}, "'linear'"),
-        ({"rope_scaling": {"rope_type": "linear", "factor": 4.0}}, "rope_parameters"),
-        ({"rope_scaling": {"rope_type": "default", "rope_theta": 5e5}}, "rope_parameters"),
-        ({"rope_scaling": "linear", "rope_parameters": None}, "'linear'"),
-        ({"rope_theta": 10**400, "rope_parameters": None}, "rope_theta"),
-        ({"rms_norm_eps": 10**400}, "norm_eps"),
-        ({"rope_parameters": 7}, "rope_parameters must be .* got 7"),
-        ({"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial_rotary_factor must be 1.0"),
-        ({"hidden_act": "gelu"}, "hidden_act must be 'silu', got 'gelu'"),
-        ({"attention_bias": True}, "attention_bias must be False"),
-        ({"mlp_bias": True}, "mlp_bias must be False"),
-        ({"use_sliding_window": True}, "use_sliding_window must be False"),
-        ({"layer_types": ["full_attention", "sliding_attention"]}, "layer_types"),
-        ({"layer_types": 3}, "layer_types must be .* got 3"),
-        ({"quantization_config": {"bits": 4}}, "quantization_config must be None"),
-        ({"head_dim": 6}, "head_dim must be 8, got 6"),
-        ({"hidden_size": "24"}, "d_model .*'24'"),
-        ({"rms_norm_eps": "1e-5"}, "norm_eps .*'1e-5'"),
-        ({"rope_theta": "1e4", "rope_parameters": None}, "rope_theta .*'1e4'"),
-        ({"rope_theta": "x"}, "rope_theta must be .* got 'x'"),  # differs from rope_parameters
-        ({"rope_theta": 501.0}, "rope_theta must be 500.0, got 501.0"),
-        ({"partial_rotary_factor": 0.5}, "partial_rotary_factor must be 1.0"),
-        ({"tie_word_embeddings": 1}, "tie_word_embeddings must be .* got 1"),
-        ({"tie_word_embeddings": None}, "tie_word_embeddings must be .* got None"),
-        ({"hidden_size": -24}, "d_model"),
-        ({"num_attention_heads": 5}, "num_heads"),
-        ({"rms_norm_eps": float("nan")}, "norm_eps"),
-        ({"vocab_size": None}, "vocab_size"),
+        (
+            {"rope_scaling": {"type": "linear", "factor": 2.0}, "rope_parameters": None},
+            ("rope_type", "'linear'"),
+        ),
+        ({"rope_scaling": {"rope_type": "linear", "factor": 4.0}}, (None, "rope_parameters")),
+        ({"rope_scaling": {"rope_type": "default", "rope_theta": 5e5}}, (None, "rope_parameters")),
+        ({"rope_scaling": "linear", "rope_parameters": None}, (None, "'linear'")),
+        ({"rope_theta": 10**400, "rope_parameters": None}, ("rope_theta",)),
+        ({"rms_norm_eps": 10**400}, ("norm_eps",)),
+        ({"rope_parameters": 7}, (None, "rope_parameters", 7)),
+        ({"rope_parameters": {"partial_rotary_factor": 0.5}}, ("partial_rotary_factor", 0.5)),
+        ({"hidden_act": "gelu"}, ("hidden_act", "'gelu'")),
+        ({"attention_bias": True}, ("attention_bias", True)),
+        ({"mlp_bias": True}, ("mlp_bias", True)),
+        ({"use_sliding_window": True}, ("use_sliding_window", True)),
+        (
+            {"layer_types": ["full_attention", "sliding_attention"]},
+            ("layer_types", "sliding_attention"),
+        ),
+        ({"layer_types": 3}, ("layer_types", 3)),
+        ({"quantization_config": {"bits": 4}}, ("quantization_config", "{'bits': 4}")),
+        ({"head_dim": 6}, ("head_dim", 6)),
+        ({"hidden_size": "24"}, ("d_model", "'24'")),
+        ({"rms_norm_eps": "1e-5"}, ("norm_eps", "'1e-5'")),
+        ({"rope_theta": "1e4", "rope_parameters": None}, ("rope_theta", "'1e4'")),
+        ({"rope_theta": "x"}, ("rope_theta", "'x'")),  # differs from rope_parameters
+        ({"rope_theta": 501.0}, ("rope_theta", 501.0)),
+        ({"partial_rotary_factor": 0.5}, ("partial_rotary_factor", 0.5)),
+        ({"tie_word_embeddings": 1}, ("tie_word_embeddings", 1)),
+        ({"tie_word_embeddings": None}, ("tie_word_embeddings", None)),
+        ({"hidden_size": -24}, ("d_model", -24)),
+        ({"num_attention_heads": 5}, ("num_heads", 5)),
+        ({"rms_norm_eps": float("nan")}, ("norm_eps", "nan")),
+        ({"vocab_size": None}, ("vocab_size", None)),
     ],
 )
-def test_a_configuration_that_cannot_be_represented_is_refused(changes, message):
+def test_a_configuration_that_cannot_be_represented_is_refused(changes, fields):
     content = {**llama_config(SMALL), **changes}
-    with pytest.raises(InputError, match=message):
+    with rejects(*fields):
         config_from_llama(content)
 
 
@@ -143,25 +150,25 @@ def test_a_configuration_that_cannot_be_represented_is_refused(changes, message)
 def test_a_configuration_without_a_size_is_refused(key):
     content = llama_config(SMALL)
     del content[key]
-    with pytest.raises(InputError, match=key):
+    with rejects(None, key):
         config_from_llama(content)
 
 
 def test_weights_that_do_not_fit_the_configuration_are_refused():
     state = llama_state(SMALL, random_model(config=SMALL).state_dict())
     name = "model.layers.1.mlp.up_proj.weight"
-    with pytest.raises(InputError, match=r"\(20, 24\).*\(20, 23\)"):
+    with rejects(None, "(20, 24)", "(20, 23)"):
         state_from_llama(SMALL, {**state, name: state[name][:, :-1]})
-    with pytest.raises(InputError, match=r"torch\.int8"):
+    with rejects(None, "torch.int8"):
         state_from_llama(SMALL, {**state, name: state[name].to(torch.int8)})
-    with pytest.raises(InputError, match=r"tensor 'model\.layers\.0\.bias' has no counterpart"):
+    with rejects(None, "'model.layers.0.bias'"):
         state_from_llama(SMALL, {**state, "model.layers.0.bias": state[name]})
     for num_layers in (10**9, len(state)):
         many = dataclasses.replace(SMALL, num_layers=num_layers)
         with pytest.raises(InputError, match=r"tensor 'model\.layers\.2\..*' is missing"):
             state_from_llama(many, state)
     without = {key: value for key, value in state.items() if key != name}
-    with pytest.raises(InputError, match=f"tensor '{name}' is missing"):
+    with rejects(None, f"'{name}'"):
         state_from_llama(SMALL, without)
 
 
@@ -181,5 +188,5 @@ def test_only_the_exportable_speedrun_can_be_exported():
     configs = Path(cs336_basics.__file__).parent / "configs"
     exportable = load_config(configs / "speedrun-exportable.yaml").model
     assert llama_config(exportable)["model_type"] == "qwen3"
-    with pytest.raises(InputError, match="logit_soft_cap"):
+    with rejects("logit_soft_cap"):
         llama_config(load_config(configs / "speedrun.yaml").model)

@@ -7,7 +7,6 @@ import itertools
 import json
 import os
 import random
-import re
 import sys
 import time
 import unicodedata
@@ -21,6 +20,7 @@ from cs336_basics._support.errors import InputError
 from cs336_basics.formats import check_tokenizer, export_tokenizer
 from cs336_basics.formats.huggingface.tokenizer_json import parse_tokenizer_json, tokenizer_json
 from cs336_basics.tokenizer import Tokenizer
+from tests.errors import rejects
 from tests.formats.exported import PATTERNS, chosen_texts, random_texts, trained
 from tests.tokenizer.examples import (
     BYTES,
@@ -96,12 +96,10 @@ def test_other_libraries_refuse_a_file_that_only_we_can_read(tmp_path, name):
     assert_comes_back(ours, tmp_path)
     with pytest.raises(Exception, match="version"):
         tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
-    with pytest.raises(InputError, match="from_directory"):
+    with rejects(None, "from_directory"):
         Tokenizer.from_huggingface(tmp_path)
     if "another spelling" not in name:  # such a tokenizer is exported, but changes on import
-        with pytest.raises(
-            ValueError, match=r"cannot|no token|both written|may mean something else"
-        ):
+        with pytest.raises(InputError):
             export_tokenizer(ours, "huggingface", tmp_path / "out")
         assert not (tmp_path / "out").exists()
 
@@ -151,7 +149,7 @@ def test_a_directory_without_a_tokenizer_is_refused_with_advice(tmp_path):
 def test_a_fifo_is_refused(tmp_path):
     os.mkfifo(tmp_path / "tokenizer.json")  # opening it could wait forever for a writer
     for use in (Tokenizer.from_directory, small_tokenizer().save):
-        with pytest.raises(InputError, match=r"tokenizer\.json is a FIFO"):
+        with rejects(None, "tokenizer.json"):
             use(tmp_path)
 
 
@@ -173,9 +171,8 @@ def test_a_damaged_file_that_only_we_can_read_is_refused(tmp_path, path, value):
     Tokenizer({0: b"a", 1: b"b", 2: b"ab"}, [(b"a", b"b")], [END]).save(tmp_path)
     file = tmp_path / "tokenizer.json"
     file.write_text(json.dumps(edited(json.loads(file.read_text("utf-8")), path, value)), "utf-8")
-    with pytest.raises(InputError, match=r"tokenizer\.json|: ") as raised:
+    with rejects(None, tmp_path):
         Tokenizer.from_directory(tmp_path)
-    assert str(tmp_path) in str(raised.value)
 
 
 # ------------------------------------------------------------------ exported
@@ -426,7 +423,7 @@ def test_the_three_steps_of_deepseek_v3_become_the_named_pattern(tmp_path, line_
     for text in [*chosen_texts(), *random_texts(10, 500)]:
         assert ours.encode(text) == theirs.encode(text).ids
     content["pre_tokenizer"]["pretokenizers"][1] = isolated("[一-龥]+")
-    with pytest.raises(InputError, match="unknown pre_tokenizer 'Sequence'"):
+    with rejects(None, "pre_tokenizer", "'Sequence'"):
         parse_tokenizer_json(content)
 
 
@@ -464,14 +461,14 @@ def test_parts_of_the_file_are_ignored_on_request(tmp_path):
         assert ours.encode(text) == theirs.encode(text, add_special_tokens=False).ids
     for name in names:
         others = [other for other in names if other != name]
-        with pytest.raises(InputError, match=rf"ignore=\['{name}'\]"):
+        with rejects(None, f"ignore=['{name}']"):
             Tokenizer.from_huggingface(path, ignore=others)
 
 
 def test_only_known_parts_can_be_ignored(tmp_path):
     path = saved(content_of(trained("gpt2")), tmp_path)
     for name in ("decoder", []):
-        with pytest.raises(InputError, match=re.escape(f"got {name!r}")):
+        with rejects("ignore", repr(name)):
             Tokenizer.from_huggingface(path, ignore=[name])
 
 
@@ -489,98 +486,96 @@ def template(*single):
 BYTE_LEVEL = {"type": "ByteLevel"}
 NO_REGEX = {"type": "ByteLevel", "use_regex": False}
 REFUSED = [
-    ("normalizer", {"type": "NFC"}, "normalizer 'NFC'"),
-    ("normalizer", {"type": "Sequence", "normalizers": [{"type": "NFC"}]}, "normalizer 'Sequence'"),
-    ("truncation", {"max_length": 5}, "truncation {'max_length': 5}"),
-    ("padding", {"strategy": "BatchLongest"}, "padding {'strategy': 'BatchLongest'}"),
+    ("normalizer", {"type": "NFC"}, "'NFC'"),
+    ("normalizer", {"type": "Sequence", "normalizers": [{"type": "NFC"}]}, "'Sequence'"),
+    ("truncation", {"max_length": 5}, "{'max_length': 5}"),
+    ("padding", {"strategy": "BatchLongest"}, "{'strategy': 'BatchLongest'}"),
     ("model.type", "Unigram", "'Unigram'"),
     ("model.dropout", 0.1, "dropout 0.1"),
     ("model.byte_fallback", True, "byte_fallback True"),
-    ("model.ignore_merges", "yes", "ignore_merges must be true or false, got 'yes'"),
+    ("model.ignore_merges", "yes", "'yes'"),
     ("model.continuing_subword_prefix", "##", "continuing_subword_prefix '##'"),
     ("model.end_of_word_suffix", "</w>", "end_of_word_suffix '</w>'"),
-    ("pre_tokenizer", None, "pre_tokenizer None"),
-    ("pre_tokenizer", {"type": "Whitespace"}, "pre_tokenizer 'Whitespace'"),
-    ("pre_tokenizer.type", "ByteLevels", "pre_tokenizer 'ByteLevels'"),
-    ("pre_tokenizer.add_prefix_space", True, "adds a space"),
-    ("pre_tokenizer.use_regex", False, "does not split"),
-    ("pre_tokenizer", sequence({"type": "Punctuation"}, BYTE_LEVEL), "splits twice"),
-    ("pre_tokenizer", sequence({"type": "Digits"}, NO_REGEX), "unknown pre_tokenizer 'Sequence'"),
-    ("pre_tokenizer", sequence(), "unknown pre_tokenizer 'Sequence'"),
-    ("pre_tokenizer", {"type": "Sequence"}, "'pretokenizers' must be a list, got None"),
-    ("pre_tokenizer", sequence({"type": ["Split"]}, NO_REGEX), "unknown pre_tokenizer"),
-    ("decoder", None, "decoder must be ByteLevel, got None"),
-    ("decoder.type", "Metaspace", "decoder must be ByteLevel, got 'Metaspace'"),
-    ("post_processor", template(), "post_processor 'TemplateProcessing'"),
+    ("pre_tokenizer", None, "None"),
+    ("pre_tokenizer", {"type": "Whitespace"}, "'Whitespace'"),
+    ("pre_tokenizer.type", "ByteLevels", "'ByteLevels'"),
+    ("pre_tokenizer.add_prefix_space", True, "pre_tokenizer"),
+    ("pre_tokenizer.use_regex", False, "pre_tokenizer"),
+    ("pre_tokenizer", sequence({"type": "Punctuation"}, BYTE_LEVEL), "pre_tokenizer"),
+    ("pre_tokenizer", sequence({"type": "Digits"}, NO_REGEX), "'Sequence'"),
+    ("pre_tokenizer", sequence(), "'Sequence'"),
+    ("pre_tokenizer", {"type": "Sequence"}, "'pretokenizers'"),
+    ("pre_tokenizer", sequence({"type": ["Split"]}, NO_REGEX), "pre_tokenizer"),
+    ("decoder", None, "decoder"),
+    ("decoder.type", "Metaspace", "'Metaspace'"),
+    ("post_processor", template(), "'TemplateProcessing'"),
     ("post_processor", template({"SpecialToken": {"id": END, "type_id": 0}}), "post_processor"),
     ("post_processor", template(5), "post_processor"),
     ("post_processor", {"type": "Sequence", "processors": [BYTE_LEVEL, {"type": "BertProcessing"}]},
-     "post_processor 'Sequence'"),
-    ("post_processor", {"type": "Sequence"}, "'processors' must be a list, got None"),
-    ("added_tokens.0.lstrip", True, "'<|endoftext|>' has lstrip"),
-    ("added_tokens.0.rstrip", True, "'<|endoftext|>' has rstrip"),
-    ("added_tokens.0.single_word", True, "'<|endoftext|>' has single_word"),
+     "'Sequence'"),
+    ("post_processor", {"type": "Sequence"}, "'processors'"),
+    ("added_tokens.0.lstrip", True, "lstrip"),
+    ("added_tokens.0.rstrip", True, "rstrip"),
+    ("added_tokens.0.single_word", True, "single_word"),
     ("added_tokens.0.content", "", "content"),
     ("added_tokens.0.content", KeyError, "content"),
-    ("added_tokens.0.content", "ab" * 10**6, "must have at most 1,024 bytes, got 2,000,000"),
+    ("added_tokens.0.content", "ab" * 10**6, "2,000,000"),
     ("added_tokens.0.id", "256", "'256'"),
-    ("added_tokens.0.id", 3, "has id 3, but tokenizers gives it id 256"),
-    ("added_tokens.0", 7, "got 7"),
-    ("added_tokens", {"a": 1}, "'added_tokens' must be a list, got {'a': 1}"),
-    ("added_tokens.1.content", END, "'<|endoftext|>' occurs twice"),
-    ("model", [], "'model' must be an object, got []"),
-    ("model.vocab", [], "'vocab' must be an object, got []"),
-    ("model.vocab.a", "x", "b'a' must be an integer, got 'x'"),
-    ("model.vocab.a", -1, "got -1 for b'a'"),
+    ("added_tokens.0.id", 3, "id 3"),
+    ("added_tokens.0", 7, "7"),
+    ("added_tokens", {"a": 1}, "{'a': 1}"),
+    ("added_tokens.1.content", END, END),
+    ("model", [], "'model'"),
+    ("model.vocab", [], "'vocab'"),
+    ("model.vocab.a", "x", "b'a'"),
+    ("model.vocab.a", -1, "-1"),
     ("model.vocab.a", 10**30, "4294967295"),
-    ("model.vocab.a", 98, "same id 98"),
+    ("model.vocab.a", 98, "id 98"),
     ("model.vocab.猫", 9999, "'猫'"),
-    ("model.merges", None, "'merges' must be a list, got None"),
-    ("model.merges.3", "a", "got 'a'"),
-    ("model.merges.3", ["a", 5], "got ['a', 5]"),
-    ("model.merges.3", ["a", "\x00"], "got ['a', '\\x00']"),
+    ("model.merges", None, "'merges'"),
+    ("model.merges.3", "a", "'a'"),
+    ("model.merges.3", ["a", 5], "['a', 5]"),
+    ("model.merges.3", ["a", "\x00"], "['a', '\\x00']"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("path", "value", "message"), REFUSED)
-def test_an_unsupported_feature_is_refused_with_the_reason(tmp_path, path, value, message):
+@pytest.mark.parametrize(("path", "value", "shown"), REFUSED)
+def test_an_unsupported_feature_is_refused_with_the_reason(tmp_path, path, value, shown):
     file = saved(changed(path, value), tmp_path)
-    with pytest.raises(InputError, match=re.escape(message)) as raised:
+    with rejects(None, shown, place=file) as raised:
         Tokenizer.from_huggingface(file)
-    assert str(raised.value).startswith(f"{file}: ")
     assert len(str(raised.value)) < 600
 
 
 SPLITS = [
-    ("behavior", "MergedWithNext", "with behavior 'MergedWithNext' and invert False"),
-    ("behavior", "Removed", "with behavior 'Removed' and invert False"),
-    ("invert", True, "with behavior 'Isolated' and invert True"),
-    ("pattern", {"String": " "}, "splits at {'String': ' '}"),
-    ("pattern", {"Regex": 7}, "splits at {'Regex': 7}"),
-    ("pattern", " ", "splits at ' '"),
-    ("pattern", {"Regex": r"\w+"}, "has syntax that may mean something else in"),
+    ("behavior", "MergedWithNext", "'MergedWithNext'"),
+    ("behavior", "Removed", "'Removed'"),
+    ("invert", True, "True"),
+    ("pattern", {"String": " "}, "{'String': ' '}"),
+    ("pattern", {"Regex": 7}, "{'Regex': 7}"),
+    ("pattern", " ", "' '"),
+    ("pattern", {"Regex": r"\w+"}, r"\\w+"),
 ]
 
 
-@pytest.mark.parametrize(("key", "value", "message"), SPLITS)
-def test_an_unknown_split_is_refused(key, value, message):
+@pytest.mark.parametrize(("key", "value", "shown"), SPLITS)
+def test_an_unknown_split_is_refused(key, value, shown):
     content = changed(f"pre_tokenizer.pretokenizers.0.{key}", value, "cl100k")
-    with pytest.raises(InputError, match=re.escape(message)):
+    with rejects(None, shown):
         parse_tokenizer_json(content)
 
 
 @pytest.mark.parametrize("token", ["zz", "\u0100\u0101"])
 def test_merges_of_unknown_tokens_are_refused_with_the_file(tmp_path, token):
     file = saved(changed("model.merges.3", ["a", token]), tmp_path)
-    with pytest.raises(InputError, match="merge 3 joins") as raised:
+    with rejects(None, "merge 3", place=file):
         Tokenizer.from_huggingface(file)
-    assert str(file) in str(raised.value)
 
 
 def test_an_unknown_token_is_refused_if_bytes_are_missing():
     content = changed("model.unk_token", END)
     content["model"]["vocab"].pop("Ā")
-    with pytest.raises(InputError, match=r"unk_token '<\|endoftext\|>'"):
+    with rejects(None, "unk_token", "'<|endoftext|>'"):
         parse_tokenizer_json(content)
 
 
@@ -591,7 +586,7 @@ def test_added_tokens_that_may_overlap_are_refused_if_only_one_is_normalized():
         return found
 
     for first, second in (("<ab>", "ab"), ("<ab", "b>"), ("xyz", "zx")):
-        with pytest.raises(InputError, match="may overlap, but only the second"):
+        with rejects(None, repr(first), repr(second)):
             parse_tokenizer_json(content(first, second))
     assert parse_tokenizer_json(content("<a>", "<b>")).special_tokens == ["<a>", "<b>"]
 
@@ -625,7 +620,7 @@ def test_added_tokens_need_the_ids_that_tokenizers_gives_them(added, accepted):
         parts = parse_tokenizer_json(content)
         assert {parts.vocab[token_id].decode() for _, token_id in added} == set(dict(added))
     else:
-        with pytest.raises(InputError, match=f"tokenizers gives it id {ids[0][0]}"):
+        with rejects(None, f"id {ids[0][0]}"):
             parse_tokenizer_json(content)
 
 
@@ -634,14 +629,14 @@ def test_an_added_token_that_spells_another_token_is_refused(token):
     content = with_added_tokens()
     theirs = tokenizers.Tokenizer.from_str(json.dumps(content))
     theirs.add_tokens([token])
-    with pytest.raises(InputError, match=f"'{token}' is also the token of other bytes"):
+    with rejects(None, f"'{token}'"):
         parse_tokenizer_json(json.loads(theirs.to_str()))
 
 
 def test_repeated_keys_are_refused(tmp_path):
     path = tmp_path / "tokenizer.json"
     path.write_text('{"model": {"vocab": {"a": 1, "a": 2}}}')
-    with pytest.raises(InputError, match="key 'a' occurs twice"):
+    with rejects(None, "'a'"):
         Tokenizer.from_huggingface(path)
 
 
@@ -649,7 +644,7 @@ def test_repeated_keys_are_refused(tmp_path):
 def test_other_json_is_refused(tmp_path, text):
     path = tmp_path / "tokenizer.json"
     path.write_text(text)
-    with pytest.raises(InputError, match=r"tokenizer\.json"):
+    with rejects(None, "tokenizer.json"):
         Tokenizer.from_huggingface(path)
 
 
@@ -659,6 +654,6 @@ def test_many_added_tokens_are_refused_in_time(tmp_path):
         {"id": 10_000 + i, "content": f"<{i}>", "normalized": i % 2 == 0} for i in range(100_000)
     ]
     start = time.process_time()
-    with pytest.raises(InputError, match=r"50,000 added tokens are not 'normalized'"):
+    with rejects(None, "50,000", "'normalized'"):
         parse_tokenizer_json(content)
     assert time.process_time() - start < 10

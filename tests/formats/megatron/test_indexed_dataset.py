@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import struct
 
 import numpy as np
@@ -12,6 +11,7 @@ from cs336_basics import Tokenizer
 from cs336_basics.formats import export_tokens
 from cs336_basics.formats.megatron import indexed_dataset, load_indexed_dataset
 from cs336_basics.tokenizer import encode_rows
+from tests.errors import rejects
 from tests.tokenizer.examples import END, TRAINING_TEXT, small_tokenizer
 
 TEXTS = ["the cat", TRAINING_TEXT, "a", "b" + END + "c", "It's"]
@@ -120,43 +120,40 @@ def test_documents_of_several_sequences_and_empty_ones_are_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "fields"),
     [
-        ({"code": 3}, r"a\.idx: ids must be uint16 or int32 \(types 8 and 4\), got type 3"),
-        ({"documents": [0, 1]}, r"a\.idx: damaged index: the document indices do not ascend"),
-        ({"documents": [0, 3, 2]}, r"a\.idx: damaged index: the document indices do not ascend"),
-        ({"documents": [0, -1, 2]}, r"a\.idx: damaged index: the document indices do not ascend"),
-        ({"documents": []}, r"a\.idx: damaged index: the document indices do not ascend"),
-        ({"lengths": [4, -1]}, r"a\.idx: damaged index: the sequences do not follow one another"),
-        ({"lengths": [2, 2]}, r"a\.bin: the index requires 8 bytes, got 6"),
+        ({"code": 3}, (None, "a.idx", "type 3")),
+        ({"documents": [0, 1]}, (None, "a.idx")),
+        ({"documents": [0, 3, 2]}, (None, "a.idx")),
+        ({"documents": [0, -1, 2]}, (None, "a.idx")),
+        ({"documents": []}, (None, "a.idx")),
+        ({"lengths": [4, -1]}, (None, "a.idx")),
+        ({"lengths": [2, 2]}, (None, "a.bin", 8, 6)),
     ],
     ids=str,
 )
-def test_damaged_datasets_are_refused(tmp_path, change, message):
+def test_damaged_datasets_are_refused(tmp_path, change, fields):
     dataset = {"lengths": [2, 1], "documents": [0, 1, 2], "ids": [5, 6, 7], **change}
-    with pytest.raises(ValueError, match=message):
+    with rejects(*fields):
         load_indexed_dataset(write_dataset(tmp_path, **dataset))
 
 
 @pytest.mark.parametrize(
-    ("damage", "message"),
+    "damage",
     [
-        (lambda index: index[:-1], "damaged index: 74 bytes are needed, got 73"),
-        (lambda index: index[:30], "damaged index: unpack requires a buffer of 34 bytes"),
-        (lambda index: b"M" + index, "not an index in Megatron's format, version 1"),
-        (lambda index: index[:9] + b"\2" + index[10:], "not an index in Megatron's format"),
-        (lambda index: index[:18] + b"\xff" * 16 + index[34:], "damaged index: [0-9,]+ bytes"),
-        (
-            lambda index: index[:50] + b"\5" + index[51:],
-            "damaged index: the sequences do not follow one another",
-        ),
+        lambda index: index[:-1],
+        lambda index: index[:30],
+        lambda index: b"M" + index,
+        lambda index: index[:9] + b"\2" + index[10:],  # another version
+        lambda index: index[:18] + b"\xff" * 16 + index[34:],  # huge numbers of items
+        lambda index: index[:50] + b"\5" + index[51:],  # sequences that do not follow one another
     ],
 )
-def test_a_damaged_index_is_refused(tmp_path, damage, message):
+def test_a_damaged_index_is_refused(tmp_path, damage):
     prefix = write_dataset(tmp_path, [2, 1], [0, 2], [5, 6, 7])
     index = tmp_path / "a.idx"
     index.write_bytes(damage(index.read_bytes()))
-    with pytest.raises(ValueError, match=rf"^{re.escape(str(index))}: {message}"):
+    with rejects(None, index):
         load_indexed_dataset(prefix)
 
 
@@ -172,19 +169,17 @@ def test_missing_files_are_named(tmp_path):
 def test_what_megatron_cannot_read_is_not_written(tmp_path, monkeypatch):
     tokenizer, out = small_tokenizer(), tmp_path / "out"
     encode_rows(tokenizer, TEXTS, tmp_path / "plain.npy")
-    with pytest.raises(ValueError, match=r"plain\.npy: encoded without document starts"):
+    with rejects(None, "plain.npy"):
         export_tokens(tmp_path / "plain.npy", "megatron", out)
     (path,) = token_files(tmp_path, tokenizer, [TEXTS])
     (tmp_path / "more").mkdir()
     (other,) = token_files(tmp_path / "more", small_tokenizer([END, "<a>"]), [TEXTS])
-    with pytest.raises(
-        ValueError, match=r"0\.npy: encoded with a different tokenizer than .*0\.npy"
-    ):
+    with rejects(None, "0.npy"):
         export_tokens([path, other], "megatron", out)
     monkeypatch.setattr(indexed_dataset, "_LONGEST", 600)
     long = tmp_path / "long.npy"
     encode_rows(tokenizer, ["ab" * 999], long, document_starts=True)
-    with pytest.raises(ValueError, match=r"long\.npy: .* 2\*\*31 tokens for Megatron, got"):
+    with rejects(None, "long.npy", "2**31"):
         export_tokens(long, "megatron", out)
     assert not out.exists()
 
@@ -194,6 +189,6 @@ def test_an_id_outside_the_vocabulary_is_refused(tmp_path):
     content = bytearray(path.read_bytes())
     content[128:130] = b"\xff\xff"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"0\.npy: damaged file: id 65535 is not below 592"):
+    with rejects(None, "0.npy", "id 65535", 592):
         export_tokens(path, "megatron", tmp_path / "out")
     assert not (tmp_path / "out").exists()

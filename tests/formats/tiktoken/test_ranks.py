@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from cs336_basics._support.errors import InputError, InputTypeError, UnavailableError
 from cs336_basics.formats import check_tokenizer, export_tokenizer
 from cs336_basics.formats.tiktoken.ranks import (
     load_ranks,
@@ -16,6 +17,7 @@ from cs336_basics.formats.tiktoken.ranks import (
     merges_of_ranks,
 )
 from cs336_basics.tokenizer import Tokenizer
+from tests.errors import rejects
 from tests.formats.exported import chosen_texts, random_texts, trained
 from tests.tokenizer.examples import BYTES, END, byte_tokenizer
 
@@ -43,37 +45,38 @@ REFUSED = {
             {**BYTES, 300: b"ab", 299: b"cd"},
             [AB, (b"c", b"d")],
         ),
-        r"produce b'ab', id 300",
+        ["b'ab'", "id 300"],
     ),
     "different parts": (
         lambda: byte_tokenizer(merges=[AB, BC, (b"a", b"bc")]),
-        r"produce b'abc', id 258; .* \[b'ab', b'c'\]",
+        ["b'abc'", "id 258", "[b'ab', b'c']"],
     ),
     "a token that no merge makes": (
         lambda: Tokenizer({**BYTES, 256: b"the"}, []),
-        "token b'the'",
+        ["b'the'"],
     ),
     "a prefix": (
         lambda: byte_tokenizer("<|a", "<|a|>"),
-        r"b'<\|a\|>' starts with special token b'<\|a'",
+        ["b'<|a|>'", "b'<|a'"],
     ),
     "a special token that is also an ordinary token": (
         lambda: byte_tokenizer("ab", merges=[AB]),
-        r"special token b'ab' is also an ordinary token",
+        ["b'ab'"],
     ),
-    "a missing byte": (lambda: Tokenizer({0: b"a"}, []), "no token for byte 0x00"),
+    "a missing byte": (lambda: Tokenizer({0: b"a"}, []), ["0x00"]),
     "unsupported syntax": (
         lambda: byte_tokenizer(pattern=r"\w+|\W"),
-        r"has syntax that may mean something else in tiktoken",
+        [r"'\\w+|\\W'", "tiktoken"],
     ),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_tokenizer_that_ranks_cannot_represent_is_refused_before_writing(tmp_path, name):
-    make, message = REFUSED[name]
-    with pytest.raises(ValueError, match=message):
+    make, shown = REFUSED[name]
+    with pytest.raises(InputError) as caught:
         export_tokenizer(make(), "tiktoken", tmp_path / "out")
+    assert all(value in str(caught.value) for value in shown)
     assert not (tmp_path / "out").exists()
 
 
@@ -100,9 +103,9 @@ def test_a_file_of_ranks_gives_the_same_ids_as_tiktoken(tmp_path):
 
 def test_a_file_without_a_pattern_is_refused(tmp_path):
     write_ranks(tmp_path / "my.tiktoken", RANKS)
-    with pytest.raises(ValueError, match=r"my\.tiktoken has no split pattern; pass pattern"):
+    with rejects(None, "my.tiktoken"):
         Tokenizer.from_tiktoken(tmp_path / "my.tiktoken")
-    with pytest.raises(ValueError, match="unknown pattern 'gpt3'"):
+    with rejects(None, "'gpt3'"):
         Tokenizer.from_tiktoken(tmp_path / "my.tiktoken", pattern="gpt3")
 
 
@@ -162,7 +165,7 @@ def test_a_failed_download_is_reported_in_one_line(monkeypatch):
 
 def test_a_missing_tiktoken_is_named_with_the_command_to_install_it(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "tiktoken", None)
-    with pytest.raises(ImportError, match=r"cl100k_base does not exist; .* pip install tiktoken"):
+    with rejects(None, "cl100k_base", kind=UnavailableError):
         Tokenizer.from_tiktoken("cl100k_base")
     write_ranks(tmp_path / "my.tiktoken", RANKS)  # reading files does not need tiktoken
     assert Tokenizer.from_tiktoken(tmp_path / "my.tiktoken", pattern="gpt2").vocab_size == 256
@@ -174,62 +177,62 @@ def test_a_missing_file_or_byte_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"encoding\.json does not exist"):
         load_tiktoken(tmp_path)
     write_ranks(tmp_path / "x", {b"a": 0})
-    with pytest.raises(ValueError, match="byte 0x00"):
+    with rejects(None, "0x00"):
         load_tiktoken(tmp_path / "x", pattern="gpt2")
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("line", "fields"),
     [
-        (b"!!! 300", "line 257 must be .* got b'!!! 300'"),
-        (b"YWI=", "line 257 must be .* got b'YWI='"),
-        (b"YWI= -1", "line 257"),
-        (b"YWI= 4294967296", "line 257"),
-        (b"YWI= " + b"9" * 5000, "line 257"),
-        ("YWI= ٣٠٠".encode(), "line 257"),
-        (b"= 256", "line 257"),
-        (b"YQ== 256", "line 257: token b'a' or rank 256 occurs twice"),
-        (b"YWI= 255", "line 257: token b'ab' or rank 255 occurs twice"),
+        (b"!!! 300", (None, "line 257", "b'!!! 300'")),
+        (b"YWI=", (None, "line 257", "b'YWI='")),
+        (b"YWI= -1", (None, "line 257")),
+        (b"YWI= 4294967296", (None, "line 257")),
+        (b"YWI= " + b"9" * 5000, (None, "line 257")),
+        ("YWI= ٣٠٠".encode(), (None, "line 257")),
+        (b"= 256", (None, "line 257")),
+        (b"YQ== 256", (None, "line 257", "b'a'", "rank 256")),
+        (b"YWI= 255", (None, "line 257", "b'ab'", "rank 255")),
     ],
 )
-def test_a_malformed_line_is_named(tmp_path, line, message):
+def test_a_malformed_line_is_named(tmp_path, line, fields):
     path = tmp_path / "my.tiktoken"
     write_ranks(path, RANKS)
     path.write_bytes(path.read_bytes() + line + b"\n")
-    with pytest.raises(ValueError, match=message) as raised:
+    with rejects(*fields) as raised:
         load_tiktoken(path, pattern="gpt2")
     assert str(path) in str(raised.value)
     assert len(str(raised.value)) < 500
 
 
 @pytest.mark.parametrize(
-    ("special", "message"),
+    ("special", "fields"),
     [
-        ({END: 5}, "have the same id 5"),
-        ({END: "5"}, "must be an integer, got '5'"),
-        ({END: -5}, "between 0 and .* got -"),
-        ({END: 1 << 40}, "4294967295"),
-        ({"": 300}, "empty"),
-        ({"a": 300}, "are both b'a'"),
+        ({END: 5}, (None, "id 5")),
+        ({END: "5"}, (None, "'5'")),
+        ({END: -5}, (None, "-")),
+        ({END: 1 << 40}, (None, 4294967295)),
+        ({"": 300}, ("special_tokens",)),
+        ({"a": 300}, (None, "b'a'")),
     ],
 )
-def test_invalid_special_tokens_are_refused(tmp_path, special, message):
+def test_invalid_special_tokens_are_refused(tmp_path, special, fields):
     write_ranks(tmp_path / "x", RANKS)
-    with pytest.raises(ValueError, match=message):
+    with rejects(*fields):
         Tokenizer.from_tiktoken(tmp_path / "x", special, pattern="gpt2")
 
 
 @pytest.mark.parametrize("special", [["<s>"], {b"<|x|>": 300}, {300: "<|x|>"}])
 def test_special_tokens_must_be_a_mapping_of_strings(tmp_path, special):
     write_ranks(tmp_path / "x", RANKS)
-    with pytest.raises(TypeError, match="special"):
+    with pytest.raises(InputTypeError):
         Tokenizer.from_tiktoken(tmp_path / "x", special, pattern="gpt2")
 
 
 def test_an_export_with_a_damaged_description_is_refused(tmp_path):
     export_tokenizer(trained("gpt2"), "tiktoken", tmp_path)
     (tmp_path / "encoding.json").write_text('{"special_tokens": {}}')
-    with pytest.raises(ValueError, match=r"encoding\.json must contain a string 'pat_str'"):
+    with rejects(None, "encoding.json", "'pat_str'"):
         Tokenizer.from_tiktoken(tmp_path)
 
 
@@ -257,5 +260,5 @@ def test_long_tokens_take_time_proportional_to_their_length(tmp_path):
 def test_tokens_that_are_too_long_in_total_are_refused(tmp_path, tokens):
     ranks = {token: rank for rank, token in enumerate([*RANKS, *tokens])}
     write_ranks(tmp_path / "x", ranks)
-    with pytest.raises(ValueError, match=rf"the longest has {len(tokens[-1]):,}"):
+    with rejects(None, f"{len(tokens[-1]):,}"):
         Tokenizer.from_tiktoken(tmp_path / "x", pattern="gpt2")

@@ -15,6 +15,7 @@ from cs336_basics.counting import count_texts, count_words
 from cs336_basics.text import Corpus
 from cs336_basics.text.reading_record import ReadingRecord, Replaced
 from cs336_basics.tokenizer import encode_file
+from tests.errors import rejects
 from tests.tokenizer.examples import byte_tokenizer
 
 
@@ -132,12 +133,12 @@ def test_utf_16_is_rejected_before_reading(tmp_path, suffix):
         path = tmp_path / f"{name}{suffix}"
         path.write_bytes(gzip.compress(data) if suffix else data)
         field = "text" if "json" in name else None
-        with pytest.raises(InputError, match=rf"{name}{suffix} starts with .* UTF-16.*iconv"):
+        with rejects(None, f"{name}{suffix}", "UTF-16"):
             Corpus([tmp_path / "good.txt", path], field=field)
     data = "hello".encode("utf-16")
-    with pytest.raises(InputError, match="the text starts with the byte order mark of UTF-16"):
+    with rejects(None, "UTF-16"):
         byte_tokenizer().encode_array(data)
-    with pytest.raises(InputError, match="text 1 starts with the byte order mark of UTF-16"):
+    with rejects(None, "text 1", "UTF-16"):
         count_texts(["a", data])
 
 
@@ -155,9 +156,9 @@ def test_changes_survive_json_and_other_json_is_rejected():
     content = json.loads(json.dumps(reading.as_json()))
     assert ReadingRecord.from_json(content) == reading
     for other in (None, [], {}, {**content, "num_bytes": "1"}, {**content, "num_bytes": -1}):
-        with pytest.raises(InputError, match="not a record of reading"):
+        with pytest.raises(InputError):
             ReadingRecord.from_json(other)
     for change in ({"sequences": 1.5}, {"num_bytes": None}, {"first": []}, {"x": 1}):
         found = {"a": {"sequences": 1, "num_bytes": 1, "first": 0, **change}}
-        with pytest.raises(InputError, match="not a record of reading"):
+        with pytest.raises(InputError):
             ReadingRecord.from_json({**content, "replaced": found})

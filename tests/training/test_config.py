@@ -10,6 +10,7 @@ import pytest
 from cs336_basics.data.data_config import DataConfig
 from cs336_basics.training.config import ScheduleConfig, TrainConfig
 from cs336_basics.training.optimizers import AdamWSettings, MuonSettings, SGDSettings
+from tests.errors import rejects
 
 REJECTED = [
     (TrainConfig, "name", "a/b"),
@@ -62,19 +63,19 @@ REJECTED = [
 
 @pytest.mark.parametrize(("make", "name", "value"), REJECTED)
 def test_an_invalid_value_is_rejected_by_name(make, name, value):
-    with pytest.raises(ValueError, match=name):
+    with rejects(name):
         make(**{name: value})
 
 
 @pytest.mark.parametrize(
-    ("make", "values", "named"),
+    ("make", "values", "fields"),
     [
-        (SGDSettings, {"nesterov": True, "momentum": 0}, "nesterov requires momentum"),
-        (TrainConfig, {"products": "onednn", "precision": "bfloat16"}, "products .*bfloat16"),
+        (SGDSettings, {"nesterov": True, "momentum": 0}, ("nesterov",)),
+        (TrainConfig, {"products": "onednn", "precision": "bfloat16"}, ("products", "bfloat16")),
     ],
 )
-def test_values_that_contradict_each_other_are_rejected(make, values, named):
-    with pytest.raises(ValueError, match=named):
+def test_values_that_contradict_each_other_are_rejected(make, values, fields):
+    with rejects(*fields):
         make(**values)
 
 

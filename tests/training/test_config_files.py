@@ -20,6 +20,7 @@ from cs336_basics.training.config_files import (
     load_config,
 )
 from cs336_basics.training.optimizers import AdamWSettings, SGDSettings
+from tests.errors import rejects
 
 
 @pytest.fixture
@@ -117,7 +118,7 @@ def test_null_is_none_only_for_optional_values(load):
     ],
 )
 def test_an_error_is_one_short_line(load, tmp_path, text, message):
-    with pytest.raises(ValueError, match=r"a\.yaml") as error:
+    with rejects(None, "a.yaml") as error:
         load(text, base=None)
     found = str(error.value)
     assert re.search(message, found)
@@ -126,9 +127,9 @@ def test_an_error_is_one_short_line(load, tmp_path, text, message):
 
 
 def test_an_error_has_the_position_of_a_value_from_the_file(load):
-    with pytest.raises(ValueError, match=r"a\.yaml, line 1, column 13: batch_size .*'0'"):
+    with rejects(None, "batch_size", "'0'", place="a.yaml, line 1, column 13"):
         load("batch_size: 0", {"seed": 1})
-    with pytest.raises(ValueError, match=r"^max_steps .*0"):
+    with rejects("max_steps", 0):
         load("max_steps: 5", {"max_steps": 0})
 
 
@@ -191,13 +192,13 @@ def test_another_optimizer_keeps_only_the_settings_of_the_base_that_it_has(load)
     assert again == dataclasses.replace(sample, head_lr_scale=2.0)
     changed = load_config(find_config("speedrun"), {"optimizer.kind": "sgd"})
     assert changed.optimizer == SGDSettings()
-    with pytest.raises(ValueError, match="momentum is not a setting of adamw"):
+    with rejects(None, "optimizer.momentum", "adamw"):
         load("optimizer: {kind: adamw, momentum: 0.5}")
 
 
 def test_a_configuration_that_could_not_be_read_back_is_not_written():
     data = DataConfig(train_path=tuple(f"/corpus/{number:050}.txt" for number in range(5_000)))
-    with pytest.raises(ValueError, match=r"262,144 bytes.*glob"):
+    with rejects(None, "262,144"):
         config_to_yaml(TrainConfig(data=data))
 
 
@@ -228,7 +229,7 @@ def test_speedrun_is_tinystories_with_every_switch_on():
 
 
 def test_a_missing_file_or_unknown_name_is_rejected(tmp_path):
-    with pytest.raises(ValueError, match=r"sample.*nowhere"):
+    with rejects("config", "nowhere"):
         find_config("nowhere")
     with pytest.raises(FileNotFoundError, match="nowhere"):
         load_config(tmp_path / "nowhere.yaml")
@@ -237,5 +238,5 @@ def test_a_missing_file_or_unknown_name_is_rejected(tmp_path):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs POSIX FIFOs")
 def test_a_fifo_is_not_read(tmp_path):
     os.mkfifo(tmp_path / "c.yaml")
-    with pytest.raises((ValueError, OSError), match=r"c\.yaml"):
+    with rejects(None, "c.yaml"):
         load_config(tmp_path / "c.yaml")

@@ -19,6 +19,7 @@ from cs336_basics.training.devices import (
     flops_per_token,
     peak_flops,
 )
+from tests.errors import rejects
 
 
 def test_a_cpu_without_a_compiler_cannot_compile(monkeypatch):
@@ -40,7 +41,7 @@ def test_bfloat16_is_rejected_if_the_cpu_would_emulate_it(monkeypatch):
     cpu = torch.device("cpu")
     monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: False)
     check_precision("float32", cpu)
-    with pytest.raises(ValueError, match="bfloat16"):
+    with rejects("precision", "bfloat16"):
         check_precision("bfloat16", cpu)
     monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: True)
     check_precision("bfloat16", cpu)

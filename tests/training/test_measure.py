@@ -8,12 +8,12 @@ from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
-from cs336_basics._support.errors import InputError
 from cs336_basics.model import ModelConfig
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.measure import measure_steps, take_steps
 from cs336_basics.training.memory import step_memory
 from cs336_basics.training.optimizers import AdamWSettings
+from tests.errors import rejects
 from tests.training.tiny_runs import changed
 
 
@@ -48,5 +48,5 @@ def test_the_tensors_are_a_large_part_of_the_peak_of_a_run(values):
 
 
 def test_steps_that_fail_are_an_error():
-    with pytest.raises(InputError, match="cuda:99"):
+    with rejects("device", "cuda:99"):
         measure_steps(changed(device="cuda:99"))

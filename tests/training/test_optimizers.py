@@ -13,6 +13,7 @@ from cs336_basics.model import TransformerLM
 from cs336_basics.training import SGD, AdamW, MomentumSGD, Muon
 from cs336_basics.training.optimizers import AdamWSettings, MuonSettings, SGDSettings
 from cs336_basics.training.optimizers.muon import orthogonalize
+from tests.errors import rejects
 from tests.training.small_runs import SMALL
 
 ALL = [AdamW, SGD, MomentumSGD, Muon]
@@ -154,32 +155,33 @@ def test_the_interface_of_an_optimizer(optimizer_class):
 
 
 @pytest.mark.parametrize(
-    ("optimizer_class", "settings", "named"),
+    ("optimizer_class", "name", "value"),
     [
-        *((each, {"lr": value}, f"lr .*{value}") for each in ALL for value in (-1e-3, math.nan)),
-        (AdamW, {"lr": math.inf}, "lr .*inf"),
-        (AdamW, {"eps": -1e-8}, "eps .*-1e-08"),
-        (AdamW, {"weight_decay": -0.1}, "weight_decay .*-0.1"),
-        (AdamW, {"betas": (1.0, 0.9)}, r"betas .*\(1.0, 0.9\)"),
-        (AdamW, {"betas": (0.9, -0.1)}, "betas .*-0.1"),
-        (AdamW, {"betas": (0.9, math.nan)}, "betas .*nan"),
-        (AdamW, {"betas": (0.9,)}, "betas"),
-        (MomentumSGD, {"weight_decay": math.nan}, "weight_decay .*nan"),
-        (MomentumSGD, {"momentum": 1.0}, "momentum .*1.0"),
-        (MomentumSGD, {"nesterov": True}, "nesterov"),
-        (Muon, {"momentum": math.nan}, "momentum .*nan"),
-        (Muon, {"lr_scale": -1.0}, "lr_scale .*-1.0"),
-        (Muon, {"precision": "float64"}, "precision .*'float64'"),
+        *((each, "lr", value) for each in ALL for value in (-1e-3, math.nan)),
+        (AdamW, "lr", math.inf),
+        (AdamW, "eps", -1e-8),
+        (AdamW, "weight_decay", -0.1),
+        (AdamW, "betas", (1.0, 0.9)),
+        (AdamW, "betas", (0.9, -0.1)),
+        (AdamW, "betas", (0.9, math.nan)),
+        (AdamW, "betas", (0.9,)),
+        (MomentumSGD, "weight_decay", math.nan),
+        (MomentumSGD, "momentum", 1.0),
+        (MomentumSGD, "nesterov", True),
+        (Muon, "momentum", math.nan),
+        (Muon, "lr_scale", -1.0),
+        (Muon, "precision", "float64"),
     ],
 )
-def test_bad_settings_are_rejected(optimizer_class, settings, named):
+def test_bad_settings_are_rejected(optimizer_class, name, value):
+    settings = {name: value}
     parameter = torch.zeros(2, 2, requires_grad=True)
-    with pytest.raises(ValueError, match=named):
+    with rejects(name):
         optimizer_class([parameter], **settings)
-    with pytest.raises(ValueError, match=named):
+    with rejects(name):
         optimizer_class([{"params": [parameter], **settings}])
     optimizer = optimizer_class([parameter])
-    with pytest.raises(ValueError, match=named):
+    with rejects(name):
         optimizer.add_param_group({"params": [torch.zeros(2, 2, requires_grad=True)], **settings})
     assert len(optimizer.param_groups) == 1
 
@@ -333,9 +335,9 @@ def test_muon_learns(precision):
 
 def test_muon_rejects_parameters_that_are_not_matrices():
     matrix, vector = torch.zeros(2, 2, requires_grad=True), torch.zeros(3, requires_grad=True)
-    with pytest.raises(ValueError, match=r"shape \(3,\)"):
+    with rejects(None, "(3,)"):
         Muon([{"params": [matrix, vector], "muon": True}])
     optimizer = Muon([matrix], muon=True)
-    with pytest.raises(ValueError, match=r"shape \(3,\)"):
+    with rejects(None, "(3,)"):
         optimizer.add_param_group({"params": [vector]})
     assert len(optimizer.param_groups) == 1

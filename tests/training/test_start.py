@@ -16,6 +16,7 @@ from safetensors import safe_open
 from torch.testing import assert_close
 
 import cs336_basics.training.start as start_module
+from cs336_basics._support.errors import InputError
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.data.data_config import DataConfig
 from cs336_basics.data.prepare import check_sources
@@ -31,6 +32,7 @@ from cs336_basics.training.start import (
     open_trainer,
     resume_run,
 )
+from tests.errors import rejects
 from tests.training.tiny_runs import (
     CONFIG,
     Crash,
@@ -79,15 +81,15 @@ def text(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("cause", "message"),
+    ("cause", "named"),
     [
         ("text", "context_length"),
         ("tokenizer", "tokenizer"),
         ("logger", "trackio"),
-        ("vocabulary", "model.vocab_size must be .* got 10"),
+        ("vocabulary", "model.vocab_size"),
     ],
 )
-def test_a_failed_start_leaves_no_directory(tmp_path, text, monkeypatch, cause, message):
+def test_a_failed_start_leaves_no_directory(tmp_path, text, monkeypatch, cause, named):
     good = bad = config_for(text)
     if cause == "text":
         short = tmp_path / "short.txt"
@@ -101,7 +103,7 @@ def test_a_failed_start_leaves_no_directory(tmp_path, text, monkeypatch, cause, 
         monkeypatch.setitem(sys.modules, "trackio", None)  # as if it were not installed
         bad = dataclasses.replace(good, log_to="trackio")
     path = tmp_path / "run"
-    with pytest.raises((ValueError, OSError), match=message):
+    with pytest.raises((InputError, OSError), match=named):
         start(bad, path)
     assert not path.exists()
     start(good, path)
@@ -116,7 +118,7 @@ def test_a_failed_resume_removes_nothing(tmp_path, text):
     run = RunDirectory(path)
     resume = Resumption(checkpoint=tmp_path / "nowhere")
     with (
-        pytest.raises(ValueError, match="nowhere"),
+        rejects(None, "nowhere"),
         opened(config, run, resume),
     ):
         pass
@@ -129,7 +131,7 @@ def test_a_directory_locked_by_another_run_is_not_changed(tmp_path):
     other.lock()
     config = TrainConfig()
     with (
-        pytest.raises(ValueError, match="in use"),
+        rejects(None, other.path),
         open_trainer(config, RunDirectory(other.path), check_start(config)),
     ):
         pass
@@ -153,7 +155,7 @@ def test_a_text_that_is_too_short_is_rejected_by_check_start(tmp_path, text, key
     short.write_bytes(b"cat sat")
     data = dataclasses.replace(config_for(text).data, **{key: str(short)})
     config = dataclasses.replace(config_for(text), data=data)
-    with pytest.raises(ValueError, match=rf"data.{key} .*17 tokens"):
+    with rejects(f"data.{key}", 17):
         check_start(config)
 
 
@@ -163,7 +165,7 @@ def test_resuming_with_a_model_larger_than_its_checkpoint_is_rejected(tmp_path, 
     run = RunDirectory(tmp_path / "run")
     larger = dataclasses.replace(config, model=dataclasses.replace(MODEL, num_layers=10**9))
     with (
-        pytest.raises(ValueError, match="too few for the model"),
+        rejects(None, run.config),
         opened(larger, run, Resumption()),
     ):
         pass
@@ -180,7 +182,7 @@ def test_a_run_resumes_with_a_moved_text_but_not_with_a_changed_one(tmp_path, te
         assert trainer.step == 1
     moved.write_bytes(moved.read_bytes() + b"!")
     with (
-        pytest.raises(ValueError, match="source"),
+        rejects(None, "tokenizer", "sources"),
         opened(config, run, Resumption()),
     ):
         pass
@@ -226,12 +228,6 @@ def test_a_run_that_crashed_in_an_evaluation_resumes_exactly(
     assert_resumes_exactly(tmp_path, uninterrupted, step=step)
 
 
-def test_a_run_that_crashed_several_times_resumes_exactly(tmp_path, uninterrupted):
-    for step in (7, 9, 9, 18):
-        crash_in_step(resumed(tmp_path), step)
-    assert_resumes_exactly(tmp_path, uninterrupted)
-
-
 def test_resuming_a_complete_run_changes_nothing(tmp_path, uninterrupted):
     first = make(tmp_path).fit()
     assert resumed(tmp_path).fit() == first
@@ -264,7 +260,7 @@ def test_a_complete_run_continues_with_a_larger_max_steps(tmp_path):
 
 def test_max_steps_below_the_step_of_the_checkpoint_is_rejected(tmp_path):
     make(tmp_path, changed(max_steps=4)).fit()
-    with pytest.raises(ValueError, match=r"max_steps .*at least 4, .*got 3"):
+    with rejects("max_steps", 4, 3):
         resumed(tmp_path, changed(max_steps=3))
 
 
@@ -275,13 +271,13 @@ def test_no_file_changes_when_all_checkpoints_are_damaged_or_missing(tmp_path):
         trainer.run.checkpoint(step).write_bytes(b"")
     before = outcome(tmp_path)
     for skip_damaged in (False, True):
-        with pytest.raises(ValueError, match="checkpoints"):
+        with rejects(None, "checkpoints"):
             resume_run(trainer, Resumption(skip_damaged=skip_damaged))
     assert outcome(tmp_path) == before
     shutil.rmtree(trainer.run.checkpoints)
     before = outcome(tmp_path)
     for skip_damaged in (False, True):
-        with pytest.raises(ValueError, match="checkpoints"):
+        with rejects(None, "checkpoints"):
             resume_run(trainer, Resumption(skip_damaged=skip_damaged))
     assert outcome(tmp_path) == before
 
@@ -321,7 +317,7 @@ def test_a_checkpoint_of_another_run_replaces_the_one_of_the_same_step(tmp_path)
 def test_a_checkpoint_of_a_different_model_is_rejected(tmp_path):
     make(tmp_path, changed(max_steps=2)).fit()
     wider = dataclasses.replace(CONFIG.model, d_ff=64)
-    with pytest.raises(ValueError, match="step_00000002") as error:
+    with rejects(None, "step_00000002") as error:
         resumed(tmp_path, changed(model=wider))
     assert "\n" not in str(error.value)
 

@@ -10,6 +10,7 @@ import pytest
 from cs336_basics import TRAINERS, Tokenizer
 from cs336_basics.counting import WordCounts, count_texts
 from cs336_basics.splitting import Splitter
+from tests.errors import rejects
 from tests.processes import run_python
 from tests.tokenizer.examples import END, FRAGMENTS, TRAINING_TEXT, small_tokenizer
 from tests.tokenizer.files.corpus_files import contents
@@ -95,47 +96,50 @@ def test_the_counts_of_all_tasks_add_up_and_documents_pass_through(tmp_path, tex
 def test_missing_and_foreign_counts_are_errors(tmp_path, texts):
     counts = tmp_path / "counts"
     train = TrainTokenizer(str(counts), str(tmp_path / "tokenizer"), 300)
-    with pytest.raises(ValueError, match=r"counts: .*the folder is empty or missing"):
+    with rejects(None, "counts"):
         train.run()
     run(tmp_path, reader(tmp_path), CountWords(str(counts)), tasks=3)
-    with pytest.raises(ValueError, match="must run as one task, got 2; pass tasks=1"):
+    with rejects(None, 2, "tasks=1"):
         train.run(world_size=2)
     content = (counts / "00001-of-00003.npz").read_bytes()
     (counts / "00001-of-00003.npz").unlink()
-    with pytest.raises(ValueError, match=r"00001-of-00003\.npz, .* one of 3 tasks, is missing"):
+    with rejects(None, "00001-of-00003.npz", 3):
         train.run()
     (counts / "00001-of-00003.npz").write_bytes(content)
     (counts / "notes.txt").write_text("")
-    with pytest.raises(ValueError, match=r"'notes\.txt' is not one of the counts of 3 tasks"):
+    with rejects(None, "'notes.txt'", 3):
         train.run()
     (counts / "notes.txt").rename(counts / "00000")
-    with pytest.raises(ValueError, match=r"must contain only the counts .* found '00000'"):
+    with rejects(None, "'00000'"):
         train.run()
     (counts / "00000").unlink()
-    with pytest.raises(ValueError, match="counted with special_tokens"):
+    with rejects(None, "special_tokens"):
         TrainTokenizer(str(counts), str(tmp_path / "t"), 300, special_tokens=["<a>"]).run()
     assert not (tmp_path / "tokenizer").exists()
 
 
 def test_a_name_that_claims_too_many_tasks_is_an_error(tmp_path):
     (tmp_path / "00000-of-99999999999.npz").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"00001-of-99999999999\.npz, .*is missing"):
+    with rejects(None, "00001-of-99999999999.npz"):
         TrainTokenizer(str(tmp_path), str(tmp_path / "t"), 300).run()
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "fields"),
     [
-        (lambda: CountWords("counts", pattern="["), r"pattern"),
-        (lambda: CountWords("counts", special_tokens=[""]), "special_tokens"),
-        (lambda: TrainTokenizer("counts", "t", 3), "vocab_size"),
-        (lambda: TrainTokenizer("counts", "t", 300, min_frequency=-1), "min_frequency"),
-        (lambda: TokenizeDocuments("out", "t", num_workers=0), "num_workers"),
-        (lambda: TokenizeDocuments("out", "t", save_loss_metadata=True), "save_loss_metadata"),
+        (lambda: CountWords("counts", pattern="["), (None, "'['")),
+        (lambda: CountWords("counts", special_tokens=[""]), ("special_tokens",)),
+        (lambda: TrainTokenizer("counts", "t", 3), ("vocab_size",)),
+        (lambda: TrainTokenizer("counts", "t", 300, min_frequency=-1), ("min_frequency",)),
+        (lambda: TokenizeDocuments("out", "t", num_workers=0), ("num_workers",)),
+        (
+            lambda: TokenizeDocuments("out", "t", save_loss_metadata=True),
+            (None, "save_loss_metadata"),
+        ),
     ],
 )
-def test_wrong_options_are_rejected_when_a_step_is_made(make, message):
-    with pytest.raises(ValueError, match=message):
+def test_wrong_options_are_rejected_when_a_step_is_made(make, fields):
+    with rejects(*fields):
         make()
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from cs336_basics.splitting import _scanner, reference, splitter
 from cs336_basics.splitting.patterns import named_patterns as patterns
+from tests.errors import rejects
 from tests.processes import run_python
 from tests.texts import TEXTS, long_text
 from tools import make_split_programs, make_unicode_tables
@@ -156,7 +157,7 @@ def test_pretokenize_accepts_other_patterns_and_lone_surrogates():
     assert list(splitter.pretokenize("a bc", r"\w")) == ["a", " ", "b", "c"]
     lone = "a \ud800's"
     assert list(splitter.pretokenize(lone)) == list(reference.pretokenize(lone))
-    with pytest.raises(ValueError, match=r"pattern 'b\*'"):
+    with rejects(None, "'b*'"):
         splitter.pretokenize("a", "b*")
 
 
@@ -167,9 +168,9 @@ def test_pretokenize_without_the_extension(monkeypatch):
 
 
 def test_bad_patterns_levels_and_bytes_raise():
-    with pytest.raises(ValueError, match=r"pattern '\\\\b' cannot be compiled"):
+    with rejects(None, "'\\\\b'"):
         _scanner.PreTokens("a", r"\b")
-    with pytest.raises(ValueError, match=r"simd_level must be one of .* got 'sse9'"):
+    with rejects("simd_level", "'sse9'"):
         _scanner.PreTokens("a", "gpt2", "sse9")
     with pytest.raises(ValueError, match="not valid UTF-8"):
         _scanner.num_pretokens(b"abc\xff")

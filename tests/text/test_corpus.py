@@ -4,7 +4,6 @@ import dataclasses
 import gzip
 import os
 import pickle
-import re
 import tarfile
 
 import pytest
@@ -44,36 +43,31 @@ def test_two_stars_match_files_in_all_subdirectories(folder):
 
 
 @pytest.mark.parametrize(
-    ("paths", "options", "error", "message"),
+    ("paths", "options", "error", "shown"),
     [
-        ("gone.txt", {}, FileNotFoundError, r"^'.*gone\.txt' does not exist$"),
-        ("a.txt/b.txt", {}, FileNotFoundError, "does not exist"),
-        ("*.csv", {}, FileNotFoundError, r"no file matches the glob '.*\*\.csv'"),
-        ("fifo", {}, ValueError, "is a pipe or a device"),
-        ("empty.txt", {}, ValueError, r"^'.*empty\.txt': no text"),
-        (
-            "a.txt",
-            {"errors": "ignore"},
-            ValueError,
-            "errors must be one of replace, .* got 'ignore'",
-        ),
-        ("c.jsonl", {}, MissingFieldError, r"c\.jsonl: field .*pass field='text'$"),
-        ("c.jsonl", {"column": "x"}, MissingFieldError, "field must name"),
-        ("c.jsonl", {"field": ["text"]}, TypeError, r"field must be a str or None, got \['text'\]"),
+        ("gone.txt", {}, FileNotFoundError, "gone.txt'"),
+        ("a.txt/b.txt", {}, FileNotFoundError, "a.txt/b.txt'"),
+        ("*.csv", {}, FileNotFoundError, "*.csv'"),
+        ("fifo", {}, InputError, "fifo"),
+        ("empty.txt", {}, InputError, "empty.txt'"),
+        ("a.txt", {"errors": "ignore"}, InputError, "'ignore'"),
+        ("c.jsonl", {}, MissingFieldError, "field='text'"),
+        ("c.jsonl", {"column": "x"}, MissingFieldError, "c.jsonl"),
+        ("c.jsonl", {"field": ["text"]}, InputTypeError, "['text']"),
     ],
 )
-def test_the_constructor_rejects_bad_paths_and_options(folder, paths, options, error, message):
+def test_the_constructor_rejects_bad_paths_and_options(folder, paths, options, error, shown):
     os.mkfifo(folder / "fifo")
-    with pytest.raises(error, match=message):
+    with pytest.raises(error) as caught:
         Corpus([folder / paths], **options)
+    assert shown in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["x.tar", "x.tar.gz", "x.tgz"])
 def test_archives_are_rejected(folder, name):
     with tarfile.open(folder / name, "w" if name == "x.tar" else "w:gz") as archive:
         archive.add(folder / "b.txt")
-    kind = "a gzip file" if name == "x.tgz" else "a tar archive"
-    with pytest.raises(InputError, match=rf"{name} is {kind}, not text; (unpack|decompress) it"):
+    with rejects(None, name, "gzip" if name == "x.tgz" else "tar"):
         Corpus([folder / "a.txt", folder / name])
     assert Corpus(folder / name, errors="bytes").num_bytes > 0
 
@@ -82,13 +76,13 @@ def test_archives_at_urls_are_rejected_when_read(folder):
     pytest.importorskip("fsspec")
     with tarfile.open(folder / "x.tar", "w") as archive:
         archive.add(folder / "b.txt")
-    with pytest.raises(InputError, match=r"x\.tar is a tar archive"):
+    with rejects(None, "x.tar"):
         count_words(Corpus(f"file://{folder / 'x.tar'}"), Splitter(), num_workers=1)
 
 
 def test_other_types_than_paths_are_rejected():
     for paths in (5, b"a.txt", [b"a.txt"], [None]):
-        with pytest.raises(InputTypeError, match="path"):
+        with rejects("paths", kind=InputTypeError):
             Corpus(paths)
     with rejects("paths"):
         Corpus([])
@@ -117,9 +111,8 @@ def test_an_option_that_no_corpus_uses_is_rejected(folder, option, kinds):
     given = {"field": None, "column": None, option: "x"}
     corpora = [Corpus(folder / name, allow_unused=True, **given) for name in ("a.txt", "b.txt")]
     sources = [source for corpus in corpora for source in corpus.sources]
-    with pytest.raises(InputError, match=f"'x' .*{re.escape(kinds)}") as caught:
+    with rejects(option, "'x'", kinds):
         check_options_are_used(sources, **given)
-    assert caught.value.argument == option
 
 
 def test_a_corpus_is_immutable_and_picklable(folder):
@@ -204,7 +197,7 @@ def test_a_directory_stands_for_its_files_with_known_endings(folder):
     assert Corpus(folder).files == tuple(str(folder / name) for name in names)
     (folder / "images").mkdir()
     (folder / "images" / "a.png").write_text("")
-    with pytest.raises(InputError, match="images' is a directory without text files"):
+    with rejects(None, "images"):
         Corpus([folder / "a.txt", folder / "images"])
 
 
@@ -214,7 +207,7 @@ def test_format_overrides_names_and_contents(folder):
     (folder / "rows.json").write_text(rows)
     assert Corpus(folder / "rows.json", field="text").sources[0].format == "jsonl"
     assert Corpus(folder / "rows.json", format="text").sources[0].format == "text"
-    with pytest.raises(InputError, match=r"rows\.txt .*format='jsonl'"):
+    with rejects(None, "rows.txt", "format='jsonl'"):
         Corpus(folder / "rows.txt")
     words = {b"a": 3, b" b": 3}
     assert count_words(Corpus(folder / "rows.txt", field="text", format="jsonl")) == words
@@ -226,12 +219,12 @@ def test_format_overrides_names_and_contents(folder):
 
 def test_csv_needs_an_existing_column(folder):
     (folder / "rows.csv").write_text("id,text\n1,a\n")
-    with pytest.raises(MissingFieldError, match="id, text") as caught:
+    with rejects("column", "id, text", kind=MissingFieldError) as caught:
         Corpus(folder / "rows.csv")
     assert caught.value.remedy == ("pass ", Argument("column", "text"))
-    with pytest.raises(MissingFieldError, match="'body'"):
+    with rejects("column", "'body'", kind=MissingFieldError):
         Corpus(folder / "rows.csv", column="body")
     (folder / "rows.csv").write_text("text,text\n1,a\n")
-    with pytest.raises(InputError, match="several columns"):
+    with rejects(None, "'text'"):
         Corpus(folder / "rows.csv", column="text")
     assert Corpus([folder / "empty.txt", folder / "a.txt"], format="csv", column="a").sources

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cs336_basics._support.errors import InputError
 from cs336_basics.splitting.splitter import Splitter
 from cs336_basics.text.cuts import next_cut
 from tests.counting.hostile import EOT, SPLITTER
+from tests.errors import rejects
 from tests.splitting.trouble import data_strategy, special_strategy, split
 
 
@@ -65,7 +65,7 @@ class Shrinking(io.BytesIO):
 
 @pytest.mark.parametrize("left", [0, 150_000, 250_000])
 def test_truncated_files_are_rejected(left):
-    with pytest.raises(InputError, match=f"{left:,}"):
+    with rejects(None, f"{left:,}", place="the file"):
         next_cut(Shrinking(300_000, left), 100_000, SPLITTER.safe_cuts)
 
 

@@ -107,7 +107,7 @@ def test_arrow_streams_of_other_libraries_are_read():
             return iter(self.columns)
 
     assert decoded(texts_of_rows(Frame(), "text")) == TEXTS
-    with pytest.raises(InputError, match=r"field that contains the text.* fields are id, text"):
+    with rejects("field", "text"):
         list(texts_of_rows(Frame()))
 
 
@@ -124,7 +124,7 @@ def test_rows_are_read_lazily():
 
 @pytest.mark.parametrize("form", FORMS)
 def test_missing_fields_are_rejected(form):
-    with pytest.raises(InputError, match="no field 'txt'"):
+    with rejects(None, "'txt'"):
         list(texts_of_rows(every_form()[form], "txt"))
 
 
@@ -135,24 +135,22 @@ def test_tables_need_a_field(form):
 
 
 def test_bad_rows_are_rejected():
-    with pytest.raises(InputError, match="row 1 must be a dict with field 'text', got str"):
+    with rejects(None, "row 1", "'text'", "str"):
         list(texts_of_rows([{"text": "a"}, "b"], "text"))
-    with pytest.raises(InputError, match="column 'id' must contain strings, got int64"):
+    with rejects(None, "'id'", "int64"):
         list(texts_of_rows(table(), "id"))
-    with pytest.raises(
-        TypeError, match="rows must not be a mapping, got one with keys train, test"
-    ):
+    with rejects("rows", "one with keys train, test", kind=InputTypeError):
         texts_of_rows({"train": [], "test": []}, "text")
     with rejects("field", "['text']", kind=InputTypeError):
         texts_of_rows([{"text": "a"}], ["text"])
     with rejects("texts", 5, kind=InputTypeError):
         texts_of_rows(5)
-    with pytest.raises(InputTypeError, match="text 0 must be str or bytes, not dict; pass field="):
+    with rejects(None, "text 0", "field=", kind=InputTypeError):
         count_texts([{"text": "a"}])
-    with pytest.raises(InputTypeError, match="text 0 must be str or bytes, not int"):
+    with rejects(None, "text 0", kind=InputTypeError):
         count_texts([{"text": 5}], field="text")
     twice = pyarrow.table([["a"], ["b"]], ["text", "text"])
-    with pytest.raises(InputError, match="several fields named 'text'; rename"):
+    with rejects(None, "'text'"):
         list(texts_of_rows(twice, "text"))
 
 
@@ -160,13 +158,13 @@ def test_a_table_without_an_arrow_stream_is_rejected():
     class Table(list):
         columns = ("text",)
 
-    with pytest.raises(InputTypeError, match=r"must export an Arrow stream, got .* Table"):
+    with rejects("rows", kind=InputTypeError):
         texts_of_rows(Table(["text"]))
 
 
 def test_train_bpe_rejects_rows_and_suggests_a_method():
     endless = ({"text": f"row {number}"} for number in itertools.count())
-    with pytest.raises(InputTypeError, match=r"must contain str or Path.* train_from_iterator"):
+    with rejects("paths", "train_from_iterator", kind=InputTypeError):
         train_bpe(endless, 270, [])
 
 
@@ -175,7 +173,7 @@ def test_invalid_utf8_is_replaced_or_rejected():
     rows = pyarrow.table({"text": broken})
     with pytest.warns(UserWarning, match="text 1"):
         assert count_texts(rows, field="text")[b"c"] == 1
-    with pytest.raises(InputError, match=r"text 1: .*0xff"):
+    with rejects(None, "0xff", place="text 1"):
         count_texts(rows, field="text", errors="strict")
 
 

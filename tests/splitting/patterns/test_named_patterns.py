@@ -7,7 +7,9 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cs336_basics._support.errors import InputTypeError
 from cs336_basics.splitting import PATTERNS, pretokenize, resolve_pattern
+from tests.errors import rejects
 
 # Patterns as published by CS336 and by tiktoken 0.14 (`tiktoken_ext.openai_public`).
 COURSE_GPT2 = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
@@ -110,26 +112,23 @@ def test_deepseek_v3_splits_like_its_three_published_steps(text):
 
 @pytest.mark.parametrize("pattern", ["(unclosed", "a*", r"\s*|\w+", r"(?r)\w+"])
 def test_messages_include_the_bad_pattern(pattern):
-    with pytest.raises(ValueError, match="pattern") as error:
+    with rejects(None, repr(pattern)):
         resolve_pattern(pattern)
-    assert repr(pattern) in str(error.value)
 
 
 @pytest.mark.parametrize(
     ("pattern", "hint"),
     [
-        ("cl100k_base", "did you mean 'cl100k'?"),
-        ("CL100K", "did you mean 'cl100k'?"),
-        ("gpt2 ", "did you mean 'gpt2'?"),
+        ("cl100k_base", "'cl100k'"),
+        ("CL100K", "'cl100k'"),
+        ("gpt2 ", "'gpt2'"),
         ("hello world", ", ".join(PATTERNS)),
     ],
 )
 def test_a_misspelt_name_is_not_taken_for_an_expression(pattern, hint):
-    with pytest.raises(ValueError, match=f"pattern {pattern!r}") as error:
+    with rejects(None, repr(pattern), hint, f"'(?:{pattern})'"):
         resolve_pattern(pattern)
-    assert hint in str(error.value)
     # The suggested expression works.
-    assert f"'(?:{pattern})'" in str(error.value)
     assert list(pretokenize(f"a{pattern}b", f"(?:{pattern})")) == ["a", pattern, "b"]
 
 
@@ -139,10 +138,10 @@ def test_a_pattern_with_an_operator_or_without_letters_is_an_expression(pattern)
 
 
 def test_a_pattern_must_be_a_str():
-    with pytest.raises(TypeError, match=r"pattern must be a str, one of gpt2, "):
+    with rejects("pattern", ", ".join(PATTERNS), kind=InputTypeError):
         resolve_pattern(["gpt2"])
 
 
 def test_a_pattern_that_never_ends_on_the_empty_string_raises():
-    with pytest.raises(ValueError, match="more than a second"):
+    with rejects(None, "more than a second"):
         resolve_pattern(r"(?V1:$*|(\p{N}#)+)++(?b:^| ){5,9}?(\S{e<=1}\X*)+")

@@ -8,40 +8,41 @@ import time
 
 import pytest
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.splitting.patterns.named_patterns import compile_pattern, resolve_pattern
 from cs336_basics.splitting.patterns.pattern_limits import check_limits
 from cs336_basics.splitting.patterns.split_program import compile_program
 
-HOSTILE = {
-    "((((a{500}){500}){500}))": "repeats too much",
-    "(ab|cd){1000000}": "repeats too much",
-    "((ab|cd){1000,}){1000,2000}": "repeats too much",
-    "(" * 16 + "a" + "{2})" * 16: "repeats too much",
-    "(a{50000})" * 20: "repeats too much",
-    "[(](a{500}[(]{500}){500}": "repeats too much",
-    "[](](a{500}[[:alpha:](]{500}){500}": "repeats too much",
-    r"\((a{500}\({500}){500}": "repeats too much",
-    "(?#(()((a{500}){500}){500}": "repeats too much",
-    "(?x)(a {500} # (\n) {500}": "repeats too much",
-    "a{" + "9" * 5000 + "}": "repeats too much",
-    "(" * 20 + "a" + ")+" * 20: "repeats too much",
-    "(?x)" + "(" * 20 + "a" + ") +" * 20: "repeats too much",
-    "(?V1)" + "(?>" * 20 + "[a]" + "){1,2}+" * 20: "repeats too much",
-    "(?:" * 20 + "a" + "){1,}?" * 20: "repeats too much",
-    "(" * 60 + "a" + ")" * 60: "at most 50 deep",
-    "(?:" * 1000 + "a" + ")" * 1000: "at most 50 deep",
-    "a|" * 6000 + "b": "at most 10,000 characters, got 12,001",
-    "(?R)": "recursive",
-    "(?:(?1)|a)(b)": "recursive",
-    "(?P<x>(?&x))": "recursive",
-    "(?P<x>(?P>x))": "recursive",
-}
+HOSTILE = [
+    "((((a{500}){500}){500}))",
+    "(ab|cd){1000000}",
+    "((ab|cd){1000,}){1000,2000}",
+    "(" * 16 + "a" + "{2})" * 16,
+    "(a{50000})" * 20,
+    "[(](a{500}[(]{500}){500}",
+    "[](](a{500}[[:alpha:](]{500}){500}",
+    r"\((a{500}\({500}){500}",
+    "(?#(()((a{500}){500}){500}",
+    "(?x)(a {500} # (\n) {500}",
+    "a{" + "9" * 5000 + "}",
+    "(" * 20 + "a" + ")+" * 20,
+    "(?x)" + "(" * 20 + "a" + ") +" * 20,
+    "(?V1)" + "(?>" * 20 + "[a]" + "){1,2}+" * 20,
+    "(?:" * 20 + "a" + "){1,}?" * 20,
+    "(" * 60 + "a" + ")" * 60,
+    "(?:" * 1000 + "a" + ")" * 1000,
+    "a|" * 6000 + "b",
+    "(?R)",
+    "(?:(?1)|a)(b)",
+    "(?P<x>(?&x))",
+    "(?P<x>(?P>x))",
+]
 
 
-@pytest.mark.parametrize(("pattern", "problem"), HOSTILE.items(), ids=range(len(HOSTILE)))
-def test_hostile_patterns_are_rejected_quickly(pattern, problem):
+@pytest.mark.parametrize("pattern", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_patterns_are_rejected_quickly(pattern):
     start = time.process_time()
-    with pytest.raises(ValueError, match=problem):
+    with pytest.raises(InputError):
         check_limits(pattern)
     assert time.process_time() - start < 0.5
 

@@ -12,6 +12,7 @@ from cs336_basics.splitting import PATTERNS, Splitter, _scanner, pretokenize, re
 from cs336_basics.splitting.patterns import char_sets, split_program
 from cs336_basics.splitting.patterns.pattern_syntax import UnsupportedPatternError
 from cs336_basics.splitting.patterns.split_program import compile_program, find_program
+from tests.errors import rejects
 from tests.texts import TEXTS
 from tests.tokenizer.examples import byte_tokenizer
 from tools import make_unicode_tables
@@ -142,32 +143,32 @@ def test_both_sides_of_a_safe_cut_are_split_like_the_complete_text(expression):
 
 
 @pytest.mark.parametrize(
-    ("expression", "reason"),
+    ("expression", "fields"),
     [
-        (r"\bword\b|.", r"b' at index 0"),
-        (r"(?<=a)b|.", r"'\(\?<=' at index 0"),
-        (r"(a)\1|.", r"at index 3"),
-        (r"a(?=bc)|.", r"\(\?=\.\.\.\)"),
-        (r"(?>a+)b|.", r"'\(\?>a' at index 0"),
-        (r"(?:ab)++|.", r"'\+\+' at index 6"),
-        (r"^a|.", r"'\^' at index 0"),
-        (r"\X|.", r"X' at index 0"),
-        (r"(?i:é)|.", r"\(\?i\) with é"),
-        (r"(?i)\p{Lu}|.", r"p\{Lu\}"),
-        (r"[[:alpha:]]|.", r"'\[:' at index 1"),
-        (r"(?:a*)*b|.", "repeats a part that can match the empty string"),
-        (r"(?=a)|b", "it can match the empty string"),
-        (r"(?:a{99}){99}|.", "more than 2,000 parts"),
-        (r"(?m)a$|.", r"'\(\?m\)' at index 0"),
-        (r"a{1001}|.", r"'\{1001\}' at index 1"),
-        (r"\p{Cyrl}|.", r"p\{Cyrl\}"),
-        (r"[^\s\S]x|.", r"at index 0"),
-        (r"a{,1000}+b|.", r"'\{,1000\}\+' at index 1"),
+        (r"\bword\b|.", (None, r"\b' at index 0")),
+        (r"(?<=a)b|.", (None, "'(?<='", "index 0")),
+        (r"(a)\1|.", (None, "at index 3")),
+        (r"a(?=bc)|.", (None, "(?=...)")),
+        (r"(?>a+)b|.", (None, "'(?>a'", "index 0")),
+        (r"(?:ab)++|.", (None, "'++'", "index 6")),
+        (r"^a|.", (None, "'^'", "index 0")),
+        (r"\X|.", (None, r"\X' at index 0")),
+        (r"(?i:é)|.", (None, "(?i)")),
+        (r"(?i)\p{Lu}|.", (None, "p{Lu}")),
+        (r"[[:alpha:]]|.", (None, "'[:'", "index 1")),
+        (r"(?:a*)*b|.", (None, "repeats")),
+        (r"(?=a)|b", (None, "empty string")),
+        (r"(?:a{99}){99}|.", (None, "2,000")),
+        (r"(?m)a$|.", (None, "'(?m)'", "index 0")),
+        (r"a{1001}|.", (None, "'{1001}'", "index 1")),
+        (r"\p{Cyrl}|.", (None, "p{Cyrl}")),
+        (r"[^\s\S]x|.", (None, "index 0")),
+        (r"a{,1000}+b|.", (None, "'{,1000}+'", "index 1")),
     ],
 )
-def test_messages_locate_the_unsupported_part(expression, reason):
+def test_messages_locate_the_unsupported_part(expression, fields):
     regex.compile(expression)
-    with pytest.raises(UnsupportedPatternError, match=reason):
+    with rejects(*fields, kind=UnsupportedPatternError):
         compile_program(expression)
 
 
@@ -195,7 +196,7 @@ def test_a_negated_set_of_everything_matches_as_in_the_reference(expression):
 
 def test_a_slow_search_by_regex_times_out(monkeypatch):
     monkeypatch.setattr(splitter, "SEARCH_TIMEOUT", 0.1)
-    with pytest.raises(ValueError, match=r"took more than 0\.1\d* seconds"):
+    with rejects(None, "0.1"):
         list(pretokenize("a" * 40, r"(?<!x)(?:a|aa)+[bc]|."))
 
 
@@ -203,7 +204,7 @@ def test_a_slow_search_by_regex_times_out(monkeypatch):
 def test_encoding_with_a_slow_pattern_times_out(monkeypatch, name):
     monkeypatch.setattr(splitter, "SEARCH_TIMEOUT", 0.1)
     tokenizer = byte_tokenizer(pattern=r"(?<!x)(?:a|aa)+[bc]|[\s\S]")
-    with pytest.raises(ValueError, match=r"took more than 0\.1\d* seconds"):
+    with rejects(None, "0.1"):
         getattr(tokenizer, name)("a" * 60)
 
 

@@ -15,6 +15,7 @@ from cs336_basics.splitting import Splitter
 from cs336_basics.text import Corpus
 from cs336_basics.tokenizer.files.ray_encoding import encode_files_ray
 from cs336_basics.tokenizer.files.token_folders import download_token_files
+from tests.errors import rejects
 from tests.s3_server import s3_server
 from tests.tokenizer.examples import END, TRAINING_TEXT, small_tokenizer
 
@@ -145,7 +146,7 @@ def test_missing_objects_buckets_and_permissions_are_errors_with_the_url(server,
     assert capsys.readouterr().err == (
         "cs336 train-bpe: error: s3://none/missing.txt: The specified bucket does not exist\n"
     )
-    with pytest.raises(ValueError, match=r"nowhere://x: Protocol not known: nowhere"):
+    with rejects(None, "nowhere://x"):
         count_words("nowhere://x", SPLITTER, execution="serial")
 
 
@@ -190,9 +191,10 @@ def test_partial_counts_in_a_bucket_are_not_counted_again(server, ray_beside_s3,
     server.reset()
     time.sleep(1)  # S3 stores the time of an object in whole seconds
     s3.pipe_file("data/texts/d.txt", "ä 好 ".encode() * 3000)  # the same size
-    assert count() == expected + Counter({"ä".encode(): 1, " ä".encode(): 2999}) - Counter(
-        {"é".encode(): 1, " é".encode(): 2999}
-    )
+    changed = Counter(dict(expected.items()))
+    changed.subtract({"é".encode(): 1, " é".encode(): 2999})
+    changed.update({"ä".encode(): 1, " ä".encode(): 2999})
+    assert count() == +changed
 
 
 def encoded(folder):

@@ -113,7 +113,7 @@ def test_ambiguous_syntax_is_refused_in_both_directions(pattern):
     for translate in (
         to_oniguruma, to_fancy_regex, from_fancy_regex, from_oniguruma,
     ):  # fmt: skip
-        with pytest.raises(InputError, match="may mean something else"):
+        with pytest.raises(InputError):
             translate(pattern)
 
 

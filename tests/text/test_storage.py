@@ -99,7 +99,7 @@ def test_reading_stops_when_a_line_exceeds_the_limit():
     with rejects(None, "x.jsonl", 16, 7):
         next(lines)
     assert next(blocks) == b"never read"
-    with rejects(None, 3, 2):
+    with rejects(None, "line at byte 3", "2 bytes"):
         list(storage.lines_of([b"ab\nabc\n"], 0, "x.jsonl", 2))
 
 

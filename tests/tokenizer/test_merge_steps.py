@@ -1,8 +1,10 @@
 import pytest
 
 from cs336_basics import Tokenizer
+from cs336_basics._support.errors import InputTypeError
 from cs336_basics.bpe.reference import merge_pair, split_bytes
 from cs336_basics.tokenizer.merge_steps import MOST_BYTES, merge_steps
+from tests.errors import rejects
 from tests.tokenizer.examples import BYTES, END, TRAINING_TEXT, small_tokenizer
 
 
@@ -35,15 +37,15 @@ def test_invalid_texts_are_rejected():
     tokenizer = small_tokenizer()
     assert merge_steps(tokenizer, "") == []
     merge_steps(tokenizer, "é" * (MOST_BYTES // 2))
-    with pytest.raises(ValueError, match="at most 1,000 bytes, got 1,001"):
+    with rejects("text", "1,000", "1,001"):
         merge_steps(tokenizer, "é" * (MOST_BYTES // 2) + "a")
-    with pytest.raises(ValueError, match="at most 1,000 bytes, got 2,000"):  # found first
+    with rejects("text", "1,000", "2,000"):  # found first
         merge_steps(tokenizer, "\ud800" * 2000)
-    with pytest.raises(TypeError, match="text must be a str, not bytes"):
+    with rejects("text", kind=InputTypeError):
         merge_steps(tokenizer, b"a")
-    with pytest.raises(ValueError, match="surrogate"):
+    with rejects(None, "U+D800"):
         merge_steps(tokenizer, "\ud800")
-    with pytest.raises(TypeError, match="Tokenizer"):
+    with rejects("tokenizer", kind=InputTypeError):
         merge_steps(None, "a")
-    with pytest.raises(ValueError, match="0x62"):
+    with rejects(None, "0x62"):
         merge_steps(Tokenizer({0: b"a"}, []), "ab")

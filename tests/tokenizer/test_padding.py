@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics.formats import export_tokenizer
 from cs336_basics.tokenizer.ids import EncodedBatch
 from cs336_basics.tokenizer.padding import MAX_ELEMENTS, pad, truncate
+from tests.errors import rejects
 from tests.tokenizer.examples import END, small_tokenizer
 
 SIDES = st.sampled_from(["right", "left"])
@@ -45,7 +47,7 @@ def test_a_call_returns_the_same_as_transformers(tmp_path, options):
 
 def test_a_dict_of_columns_is_rejected():
     # Iterating over the dict would yield the column names.
-    with pytest.raises(TypeError, match="column"):
+    with rejects("texts", kind=InputTypeError):
         small_tokenizer().encode_batch({"text": ["a"]})
 
 
@@ -57,20 +59,20 @@ def test_the_padding_of_a_call_can_be_chosen():
 
 
 @pytest.mark.parametrize(
-    ("options", "named"),
+    ("options", "fields"),
     [
-        ({"padding": "right"}, "padding must .* got 'right'"),
-        ({"truncation": "longest"}, "truncation must .* got 'longest'"),
-        ({"truncation": True}, "max_length must .* got None"),
-        ({"padding": "max_length"}, "max_length must .* got None"),
-        ({"padding": True, "max_length": 5}, "max_length must .* got 5"),
-        ({"truncation": True, "max_length": 0}, "max_length must be at least 1"),
-        ({"padding": "max_length", "max_length": 2}, "text 2 has"),
-        ({"padding": True, "pad_id": "<none>"}, "<none>"),
+        ({"padding": "right"}, ("padding", "'right'")),
+        ({"truncation": "longest"}, ("truncation", "'longest'")),
+        ({"truncation": True}, ("max_length", "None")),
+        ({"padding": "max_length"}, ("max_length", "None")),
+        ({"padding": True, "max_length": 5}, ("max_length", 5)),
+        ({"truncation": True, "max_length": 0}, ("max_length", 1)),
+        ({"padding": "max_length", "max_length": 2}, (None, "text 2")),
+        ({"padding": True, "pad_id": "<none>"}, (None, "'<none>'")),
     ],
 )
-def test_a_call_with_wrong_options_is_rejected(options, named):
-    with pytest.raises(ValueError, match=named):
+def test_a_call_with_wrong_options_is_rejected(options, fields):
+    with rejects(*fields):
         small_tokenizer((END,))(TEXTS, **options)
 
 
@@ -129,7 +131,7 @@ def test_an_encoded_batch_is_padded_and_truncated_like_its_sequences(sequences, 
 @pytest.mark.parametrize("sequence", [np.array(5), np.ones((1, 1), int)])
 def test_an_array_of_ids_must_have_one_dimension(sequence):
     for use in (pad, lambda sequences: truncate(sequences, 3)):
-        with pytest.raises(ValueError, match="sequence 1: ids must be one-dimensional"):
+        with rejects("ids", place="sequence 1"):
             use([[1], sequence])
 
 
@@ -143,28 +145,28 @@ def test_a_sequence_can_be_any_iterable_of_ints(make):
 
 
 @pytest.mark.parametrize(
-    ("sequences", "settings", "error", "message"),
+    ("sequences", "settings", "error", "fields"),
     [
-        ([1, 2], {}, TypeError, "sequence 0: .* got 1"),
-        ("text", {}, TypeError, "sequences must be a list"),
-        (7, {}, TypeError, "sequences must be a list"),
-        ([[1], ["a"]], {}, TypeError, "sequence 1: .* got 'a'"),
-        ([[1], [1.5]], {}, TypeError, "sequence 1: .* got 1.5"),
-        ([[1], [True]], {}, TypeError, "sequence 1: .* got True"),
-        ([np.ma.array([1, 2], mask=[0, 1])], {}, TypeError, "sequence 0: .* got None"),
-        ([np.array([1.5])], {}, TypeError, "sequence 0: .* got float64"),
-        ([[2**70]], {}, ValueError, "sequence 0: .* does not fit int64"),
-        ([np.array([2**64 - 1], np.uint64)], {}, ValueError, "does not fit int64"),
-        ([[1]], {"pad_id": 2**63}, ValueError, "pad_id must be at most"),
-        ([[1]], {"pad_id": 1.0}, TypeError, "pad_id must be an int"),
-        ([[1]], {"side": "top"}, ValueError, "side must be 'right' or 'left', got 'top'"),
-        ([[1]], {"max_length": 0}, ValueError, "max_length must be at least 1, got 0"),
-        ([[1]], {"max_length": 6, "multiple_of": 4}, ValueError, "multiple_of .* got 6"),
-        ([[1]], {"multiple_of": 0}, ValueError, "multiple_of must be at least 1"),
+        ([1, 2], {}, InputTypeError, ("ids", 0, 1)),
+        ("text", {}, InputTypeError, ("sequences",)),
+        (7, {}, InputTypeError, ("sequences",)),
+        ([[1], ["a"]], {}, InputTypeError, ("ids", 1, "'a'")),
+        ([[1], [1.5]], {}, InputTypeError, ("ids", 1, "1.5")),
+        ([[1], [True]], {}, InputTypeError, ("ids", 1, "True")),
+        ([np.ma.array([1, 2], mask=[0, 1])], {}, InputTypeError, ("ids", 0, "None")),
+        ([np.array([1.5])], {}, InputTypeError, ("ids", 0, "float64")),
+        ([[2**70]], {}, InputError, (None, 0, "int64")),
+        ([np.array([2**64 - 1], np.uint64)], {}, InputError, (None, "int64")),
+        ([[1]], {"pad_id": 2**63}, InputError, ("pad_id",)),
+        ([[1]], {"pad_id": 1.0}, InputTypeError, ("pad_id",)),
+        ([[1]], {"side": "top"}, InputError, ("side", "'right'", "'left'", "'top'")),
+        ([[1]], {"max_length": 0}, InputError, ("max_length", 1, 0)),
+        ([[1]], {"max_length": 6, "multiple_of": 4}, InputError, ("max_length", "multiple_of", 6)),
+        ([[1]], {"multiple_of": 0}, InputError, ("multiple_of", 1)),
     ],
 )
-def test_the_error_names_the_invalid_argument(sequences, settings, error, message):
-    with pytest.raises(error, match=message):
+def test_the_error_names_the_invalid_argument(sequences, settings, error, fields):
+    with rejects(*fields, kind=error):
         pad(sequences, **settings)
 
 
@@ -172,7 +174,7 @@ def test_a_too_large_array_is_rejected_before_it_is_allocated():
     sequences = [np.zeros(1 << 20, np.uint16), *[[1]] * (MAX_ELEMENTS >> 20)]
     tracemalloc.start()
     try:
-        with pytest.raises(ValueError, match=r"1,025 sequences of up to 1,048,576 ids"):
+        with rejects(None, "1,025", "1,048,576"):
             pad(sequences)
         assert tracemalloc.get_traced_memory()[1] < 1 << 25
     finally:
@@ -190,6 +192,6 @@ def test_a_tokenizer_pads_with_a_special_token():
     end = tokenizer.special_token_id(END)
     assert ids[~mask].tolist() == [end] * int((~mask).sum())
     assert [tokenizer.decode(row[marks]) for row, marks in zip(ids, mask, strict=True)] == texts
-    with pytest.raises(ValueError, match="'<pad>' is not a special token"):
+    with rejects(None, "'<pad>'"):
         tokenizer.pad([[1]], pad_id="<pad>")
     assert tokenizer.truncate([[1, 2, 3]], 2, side="left") == [[2, 3]]

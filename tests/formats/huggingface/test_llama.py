@@ -10,7 +10,6 @@ import pytest
 import torch
 
 import cs336_basics
-from cs336_basics._support.errors import InputError
 from cs336_basics.formats.huggingface.llama import (
     config_from_llama,
     llama_config,
@@ -165,7 +164,7 @@ def test_weights_that_do_not_fit_the_configuration_are_refused():
         state_from_llama(SMALL, {**state, "model.layers.0.bias": state[name]})
     for num_layers in (10**9, len(state)):
         many = dataclasses.replace(SMALL, num_layers=num_layers)
-        with pytest.raises(InputError, match=r"tensor 'model\.layers\.2\..*' is missing"):
+        with rejects(None, "'model.layers.2."):
             state_from_llama(many, state)
     without = {key: value for key, value in state.items() if key != name}
     with rejects(None, f"'{name}'"):

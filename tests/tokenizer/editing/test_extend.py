@@ -7,9 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cs336_basics import Tokenizer
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics.bpe.reference import merge_by_rank
 from cs336_basics.splitting import pretokenize, split_special_tokens
 from cs336_basics.tokenizer import extend, token_parts
+from tests.errors import rejects
 from tests.tokenizer.examples import (
     END,
     edited_merges,
@@ -94,27 +96,28 @@ def test_parts_are_the_old_ids_of_new_tokens():
 
 
 def test_parts_of_an_unrelated_vocabulary_are_rejected():
-    with pytest.raises(ValueError, match="id 0 is b'\\\\x00' in the old one and None"):
+    with rejects(None, "id 0", "b'\\x00'"):
         token_parts(small_tokenizer(), Tokenizer({1: b"a"}, []))
 
 
 @pytest.mark.parametrize(
-    ("words", "error", "message"),
+    ("words", "error", "shown"),
     [
-        ("the", TypeError, "words must .* got 'the'"),
-        ([b"the"], TypeError, "words must be str, got b'the'"),
-        ([""], ValueError, "words must not be empty, got ''"),
-        (["New York"], ValueError, r"split into \['New', ' York'\] by the pattern 'gpt2'"),
-        ([f"a{END}"], ValueError, "special token '<|endoftext|>'".replace("|", r"\|")),
-        (["x" * 1025], ValueError, "at most 1,024 bytes, got 1,025"),
-        (["\ud800"], ValueError, "contains a lone surrogate"),
+        ("the", InputTypeError, "'the'"),
+        ([b"the"], InputTypeError, "b'the'"),
+        ([""], InputError, "''"),
+        (["New York"], InputError, "['New', ' York']"),
+        ([f"a{END}"], InputError, "'<|endoftext|>'"),
+        (["x" * 1025], InputError, "1,025"),
+        (["\ud800"], InputError, r"'\ud800'"),
     ],
 )
-def test_words_that_cannot_be_tokens_are_rejected(words, error, message):
-    with pytest.raises(error, match=message):
+def test_words_that_cannot_be_tokens_are_rejected(words, error, shown):
+    with pytest.raises(error) as caught:
         extend(small_tokenizer(), words)
+    assert shown in str(caught.value)
 
 
 def test_a_word_with_an_absent_byte_is_rejected():
-    with pytest.raises(ValueError, match="word 'ad' needs the byte 0x64"):
+    with rejects(None, "'ad'", "0x64"):
         extend(Tokenizer({0: b"a", 1: b"b"}, []), ["ad"])

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from cs336_basics._support.errors import InputError
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
+from tests.errors import rejects
 from tests.tokenizer.examples import BYTES, skip_unless_available
 
 # ------------------------------------------------------------------ backends
@@ -27,26 +27,24 @@ def test_ids_beyond_32_bits_need_the_python_backend():
     vocab = {**BYTES, 2**32 - 1: b"ab"}
     assert isinstance(Tokenizer(vocab, []).encoder, PythonEncoder)
     skip_unless_available("native")
-    with pytest.raises(ValueError, match=r"backend 'native' is not available: .* got 4294967295"):
+    with rejects(None, "'native'", 4294967295):
         Tokenizer(vocab, [], backend="native")
 
 
 def test_a_vocabulary_without_some_byte_needs_a_python_backend():
     vocab = {token_id: token for token_id, token in BYTES.items() if token_id != 0x80}
     assert isinstance(Tokenizer(vocab, []).encoder, PythonEncoder)
-    with pytest.raises(InputError, match=r"a token for every byte, and .* has none for 0x80"):
+    with rejects(None, "0x80"):
         Tokenizer(vocab, [], backend="native")
 
 
 def test_an_unknown_backend_is_rejected():
-    with pytest.raises(ValueError, match=r"reference, python, native, got 'cython'"):
+    with rejects("backend", "'cython'"):
         Tokenizer(BYTES, [], backend="cython")
 
 
 def test_an_unavailable_native_backend_is_rejected(monkeypatch):
     monkeypatch.setitem(sys.modules, "cs336_basics.tokenizer.encoders.native_encoder", None)
     assert isinstance(Tokenizer(BYTES, []).encoder, PythonEncoder)
-    with pytest.raises(
-        ValueError, match="backend 'native' is not available: the extensions are not built"
-    ):
+    with rejects(None, "'native'"):
         Tokenizer(BYTES, [], backend="native")

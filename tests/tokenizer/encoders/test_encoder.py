@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cs336_basics._support.errors import InputError
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError, absent_bytes_in
+from tests.errors import rejects
 from tests.tokenizer.examples import SPECIALS, tricky_texts
 
 
@@ -47,7 +47,7 @@ def test_every_method_rejects_an_absent_byte_which_can_be_found(make_incomplete,
         lambda: encoder.encode_batch(["a", text, "b"], special, 1),
         lambda: encoder.encode_documents([b"a", text.encode()], special),
     ):
-        with pytest.raises(AbsentByteError, match=r"word 'a?é' needs the byte 0xc3"):
+        with rejects(None, "0xc3", kind=AbsentByteError):
             call()
     data = text.encode() + b"\xff"
     assert list(absent_bytes_in(encoder, data, special)) == [
@@ -59,7 +59,7 @@ def test_every_method_rejects_an_absent_byte_which_can_be_found(make_incomplete,
 def test_the_error_names_the_absent_byte_and_its_character(make_incomplete, name):
     tokenizer = make_incomplete({0: b"a", 1: b" "}, [], ["<|>"])
     text = "a a<|>aé b"
-    with pytest.raises(InputError, match="byte 0xc3 of 'é' at character 7 of the text"):
+    with rejects(None, "0xc3", "'é'", 7):
         getattr(tokenizer, name)([text] if name == "encode_batch" else text)
-    with pytest.raises(InputError, match="byte 0xc3 at offset 7;"):
+    with rejects(None, "0xc3", 7):
         tokenizer.encode_array(text.encode())

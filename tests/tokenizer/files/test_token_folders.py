@@ -8,6 +8,7 @@ import pytest
 
 from cs336_basics.tokenizer import encode_file, load_token_file
 from cs336_basics.tokenizer.files.token_folders import download_token_files, token_folder
+from tests.errors import rejects
 from tests.tokenizer.examples import TRAINING_TEXT, small_tokenizer
 
 fsspec = pytest.importorskip("fsspec")
@@ -49,26 +50,26 @@ def test_a_folder_is_refused_until_it_is_complete(memory, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "fields"),
     [
-        ({"files": ["../a.npy"]}, "files must be names of token files"),
-        ({"files": "00000.npy"}, "files must be names of token files"),
-        ({"num_tokens": 1}, "complete.json says 1; encode the text again"),
-        ({"tokenizer_hash": None}, "complete.json: tokenizer_hash must be a str, got None"),
-        ({"tokenizer_hash": "other"}, "memory://tokens/00000.npy: "),
+        ({"files": ["../a.npy"]}, (None, "complete.json")),
+        ({"files": "00000.npy"}, (None, "complete.json")),
+        ({"num_tokens": 1}, (None, "complete.json", 1)),
+        ({"tokenizer_hash": None}, (None, "complete.json", "tokenizer_hash", "None")),
+        ({"tokenizer_hash": "other"}, (None, "memory://tokens/00000.npy")),
     ],
 )
-def test_a_damaged_record_is_rejected_and_nothing_is_written(memory, tmp_path, change, message):
+def test_a_damaged_record_is_rejected_and_nothing_is_written(memory, tmp_path, change, fields):
     record = {"files": ["00000.npy"], **information(tmp_path), **change}
     memory.pipe_file("/tokens/complete.json", json.dumps(record).encode())
-    with pytest.raises(ValueError, match=message):
+    with rejects(*fields):
         download_token_files(URL, tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
 
 
 def test_a_truncated_token_file_is_damaged(memory):
     memory.pipe_file("/tokens/00000.npy", memory.cat_file("/tokens/00000.npy")[:-1])
-    with pytest.raises(ValueError, match=r"memory://tokens/00000\.npy"):
+    with rejects(None, "memory://tokens/00000.npy"):
         token_folder(URL).metadata("00000.npy")
 
 
@@ -78,5 +79,5 @@ def test_folders_without_tokens_are_emptied(memory):
 
 
 def test_token_files_at_a_url_are_not_opened(memory):
-    with pytest.raises(ValueError, match="so they must be local; download them first"):
+    with rejects(None, URL + "/00000.npy"):
         load_token_file(URL + "/00000.npy")

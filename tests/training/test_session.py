@@ -25,15 +25,13 @@ from tests.training.tiny_runs import (
 
 
 def signal_at(trainer, step, number):
-    """Send a signal to this process when the trainer starts a step."""
-    original = trainer._set_learning_rate
+    """Send a signal to this process when the optimizer takes a step."""
 
-    def signalled(now):
-        if now == step:
+    def signalled(*_):
+        if trainer.step + 1 == step:
             os.kill(os.getpid(), number)
-        return original(now)
 
-    trainer._set_learning_rate = signalled
+    trainer.optimizer.register_step_pre_hook(signalled)
 
 
 def test_seconds_count_all_sessions_but_not_the_time_between(tmp_path, monkeypatch):
@@ -45,18 +43,15 @@ def test_seconds_count_all_sessions_but_not_the_time_between(tmp_path, monkeypat
 
     def session(stop_at=None):
         trainer = resumed(tmp_path, config)
-        original = trainer._set_learning_rate
 
-        def batch(step):
+        def wait(*_):
             nonlocal now
             now += 3.0  # the duration of a step
-            if step == stop_at:
-                os.kill(os.getpid(), signal.SIGTERM)
-            return original(step)
 
-        trainer._set_learning_rate = batch
+        trainer.optimizer.register_step_pre_hook(wait)
         if stop_at is None:
             return trainer.fit()
+        signal_at(trainer, stop_at, signal.SIGTERM)
         with pytest.raises(TrainingInterrupted):
             trainer.fit()
         return None

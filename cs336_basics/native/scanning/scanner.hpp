@@ -60,7 +60,7 @@ class Scanner {
         const size_t origin = position;
         size_t count = 0;
         if (scan_windows_ && size - origin >= WINDOW &&
-            !scan_windows_(*program_, text, size, origin, position, ends, count, state)) {
+            !scan_windows_(*program_, text, size, size, origin, position, ends, count, state)) {
             return count;
         }
         if (count == 0 || size - position <= 2 * WINDOW) {

@@ -342,6 +342,9 @@ class SplitProgram {
             weights[ascii_[byte]] +=
                 byte == ' ' ? 170 : lower ? 30 : byte == '\n' ? 20 : byte > ' ' ? 2 : 0;
         }
+        for (uint32_t code = 128; code < 0x10000; ++code) {
+            weights[column_of(code >> 6, code & 63)] += 0.001;
+        }
         std::vector<uint8_t> vague(num_columns_);
         if (!threes_.empty()) vague = threes_;
         BoundaryRuleBuilder(Transitions(tables.transitions, num_states_, num_columns_), weights,

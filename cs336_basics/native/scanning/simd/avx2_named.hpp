@@ -1,13 +1,15 @@
-// Hand-written rules for `gpt2`, `cl100k` and patterns that differ from them only in numbers.
+// Hand-written rules for `gpt2`, `cl100k` and the patterns that are like them.
 //
 // The rules that boundary_rules.hpp derives are general, but cost more instructions. These patterns
 // are the most frequent, so they keep rules on masks of character classes, in the same function
 // type. benchmarks/NOTES.md has the figures. Where a rule needs text that is not classified, the
-// program runs, as in window.hpp. If you edit an expression in named_patterns.py, also edit its
-// rules here.
+// program runs, as in window.hpp. `o200k` and `deepseek-v3` distinguish more characters than have
+// masks, so their rules are for ASCII, and the derived rules scan all other windows. If you edit an
+// expression in named_patterns.py, also edit its rules here.
 
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -31,6 +33,10 @@ struct ClassMasks {
     uint64_t blank;  // ' '
     uint64_t apostrophe;
     uint64_t line_end;      // CR and LF
+    uint64_t upper;         // ASCII only
+    uint64_t slash;
+    uint64_t control;       // ASCII only
+    uint64_t wide;          // all bytes of multi-byte characters
     uint64_t continuation;  // second and later bytes of characters
     uint64_t known;         // the bytes before the first character that is not classified
 };
@@ -97,6 +103,9 @@ inline void classify(ClassMasks& m, const SplitProgram& program, const uint8_t* 
     }
 }
 
+// With `ASCII`, multi-byte characters have only the mask `wide`. Otherwise, the masks that are for
+// ASCII only are not set.
+template <bool ASCII>
 CS336_AVX2 CS336_INLINE ClassMasks class_masks(const SplitProgram& program,
                                                const uint8_t* window) {
     const Halves v = {load(window), load(window + 32)};
@@ -111,15 +120,19 @@ CS336_AVX2 CS336_INLINE ClassMasks class_masks(const SplitProgram& program,
     m.line_end = equal(v, '\n') | equal(v, '\r');
     m.continuation = 0;
     m.known = ~uint64_t{0};
-    const uint64_t wide = bits(v.low, v.high);
-    if (wide) {
+    m.wide = bits(v.low, v.high);
+    if (ASCII) {
+        m.upper = in_range(v, 127 - 'Z', 26);
+        m.slash = equal(v, '/');
+        m.control = (in_range(v, 127 - 0x1F, 0x20) & ~m.space) | equal(v, 0x7F);
+    } else if (m.wide) {
         // 0x80 to 0xBF are the signed bytes below -64.
         const __m256i limit = _mm256_set1_epi8(-64);
         m.continuation = bits(_mm256_cmpgt_epi8(limit, v.low), _mm256_cmpgt_epi8(limit, v.high));
         const uint8_t* const leads = program.rules().letter_leads;
         const uint64_t letters = bits(lead_is_letter(leads, v.low), lead_is_letter(leads, v.high));
         m.letter |= whole_characters(letters, m.continuation);
-        classify(m, program, window, wide & ~m.continuation & ~letters);
+        classify(m, program, window, m.wide & ~m.continuation & ~letters);
     }
     return m;
 }
@@ -128,6 +141,9 @@ CS336_AVX2 CS336_INLINE ClassMasks class_masks(const SplitProgram& program,
 // before a byte and on at most three bytes after it: the rest of a three-byte whitespace character,
 // and the byte after this character.
 CS336_INLINE uint64_t certain(uint64_t known) { return known >> 3; }
+
+// The bytes before the first byte of `unknown`; all bytes if `unknown` is 0.
+CS336_INLINE uint64_t before_first(uint64_t unknown) { return (unknown - 1) & ~unknown; }
 
 // The starts of groups of DIGITS (1 or 3) digits.
 template <int DIGITS>
@@ -162,6 +178,8 @@ CS336_INLINE int contraction(const uint8_t* after, uint8_t ignored_case) {
 // `gpt2`. Numbers are cut into groups of DIGITS characters; 0 stands for any number of them.
 template <int DIGITS>
 struct Gpt2Starts {
+    static constexpr bool ASCII = false;
+
     CS336_INLINE static uint64_t of(const ClassMasks& m, const uint8_t* window) {
         const uint64_t same_number =
             DIGITS == 0 ? m.number & m.number << 1 : m.number & ~number_starts<DIGITS>(m, window);
@@ -185,18 +203,52 @@ struct Gpt2Starts {
     }
 };
 
-// `cl100k`, whose numbers are cut into groups of three, `llama3` and `qwen2`. They differ in
-// whitespace only at the end of the text, which is beyond the last window.
-template <int DIGITS>
+// The rules of `cl100k`, and of `llama3`, which differs in whitespace only at the end of the text,
+// beyond the last window. Other patterns override some of them. The comments describe `true`.
+struct Cl100kRules {
+    static constexpr bool ASCII = false;
+    static constexpr int DIGITS = 3;
+    // A contraction is a pre-token.
+    static constexpr bool CONTRACTIONS = true;
+    // A word ends before an upper-case letter after a lower-case one, and includes a contraction.
+    // The line endings after other characters may be mixed with slashes.
+    static constexpr bool IS_O200K = false;
+    // All whitespace before a number is one pre-token. Control characters have their own rules.
+    static constexpr bool IS_DEEPSEEK_V3 = false;
+};
+
+struct Qwen2Rules : Cl100kRules {
+    static constexpr int DIGITS = 1;
+};
+
+struct O200kRules : Cl100kRules {
+    static constexpr bool ASCII = true;
+    static constexpr bool CONTRACTIONS = false;
+    static constexpr bool IS_O200K = true;
+};
+
+struct DeepseekV3Rules : Cl100kRules {
+    static constexpr bool ASCII = true;
+    static constexpr bool CONTRACTIONS = false;
+    static constexpr bool IS_DEEPSEEK_V3 = true;
+};
+
+template <class Rules>
 struct Cl100kStarts {
+    static constexpr bool ASCII = Rules::ASCII;
+
     CS336_INLINE static uint64_t of(const ClassMasks& m, const uint8_t* window) {
         const uint64_t other = ~(m.letter | m.number | m.space);
         const uint64_t gap = m.space & ~m.line_end;
-        uint64_t known = certain(m.known);
 
         // Line endings directly after other characters belong to their pre-token. The carry of the
         // addition propagates through all of these line endings.
         const uint64_t taken = m.line_end & ~(m.line_end + (m.line_end & other << 1));
+
+        uint64_t classified = m.known;
+        if (Rules::IS_O200K) classified &= before_first(m.slash & taken << 1);
+        if (Rules::IS_DEEPSEEK_V3) classified &= before_first(m.control);
+        uint64_t known = certain(classified);
 
         // A run of other characters starts a pre-token, unless a blank precedes the run and starts
         // the pre-token instead.
@@ -204,14 +256,16 @@ struct Cl100kStarts {
         // The first character of the run can prefix the letters after it:
         // `[^\r\n\p{L}\p{N}]?\p{L}+`.
         const uint64_t prefix = whole_characters(other_starts, m.continuation);
-        const uint64_t letter_starts = m.letter & ~(m.letter << 1) & ~((prefix | gap) << 1);
+        uint64_t letter_starts = m.letter & ~(m.letter << 1) & ~((prefix | gap) << 1);
+        if (Rules::IS_O200K) letter_starts |= m.upper & (m.letter & ~m.upper) << 1;
 
         const uint64_t spaces = m.space & ~taken;
         const uint64_t space_starts = spaces & ~(spaces << 1);
-        const uint64_t space_ends = m.space & ~(m.space >> 1);
+        uint64_t space_ends = m.space & ~(m.space >> 1);
+        if (Rules::IS_DEEPSEEK_V3) space_ends &= ~(m.number >> 1);
         const uint64_t last_spaces = first_bytes(space_ends, m.continuation) & ~m.line_end;
         uint64_t starts = other_starts | letter_starts | space_starts | last_spaces |
-                          number_starts<DIGITS>(m, window);
+                          number_starts<Rules::DIGITS>(m, window);
 
         // `\s*[\r\n]` ends after the last line ending in a run of whitespace. The rest of the run
         // is another pre-token.
@@ -220,32 +274,50 @@ struct Cl100kStarts {
             const int i = lowest_bit(rests);
             const uint64_t after = ~(gap >> i);  // 0 only if `i` is 0
             const int next = after ? i + lowest_bit(after) : 64;
-            if (next >= 64 || !(m.known >> next & 1)) {  // the run may contain a line ending
+            if (next >= 64 || !(classified >> next & 1)) {  // the run may contain a line ending
                 known = (uint64_t{1} << i) - 1;
                 break;
             }
             starts |= uint64_t(!(m.line_end >> next & 1)) << i;
         }
 
-        uint64_t apostrophes = m.apostrophe & other_starts & known & certain(m.known);
+        uint64_t apostrophes = m.apostrophe & known & certain(m.known);
+        apostrophes &= Rules::IS_O200K ? m.letter << 1 : Rules::CONTRACTIONS ? other_starts : 0;
+        int cut = 0;
         for (; apostrophes; apostrophes &= apostrophes - 1) {
             const int i = lowest_bit(apostrophes);
-            const int length = contraction(window + i + 1, 0x20);
-            if (length) starts |= uint64_t{1} << (i + length);
+            // A word has at most one contraction; the text after it starts a pre-token.
+            const int length = Rules::IS_O200K && i == cut ? 0 : contraction(window + i + 1, 0x20);
+            if (!length) continue;
+            cut = i + length;
+            if (Rules::IS_O200K) starts &= ~(((uint64_t{1} << length) - 1) << i);
+            starts |= uint64_t{1} << cut;
         }
         return starts & known;
     }
 };
 
+// The derived rules scan this many windows before the rules for ASCII are tried again.
+constexpr size_t WIDE_WINDOWS = 4;
+
 // See window.hpp. Every window starts at the start of a pre-token.
 template <class Starts>
 CS336_AVX2 inline bool scan_named(const SplitProgram& program, const uint8_t* text, size_t size,
-                                  size_t origin, size_t& start, uint32_t* ends, size_t& count,
-                                  ScanState& state) {
-    while (start + WINDOW <= size && count + WINDOW + 8 <= BATCH_CAPACITY &&
+                                  size_t stop, size_t origin, size_t& start, uint32_t* ends,
+                                  size_t& count, ScanState& state) {
+    while (start + WINDOW <= stop && count + WINDOW + 8 <= BATCH_CAPACITY &&
            start - origin < MAX_BATCH_BYTES) {
-        const ClassMasks m = class_masks(program, text + start);
-        const uint64_t found = Starts::of(m, text + start) & ~uint64_t{1};
+        const ClassMasks m = class_masks<Starts::ASCII>(program, text + start);
+        if (Starts::ASCII && m.wide) {
+            const size_t from = start;
+            if (!scan_windows(program, text, size, std::min(stop, start + WIDE_WINDOWS * WINDOW),
+                              origin, start, ends, count, state)) {
+                return false;
+            }
+            if (start != from) continue;
+        }
+        uint64_t found = 0;
+        if (!Starts::ASCII || !m.wide) found = Starts::of(m, text + start) & ~uint64_t{1};
         if (found) {
             count += positions(found, uint32_t(start - origin), ends + count);
             start += highest_bit(found);
@@ -265,8 +337,12 @@ inline ScanWindows named_scan_windows(const char* name) {
     };
     static constexpr Named NAMED[] = {
         {"gpt2", scan_named<Gpt2Starts<0>>},         {"gpt2-digits1", scan_named<Gpt2Starts<1>>},
-        {"gpt2-digits3", scan_named<Gpt2Starts<3>>}, {"cl100k", scan_named<Cl100kStarts<3>>},
-        {"llama3", scan_named<Cl100kStarts<3>>},     {"qwen2", scan_named<Cl100kStarts<1>>},
+        {"gpt2-digits3", scan_named<Gpt2Starts<3>>},
+        {"cl100k", scan_named<Cl100kStarts<Cl100kRules>>},
+        {"llama3", scan_named<Cl100kStarts<Cl100kRules>>},
+        {"qwen2", scan_named<Cl100kStarts<Qwen2Rules>>},
+        {"o200k", scan_named<Cl100kStarts<O200kRules>>},
+        {"deepseek-v3", scan_named<Cl100kStarts<DeepseekV3Rules>>},
     };
     for (const Named& named : NAMED) {
         if (name && !std::strcmp(named.name, name)) return named.scan_windows;

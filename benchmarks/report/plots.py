@@ -20,7 +20,7 @@ from benchmarks.report.tables import (
     time_text,
     whole_tasks,
 )
-from cs336_basics.reports.charts import chart
+from cs336_basics.reports.charts import chart, line_color
 from cs336_basics.reports.page import COLORS
 
 STYLE = f"""<style>{COLORS}
@@ -82,7 +82,7 @@ def bar_chart(rows, unit, low, high):
         value = value_of(row, unit)
         length = LONGEST * math.log(value / low) / math.log(high / low)
         index = STAGES.index(row.stage) if row.stage in STAGES else 0
-        color, y = "var(--dim)" if row.is_peer else f"var(--c{index})", ROW * number
+        color, y = "var(--dim)" if row.is_peer else line_color(index), ROW * number
         pale = ' fill-opacity="0.5"' if row.is_extrapolated else ""
         text = time_text(value) if unit == "seconds" else three_digits(value)
         parts.append(

@@ -17,7 +17,7 @@ from benchmarks.machine import ROOT
 from benchmarks.report import plots
 from benchmarks.report.tables import text_name
 from cs336_basics import TRAINERS
-from cs336_basics.reports.charts import chart
+from cs336_basics.reports.charts import chart, line_color
 
 PLOT = ROOT / "docs" / "work_per_merge.svg"
 VOCAB_SIZE = 2_000
@@ -55,7 +55,7 @@ def draw(traces, corpus):
         # visible.
         for index, name in enumerate(reads):
             if reads[name] in list(reads.values())[:index]:
-                color = f'stroke="var(--c{index})"'
+                color = f'stroke="{line_color(index)}"'
                 svg = svg.replace(color, f'{color} stroke-dasharray="9 6"')
         panels.append((title, svg))
     plots.save(panels, PLOT)

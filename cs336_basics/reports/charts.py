@@ -55,7 +55,7 @@ def chart(
     ]
     height = _BOTTOM + 48
     for number, (label, points) in enumerate(kept.items()):
-        color = f"var(--c{number % NUM_COLORS})"
+        color = line_color(number)
         placed = [(round(place_x(px), 1), round(place_y(py), 1)) for px, py in points]
         if lines and len(placed) > 1:  # a line of one point would be invisible
             shown = " ".join(f"{px},{py}" for px, py in placed)
@@ -78,6 +78,11 @@ def chart(
         f'<svg role="img" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" '
         f'aria-label="{_label(title)}">' + "\n".join(parts) + "</svg>"
     )
+
+
+def line_color(number: int) -> str:
+    """Return the color of the line with this number, a variable of `page.COLORS`."""
+    return f"var(--c{number % NUM_COLORS})"
 
 
 def _is_drawn(value: float, is_log: bool) -> bool:

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 from cs336_basics._support.visible import visible_parts
 
-NUM_COLORS = 5
-"""Number of background colors, used in turn for consecutive tokens."""
+NUM_COLORS = 6
+"""Number of colors for lines and for the backgrounds of tokens, each used in turn."""
 
 LONGEST_TOKEN = 100
 """Number of bytes after which a token is truncated."""
@@ -74,11 +74,12 @@ class Section:
 COLORS = """
 :root { color-scheme: light dark; --back: #fff; --text: #1b1b1f; --line: #c9c9d2; --soft: #f3f3f7;
   --dim: #5a5a66; --c0: #0b5fa5; --c1: #b3470b; --c2: #1a7339; --c3: #8a3ea8; --c4: #a01f4b;
-  --t0: #d5e8fb; --t1: #fde3c0; --t2: #d3f1d6; --t3: #fbd6e4; --t4: #e3dcfa; --mark: #c00000; }
+  --c5: #00737d; --t0: #d5e8fb; --t1: #fde3c0; --t2: #d3f1d6; --t3: #fbd6e4; --t4: #e3dcfa;
+  --t5: #cdf1f3; --mark: #c00000; }
 @media (prefers-color-scheme: dark) { :root { --back: #16161a; --text: #ececf1; --line: #45454f;
   --soft: #222228; --dim: #b8b8c4; --c0: #74b9f7; --c1: #f4a261; --c2: #77d38f; --c3: #cf9be6;
-  --c4: #f28bab; --t0: #1d3f5e; --t1: #5c3c12; --t2: #1d4a28; --t3: #5e2440; --t4: #3a2f66;
-  --mark: #ff8080; } }
+  --c4: #f28bab; --c5: #56d6dd; --t0: #1d3f5e; --t1: #5c3c12; --t2: #1d4a28; --t3: #5e2440;
+  --t4: #3a2f66; --t5: #124a50; --mark: #ff8080; } }
 """
 """Style sheet rules for the page's colors, light and dark."""
 

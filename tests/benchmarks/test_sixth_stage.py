@@ -1,5 +1,6 @@
 """A sixth trainer is a class and an entry in TRAINERS: everything else follows."""
 
+import re
 from functools import partial
 from itertools import pairwise
 
@@ -15,7 +16,10 @@ from tests.bpe.trainers import WORKED_EXAMPLE, WORKED_MERGES, traced
 if not all(trainer.is_built for trainer in TRAINERS.values()):
     pytest.skip("the compiled trainers are not built", allow_module_level=True)
 
-from benchmarks.stages import trainer_run, training_rows
+from benchmarks.corpora import find_corpora, sample_file
+from benchmarks.report import plots
+from benchmarks.report.measurements import Measurement
+from benchmarks.stages import traces, trainer_run, training_rows
 from cs336_basics.data.datasets import write_sample
 from cs336_basics.playground.learning import race, stages, watch
 
@@ -100,3 +104,26 @@ def test_the_benchmark_has_its_rows(tmp_path):
     part, _ = trainer_run.learn("sorting", counts, (2000,), max_seconds=0.01)
     (row,) = training_rows.rows("sorting", "sample", path, [answer | {"checkpoints": part}], 2000)
     assert row.is_extrapolated
+
+
+def colors_of(svg, attribute, element):
+    """Return the colors of elements in order, after a check that the file defines all colors."""
+    used, defined = re.findall(r"var\((--\w+)\)", svg), re.findall(r"(--\w+):", svg)
+    assert set(used) <= set(defined)
+    return re.findall(rf'<{element} [^>]*{attribute}="([^"]+)"', svg)
+
+
+def test_the_plots_show_it_in_a_color_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(plots, "STAGES", tuple(TRAINERS))
+    rows = [
+        Measurement("merging", "sample", 30_000, 10_000, stage, [10.0**-number], 9_743, "merges")
+        for number, stage in enumerate(TRAINERS)
+    ]
+    assert plots.plot_all(rows, tmp_path) == ["merging.svg"]
+    bars = colors_of((tmp_path / "merging.svg").read_text(), "fill", "rect")
+    assert len(set(bars)) == len(TRAINERS)
+    monkeypatch.setattr(traces, "PLOT", tmp_path / "traces.svg")
+    (corpus,) = find_corpora(1_000, sample_file())
+    traces.draw({stage: traced(stage, WORKED_EXAMPLE, 12)[1] for stage in TRAINERS}, corpus)
+    lines = colors_of((tmp_path / "traces.svg").read_text(), "stroke", "polyline")
+    assert len(set(lines)) == len(TRAINERS)

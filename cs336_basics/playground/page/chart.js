@@ -1,5 +1,7 @@
 // A line chart as SVG.
 
+import { NUM_COLORS } from "./common.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 const HEIGHT = 320, LEFT = 70, RIGHT = 20, TOP = 14, BOTTOM = 50;
 
@@ -13,7 +15,7 @@ function node(name, attributes, text) {
 /** Return a short line in the color of a series, for a legend. */
 export function swatch(index) {
   const svg = node("svg", { class: "swatch", viewBox: "0 0 24 12", "aria-hidden": "true" });
-  svg.append(node("line", { class: `s${index % 5}`, x1: 0, x2: 24, y1: 6, y2: 6 }));
+  svg.append(node("line", { class: `s${index % NUM_COLORS}`, x1: 0, x2: 24, y1: 6, y2: 6 }));
   return svg;
 }
 
@@ -63,7 +65,7 @@ export function drawChart(parent, series, { x, y, description, logX = false, fro
   series.forEach((points, index) => {
     const drawn = points.filter(([at]) => !logX || at > 0);
     const dot = drawn.length === 1; // a line of one point would be invisible
-    svg.append(node("polyline", { class: `s${index % 5}${dot ? " dot" : ""}`,
+    svg.append(node("polyline", { class: `s${index % NUM_COLORS}${dot ? " dot" : ""}`,
       points: (dot ? [...drawn, ...drawn] : drawn)
         .map(([at, value]) => `${px(at)},${py(value)}`).join(" ") }));
   });

@@ -1,5 +1,8 @@
 // Parts that all views share: tokens as elements, step controls, and the deep link.
 
+/** The number of colors in style.css for lines and for the backgrounds of tokens. */
+export const NUM_COLORS = 6;
+
 export const $ = (selector, root = document) => root.querySelector(selector);
 
 /** Return a new element. Strings become text, never markup. */
@@ -96,7 +99,7 @@ export const numBytes = (token) => (token.bytes.length + 1) / 3;
 
 /** Return a token as a list item. */
 export function tokenElement(parts, index, { special, breaks } = {}) {
-  const look = special ? "special" : `c${index % 5}`;
+  const look = special ? "special" : `c${index % NUM_COLORS}`;
   return make("li", {}, make("span", { class: `token ${look}` }, ...partElements(parts, breaks)));
 }
 

@@ -2,7 +2,8 @@
 
 import { ask, stream } from "./backend.js";
 import {
-  $, Steps, asker, bar, make, number, partElements, plain, several, startAndStop, tableRow,
+  $, NUM_COLORS, Steps, asker, bar, make, number, partElements, plain, several, startAndStop,
+  tableRow,
 } from "./common.js";
 import { drawChart, swatch } from "./chart.js";
 
@@ -37,7 +38,7 @@ function showState(state, stage) {
     caption("word", state.words.length, state.num_words) + marked;
   $("#training-words").replaceChildren(...state.words.map((word) => tableRow([number(word.count),
     word.symbols.map((parts, index) =>
-      make("span", { class: `token c${index % 5}` }, ...partElements(parts)))],
+      make("span", { class: `token c${index % NUM_COLORS}` }, ...partElements(parts)))],
   word.has_best ? "now" : "")));
   $("#pairs-caption").textContent = caption("pair", state.pairs.length, state.num_pairs);
   const most = state.pairs[0]?.count;

@@ -21,6 +21,7 @@ from cs336_basics.formats.huggingface import load_model
 from cs336_basics.formats.megatron import load_indexed_dataset
 from cs336_basics.formats.onnx import onnx_models
 from cs336_basics.tokenizer import Tokenizer, encode_file, load_document_starts, load_token_file
+from tests.formats.exported import READERS
 from tests.formats.models import random_model
 from tests.tokenizer.examples import END, byte_tokenizer
 
@@ -66,7 +67,7 @@ def saved_tokenizer(**options):
 
 def exported_tokenizer(to):
     def load(path):
-        return getattr(Tokenizer, f"from_{to}")(path).hash() == tokenizer(2).hash()
+        return READERS[to](path).hash() == tokenizer(2).hash()
 
     return new(lambda path: export_tokenizer(tokenizer(2), to, path), load)
 
@@ -134,9 +135,7 @@ def write_model(to, path, num_layers=2):
 KINDS = {
     "tokenizer": saved_tokenizer(),
     "tokenizer that other libraries reject": saved_tokenizer(pattern=r"\w+|\W"),
-    "tokenizer for tiktoken": exported_tokenizer("tiktoken"),
-    "tokenizer for GPT-2": exported_tokenizer("gpt2"),
-    "tokenizer for Hugging Face": exported_tokenizer("huggingface"),
+    **{f"tokenizer for {to}": exported_tokenizer(to) for to in READERS},
     "token file": Artifact(write_tokens, load_tokens),
     "Megatron dataset": new(export_dataset, load_dataset),
     "word counts": Artifact(

@@ -48,7 +48,7 @@ class SortingTrainer(BPE_Trainer):
             if best is None or sums[best] < rules.min_frequency:
                 return
             with step("updating"):
-                work = partial(Work.of, words, best, rules)
+                work = partial(Work.of, words, best, rules, pairs_searched=len(sums))
                 words = [merge_pair(symbols, best) for symbols in words]
                 ties.add(best)
             yield best, sums[best], work

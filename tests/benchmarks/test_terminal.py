@@ -23,11 +23,11 @@ def test_a_training_is_one_table_with_peers_below():
     rows.append(Measurement("counting", *TASK[:2], None, "regex", [0.6], 7.7, "MB"))
     lines = terminal.lines_of(rows)
     assert max(map(len, lines)) <= terminal.WIDTH
-    first = lines.index(next(line for line in lines if line.startswith("naive")))
-    names = [line.split()[0] for line in lines[first : first + 6]]
+    first = lines.index(next(line for line in lines if line.startswith(tables.STAGES[0])))
+    names = [line.split()[0] for line in lines[first : first + len(TRAINERS) + 1]]
     assert names == [*TRAINERS, "tokenizers"]
     assert "≈×20.0" in lines[first + 1]
-    assert lines[first + 2].split()[-7:-1] == ["17%"] * 6
+    assert lines[first + 2].split()[-7:-1] == ["17%"] * len(tables.PHASES)
     assert any(line.startswith("1 round: naive, incremental, heap") for line in lines)
     assert any(line.startswith("regex") for line in lines)
 

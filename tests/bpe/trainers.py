@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 
 from cs336_basics import TRAINERS
+from tests.test_package import EXTENSION_NAMES
 
 EOT = "<|endoftext|>"
 
@@ -19,6 +20,17 @@ WORKED_MERGES = [
         "ne west", "w i", "wi d", "wid est", "low e", "lowe r",
     )
 ]  # fmt: skip
+
+COMPILED_TRAINERS = {
+    name: trainer.__module__
+    for name, trainer in TRAINERS.items()
+    if trainer.__module__ in EXTENSION_NAMES
+}
+"""Modules of the trainers whose extensions are built, by the trainers' names."""
+
+PYTHON_TRAINERS = [
+    name for name, trainer in TRAINERS.items() if trainer.is_built and name not in COMPILED_TRAINERS
+]
 
 every_trainer = pytest.mark.parametrize("name", TRAINERS)
 

@@ -9,6 +9,7 @@ import warnings
 from pathlib import Path
 
 from cs336_basics.bpe import train_bpe
+from cs336_basics.formats import TOKENIZER_FORMATS
 from cs336_basics.splitting.patterns.named_patterns import PATTERNS as NAMED
 from cs336_basics.tokenizer import Tokenizer
 from tests.texts import TEXTS, long_text
@@ -29,6 +30,13 @@ PATTERNS = {
 
 PUBLISHED = "the files of GPT-2"
 """Name of GPT-2's vocabulary in tests with every pattern. The files are not in this project."""
+
+READERS = {
+    to: getattr(Tokenizer, f"from_{to}")
+    for to in TOKENIZER_FORMATS
+    if hasattr(Tokenizer, f"from_{to}")
+}
+"""Functions that read an exported directory, for each format that can also be imported."""
 
 CHATS = [
     "<|im_start|>user\nWhat is 2+2?<|im_end|>\n<|im_start|>assistant\n4<|im_end|>",

@@ -6,6 +6,7 @@ import pytest
 
 from cs336_basics.playground.answers import answer, make_answers
 from cs336_basics.playground.learning import stages, watch
+from tests.bpe.trainers import PYTHON_TRAINERS
 from tests.processes import run_python
 from tests.test_package import EXTENSION_NAMES
 
@@ -59,7 +60,7 @@ def test_the_answers_need_no_other_package():
     missing = (*packages, *EXTENSION_NAMES)
     run = run_python(ALL_ANSWERS, missing=missing, PYTHONWARNINGS="ignore")
     found = [json.loads(line) for line in run.stdout.splitlines()]
-    assert found[0]["stages"] == ["naive", "incremental", "heap"]
+    assert found[0]["stages"] == PYTHON_TRAINERS
     assert [answer for answer in found if "error" in answer] == []
     assert found[1]["num_characters"] == 12
     assert len(found) == 5

@@ -12,12 +12,12 @@ import pytest
 from cs336_basics.bpe import TRAINERS
 from cs336_basics.playground.answers import sample_tokenizer
 from cs336_basics.tokenizer import merge_steps, visible
+from tests.bpe.trainers import PYTHON_TRAINERS
 from tests.browser import NEEDS_CHROMIUM, chromium, problems_on_devices
 from tests.processes import wait
 from tools.build_playground import ROOT, build_playground
 
 PYODIDE = Path(os.environ.get("CS336_PYODIDE", ROOT / "build" / "pyodide"))
-STAGES = ["naive", "incremental", "heap"]
 START = 120
 """Seconds that Python may take to load on a busy machine."""
 
@@ -120,7 +120,7 @@ def test_the_stages_race_in_python_and_can_be_stopped(browser):
     show(browser, "race", merges=30, seconds=30, text="the cat sat on the mat " * 50)
     press(browser, "#race-start")
     wait(lambda: "All stages learned the same merges" in text(browser, "race-now"), START)
-    assert [row.split()[0] for row in texts(browser, "#race-table tr")] == STAGES
+    assert [row.split()[0] for row in texts(browser, "#race-table tr")] == PYTHON_TRAINERS
     show(browser, "race", merges=5000, seconds=60, text="")
     press(browser, "#race-start")
     wait(lambda: run(browser, "document.querySelector('#race-chart polyline')") is not None, START)

@@ -83,6 +83,10 @@ class BPE_Trainer:
     that ends before the first merge has no unit. By default, every merge reads all words and pairs.
     Empty in compiled versions, which cannot be stopped."""
 
+    read_unit: ClassVar[str] = "symbol"
+    """What `Work.positions` counts: each "symbol" of the words that a merge reads, or each
+    "occurrence" in the pair's list of occurrences."""
+
     def __init__(
         self,
         *,

@@ -28,8 +28,8 @@ class Work(NamedTuple):
     words: int = 0
     """Words read. Always 0 in `native`."""
     positions: int = 0
-    """Symbols in these words. In `memoryview` and `native`, entries read from the pair's list of
-    occurrences, including stale entries in `native`."""
+    """Symbols in these words. If the trainer's `read_unit` is "occurrence", entries read from the
+    pair's list of occurrences, including stale entries in `native`."""
     pairs_searched: int = 0
     """Pairs compared to find the maximum. Always 0 in trainers with a heap."""
     pairs_updated: int = 0

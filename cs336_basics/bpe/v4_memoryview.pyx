@@ -68,6 +68,7 @@ class MemoryviewTrainer(BPE_Trainer):
 
     name = "memoryview"
     work_units = {}
+    read_unit = "occurrence"
 
     def learn_merges(self, word_counts, rules, recorder):
         recorder.lap("setting up words")

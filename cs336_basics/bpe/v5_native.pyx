@@ -100,6 +100,7 @@ class NativeTrainer(BPE_Trainer):
 
     name = "native"
     work_units = {}
+    read_unit = "occurrence"
     step_seconds = 0.1
 
     def learn_merges(self, word_counts, rules, recorder):

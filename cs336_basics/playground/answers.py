@@ -56,6 +56,7 @@ def make_answers(tokenizers: Sequence[str] = (), runs: Sequence[str] = ()) -> An
     described = {
         "tokenizers": texts.names,
         "stages": stages(),
+        "read_units": {stage: get_trainer(stage).read_unit for stage in stages()},
         "runs": about_runs.names,
         "most_text": MOST_TEXT,
         "most_word": MOST_WORD,

@@ -50,6 +50,12 @@ def test_columns_that_do_not_apply_are_zero(name, words):
     assert all(w.occurrences >= w.words or units.get("updating") == "words" for w in work)
 
 
+@every_trainer
+def test_positions_have_the_unit_of_the_trainer(name):
+    (work,) = work_of(name, {b"abcdefgh": 1}, 1)
+    assert work.positions == {"symbol": 8, "occurrence": 1}[TRAINERS[name].read_unit]
+
+
 def test_trainers_with_the_same_algorithm_report_the_same_work(words):
     works = {name: work_of(name, words, 250) for name in TRAINERS}
     of_words = [w.words for w in works["incremental"]]

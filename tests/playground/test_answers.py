@@ -23,7 +23,8 @@ def ask(answers, name, body, rows=None):
 
 
 def test_answers_are_those_of_the_functions(answers):
-    assert ask(answers, "start", {})["stages"] == stages()
+    start = ask(answers, "start", {})
+    assert start["stages"] == [*start["read_units"]] == stages()
     asked = {"text": "low lower"}
     assert ask(answers, "tokens", asked) == answers.whole["tokens"](asked)
     assert ask(answers, "watch", asked) == json.loads(json.dumps(watch(asked)))

@@ -67,8 +67,7 @@ function nextMerge(state) {
 
 function workText(work, stage) {
   if (!work) return "";
-  const read = { memoryview: "occurrence", native: "occurrence" }[stage] ?? "symbol";
-  const parts = [`reads ${several(work.positions, read)}`];
+  const parts = [`reads ${several(work.positions, server.read_units[stage])}`];
   if (work.words) parts[0] += ` of ${several(work.words, "word")}`;
   if (work.pairs_searched) parts.push(`compares ${several(work.pairs_searched, "pair")}`);
   if (work.heap_entries) {
@@ -138,7 +137,11 @@ export const views = {
   race: {
     start: () => {
       stopRace = startAndStop("race", race);
-      if (!server.stages.includes("native")) $("#occurrences-note").remove();
+      const names = server.stages.filter((stage) => server.read_units[stage] === "occurrence");
+      if (names.length) {
+        $("#occurrences-note").textContent =
+          `Occurrences of the pair instead of symbols: ${names.join(", ")}.`;
+      }
       showRace(newResults());
     },
     update: () => {},

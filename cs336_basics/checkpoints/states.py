@@ -109,8 +109,8 @@ def check_groups(optimizer: Optimizer, saved: Sequence[Any]) -> None:
             raise InputError("each tensor of a group's settings must be dense")
         if hasattr(optimizer, "check_settings"):
             optimizer.check_settings({key: group[key] for key in own})
-        if group.get("muon") != own.get("muon"):
-            raise InputError("the groups with muon differ")
+        if _state_keys(optimizer, group) != _state_keys(optimizer, own):
+            raise InputError("the states of the groups differ")
 
 
 def _state_keys(optimizer: Optimizer, group: Mapping[str, Any]) -> list[set[str]]:

@@ -1,4 +1,4 @@
-"""BPE training: one interface, five versions of the trainer.
+"""BPE training: one interface, several versions of the trainer.
 
 `TRAINERS` contains the versions in reading order. All learn the same merges, and each is faster
 than the previous one.

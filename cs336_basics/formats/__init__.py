@@ -1,8 +1,7 @@
 """Read, write and check files in the formats of other libraries.
 
-`exports.py` lists the export formats. Each folder contains the formats of one library or program:
-`gpt2/`, `huggingface/`, `tiktoken/`, `gguf/`, `onnx/` and `megatron/`. The other files are shared
-by several formats.
+`exports.py` lists the export formats. Each folder contains the formats of one library or program.
+The other files are shared by several formats.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,7 @@
 """From merges to ids: the tokenizer, its files, and token files."""
 
 from cs336_basics._support.visible import visible, visible_parts
+from cs336_basics.tokenizer.added_tokens import AddedToken
 from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.editing.extend import extend, token_parts
 from cs336_basics.tokenizer.editing.prune import Pruned, prune
@@ -10,15 +11,18 @@ from cs336_basics.tokenizer.files.encode_files import encode_file
 from cs336_basics.tokenizer.files.encode_rows import encode_rows
 from cs336_basics.tokenizer.files.token_files import load_document_starts, load_token_file
 from cs336_basics.tokenizer.merge_steps import MergedWord, MergeStep, merge_steps
+from cs336_basics.tokenizer.post_processor import PostProcessor
 from cs336_basics.tokenizer.streaming.incremental_encoder import IncrementalEncoder
 from cs336_basics.tokenizer.streaming.streaming_decoder import StreamingDecoder
 from cs336_basics.tokenizer.text_tokens import TextToken, TextTokens, tokens_of
 from cs336_basics.tokenizer.tokenizer import Tokenizer
 
 __all__ = [
+    "AddedToken",
     "IncrementalEncoder",
     "MergeStep",
     "MergedWord",
+    "PostProcessor",
     "Pruned",
     "StreamingDecoder",
     "TextToken",

@@ -4,16 +4,21 @@ A text passes through the parts of a definition in this order:
 
 | part | attributes | effect |
 |---|---|---|
-| special tokens | `special_ids` | are cut out of the text and become one id each |
+| added tokens | `added_tokens`, `added_ids` | are cut out of the text and become one id each |
+| normalizer | `normalizer` | brings the rest into a Unicode normalization form |
 | split pattern | `splitter` | divides the rest into pre-tokens |
 | merges | `vocab`, `merges`, `ignore_merges` | join the bytes of a pre-token to tokens |
+| post-processor | `post_processor` | adds ids for a model, if it is asked to |
+
+Added tokens that are `normalized` are found after the normalizer has run; see `AddedToken`.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from cs336_basics._support.arguments import checked_bool
@@ -26,7 +31,10 @@ from cs336_basics._support.vocabularies import (
     checked_token_ids,
     explain_bad_id,
 )
-from cs336_basics.splitting.splitter import Splitter, check_special_tokens
+from cs336_basics.splitting.splitter import Splitter
+from cs336_basics.text.normalization import check_normalizer
+from cs336_basics.tokenizer.added_tokens import AddedToken, check_added_tokens
+from cs336_basics.tokenizer.post_processor import PostProcessor
 from cs336_basics.tokenizer.text_input import check_is_iterable
 
 try:
@@ -48,14 +56,19 @@ class TokenizerDefinition:
     """Everything that determines the ids of a text. Definitions are immutable and picklable.
 
     Args:
-        vocab, merges, special_tokens, pattern, ignore_merges: See `Tokenizer`.
+        vocab, merges, special_tokens, pattern, ignore_merges, normalizer: See `Tokenizer`.
+        post_processor: Ids that `Tokenizer.__call__` adds, or None.
+        added_ids: Ids of added tokens that must not have the id of the ordinary token with the same
+            bytes. Text becomes the added token's id; merges and pre-tokens become the other.
 
     Attributes:
-        vocab: Mapping of id -> token, including special tokens; a copy of the argument.
+        vocab: Mapping of id -> token, including added tokens.
         merges: The merges, as a list of pairs.
-        ignore_merges: The argument.
-        splitter: `Splitter` for the pattern and the special tokens.
-        special_ids: Mapping of special token -> id, in the order of `special_tokens`.
+        ignore_merges, normalizer, post_processor: The arguments.
+        splitter: `Splitter` for the pattern and the contents of all added tokens.
+        added_tokens: All added tokens, in the order of `special_tokens`.
+        added_ids: Mapping of content -> id of all added tokens.
+        special_ids: Mapping of content -> id of the added tokens that are special.
         size: Highest id plus one.
         byte_ids: Id of each of the 256 bytes, or ABSENT if it has no token.
         absent_bytes: The bytes without a token.
@@ -69,43 +82,70 @@ class TokenizerDefinition:
         self,
         vocab: Mapping[int, bytes],
         merges: Iterable[Pair],
-        special_tokens: Iterable[str] | None = None,
+        special_tokens: Iterable[str | AddedToken] | None = None,
         pattern: str = "gpt2",
         ignore_merges: bool = False,
+        normalizer: str | None = None,
+        post_processor: PostProcessor | None = None,
+        added_ids: Mapping[str, int] | None = None,
     ) -> None:
         check_is_iterable("merges", merges, "pairs of bytes")
         if not isinstance(vocab, Mapping):
             raise InputTypeError(
                 f"must be a dict of id -> bytes, got {short_repr(vocab)}", argument="vocab"
             )
-        self.splitter = Splitter(pattern, check_special_tokens(special_tokens))
+        self.added_tokens = tuple(check_added_tokens(special_tokens))
+        self.splitter = Splitter(pattern, [token.content for token in self.added_tokens])
         self.ignore_merges = checked_bool("ignore_merges", ignore_merges)
+        self.normalizer = check_normalizer(normalizer)
+        self.post_processor = post_processor
         self.vocab = dict(vocab)
         self.merges = list(merges)
-        token_ids = checked_token_ids(self.vocab)
+        own_ids = dict(added_ids or {})
+        self._own_ids = _checked_own_ids(own_ids, self.vocab, self.splitter.special_tokens)
+        token_ids = checked_token_ids(self._ordinary_tokens())
         self._indexed_merges = _index_merges(self.merges, token_ids)
         if set(map(type, self.merges)) - {tuple}:  # lists cannot be dict keys
             self.merges = [(left, right) for left, right in self.merges]
-        self.special_ids: dict[str, int] = {}
+        self.added_ids: dict[str, int] = {}
         next_id = max(self.vocab, default=-1) + 1
-        for special_token in self.splitter.special_tokens:
-            token = special_token.encode()
-            if token not in token_ids:
+        for content in self.splitter.special_tokens:
+            token = content.encode()
+            token_id = self._own_ids.get(content, token_ids.get(token))
+            if token_id is None:
                 if next_id > MAX_ID:
-                    raise InputError(f"vocab: {explain_bad_id(next_id, token)}")
-                token_ids[token] = next_id
+                    raise InputError(explain_bad_id(next_id, token), argument="vocab")
+                token_id = token_ids[token] = next_id
                 self.vocab[next_id] = token
                 next_id += 1
-            self.special_ids[special_token] = token_ids[token]
+            self.added_ids[content] = token_id
         self.size = next_id
         self.byte_ids = [token_ids.get(bytes([byte]), ABSENT) for byte in range(256)]
         self.absent_bytes = frozenset(
             byte for byte, token_id in enumerate(self.byte_ids) if token_id == ABSENT
         )
 
+    def _ordinary_tokens(self) -> dict[int, bytes]:
+        """Return the vocabulary without added tokens that have an id of their own."""
+        own_ids = set(self._own_ids.values())
+        if not own_ids:
+            return self.vocab
+        return {
+            token_id: token for token_id, token in self.vocab.items() if token_id not in own_ids
+        }
+
+    @functools.cached_property
+    def special_ids(self) -> dict[str, int]:
+        """Mapping of content -> id of the added tokens that are special."""
+        return {
+            token.content: self.added_ids[token.content]
+            for token in self.added_tokens
+            if token.special
+        }
+
     @property
     def special_tokens(self) -> list[str]:
-        """The special tokens."""
+        """Contents of the added tokens that are special."""
         return list(self.special_ids)
 
     @property
@@ -118,19 +158,25 @@ class TokenizerDefinition:
         return {
             "vocab": self.vocab,
             "merges": self.merges,
-            "special_tokens": self.special_tokens,
+            "special_tokens": self.added_tokens,
             "pattern": self.pattern,
             "ignore_merges": self.ignore_merges,
+            "normalizer": self.normalizer,
+            "post_processor": self.post_processor,
+            "added_ids": self._own_ids,
         }
 
     def replaced(self, **arguments: Any) -> TokenizerDefinition:
         """Return a definition with some other arguments."""
         return TokenizerDefinition(**(self.arguments() | arguments))
 
-    def with_special_tokens(self, special_tokens: Iterable[str]) -> TokenizerDefinition:
-        """Return a definition with more special tokens; see `Tokenizer.add_special_tokens`."""
-        added = check_special_tokens(special_tokens)
-        return self.replaced(special_tokens=list(dict.fromkeys([*self.special_ids, *added])))
+    def with_special_tokens(
+        self, special_tokens: Iterable[str | AddedToken]
+    ) -> TokenizerDefinition:
+        """Return a definition with more added tokens; see `Tokenizer.add_special_tokens`."""
+        added = check_added_tokens(special_tokens)
+        more = [token for token in added if token.content not in self.added_ids]
+        return self.replaced(special_tokens=[*self.added_tokens, *more])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TokenizerDefinition):
@@ -145,26 +191,31 @@ class TokenizerDefinition:
         ids = sorted(self.vocab)
         tokens = [self.vocab[token_id] for token_id in ids]
         pattern = self.splitter.expression.encode("utf-8", "surrogatepass")
-        special_ids = sorted(self.special_ids.values())
+        added_ids = sorted(self.added_ids.values())
         digest = hashlib.sha256()
         for numbers in (
-            [len(pattern), len(ids), len(self.merges), len(special_ids), self.ignore_merges],
+            [len(pattern), len(ids), len(self.merges), len(added_ids), self.ignore_merges],
             ids,
-            special_ids,
+            added_ids,
             list(map(len, tokens)),
             self.merge_ids[:, :2].ravel(),
         ):
             digest.update(np.asarray(numbers, "<u4").tobytes())
         digest.update(pattern)
         digest.update(b"".join(tokens))
+        # A definition without these parts has the digest that it had before they existed.
+        flags = sorted(token for token in self.added_tokens if not token.is_plain)
+        if flags or self.normalizer or self.post_processor:
+            parts = [flags, self.normalizer, self.post_processor]
+            digest.update(json.dumps(parts).encode())
         return digest.hexdigest()
 
     # The native encoder does not need the following mappings, so they are built on first use.
 
     @functools.cached_property
     def token_ids(self) -> dict[bytes, int]:
-        """Mapping of token -> id."""
-        return {token: token_id for token_id, token in self.vocab.items()}
+        """Mapping of token -> id; of two ids with the same bytes, the ordinary token's."""
+        return {token: token_id for token_id, token in self._ordinary_tokens().items()}
 
     @functools.cached_property
     def pair_ranks(self) -> dict[tuple[int, int], int]:
@@ -191,9 +242,9 @@ class TokenizerDefinition:
         """Mapping of token -> id, for the tokens that `ignore_merges` applies to."""
         if not self.ignore_merges:
             return {}
-        special = {token.encode() for token in self.special_ids}
+        added = set(self.added_ids.values())
         return {
-            token: token_id for token, token_id in self.token_ids.items() if token not in special
+            token: token_id for token, token_id in self.token_ids.items() if token_id not in added
         }
 
     # A pickle contains the tokens, sorted by id, and the merges as pairs of ids, so that equal
@@ -209,6 +260,36 @@ class TokenizerDefinition:
         pairs = np.frombuffer(state["merges"], "<u4").reshape(-1, 2).tolist()
         merges = [(vocab[left], vocab[right]) for left, right in pairs]
         self.__init__(**(state | {"merges": merges}))  # type: ignore[misc]
+
+
+def _checked_own_ids(
+    own_ids: dict[str, int], vocab: dict[int, bytes], added: Sequence[str]
+) -> dict[str, int]:
+    """Check the ids of added tokens, add them to `vocab`, and return the ids that are needed.
+
+    An id is needed if an ordinary token has the same bytes.
+    """
+    if not own_ids:
+        return {}
+    for content, token_id in own_ids.items():
+        if content not in added:
+            raise InputError(
+                f"must contain only added tokens, got {short_repr(content)}", argument="added_ids"
+            )
+        if type(token_id) is not int or not 0 <= token_id <= MAX_ID:
+            raise InputError(explain_bad_id(token_id, content), argument="added_ids")
+        token = content.encode()
+        if vocab.setdefault(token_id, token) != token:
+            raise InputError(
+                f"must agree with vocab, but id {token_id} is {short_repr(content)} here and "
+                f"{short_repr(vocab[token_id])} there",
+                argument="added_ids",
+            )
+    added_ids = set(own_ids.values())
+    ordinary = {token for token_id, token in vocab.items() if token_id not in added_ids}
+    return {
+        content: token_id for content, token_id in own_ids.items() if content.encode() in ordinary
+    }
 
 
 def _index_merges(

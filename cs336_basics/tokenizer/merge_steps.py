@@ -63,10 +63,10 @@ def merge_steps(tokenizer: Tokenizer, text: str) -> list[MergedWord]:
     encoder = tokenizer.encoder
     ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
     words = []
-    for _, word, is_special in encoder.located_words(text, encoder.all_special):
+    for _, word, is_special in encoder.located_words(text, encoder.all_added):
         data = word.encode()
         if is_special:
-            words.append(MergedWord(data, "special", [], [tokenizer.special_token_id(word)]))
+            words.append(MergedWord(data, "special", [], [encoder.definition.added_ids[word]]))
         elif data in encoder.definition.whole_words:
             words.append(MergedWord(data, "whole", [], encoder.encode_word(word)))
         else:

@@ -23,7 +23,7 @@ def encode_with_offsets(
         text.encode()  # raises UnicodeEncodeError
         for start, word, is_special in encoder.located_words(text, special):
             if is_special:
-                ids.append(definition.special_ids[word])
+                ids.append(definition.added_ids[word])
                 spans.append((start, start + len(word)))
             else:
                 word_ids = encoder.encode_word(word)

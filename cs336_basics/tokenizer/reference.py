@@ -11,11 +11,14 @@ vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import regex
 
 from cs336_basics.bpe.reference import merge_by_rank, merge_pair, split_bytes
 from cs336_basics.splitting import reference as reference_splitter
-from cs336_basics.splitting import split_special_tokens
+from cs336_basics.text.normalization import normalized
+from cs336_basics.tokenizer.added_tokens import AddedToken, check_added_tokens
 from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
 from cs336_basics.tokenizer.encoders.absent_bytes import absent_in_word
 from cs336_basics.tokenizer.encoders.encoder import Encoder
@@ -25,40 +28,100 @@ def encode_text(
     text: str,
     vocab: Mapping[int, bytes],
     merges: Iterable[Pair],
-    special_tokens: Iterable[str] = (),
+    special_tokens: Iterable[str | AddedToken] = (),
     pattern: str = "gpt2",
     ignore_merges: bool = False,
+    normalizer: str | None = None,
+    added_ids: Mapping[str, int] | None = None,
 ) -> list[int]:
-    """Return the ids of a text: cut out special tokens, split the rest into pre-tokens, and merge.
+    """Return the ids of a text: cut out added tokens, normalize the rest, split it, and merge.
 
     Args:
         text: Any text.
-        vocab: Mapping of id -> token, including the special tokens.
+        vocab: Mapping of id -> token, including the added tokens.
         merges: Pairs in the order in which they were learned. The index of a pair is its rank.
-        special_tokens: Texts that become one id each. If occurrences overlap, the leftmost wins;
-            at the same position, the longest wins.
+        special_tokens: Added tokens: texts that become one id each.
         pattern: Split pattern, either a name in PATTERNS or a regular expression.
         ignore_merges: Whether to encode a pre-token that is itself a token as that token, without
             merging.
+        normalizer: Normalization form, or None.
+        added_ids: Ids of added tokens that differ from the id of the ordinary token with the same
+            bytes.
 
     Raises:
-        KeyError: If a byte or special token is not in the vocabulary.
+        KeyError: If a byte or added token is not in the vocabulary.
     """
-    token_ids = {token: token_id for token_id, token in vocab.items()}
+    added_ids = dict(added_ids or {})
+    own_ids = set(added_ids.values())
+    token_ids = {token: id_ for id_, token in vocab.items() if id_ not in own_ids}
     ranks = {pair: rank for rank, pair in enumerate(merges)}
-    special_tokens = list(special_tokens)
-    special = {token.encode() for token in special_tokens}
+    tokens = check_added_tokens(special_tokens)
+    not_words = {token.content.encode() for token in tokens if token.content not in added_ids}
     ids: list[int] = []
-    for segment, is_special in split_special_tokens(text, special_tokens):
-        if is_special:
-            ids.append(token_ids[segment.encode()])
+    for piece, added in cut_out_added_tokens(text, tokens, normalizer):
+        if added is not None:
+            ids.append(added_ids.get(added.content, token_ids.get(added.content.encode())))
             continue
-        for pretoken in map(str.encode, reference_splitter.pretokenize(segment, pattern)):
-            if ignore_merges and pretoken in token_ids and pretoken not in special:
+        for pretoken in map(str.encode, reference_splitter.pretokenize(piece, pattern)):
+            if ignore_merges and pretoken in token_ids and pretoken not in not_words:
                 ids.append(token_ids[pretoken])
             else:
                 ids.extend(token_ids[token] for token in merge_pretoken(pretoken, ranks))
     return ids
+
+
+def cut_out_added_tokens(
+    text: str, tokens: Sequence[AddedToken], normalizer: str | None
+) -> Iterator[tuple[str, AddedToken | None]]:
+    """Yield the pieces of a text, normalized, each with the added token that it is, or None.
+
+    Tokens that are not `normalized` are found first, in the original text. What remains is
+    normalized, and the other tokens are found in it, in the same way.
+    """
+    first = {token.content: token for token in tokens if not token.normalized}
+    second: dict[str, AddedToken] = {}
+    for token in sorted(tokens, key=lambda token: not token.special):
+        if token.normalized:
+            second.setdefault(normalized(token.content, normalizer), token)
+    for piece, added in _found_tokens(text, first):
+        if added is None:
+            yield from _found_tokens(normalized(piece, normalizer), second)
+        else:
+            yield piece, added
+
+
+def _found_tokens(
+    text: str, tokens: Mapping[str, AddedToken]
+) -> Iterator[tuple[str, AddedToken | None]]:
+    """Yield the pieces of a text, each with the token that it is, or None.
+
+    Args:
+        text: Any text.
+        tokens: Mapping from the texts to search for to the tokens that they are.
+    """
+    longest_first = sorted(tokens, key=len, reverse=True)
+    start = end = 0  # start of the search, and end of the last token with its whitespace
+    while start < len(text):
+        found = next((token for token in longest_first if text.startswith(token, start)), None)
+        if found is None:
+            start += 1
+            continue
+        first, last, token = start, start + len(found), tokens[found]
+        start = last
+        if token.single_word and (
+            regex.search(r"\w\Z", text[:first]) or regex.match(r"\w", text[last:])
+        ):
+            continue
+        if token.lstrip:
+            first = max(end, len(regex.sub(r"\s+\Z", "", text[:first])))
+        if token.rstrip:
+            last = len(text) - len(regex.sub(r"\A\s+", "", text[last:]))
+        if end < first:
+            yield text[end:first], None
+        yield text[first:last], token
+        end = last
+    if end < len(text):
+        yield text[end:], None
 
 
 def merge_pretoken(pretoken: bytes, ranks: Mapping[Pair, int]) -> list[bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.errors import Argument, InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.splitting import Splitter, split_special_tokens
 
@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 
 class SpecialSets(NamedTuple):
-    """Allowed special tokens, which become ids, and disallowed ones, which raise an error.
+    """Added tokens that become ids, and disallowed special tokens, which raise an error.
 
-    All other special tokens are ordinary text.
+    All other special tokens are ordinary text. Added tokens that are not special are always
+    allowed.
     """
 
     allowed: frozenset[str]
@@ -61,7 +62,7 @@ def choose_special(
     allowed_special: str | Collection[str] | None,
     disallowed_special: str | Collection[str],
 ) -> frozenset[str]:
-    """Return the allowed special tokens, after checking the text for disallowed ones.
+    """Return the added tokens that become ids, after checking the text for disallowed ones.
 
     Args:
         encoder: Encoder of the tokenizer.
@@ -69,7 +70,7 @@ def choose_special(
         allowed_special, disallowed_special: See `Tokenizer.encode`.
     """
     if allowed_special is None and disallowed_special == ():  # the usual case
-        return encoder.all_special
+        return encoder.all_added
     sets = special_sets(encoder, allowed_special, disallowed_special)
     if sets.disallowed:
         sets.check(text if isinstance(text, str) else text.decode("utf-8", "surrogateescape"))
@@ -81,7 +82,7 @@ def special_sets(
     allowed_special: str | Collection[str] | None,
     disallowed_special: str | Collection[str],
 ) -> SpecialSets:
-    """Return the allowed and the disallowed special tokens; see `choose_special`."""
+    """Return the added tokens that become ids and the disallowed ones; see `choose_special`."""
     if allowed_special is None and disallowed_special == ():  # the usual case
         return encoder.all_sets
     all_special = encoder.all_special
@@ -98,8 +99,9 @@ def special_sets(
         for token in tokens:
             if not isinstance(token, str) or token not in all_special:
                 raise InputError(
-                    f"{name}: {short_repr(token)} is not a special token; the tokenizer has "
-                    f"{short_repr(sorted(all_special))}"
+                    f"must contain only special tokens of the tokenizer, "
+                    f"{short_repr(sorted(all_special))}, got {short_repr(token)}",
+                    argument=name,
                 )
         return frozenset(tokens)
 
@@ -111,8 +113,11 @@ def special_sets(
         disallowed = named("disallowed_special", disallowed_special, all_special - allowed)
     if both := allowed & disallowed:
         raise InputError(
-            f"special token {min(both)!r} must not be in both allowed_special and "
-            "disallowed_special",
+            (
+                f"must not contain {min(both)!r}, which is also in ",
+                Argument("disallowed_special"),
+            ),
+            argument="allowed_special",
             remedy="remove it from one of them",
         )
-    return SpecialSets(allowed, disallowed)
+    return SpecialSets(allowed | (encoder.all_added - all_special), disallowed)

@@ -63,8 +63,8 @@ def tokens_of(tokenizer: Tokenizer, text: str) -> TextTokens:
     check_is_tokenizer(tokenizer)
     ids, spans = tokenizer.encode_with_offsets(text)
     encoder = tokenizer.encoder
-    starts = {start for start, _, _ in encoder.located_words(text, encoder.all_special)}
-    special = set(map(tokenizer.special_token_id, tokenizer.special_tokens))
+    starts = {start for start, _, _ in encoder.located_words(text, encoder.all_added)}
+    special = set(tokenizer.definition.added_ids.values())
     tokens = TextTokens()
     before = -1
     for token_id, (start, _) in zip(ids, spans, strict=True):

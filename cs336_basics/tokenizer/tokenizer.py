@@ -17,10 +17,11 @@ from cs336_basics._support.arguments import MAX_INT64, checked_integer
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.files import printable_path
 from cs336_basics._support.messages import counted, short_repr
-from cs336_basics.splitting.splitter import Splitter, check_is_str, check_special_tokens
+from cs336_basics.splitting.splitter import Splitter, check_is_str
 from cs336_basics.text.corpus import ENCODING_ERRORS, check_errors
 from cs336_basics.text.utf8 import is_valid_utf8
 from cs336_basics.tokenizer import decoding, padding
+from cs336_basics.tokenizer.added_tokens import AddedToken, check_added_tokens
 from cs336_basics.tokenizer.batches import encode_texts, useful_workers
 from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
@@ -45,9 +46,9 @@ class Tokenizer:
             not have to contain every byte; `encode` raises ValueError for a missing byte.
         merges: Pairs of tokens in the order in which they were learned. The index of a pair is its
             rank. Two different pairs may produce the same token.
-        special_tokens: Texts that become one id each and are never split. If occurrences overlap,
-            the leftmost wins; at the same position, the longest wins. Tokens that are not in the
-            vocabulary get ids after its highest id.
+        special_tokens: Texts that become one id each and are never split, as str or `AddedToken`.
+            If occurrences overlap, the leftmost wins; at the same position, the longest wins.
+            Tokens that are not in the vocabulary get ids after its highest id.
         pattern: Split pattern, either a name in PATTERNS or a regular expression. Text that the
             expression does not match becomes pre-tokens, too, one for each stretch of it.
         cache_size: Bytes of memory for cached words, shared by all threads; 0 disables the cache.
@@ -58,11 +59,14 @@ class Tokenizer:
         ignore_merges: Whether to encode a pre-token that is itself an ordinary token as that token,
             regardless of the merges. tiktoken does so, as do Hugging Face tokenizers with this
             option, such as Llama 3's.
+        normalizer: Unicode normalization form of the text around the added tokens: None, `"NFC"`,
+            `"NFD"`, `"NFKC"` or `"NFKD"`.
 
     Attributes:
         encoder: `Encoder` that encodes and decodes.
         definition: `TokenizerDefinition`: everything that determines ids. The properties vocab,
-            merges, special_tokens, pattern, ignore_merges and splitter are its parts.
+            merges, added_tokens, special_tokens, pattern, ignore_merges, normalizer and splitter
+            are its parts.
         cache_size, backend: The arguments.
         source: File, directory or name that the tokenizer was loaded from, or None. Used in
             messages.
@@ -83,14 +87,17 @@ class Tokenizer:
         self,
         vocab: Mapping[int, bytes],
         merges: Iterable[Pair],
-        special_tokens: Iterable[str] | None = None,
+        special_tokens: Iterable[str | AddedToken] | None = None,
         *,
         pattern: str = "gpt2",
         cache_size: int = DEFAULT_CACHE_SIZE,
         backend: str | None = None,
         ignore_merges: bool = False,
+        normalizer: str | None = None,
     ) -> None:
-        definition = TokenizerDefinition(vocab, merges, special_tokens, pattern, ignore_merges)
+        definition = TokenizerDefinition(
+            vocab, merges, special_tokens, pattern, ignore_merges, normalizer
+        )
         self._set(definition, cache_size, backend)
 
     @classmethod
@@ -153,7 +160,7 @@ class Tokenizer:
 
     @property
     def vocab(self) -> dict[int, bytes]:
-        """Mapping of id -> token, including special tokens."""
+        """Mapping of id -> token, including added tokens."""
         return self.encoder.definition.vocab
 
     @property
@@ -162,8 +169,13 @@ class Tokenizer:
         return self.encoder.definition.merges
 
     @property
+    def added_tokens(self) -> tuple[AddedToken, ...]:
+        """The texts that become one id each, with their flags."""
+        return self.encoder.definition.added_tokens
+
+    @property
     def special_tokens(self) -> list[str]:
-        """The special tokens."""
+        """The added tokens that are special."""
         return self.encoder.definition.special_tokens
 
     @property
@@ -177,8 +189,13 @@ class Tokenizer:
         return self.encoder.definition.ignore_merges
 
     @property
+    def normalizer(self) -> str | None:
+        """The Unicode normalization form of the text around the added tokens, or None."""
+        return self.encoder.definition.normalizer
+
+    @property
     def splitter(self) -> Splitter:
-        """The split pattern and the special tokens."""
+        """The split pattern and the contents of the added tokens."""
         return self.encoder.definition.splitter
 
     # ----------------------------------------------------------------- files
@@ -338,8 +355,8 @@ class Tokenizer:
         """
         return self.definition.digest
 
-    def add_special_tokens(self, special_tokens: Iterable[str]) -> list[int]:
-        """Add special tokens to this tokenizer and return their ids.
+    def add_special_tokens(self, special_tokens: Iterable[str | AddedToken]) -> list[int]:
+        """Add special or other added tokens to this tokenizer and return their ids.
 
         A new token gets the next id, `vocab_size`. Existing tokens keep their ids. A model needs an
         embedding row for each new id. `hash` changes; `save` and pickles include the new tokens.
@@ -349,18 +366,18 @@ class Tokenizer:
         be lost.
 
         Args:
-            special_tokens: List of str. Special tokens that the tokenizer already has keep their
-                ids.
+            special_tokens: List of str or `AddedToken`. Tokens that were added before keep their
+                ids and flags.
 
         Raises:
             TypeError, ValueError: See the constructor. After an error, the tokenizer is unchanged.
         """
-        added = check_special_tokens(special_tokens)
+        added = check_added_tokens(special_tokens)
         definition = self.definition.with_special_tokens(added)
         # Other threads see the old encoder or the new one.
         self.encoder = make_encoder(definition, self.cache_size, self.backend)
         self.source = None
-        return [definition.special_ids[token] for token in added]
+        return [definition.added_ids[token.content] for token in added]
 
     # ----------------------------------------------------------------- tokens and their ids
 
@@ -387,7 +404,14 @@ class Tokenizer:
             ValueError: If `token` contains a lone surrogate.
         """
         if isinstance(token, str):
-            token = token.encode()
+            if (added_id := self.definition.added_ids.get(token)) is not None:
+                return added_id
+            try:
+                token = token.encode()
+            except UnicodeEncodeError:
+                raise InputError(
+                    f"must not contain a lone surrogate, got {short_repr(token)}", argument="token"
+                ) from None
         elif not isinstance(token, bytes):
             raise InputTypeError(
                 f"must be bytes or a str, got {short_repr(token)}", argument="token"
@@ -413,9 +437,10 @@ class Tokenizer:
         special_ids = self.definition.special_ids
         if not isinstance(token, str) or token not in special_ids:
             raise InputError(
-                f"{short_repr(token)} is not a special token",
-                remedy=f"use one of {short_repr(self.special_tokens)}, or add it with "
-                "add_special_tokens",
+                f"must be one of the special tokens {short_repr(self.special_tokens)}, got "
+                f"{short_repr(token)}",
+                argument="token",
+                remedy="add it with add_special_tokens",
             )
         return special_ids[token]
 

@@ -12,16 +12,16 @@ from cs336_basics.tokenizer.encoders.backends import make_encoder
 def unmerged_tokens(definition: TokenizerDefinition) -> list[bytes]:
     """Return the tokens that only `ignore_merges` can produce, in the order of their ids.
 
-    Special tokens and tokens that are not valid UTF-8 are left out because they are never
+    Added tokens and tokens that are not valid UTF-8 are left out because they are never
     pre-tokens.
     """
     if not definition.ignore_merges:
         return []
     encoder = make_encoder(definition.replaced(ignore_merges=False), cache_size=0)
-    special = {token.encode() for token in definition.special_ids}
+    added = set(definition.added_ids.values())
     found = []
-    for _, token in sorted(definition.vocab.items()):
-        if len(token) == 1 or token in special:
+    for token_id, token in sorted(definition.vocab.items()):
+        if len(token) == 1 or token_id in added:
             continue
         try:
             is_made = len(encoder.encode_word(token.decode())) == 1

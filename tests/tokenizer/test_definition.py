@@ -32,7 +32,7 @@ def test_changes_return_a_new_definition():
     first = small_tokenizer().definition
     before = first.arguments()
     more = first.with_special_tokens(["<pad>"])
-    assert more.special_ids == {END: first.special_ids[END], "<pad>": first.size}
+    assert more.special_ids == more.added_ids == {END: first.special_ids[END], "<pad>": first.size}
     assert (first.arguments(), first.size) == (before, more.size - 1)
 
 

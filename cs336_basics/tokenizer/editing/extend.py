@@ -19,6 +19,7 @@ from collections.abc import Iterable
 
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
+from cs336_basics.tokenizer.added_tokens import AddedToken
 from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
 from cs336_basics.tokenizer.encoders.python_encoder import RankMerger
@@ -30,7 +31,7 @@ MAX_WORD_LENGTH = 1024
 
 
 def extend(
-    tokenizer: Tokenizer, words: Iterable[str] = (), special_tokens: Iterable[str] = ()
+    tokenizer: Tokenizer, words: Iterable[str] = (), special_tokens: Iterable[str | AddedToken] = ()
 ) -> Tokenizer:
     """Return a copy of a tokenizer with additional words and special tokens.
 
@@ -96,12 +97,12 @@ def token_parts(old: Tokenizer, new: Tokenizer) -> dict[int, list[int]]:
                 "the new one"
             )
     merger = RankMerger(old.definition)
-    special = {token.encode() for token in new.special_tokens}
+    added = set(new.definition.added_ids.values())
     parts: dict[int, list[int]] = {}
     for token_id in sorted(set(new.vocab) - set(old.vocab)):
         token = new.vocab[token_id]
         try:
-            parts[token_id] = [] if token in special else merger.encode(token)
+            parts[token_id] = [] if token_id in added else merger.encode(token)
         except AbsentByteError:
             parts[token_id] = []
     return parts
@@ -134,7 +135,10 @@ def _checked_word(definition: TokenizerDefinition, word: str) -> bytes:
     try:
         data = word.encode()
     except UnicodeEncodeError:
-        raise InputError(f"word {short_repr(word)} contains a lone surrogate") from None
+        raise InputError(
+            f"must be valid Unicode, but {short_repr(word)} contains a lone surrogate",
+            argument="words",
+        ) from None
     if len(data) > MAX_WORD_LENGTH:
         raise InputError(
             f"must have at most {MAX_WORD_LENGTH:,} bytes, got {len(data):,} in {short_repr(word)}",
@@ -143,14 +147,18 @@ def _checked_word(definition: TokenizerDefinition, word: str) -> bytes:
     for segment, is_special in definition.splitter.split_special_tokens(word):
         if is_special:
             raise InputError(
-                f"word {short_repr(word)} contains the special token {short_repr(segment)}",
+                f"must not contain special tokens, but {short_repr(word)} contains "
+                f"{short_repr(segment)}",
+                argument="words",
                 remedy="pass it in special_tokens, or leave it out",
             )
     pretokens = list(definition.splitter.pretokenize(word))
     if pretokens != [word]:
         raise InputError(
-            f"word {short_repr(word)} is split into {short_repr(pretokens)} by the pattern "
-            f"{short_repr(definition.pattern)}, and merges cannot join pre-tokens",
+            f"must be single pre-tokens, but {short_repr(word)} is split into "
+            f"{short_repr(pretokens)} by the pattern {short_repr(definition.pattern)}, and merges "
+            "cannot join pre-tokens",
+            argument="words",
             remedy="add the pre-tokens instead",
         )
     RankMerger(definition).encode(data)  # raises AbsentByteError

@@ -80,7 +80,7 @@ def prune(
     num_workers = resolve_num_workers(num_workers)
     check_gaps(tokenizer.vocab)
     if isinstance(counts, WordCounts):
-        counts.check_made_with(tokenizer.pattern, tokenizer.special_tokens)
+        counts.check_made_with(tokenizer.pattern, tokenizer.splitter.special_tokens)
     elif not isinstance(counts, Mapping):
         counts = count_words(counts, tokenizer.splitter, num_workers=num_workers)
     tree = MergeTree(tokenizer.definition)
@@ -111,14 +111,15 @@ class MergeTree:
             self.merges[merged].append(pair)
             for part in pair:
                 self.num_uses[part] += 1
-        stays = {token.encode() for token in definition.special_ids}
         absent = definition.absent_bytes
-        stays.update(token for token in definition.whole_words if not absent.isdisjoint(token))
-        self._stays = {
+        self._stays = set(definition.added_ids.values())
+        if definition.post_processor:
+            self._stays |= definition.post_processor.added_ids
+        self._stays.update(
             token_id
-            for token_id, token in definition.vocab.items()
-            if len(token) == 1 or token in stays
-        }
+            for token, token_id in definition.token_ids.items()
+            if len(token) == 1 or (token in definition.whole_words and not absent.isdisjoint(token))
+        )
 
     def is_leaf(self, token_id: int) -> bool:
         """Return whether a token remains, may be removed, and is not part of a remaining merge."""
@@ -174,7 +175,7 @@ class WordUsage:
                     argument="words",
                 )
             if type(count) is not int or count < 0:
-                count = checked_integer(f"the count of word {short_repr(word)}", count, 0)
+                count = checked_integer("counts", count, 0, place=f"word {short_repr(word)}")
             if word and count:
                 self._words.append((word, count))
                 self._ids.append([])
@@ -241,7 +242,18 @@ def _renumbered(tokenizer: Tokenizer, tree: MergeTree) -> Pruned:
     kept = sorted(tree.tokens)
     id_map[kept] = np.arange(len(kept))
     tokens = [tokenizer.vocab[token_id] for token_id in kept]
-    remaining = set(tokens)
-    merges = [pair for pair in tokenizer.merges if pair[0] + pair[1] in remaining]
-    definition = tokenizer.definition.replaced(vocab=dict(enumerate(tokens)), merges=merges)
+    old = tokenizer.definition
+    merges = [
+        pair
+        for pair, token_id in zip(old.merges, old.merged_ids, strict=True)
+        if id_map[token_id] >= 0
+    ]
+    new_ids = dict(enumerate(id_map.tolist()))
+    post_processor = old.post_processor and old.post_processor.renumbered(new_ids)
+    definition = old.replaced(
+        vocab=dict(enumerate(tokens)),
+        merges=merges,
+        added_ids={content: new_ids[token_id] for content, token_id in old.added_ids.items()},
+        post_processor=post_processor,
+    )
     return Pruned(tokenizer.with_definition(definition), id_map)

@@ -126,11 +126,11 @@ def never_used(tokenizer: Tokenizer, counts: TokenCounts) -> list[int]:
         )
     if np.asarray(counts).dtype.kind not in "iu":
         raise InputTypeError(f"must be integers, got {np.asarray(counts).dtype}", argument="counts")
-    special = {token.encode() for token in tokenizer.special_tokens}
+    added = set(tokenizer.definition.added_ids.values())
     return [
         token_id
         for token_id, token in sorted(tokenizer.vocab.items())
-        if not counts[token_id] and len(token) > 1 and token not in special
+        if not counts[token_id] and len(token) > 1 and token_id not in added
     ]
 
 
@@ -144,7 +144,8 @@ def checked_ids(ids: TokenArray, vocab_size: int, path: str | os.PathLike[str]) 
     highest = int(copy.max(initial=0))
     if highest >= vocab_size:
         raise InputError(
-            f"{os.fspath(path)}: damaged file; ids must be below {vocab_size:,}, got {highest}",
+            f"damaged file; ids must be below {vocab_size:,}, got {highest}",
+            place=os.fspath(path),
             remedy="encode the text again",
         )
     return copy

@@ -95,14 +95,17 @@ class Translation:
         self._old = old
         merger = RankMerger(new.definition)
         new_ids = new.definition.token_ids
-        special = {token.encode() for token in old.special_tokens}
+        old_added = {token_id: content for content, token_id in old.definition.added_ids.items()}
+        new_added = new.definition.added_ids
         flat: list[int] = []
         lengths = np.zeros(old.vocab_size, np.int64)
         for token_id, token in sorted(old.vocab.items()):
             ids: list[int] = []
-            if token in new_ids:
+            if old_added.get(token_id) in new_added:
+                ids = [new_added[old_added[token_id]]]
+            elif token in new_ids:
                 ids = [new_ids[token]]
-            elif token not in special:
+            elif token_id not in old_added:
                 with contextlib.suppress(AbsentByteError):
                     ids = merger.encode(token)
             flat.extend(ids)
@@ -135,11 +138,13 @@ class Translation:
     def _refuse(self, token_id: int) -> None:
         if token_id not in self._old.vocab:
             raise InputError(
-                f"{self._source}: damaged file; its tokenizer has no token for id {token_id}",
+                f"damaged file; its tokenizer has no token for id {token_id}",
+                place=self._source,
                 remedy="encode the text again",
             )
         raise InputError(
-            f"{self._source}: token {short_repr(self._old.vocab[token_id])} cannot be translated, "
+            f"token {short_repr(self._old.vocab[token_id])} cannot be translated, "
             "because it is a special token or has a byte that is not in the new vocabulary",
+            place=self._source,
             remedy="add the token or byte to the new vocabulary",
         )

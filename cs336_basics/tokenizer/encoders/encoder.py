@@ -37,14 +37,15 @@ class UnknownIdError(InputError):
 class Encoder(ABC):
     """Encodes text and decodes ids, as a definition says.
 
-    Callers check the arguments. In every method, `special` contains the special tokens of the
-    definition that become ids. Other special tokens are ordinary text.
+    Callers check the arguments. In every method, `special` contains the added tokens of the
+    definition that become ids. Other added tokens are ordinary text.
 
     Attributes:
         definition: The argument.
         pattern: Its split pattern.
-        all_special: All its special tokens.
-        all_sets: The sets with all of them allowed.
+        all_added: All its added tokens.
+        all_special: The special ones among them.
+        all_sets: The sets with all added tokens allowed.
 
     Every encoding method raises:
         AbsentByteError: If the vocabulary does not contain a byte of the text. `absent_bytes_in`
@@ -56,7 +57,8 @@ class Encoder(ABC):
         self.definition = definition
         self.pattern = definition.pattern
         self.all_special = frozenset(definition.special_ids)
-        self.all_sets = SpecialSets(self.all_special, frozenset())
+        self.all_added = frozenset(definition.added_ids)
+        self.all_sets = SpecialSets(self.all_added, frozenset())
 
     @property
     def file_encoder(self) -> NativeEncoder | None:
@@ -82,7 +84,7 @@ class Encoder(ABC):
         ids: list[int] = []
         for segment, is_special in split_special_tokens(text, special):
             if is_special:
-                ids.append(self.definition.special_ids[segment])
+                ids.append(self.definition.added_ids[segment])
             else:
                 ids.extend(self.encode_words(self.split(segment)))
         return ids

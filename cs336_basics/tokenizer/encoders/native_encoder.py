@@ -122,7 +122,7 @@ class NativeEncoder(NativeWordEncoder):
         max_piece_bytes: int,
     ) -> _encoder.FileEncoding:
         """Return an iterator over the blocks of plain-text files; see `_encoder.FileEncoding`."""
-        special = self._special_sets[self.all_special]
+        special = self._special_sets[self.all_added]
         return _encoder.FileEncoding(
             self._compiled, files, sizes, special, block_size, num_workers, errors, separator,
             max_piece_bytes,
@@ -134,12 +134,12 @@ class _SpecialSets(dict[frozenset[str], _encoder.SpecialSet]):
 
     def __init__(self, definition: TokenizerDefinition) -> None:
         super().__init__()
-        self._special_ids = definition.special_ids
+        self._added_ids = definition.added_ids
 
     def __missing__(self, special: frozenset[str]) -> _encoder.SpecialSet:
         if len(self) >= _MAX_SPECIAL_SETS:
             self.clear()
-        pairs = [(token, self._special_ids[token]) for token in special]
+        pairs = [(token, self._added_ids[token]) for token in special]
         self[special] = made = _encoder.SpecialSet(pairs)
         return made
 

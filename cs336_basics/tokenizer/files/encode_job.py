@@ -105,7 +105,7 @@ class EncodeJob:
             if self.errors == EXACT and not all(map(is_valid_utf8, texts)):
                 ids, lengths = _encode_exactly(encoder, texts)
             else:
-                ids, lengths = encoder.encode_documents(texts, encoder.all_special)
+                ids, lengths = encoder.encode_documents(texts, encoder.all_added)
         except AbsentByteError:
             raise _absent_byte(encoder, batch, texts) from None
         # The start of a file or row ends the previous document. TokenWriter handles documents that
@@ -241,7 +241,7 @@ def _encode_exactly(
     encoder: Encoder, texts: list[bytes]
 ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
     """Return the concatenated ids of arbitrary bytes, and the number of ids of each text."""
-    arrays = [encode_exactly(encoder, text, encoder.all_special) for text in texts]
+    arrays = [encode_exactly(encoder, text, encoder.all_added) for text in texts]
     return np.concatenate(arrays), np.array([len(ids) for ids in arrays], np.int64)
 
 
@@ -251,8 +251,8 @@ def _absent_byte(encoder: Encoder, batch: Batch, texts: list[bytes]) -> InputErr
     The offset is not exact if earlier bytes were replaced with U+FFFD.
     """
     for block, text in zip(batch, texts, strict=True):
-        for byte, offset in absent_bytes_in(encoder, text, encoder.all_special):
+        for byte, offset in absent_bytes_in(encoder, text, encoder.all_added):
             where = f"{'at' if block.text == text else 'near'} offset"
             error = absent_byte_error(byte, f"{where} {(block.offset or 0) + offset:,}")
-            return InputError(f"{block.origin}: {error}")
+            return InputError(str(error), place=block.origin)
     raise AssertionError("the vocabulary contains every byte of the texts")

@@ -15,6 +15,9 @@ RAISED = re.compile(r"\w+Error$")
 VALUE = "\0"
 """Stands for a value or an argument in a message."""
 
+NAMING = ("checked_integer", "checked_bool")
+"""Functions whose first argument is the name of an argument."""
+
 OTHER_PROGRAMS = re.compile(r"build_ext --inplace|ray start --address|-f \S+ -t UTF-8")
 """Command lines of other programs, which may have flags."""
 
@@ -65,3 +68,22 @@ def test_messages_have_one_style(problem, remedy, has_argument, is_command):
             assert not re.search(r"\b[a-z_]+=(True|False|['\"\0])", text), "use Argument"
     if has_argument and " must be " in f" {problem}":
         assert VALUE in problem or "got " in problem, "name the value"
+
+
+def named_arguments(tree):
+    """Yield each expression in source code that names the argument of an error."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg == "argument":
+            yield node.value
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in NAMING:
+            yield node.args[0]
+
+
+def test_arguments_are_names():
+    """A command finds its option by the argument's name, so a phrase belongs in another field."""
+    for path in PACKAGE.rglob("*.py"):
+        for node in named_arguments(ast.parse(path.read_text(encoding="utf-8"))):
+            if not (isinstance(node, ast.Constant) and node.value is None):
+                name = text_of(node).replace(VALUE, "value")
+                where = f"{path.relative_to(PACKAGE)}:{node.lineno}"
+                assert all(map(str.isidentifier, name.split("."))), where

@@ -22,7 +22,12 @@ def checked_bool(name: str, value: Any) -> bool:
 
 
 def checked_integer(
-    name: str, value: Any, smallest: int | None, largest: int | None = None, note: str = ""
+    name: str,
+    value: Any,
+    smallest: int | None,
+    largest: int | None = None,
+    note: str = "",
+    place: str = "",
 ) -> int:
     """Check that `value` is an integer within the limits, and return it as an int.
 
@@ -31,6 +36,7 @@ def checked_integer(
         value: Value of the argument.
         smallest, largest: Inclusive limits, or None for no limit.
         note: Text that follows the limit in messages, such as " bytes" or ", or None (all cores)".
+        place: Where the value is, if the argument holds several.
 
     Raises:
         InputTypeError: If the value is not an integer. Bools are also rejected.
@@ -38,15 +44,17 @@ def checked_integer(
     """
     # The type is compared by name to avoid importing NumPy. NumPy 1 names its bool "bool_".
     if type(value).__name__ in ("bool", "bool_"):
-        raise InputTypeError(f"must be an int, got {value!r}", argument=name)
+        raise InputTypeError(f"must be an int, got {value!r}", argument=name, place=place)
     try:
         number = operator.index(value)
     except TypeError:
-        raise InputTypeError(f"must be an int, got {short_repr(value)}", argument=name) from None
+        raise InputTypeError(
+            f"must be an int, got {short_repr(value)}", argument=name, place=place
+        ) from None
     if smallest is not None and number < smallest:
         problem = f"must be at least {smallest}{note}, got {short_repr(number)}"
-        raise InputError(problem, argument=name)
+        raise InputError(problem, argument=name, place=place)
     if largest is not None and number > largest:
         problem = f"must be at most {largest}{note}, got {short_repr(number)}"
-        raise InputError(problem, argument=name)
+        raise InputError(problem, argument=name, place=place)
     return number

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.files import check_is_regular
 from cs336_basics._support.lazy import np
 from cs336_basics._support.messages import short_reason, short_repr
@@ -28,7 +28,9 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     def open_without_waiting(name: str, flags: int) -> int:
         return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
 
-    path = os.fspath(path)  # an int would be a file descriptor
+    if not isinstance(path, (str, bytes, os.PathLike)):  # an int would be a file descriptor
+        raise InputTypeError(f"must be a path, got {short_repr(path)}", argument="path")
+    path = os.fspath(path)
     file = open(path, "rb", opener=open_without_waiting)  # noqa: SIM115 -- the caller closes it
     try:
         check_is_regular(path, os.fstat(file.fileno()).st_mode)
@@ -58,7 +60,9 @@ def decoded(content: bytes, path: str | os.PathLike[str]) -> str:
         # "-sig" removes the byte order mark that some Windows editors write.
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: invalid UTF-8 at byte {error.start}: {error.reason}") from error
+        raise InputError(
+            f"invalid UTF-8 at byte {error.start}: {error.reason}", place=str(path)
+        ) from error
 
 
 def parse_json(content: bytes, path: str | os.PathLike[str], object_pairs_hook: Any = None) -> Any:
@@ -76,15 +80,15 @@ def parse_json(content: bytes, path: str | os.PathLike[str], object_pairs_hook: 
         return found
     except UnicodeEncodeError as error:
         half = error.object[error.start]
-        raise InputError(f"{path}: invalid Unicode: unpaired surrogate {half!a}") from None
+        raise InputError(f"invalid Unicode: unpaired surrogate {half!a}", place=str(path)) from None
     except json.JSONDecodeError as error:
         raise InputError(
-            f"{path}, line {error.lineno}, column {error.colno}: not JSON: {error.msg}"
+            f"not JSON: {error.msg}", place=f"{path}, line {error.lineno}, column {error.colno}"
         ) from error
     except RecursionError as error:
-        raise InputError(f"{path}: nested too deeply") from error
+        raise InputError("nested too deeply", place=str(path)) from error
     except ValueError as error:
-        raise InputError(f"{path}: {short_reason(error)}") from error
+        raise InputError(short_reason(error), place=str(path)) from error
 
 
 def unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -120,7 +124,7 @@ def read_json_object(path: Path, longest: int) -> dict[str, Any]:
         raise InputError(f"{path} must have at most {longest:,} bytes")
     found = parse_json(content, path, unique_keys)
     if not isinstance(found, dict):
-        raise InputError(f"{path}: must contain a JSON object, got {type(found).__name__}")
+        raise InputError(f"must contain a JSON object, got {type(found).__name__}", place=str(path))
     return found
 
 
@@ -148,17 +152,20 @@ def read_array_header(
     try:
         dtype, shape = _parse_array_header(file)
     except Exception as error:  # including a MemoryError from the parser
-        raise InputError(f"{path}: not a complete .npy file: {short_reason(error)}") from error
+        raise InputError(
+            f"not a complete .npy file: {short_reason(error)}", place=str(path)
+        ) from error
     if dtype not in [np.dtype(name).newbyteorder("<") for name in dtypes] or len(shape) != 1:
         raise InputError(
-            f"{path}: must contain a one-dimensional array of {' or '.join(dtypes)}, got "
-            f"{str(dtype)[:80]} of shape {str(shape)[:80]}"
+            f"must contain a one-dimensional array of {' or '.join(dtypes)}, got "
+            f"{str(dtype)[:80]} of shape {str(shape)[:80]}",
+            place=str(path),
         )
     num_bytes, found = shape[0] * dtype.itemsize, size - (file.tell() - start)
     if shape[0] < 0 or num_bytes != found:
         raise InputError(
-            f"{path}: not a complete .npy file: {num_bytes:,} bytes must follow the header, got "
-            f"{found:,}"
+            f"not a complete .npy file: {num_bytes:,} bytes must follow the header, got {found:,}",
+            place=str(path),
         )
     return dtype, shape[0]
 

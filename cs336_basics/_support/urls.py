@@ -86,7 +86,9 @@ def names_in(url: str) -> list[str]:
         ValueError: If the URL is the address of a web page, which cannot be written to.
     """
     if _is_web(url):
-        raise InputError(f"{url}: a web server cannot be written to", remedy="use an object store")
+        raise InputError(
+            "a web server cannot be written to", place=url, remedy="use an object store"
+        )
     system, path = _find(url)
     with _naming(url):
         system.invalidate_cache()  # other machines may have added files
@@ -155,9 +157,9 @@ def _find(url: str) -> tuple[Any, str]:
     try:
         found: tuple[Any, str] = fsspec.core.url_to_fs(url)
     except ImportError as error:
-        raise UnavailableError(f"{url}: {short_reason(error)}") from error
+        raise UnavailableError(short_reason(error), place=url) from error
     except ValueError as error:  # fsspec knows no such protocol
-        raise InputError(f"{url}: {short_reason(error)}") from error
+        raise InputError(short_reason(error), place=url) from error
     return found
 
 

@@ -15,8 +15,10 @@ collide."""
 
 
 def explain_bad_id(token_id: int, token: object) -> str:
-    """Return the message for an id that is negative or above MAX_ID."""
-    return f"ids must be between 0 and {MAX_ID}, got {short_repr(token_id)} for {short_repr(token)}"
+    """Return what is wrong with a vocabulary that has an id that is negative or above MAX_ID."""
+    return (
+        f"must have ids between 0 and {MAX_ID}, got {short_repr(token_id)} for {short_repr(token)}"
+    )
 
 
 def checked_token_ids(tokens: Mapping[int, bytes]) -> dict[bytes, int]:
@@ -31,24 +33,29 @@ def checked_token_ids(tokens: Mapping[int, bytes]) -> dict[bytes, int]:
     for token_id, token in tokens.items():
         if type(token_id) is not int:
             raise InputTypeError(
-                f"vocab: ids must be ints, got {short_repr(token_id)} "
-                f"({type(token_id).__name__}) for {short_repr(token)}"
+                f"must have ints as ids, got {short_repr(token_id)} "
+                f"({type(token_id).__name__}) for {short_repr(token)}",
+                argument="vocab",
             )
         if not 0 <= token_id <= MAX_ID:
-            raise InputError(f"vocab: {explain_bad_id(token_id, token)}")
+            raise InputError(explain_bad_id(token_id, token), argument="vocab")
         if not isinstance(token, bytes):
             raise InputTypeError(
-                f"vocab: tokens must be bytes, got {short_repr(token)} ({type(token).__name__}) "
-                f"for id {short_repr(token_id)}"
+                f"must have bytes as tokens, got {short_repr(token)} ({type(token).__name__}) "
+                f"for id {short_repr(token_id)}",
+                argument="vocab",
             )
         if not token:
             raise InputError(
-                f"vocab: id {short_repr(token_id)} has an empty token", remedy="remove it"
+                f"must not have an empty token, got one with id {short_repr(token_id)}",
+                argument="vocab",
+                remedy="remove it",
             )
         if token in token_ids:
             raise InputError(
-                f"vocab: ids {short_repr(token_ids[token])} and {short_repr(token_id)} are both "
-                f"{short_repr(token)}",
+                f"must have different tokens, but ids {short_repr(token_ids[token])} and "
+                f"{short_repr(token_id)} are both {short_repr(token)}",
+                argument="vocab",
                 remedy="remove one",
             )
         token_ids[token] = token_id
@@ -68,20 +75,26 @@ def checked_merge_ids(
             or not isinstance(merge[0], bytes)
             or not isinstance(merge[1], bytes)
         ):
-            raise InputTypeError(f"merge {rank} must be a pair of bytes, got {short_repr(merge)}")
+            raise InputTypeError(
+                f"must be pairs of bytes, got {short_repr(merge)} as merge {rank}",
+                argument="merges",
+            )
         left, right = merge
         joined = left + right
         row = token_ids.get(left), token_ids.get(right), token_ids.get(joined)
         if row[0] is None or row[1] is None or row[2] is None:
             missing = next(token for token in (left, right, joined) if token not in token_ids)
             raise InputError(
-                f"merge {rank} joins {short_repr(left)} and {short_repr(right)}, but the "
-                f"vocabulary has no token {short_repr(missing)}",
+                f"must make tokens of the vocabulary, but merge {rank} joins {short_repr(left)} "
+                f"and {short_repr(right)}, and there is no token {short_repr(missing)}",
+                argument="merges",
                 remedy="add it, or remove the merge",
             )
         if (first := ranks.setdefault(row[:2], rank)) != rank:
             raise InputError(
-                f"merge {rank} of {short_repr(left)} and {short_repr(right)} repeats merge {first}",
+                f"must be different, but merge {rank} of {short_repr(left)} and "
+                f"{short_repr(right)} repeats merge {first}",
+                argument="merges",
                 remedy="remove one",
             )
         rows.append((row[0], row[1], row[2]))

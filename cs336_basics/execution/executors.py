@@ -47,7 +47,7 @@ def executor(
 
         return RayExecutor(num_workers, ray_address)
     raise InputError(
-        f"execution must be one of {', '.join(EXECUTORS)}, got {short_repr(name)}",
+        f"must be one of {', '.join(EXECUTORS)}, got {short_repr(name)}",
         argument="execution",
     )
 

@@ -64,7 +64,7 @@ def test_arguments_of_the_wrong_type_are_rejected(call, argument, value):
 
 
 def test_a_file_descriptor_is_not_a_path():
-    with pytest.raises(TypeError):
+    with rejects("path", 3, kind=InputTypeError):
         WordCounts.load(3)
 
 
@@ -148,9 +148,9 @@ def test_a_text_must_be_a_str(function, value):
         (lambda path: Tokenizer(BYTES, [], backend=LONG), ("backend",)),
         (lambda path: train_bpe(path, 257, [], trainer=["heap"]), ("trainer", "['heap']")),
         (lambda path: list(TOKENIZER.encode_iterable(5)), ("iterable", 5)),
-        (lambda path: TOKENIZER.special_token_id(LONG), (None, "xxx'")),
+        (lambda path: TOKENIZER.special_token_id(LONG), ("token", "xxx'")),
         (lambda path: TOKENIZER.decode([HUGE]), (None, "<int too long to show>")),
-        (lambda path: Splitter(LONG), (None, "xxx'")),
+        (lambda path: Splitter(LONG), ("pattern", "xxx'")),
         (lambda path: Corpus(path, errors=LONG), ("errors",)),
     ],
 )

@@ -95,7 +95,7 @@ def test_errors_name_the_url(memory, tmp_path, monkeypatch, raised, kind, reason
 
 
 def test_unknown_protocols_and_web_servers_to_write_to_are_rejected():
-    with rejects(None, "nowhere://a"):
+    with rejects(None, place="nowhere://a"):
         open_url("nowhere://a")
-    with rejects(None, "https://x.org/a"):
+    with rejects(None, place="https://x.org/a"):
         names_in("https://x.org/a")

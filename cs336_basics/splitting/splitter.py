@@ -255,7 +255,8 @@ def check_special_tokens(special_tokens: Iterable[str] | None) -> list[str]:
     for token in tokens:
         if not isinstance(token, str):
             raise InputTypeError(
-                f"special tokens must be str, got {short_repr(token)} ({type(token).__name__})"
+                f"must contain only str, got {short_repr(token)} ({type(token).__name__})",
+                argument="special_tokens",
             )
         if not token:
             raise InputError(
@@ -264,18 +265,22 @@ def check_special_tokens(special_tokens: Iterable[str] | None) -> list[str]:
             )
         if token in seen:
             raise InputError(
-                f"special token {short_repr(token)} is given twice", remedy="remove one"
+                f"must not contain {short_repr(token)} twice",
+                argument="special_tokens",
+                remedy="remove one",
             )
         try:
             num_bytes = len(token.encode("utf-8"))
         except UnicodeEncodeError as error:
             raise InputError(
-                f"special token {short_repr(token)} is not valid Unicode: {short_reason(error)}"
+                f"must be valid Unicode, got {short_repr(token)}: {short_reason(error)}",
+                argument="special_tokens",
             ) from None
         if num_bytes > MAX_SPECIAL_TOKEN_LENGTH:
             raise InputError(
-                f"special token {short_repr(token)} must have at most "
-                f"{MAX_SPECIAL_TOKEN_LENGTH:,} bytes, got {num_bytes:,}"
+                f"must have at most {MAX_SPECIAL_TOKEN_LENGTH:,} bytes each, got {num_bytes:,} in "
+                f"{short_repr(token)}",
+                argument="special_tokens",
             )
         seen.add(token)
     return tokens

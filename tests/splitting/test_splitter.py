@@ -36,9 +36,9 @@ def test_special_tokens_are_cut_out(text, special_tokens, segments):
     ("special_tokens", "error", "fields"),
     [
         (["a", ""], InputError, ("special_tokens",)),
-        ([EOT, "x", EOT], InputError, (None, "'<|endoftext|>'")),
-        (["\ud800"], InputError, (None, r"'\ud800'")),
-        ([b"x"], InputTypeError, (None, "b'x'")),
+        ([EOT, "x", EOT], InputError, ("special_tokens", "'<|endoftext|>'")),
+        (["\ud800"], InputError, ("special_tokens", r"'\ud800'")),
+        ([b"x"], InputTypeError, ("special_tokens", "b'x'")),
         ({"b"}, InputTypeError, ("special_tokens", "{'b'}")),
         ({"b": 1}, InputTypeError, ("special_tokens", "{'b': 1}")),
         ("b", InputTypeError, ("special_tokens", "'b'")),

@@ -127,33 +127,38 @@ def _checked_expression(pattern: str) -> str:
     """Check a regular expression as described in `resolve_pattern`, and return it."""
     shown = short_repr(pattern)
     if _OPERATORS.isdisjoint(pattern) and any(map(str.isalnum, pattern)):
-        hint = nearest(pattern.strip().lower(), PATTERNS) or f"; choose from {', '.join(PATTERNS)}"
         raise InputError(
-            f"unknown pattern {shown}{hint} (for a regular expression that matches only this text, "
-            f"write {short_repr(f'(?:{pattern})')})"
+            f"must be one of {', '.join(PATTERNS)} or a regular expression, got {shown}"
+            f"{nearest(pattern.strip().lower(), PATTERNS)} (for a regular expression that matches "
+            f"only this text, write {short_repr(f'(?:{pattern})')})",
+            argument="pattern",
         )
     try:
         compiled = compile_pattern(pattern)
-    except InputError as error:
-        raise InputError(f"pattern {shown} cannot be used: {error}") from None
     except regex.error as error:
         raise InputError(
-            f"pattern {shown} is neither one of {', '.join(PATTERNS)} nor a valid regular "
-            f"expression: {short_reason(error)}"
+            f"{shown} is neither one of {', '.join(PATTERNS)} nor a valid regular expression: "
+            f"{short_reason(error)}",
+            argument="pattern",
         ) from None
     if compiled.flags & regex.REVERSE:
-        raise InputError(f"pattern {shown} must not search backwards", remedy="remove (?r)")
+        raise InputError(
+            f"{shown} must not search backwards", argument="pattern", remedy="remove (?r)"
+        )
     if _KEEP.search(pattern):
-        raise InputError(f"pattern {shown} must not move the start of a match; remove \\K")
+        raise InputError(
+            f"{shown} must not move the start of a match", argument="pattern", remedy="remove \\K"
+        )
     try:
         matches_nothing = compiled.fullmatch("", timeout=1) is not None
     except TimeoutError:
         raise InputError(
-            f"pattern {shown} takes more than a second to match the empty string",
+            f"{shown} takes more than a second to match the empty string",
+            argument="pattern",
             remedy="simplify it",
         ) from None
     if matches_nothing:
-        raise InputError(f"pattern {shown} must not match the empty string")
+        raise InputError(f"{shown} must not match the empty string", argument="pattern")
     return pattern
 
 
@@ -187,4 +192,6 @@ def compile_pattern(expression: str) -> regex.Pattern[str]:
         # An alternative that never matches disables this search and costs nothing.
         return compiled("(?!)|" + expression)
     except (RecursionError, OverflowError, MemoryError) as error:
-        raise InputError(f"it is too complex: {short_reason(error)}") from None
+        raise InputError(
+            f"{short_repr(expression)} is too complex: {short_reason(error)}", argument="pattern"
+        ) from None

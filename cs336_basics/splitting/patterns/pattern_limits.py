@@ -10,6 +10,7 @@ import math
 import re
 
 from cs336_basics._support.errors import InputError
+from cs336_basics._support.messages import short_repr
 
 MAX_LENGTH = 10_000
 """Maximum number of characters in a pattern."""
@@ -40,18 +41,29 @@ def check_limits(pattern: str) -> None:
             too much.
     """
     if len(pattern) > MAX_LENGTH:
-        raise InputError(f"it must have at most {MAX_LENGTH:,} characters, got {len(pattern):,}")
+        raise InputError(
+            f"must have at most {MAX_LENGTH:,} characters, got {len(pattern):,}", argument="pattern"
+        )
     if _RECURSION.search(pattern):
-        raise InputError("it must not be recursive", remedy="write out (?R) and calls to groups")
+        raise InputError(
+            f"{short_repr(pattern)} must not be recursive",
+            argument="pattern",
+            remedy="write out (?R) and calls to groups",
+        )
     if _OTHER_SYNTAX.search(pattern):
         size, depth = _size_bound(pattern), pattern.count("(")
     else:
         size, depth = _size_and_depth(pattern)
     if depth > MAX_DEPTH:
-        raise InputError(f"its groups must be nested at most {MAX_DEPTH} deep")
+        raise InputError(
+            f"{short_repr(pattern)} must not nest groups more than {MAX_DEPTH} deep",
+            argument="pattern",
+        )
     if size > MAX_SIZE:
         raise InputError(
-            "it repeats too much", remedy="use smaller numbers in {} or fewer nested repetitions"
+            f"{short_repr(pattern)} repeats too much",
+            argument="pattern",
+            remedy="use smaller numbers in {} or fewer nested repetitions",
         )
 
 

@@ -112,7 +112,7 @@ def test_deepseek_v3_splits_like_its_three_published_steps(text):
 
 @pytest.mark.parametrize("pattern", ["(unclosed", "a*", r"\s*|\w+", r"(?r)\w+"])
 def test_messages_include_the_bad_pattern(pattern):
-    with rejects(None, repr(pattern)):
+    with rejects("pattern", repr(pattern)):
         resolve_pattern(pattern)
 
 
@@ -126,7 +126,7 @@ def test_messages_include_the_bad_pattern(pattern):
     ],
 )
 def test_a_misspelt_name_is_not_taken_for_an_expression(pattern, hint):
-    with rejects(None, repr(pattern), hint, f"'(?:{pattern})'"):
+    with rejects("pattern", repr(pattern), hint, f"'(?:{pattern})'"):
         resolve_pattern(pattern)
     # The suggested expression works.
     assert list(pretokenize(f"a{pattern}b", f"(?:{pattern})")) == ["a", pattern, "b"]
@@ -143,5 +143,5 @@ def test_a_pattern_must_be_a_str():
 
 
 def test_a_pattern_that_never_ends_on_the_empty_string_raises():
-    with rejects(None, "more than a second"):
+    with rejects("pattern", "more than a second"):
         resolve_pattern(r"(?V1:$*|(\p{N}#)+)++(?b:^| ){5,9}?(\S{e<=1}\X*)+")

@@ -99,8 +99,9 @@ class StartingVocabulary:
         for token in special_tokens:
             if len(token.encode()) == 1:
                 raise InputError(
-                    f"special token {token!r} is a single byte, which every vocabulary already "
+                    f"must not contain {token!r}, a single byte, which every vocabulary already "
                     "contains",
+                    argument="special_tokens",
                     remedy="choose a longer token",
                 )
             num_new += token.encode() not in known

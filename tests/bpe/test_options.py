@@ -55,7 +55,7 @@ def test_invalid_options_are_rejected(options, error):
 
 def test_an_invalid_pattern_and_an_unknown_option_are_rejected():
     for trainer in TRAINERS.values():
-        with rejects(None, "'('"):
+        with rejects("pattern", "'('"):
             trainer(pattern="(")
         with pytest.raises(TypeError):
             trainer(field="text")

@@ -75,7 +75,7 @@ def read_counts(path: str | os.PathLike[str], make: Callable[..., Made]) -> Made
         except Exception as error:
             # zipfile, zlib, NumPy and JSON raise different exceptions for a damaged archive.
             raise InputError(
-                f"{os.fspath(path)}: not a word count file, or damaged: {short_reason(error)}"
+                f"not a word count file, or damaged: {short_reason(error)}", place=os.fspath(path)
             ) from error
 
 

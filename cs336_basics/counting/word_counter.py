@@ -45,10 +45,11 @@ def choose_splitting(splitting: str | None, splitter: Splitter) -> str:
     in_python: tuple[str | Argument, ...] = ("pass ", Argument("splitting", "regex"))
     if not is_built:
         raise UnavailableError(
-            "splitting 'compiled' needs compiled code, which is not built",
+            "'compiled' needs compiled code, which is not built",
+            argument="splitting",
             remedy=(BUILD, ", or ", *in_python),
         )
-    raise InputError(f"pattern {pattern} cannot be compiled", remedy=in_python)
+    raise InputError(f"{pattern} cannot be compiled", argument="pattern", remedy=in_python)
 
 
 def _is_built() -> bool:

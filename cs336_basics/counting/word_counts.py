@@ -152,8 +152,8 @@ class WordCounts(Mapping[bytes, int]):
             if not isinstance(word, bytes):
                 raise InputTypeError(f"must be bytes, got {short_repr(word)}", argument="words")
             if type(count) is not int or not 0 <= count <= MAX_INT64:
-                what = f"the count of word {short_repr(word)}"
-                count = checked_integer(what, count, 0, MAX_INT64)
+                place = f"word {short_repr(word)}"
+                count = checked_integer("counts", count, 0, MAX_INT64, place=place)
             if count:
                 words.append(word)
                 numbers.append(count)
@@ -220,7 +220,10 @@ class WordCounts(Mapping[bytes, int]):
             raise InputError(f"must be finite and at least 0, got {weight}", argument="weight")
         highest = int(self.counts.max()) if len(self) else 0
         if highest * weight > MAX_INT64 - 1024:
-            raise InputError(f"count {highest:,} times weight {weight} exceeds 2^63 - 1")
+            raise InputError(
+                f"times the highest count ({highest:,}) must not exceed 2^63 - 1, got {weight}",
+                argument="weight",
+            )
         if isinstance(weight, (int, np.integer)):
             counts = self.counts * np.int64(weight)
         else:
@@ -359,16 +362,18 @@ class WordCounts(Mapping[bytes, int]):
         """
         if self.pattern is not None and _comparable(self.pattern) != _comparable(pattern):
             raise InputError(
-                f"the words were counted with pattern {short_repr(self.pattern)}, not "
+                f"must be {short_repr(self.pattern)}, with which the words were counted, got "
                 f"{short_repr(pattern)}",
+                argument="pattern",
                 remedy="pass the same pattern, because a tokenizer must split text in the same "
                 "way as its trainer",
             )
         tokens = frozenset(special_tokens)
         if self.special_tokens is not None and self.special_tokens != tokens:
             raise InputError(
-                "the words were counted with special_tokens "
-                f"{short_repr(sorted(self.special_tokens))}, not {short_repr(sorted(tokens))}",
+                f"must be {short_repr(sorted(self.special_tokens))}, with which the words were "
+                f"counted, got {short_repr(sorted(tokens))}",
+                argument="special_tokens",
                 remedy="pass the same special tokens, or count the words again",
             )
 
@@ -413,9 +418,9 @@ def _checked(
             "data, offsets and counts must have one dimension, got "
             f"{data.ndim}, {offsets.ndim} and {counts.ndim}"
         )
-    data = data.astype(np.uint8, casting="safe", copy=False)
-    offsets = offsets.astype(np.int64, casting="safe", copy=False)
-    counts = counts.astype(np.int64, casting="safe", copy=False)
+    data = _cast("data", data, np.uint8)
+    offsets = _cast("offsets", offsets, np.int64)
+    counts = _cast("counts", counts, np.int64)
     if len(offsets) != len(counts) + 1:
         raise InputError(
             f"must have {len(counts) + 1:,} elements for {len(counts):,} counts, got "
@@ -429,6 +434,15 @@ def _checked(
     if np.any(counts <= 0):
         raise InputError(f"must be at least 1, got {counts.min():,}", argument="counts")
     return data, offsets, counts
+
+
+def _cast(name: str, values: npt.NDArray[Any], dtype: type) -> npt.NDArray[Any]:
+    try:
+        return values.astype(dtype, casting="safe", copy=False)
+    except TypeError:
+        raise InputTypeError(
+            f"must have a dtype that fits in {np.dtype(dtype)}, got {values.dtype}", argument=name
+        ) from None
 
 
 def _word(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], index: int) -> bytes:

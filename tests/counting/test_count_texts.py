@@ -30,9 +30,9 @@ def test_texts_in_memory_are_counted():
 def test_bad_texts_are_rejected_with_their_index():
     with rejects("texts", kind=InputTypeError):
         count_texts("text")
-    with rejects(None, "text 1", kind=InputTypeError):
+    with rejects("texts", kind=InputTypeError, place="text 1"):
         count_texts(["a", 5])
-    with rejects(None, "text 1", "U+D800", 2):
+    with rejects(None, "U+D800", 2, place="text 1"):
         count_texts(["a", "bc\ud800"], errors="strict")
     with rejects(None, "0xff", 3, place="text 2"):
         count_texts(["a", "b", b"abc\xff"], errors="strict")

@@ -168,7 +168,7 @@ def test_missing_and_shortened_files_raise(tmp_path):
 
 def test_bad_arguments_are_rejected(hostile_file):
     pattern = r"\b\S+|\s+"
-    with rejects(None, repr(pattern)):
+    with rejects("pattern", repr(pattern)):
         count_natively(hostile_file, Splitter(pattern))
     for option in ("splitting", "execution"):
         with rejects(option, "'magic'"):

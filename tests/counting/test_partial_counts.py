@@ -61,7 +61,7 @@ def test_missing_and_empty_files_are_rejected(local_ray, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"missing\.txt"):
         count_on_ray(tmp_path / "missing.txt")
     (tmp_path / "empty.txt").touch()
-    with rejects(None, "empty.txt"):
+    with rejects(None, place="empty.txt"):
         count_on_ray(tmp_path / "empty.txt")
 
 

@@ -41,7 +41,7 @@ def rejected(path):
     """Check that loading rejects a file and uses little memory. Return the message."""
     tracemalloc.start()
     try:
-        with rejects(None, "c.npz") as caught:
+        with rejects(None, place="c.npz") as caught:
             WordCounts.load(path)
         peak = tracemalloc.get_traced_memory()[1]
     finally:

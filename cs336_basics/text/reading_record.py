@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.errors import Argument, InputError, InputTypeError
 from cs336_basics._support.messages import counted, short_reason
 from cs336_basics._support.warnings import warn
 from cs336_basics.text.encodings import check_beginning
@@ -126,9 +126,12 @@ class ReadingRecord:
             except UnicodeEncodeError as error:
                 return self._without_surrogates(text, errors, error.start, file, row)
         if not isinstance(text, bytes):
-            hint = "; pass field=, such as field='text'" if isinstance(text, Mapping) else ""
-            kind = type(text).__name__
-            raise InputTypeError(f"{_named(row) or 'text'} must be str or bytes, not {kind}{hint}")
+            raise InputTypeError(
+                f"must be str or bytes, got {type(text).__name__}",
+                argument="text" if row is None else "texts",
+                place=_named(row) or "",
+                remedy=("pass ", Argument("field", "text")) if isinstance(text, Mapping) else "",
+            )
         data = bytes(text)
         if is_valid_utf8(data):
             return data
@@ -150,8 +153,9 @@ class ReadingRecord:
         named = _named(row) or "the text"
         if errors == "strict":
             raise InputError(
-                f"{', '.join(filter(None, (file, named)))}: the lone surrogate "
-                f"U+{ord(text[index]):04X} at character {index:,} cannot be encoded as UTF-8"
+                f"the lone surrogate U+{ord(text[index]):04X} at character {index:,} cannot be "
+                "encoded as UTF-8",
+                place=", ".join(filter(None, (file, _named(row)))),
             )
         # UTF-16 can encode lone surrogates. Decoding combines pairs and replaces the others.
         replaced = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -81,12 +81,16 @@ def _dict_texts(rows: Iterable[Any], field: str) -> Iterator[Any]:
     for index, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise InputError(
-                f"row {index:,} must be a dict with field {field!r}, got {type(row).__name__}",
-                remedy="omit field if the rows are texts",
+                f"must be dicts with field {field!r}, got {type(row).__name__}",
+                argument="rows",
+                place=f"row {index:,}",
+                remedy=("omit ", Argument("field"), " if the rows are texts"),
             )
         if field not in row:
             names = short_repr([str(name) for name in row])
-            raise InputError(f"row {index:,} has no field {field!r}; fields are {names}")
+            raise InputError(
+                f"must be one of {names}, got {field!r}", argument="field", place=f"row {index:,}"
+            )
         text = row[field]
         yield "" if text is None else text
 
@@ -103,7 +107,9 @@ def _dataset_texts(rows: Any, field: str | None) -> Iterator[Any]:
                 done += 1
     except KeyError as error:
         raise InputError(
-            f"row {done:,} or a later row has no field {field!r}: {short_reason(error)}"
+            f"must be in every row, got {field!r}: {short_reason(error)}",
+            argument="field",
+            place=f"row {done:,} or a later row",
         ) from error
 
 
@@ -123,7 +129,9 @@ def _table_texts(rows: Any, field: str | None) -> Iterator[bytes]:
     field = _checked_field(field, reader.schema.names)
     kind = reader.schema.field(field).type
     if not holds_text(kind):
-        raise InputError(f"column {field!r} must contain strings, got {kind}")
+        raise InputError(
+            f"must name a column of strings, got {field!r} of type {kind}", argument="field"
+        )
     done = 0
     while True:
         with explained(f"row {done:,} or a later row is damaged"):
@@ -145,7 +153,13 @@ def _checked_field(field: str | None, names: Any) -> str:
             remedy=("pass a name, such as ", Argument("field", "text")),
         )
     if names is not None and field not in names:
-        raise InputError(f"the rows have no field {short_repr(field)}{shown}")
+        raise InputError(
+            f"must name a field of the rows, got {short_repr(field)}{shown}", argument="field"
+        )
     if names is not None and list(names).count(field) > 1:
-        raise InputError(f"the rows have several fields named {field!r}", remedy="rename them")
+        raise InputError(
+            f"must name a single field, but several are named {field!r}",
+            argument="field",
+            remedy="rename them",
+        )
     return field

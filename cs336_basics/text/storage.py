@@ -80,7 +80,8 @@ def decompressed_blocks(file: IO[bytes], path: str, block_size: int) -> Iterator
                 from backports import zstd
             except ImportError:
                 raise UnavailableError(
-                    f"{path}: .zst files need Zstandard",
+                    ".zst files need Zstandard",
+                    place=str(path),
                     remedy="run pip install 'cs336-basics[zstd]'",
                 ) from None
         stream = zstd.ZstdFile(file)
@@ -93,7 +94,7 @@ def decompressed_blocks(file: IO[bytes], path: str, block_size: int) -> Iterator
             if isinstance(error, OSError) and error.errno is not None:
                 raise  # from the operating system, not the decompressor
             raise InputError(
-                f"{path}: damaged or truncated after {done:,} decompressed bytes: {error}"
+                f"damaged or truncated after {done:,} decompressed bytes: {error}", place=str(path)
             ) from None
         if not block:
             return

@@ -222,9 +222,9 @@ def test_csv_needs_an_existing_column(folder):
     with rejects("column", "id, text", kind=MissingFieldError) as caught:
         Corpus(folder / "rows.csv")
     assert caught.value.remedy == ("pass ", Argument("column", "text"))
-    with rejects("column", "'body'", kind=MissingFieldError):
+    with rejects("column", "'body'", kind=MissingFieldError, place="rows.csv"):
         Corpus(folder / "rows.csv", column="body")
     (folder / "rows.csv").write_text("text,text\n1,a\n")
-    with rejects(None, "'text'"):
+    with rejects(None, "'text'", place="rows.csv"):
         Corpus(folder / "rows.csv", column="text")
     assert Corpus([folder / "empty.txt", folder / "a.txt"], format="csv", column="a").sources

@@ -57,7 +57,7 @@ def test_damaged_compressed_files_are_rejected(tmp_path, ending, damage):
     )  # fmt: skip
     path = tmp_path / f"file.{ending}"
     path.write_bytes(packed)
-    with rejects(None, f"file.{ending}"):
+    with rejects(None, place=f"file.{ending}"):
         count([path], field="text" if "jsonl" in ending else None)
 
 

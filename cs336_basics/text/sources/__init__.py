@@ -82,7 +82,7 @@ def open_sources(
     names = {"field": field, "column": column}
     if not any(is_url(file) or os.path.getsize(file) for file in files):
         shown = ", ".join(map(repr, files[:3])) + (", ..." if len(files) > 3 else "")
-        raise InputError(f"{shown}: no text", remedy="pass a file that contains text")
+        raise InputError("no text", place=shown, remedy="pass a file that contains text")
     return tuple(
         source.opened(
             file,

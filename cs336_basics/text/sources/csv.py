@@ -83,8 +83,8 @@ def column_texts(
     for line, row in rows:
         if len(row) != len(names):
             raise InputError(
-                f"{path}, {_PLACE.format(line)}: must have {len(names)} fields, like the first "
-                f"row, got {len(row)}"
+                f"must have {len(names)} fields, like the first row, got {len(row)}",
+                place=f"{path}, {_PLACE.format(line)}",
             )
         text = row[index]
         try:
@@ -123,7 +123,9 @@ def _rows(file: IO[bytes], path: str, max_bytes: int) -> Iterator[tuple[int, lis
             reason = str(error)
             if "new-line character seen" in reason:
                 reason = "a field with a carriage return must be in quotes"
-            raise InputError(f"{path}, {_PLACE.format(first)}: not CSV: {reason}") from None
+            raise InputError(
+                f"not CSV: {reason}", place=f"{path}, {_PLACE.format(first)}"
+            ) from None
         if row is None:
             return
         if row:

@@ -131,17 +131,19 @@ class JsonLines(RowSource, DivisibleSource):
             # The first line may start with a byte order mark.
             row = json.loads(decoded.removeprefix("\ufeff"))
         except (ValueError, RecursionError) as error:  # including overlong numbers
-            raise InputError(f"{where()}: not JSON ({error}): {line[:60]!r}") from None
+            raise InputError(f"not JSON ({error}): {line[:60]!r}", place=where()) from None
         if not isinstance(row, dict):
-            raise InputError(f"{where()}: must be a JSON object, got {line[:60]!r}")
+            raise InputError(f"must be a JSON object, got {line[:60]!r}", place=where())
         if self.field not in row:
             names = short_repr(sorted(row)[:20])
-            raise InputError(f"{where()}: no field {self.field!r}; fields are {names}")
+            raise InputError(f"no field {self.field!r}; fields are {names}", place=where())
         text = row[self.field]
         if text is None:
             return ""
         if not isinstance(text, str):
-            raise InputError(f"{where()}: field {self.field!r} must be a string, got {text!r:.60}")
+            raise InputError(
+                f"field {self.field!r} must be a string, got {text!r:.60}", place=where()
+            )
         return text if is_utf8 else text.encode("utf-8", "surrogateescape")
 
 

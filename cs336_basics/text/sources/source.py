@@ -264,5 +264,5 @@ def checked_column(path: str, column: str | None, names: Sequence[str]) -> str:
     if column is None or column not in names:
         raise MissingFieldError(path, "column", column, names)
     if list(names).count(column) > 1:
-        raise InputError(f"{path}: several columns are named {column!r}", remedy="rename them")
+        raise InputError(f"several columns are named {column!r}", place=path, remedy="rename them")
     return column

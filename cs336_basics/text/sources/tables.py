@@ -48,7 +48,7 @@ class TableSource(RowSource):
             table = cls.table(file, path)
             name = checked_column(path, name, table.schema.names)
             if not holds_text(found := table.schema.field(name).type):
-                raise InputError(f"{path}: column {name!r} must contain strings, got {found}")
+                raise InputError(f"column {name!r} must contain strings, got {found}", place=path)
             return cls(path, field=name, parts=table.part_sizes(), **settings)
 
     @staticmethod

@@ -67,17 +67,17 @@ def test_escaped_surrogates_differ_from_invalid_bytes(tmp_path):
 @pytest.mark.parametrize(
     ("line", "fields"),
     [
-        ('{"text": "a"', (None, 14)),
-        ("[1]", (None, 14)),
+        ('{"text": "a"', (None,)),
+        ("[1]", (None,)),
         (
             '{"txt": "a", "id": 1}',
-            (None, 14, "'text'", "['id', 'txt']"),
+            (None, "'text'", "['id', 'txt']"),
         ),
         ('{"' + "x" * 5000 + '": 1}', (None, "'text'")),
         ('{"text": 5}', (None, "'text'", 5)),
         (
             '{"text": "a", "n": ' + "1" * 5000 + "}",
-            (None, 14),
+            (None,),
         ),
     ],
 )
@@ -86,9 +86,8 @@ def test_errors_for_bad_lines_include_the_location(tmp_path, line, fields, endin
     path = tmp_path / f"rows.{ending}"
     data = ('{"text": "ok"}\n' + line + "\n").replace('"ok"}\n', '"o"}\n').encode()
     path.write_bytes(gzip.compress(data) if ending.endswith("gz") else data)
-    with rejects(*fields) as error:
+    with rejects(*fields, place=f"{path}, the line at byte 14"):
         count([path], field="text")
-    assert path.name in str(error.value)
 
 
 def test_strict_reports_the_offset_in_a_compressed_file(tmp_path):

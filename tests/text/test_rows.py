@@ -124,7 +124,7 @@ def test_rows_are_read_lazily():
 
 @pytest.mark.parametrize("form", FORMS)
 def test_missing_fields_are_rejected(form):
-    with rejects(None, "'txt'"):
+    with rejects("field", "'txt'"):
         list(texts_of_rows(every_form()[form], "txt"))
 
 
@@ -135,9 +135,9 @@ def test_tables_need_a_field(form):
 
 
 def test_bad_rows_are_rejected():
-    with rejects(None, "row 1", "'text'", "str"):
+    with rejects("rows", "'text'", "str", place="row 1"):
         list(texts_of_rows([{"text": "a"}, "b"], "text"))
-    with rejects(None, "'id'", "int64"):
+    with rejects("field", "'id'", "int64"):
         list(texts_of_rows(table(), "id"))
     with rejects("rows", "one with keys train, test", kind=InputTypeError):
         texts_of_rows({"train": [], "test": []}, "text")
@@ -145,12 +145,12 @@ def test_bad_rows_are_rejected():
         texts_of_rows([{"text": "a"}], ["text"])
     with rejects("texts", 5, kind=InputTypeError):
         texts_of_rows(5)
-    with rejects(None, "text 0", "field=", kind=InputTypeError):
+    with rejects("texts", "field=", kind=InputTypeError, place="text 0"):
         count_texts([{"text": "a"}])
-    with rejects(None, "text 0", kind=InputTypeError):
+    with rejects("texts", kind=InputTypeError, place="text 0"):
         count_texts([{"text": 5}], field="text")
     twice = pyarrow.table([["a"], ["b"]], ["text", "text"])
-    with rejects(None, "'text'"):
+    with rejects("field", "'text'"):
         list(texts_of_rows(twice, "text"))
 
 
@@ -193,5 +193,5 @@ def test_real_datasets_are_read(kind, monkeypatch):
     }[kind]()
     expected = TEXTS[::-1] if kind == "shuffled" else TEXTS
     assert decoded(texts_of_rows(found, "text")) == expected
-    with rejects(None, "'txt'"):
+    with rejects("field", "'txt'"):
         list(texts_of_rows(found, "txt"))

@@ -163,9 +163,9 @@ def test_bad_tables_are_rejected(tmp_path, name):
         parquet.write_table(pyarrow.table({"id": [1], "text": ["a"]}), path)
     with rejects("column", "column='text'", kind=MissingFieldError):
         Corpus(path)
-    with rejects("column", name, "'body'", kind=MissingFieldError):
+    with rejects("column", "'body'", kind=MissingFieldError, place=name):
         Corpus(path, column="body")
-    with rejects(None, "'id'", "int64"):
+    with rejects(None, "'id'", "int64", place=name):
         Corpus(path, column="id")
     path.write_bytes(b"FEA1 the first version of feather")
     with rejects(None, path):

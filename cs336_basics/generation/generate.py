@@ -144,13 +144,15 @@ class _Texts:
         use_cache: bool,
     ) -> None:
         size, self.context_length = model.config.vocab_size, model.config.context_length
-        self.ids = [[checked_id(token_id, size) for token_id in prompt] for prompt in prompts]
+        self.ids = [
+            [checked_id("prompt_ids", token_id, size) for token_id in prompt] for prompt in prompts
+        ]
         if [] in self.ids:
             raise InputError(
                 "must not be empty; to start a new document, pass the end-of-text id",
                 argument="prompt_ids",
             )
-        self.eos_id = None if eos_id is None else checked_id(eos_id, size)
+        self.eos_id = None if eos_id is None else checked_id("eos_id", eos_id, size)
         self.allowed: Tensor | None = None
         if allowed_ids is not None:
             if len(allowed_ids) == 0:
@@ -158,7 +160,9 @@ class _Texts:
                     "must not be empty; to allow all ids, pass None", argument="allowed_ids"
                 )
             self.allowed = torch.zeros(size, dtype=torch.bool)
-            self.allowed[[checked_id(token_id, size) for token_id in allowed_ids]] = True
+            self.allowed[
+                [checked_id("allowed_ids", token_id, size) for token_id in allowed_ids]
+            ] = True
         if not isinstance(sampling, Sampling | None):  # a temperature, perhaps
             raise InputTypeError(
                 f"must be a Sampling, got {short_repr(sampling)}", argument="sampling"
@@ -223,6 +227,12 @@ class _Texts:
         return KVCache(self.model.config, batch_size, self.weight.device, self.weight.dtype)
 
 
-def checked_id(token_id: int, vocab_size: int) -> int:
-    """Return `token_id` as an int, or raise an error if it is not in the model's vocabulary."""
-    return checked_integer("a token id", token_id, 0, vocab_size - 1, " (the model's vocabulary)")
+def checked_id(name: str, token_id: int, vocab_size: int) -> int:
+    """Return `token_id` as an int, or raise an error if it is not in the model's vocabulary.
+
+    Args:
+        name: Name of the argument that holds the id.
+        token_id: The id.
+        vocab_size: Vocabulary size of the model.
+    """
+    return checked_integer(name, token_id, 0, vocab_size - 1, " (the model's vocabulary)")

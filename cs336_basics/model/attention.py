@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from cs336_basics._support.errors import InputError
+from cs336_basics._support.messages import short_repr
 from cs336_basics.model.kv_cache import LayerCache
 from cs336_basics.model.layers import Linear, RMSNorm, at_least_float32
 
@@ -186,7 +187,8 @@ class MultiHeadSelfAttention(Module):
         dtype: Dtype of the weights.
 
     Raises:
-        ValueError: If num_heads does not divide d_model, or `rope` has a different d_k.
+        ValueError: If num_heads does not divide d_model, `rope` has a different d_k, or `attention`
+            is unknown.
     """
 
     def __init__(
@@ -208,6 +210,11 @@ class MultiHeadSelfAttention(Module):
         if rope is not None and d_k != 2 * rope.cos.shape[1]:
             raise InputError(
                 f"must have d_k {d_k}, got d_k {2 * rope.cos.shape[1]}", argument="rope"
+            )
+        if attention not in CAUSAL_ATTENTION:
+            raise InputError(
+                f"must be one of {', '.join(CAUSAL_ATTENTION)}, got {short_repr(attention)}",
+                argument="attention",
             )
         self.num_heads = num_heads
         self._attend = CAUSAL_ATTENTION[attention]

@@ -90,8 +90,9 @@ class ModelConfig(Checked):
             )
         if self.position == "rope" and self.d_head % 2 != 0:
             raise InputError(
-                "d_model / num_heads must be even because RoPE rotates pairs of features, got "
-                f"{self.d_model} / {self.num_heads} = {self.d_head}"
+                "must make d_model / num_heads even, because RoPE rotates pairs of features, got "
+                f"{self.num_heads} ({self.d_model} / {self.num_heads} = {self.d_head})",
+                argument="num_heads",
             )
         most = min(self.num_heads, self.context_length - 1) if self.position == "rope" else 0
         if self.previous_token_heads > most:

@@ -100,6 +100,11 @@ class KVCache:
             ValueError: If there is not exactly one length per text, or a length is negative or
                 exceeds the current length.
         """
+        if len(lengths) != len(self.lengths):
+            raise InputError(
+                f"must have length {len(self.lengths)}, one per text, got {len(lengths)}",
+                argument="lengths",
+            )
         if not all(0 <= new <= old for new, old in zip(lengths, self.lengths, strict=True)):
             raise InputError(
                 f"must be between 0 and the current lengths {self.lengths}, got {list(lengths)}",

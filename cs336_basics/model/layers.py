@@ -166,7 +166,9 @@ def check_ids(token_ids: Tensor, vocab_size: int) -> None:
     dtype = token_ids.dtype
     if dtype not in (torch.int32, torch.int64):
         raise InputTypeError(
-            f"token ids must be int32 or int64, got {dtype}", remedy="convert with .long()"
+            f"must be int32 or int64, got {dtype}",
+            argument="token_ids",
+            remedy="convert with .long()",
         )
     if torch.compiler.is_compiling() or token_ids.device.type != "cpu" or token_ids.numel() == 0:
         return

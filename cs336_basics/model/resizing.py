@@ -55,9 +55,10 @@ def resize_embeddings(
         )
     made_of: dict[int, list[int]] = {}
     for new_id, old_ids in (parts or {}).items():
-        new_id = checked_integer("a key of parts", new_id, old_size, vocab_size - 1)
+        new_id = checked_integer("parts", new_id, old_size, vocab_size - 1, place="a key")
         made_of[new_id] = [
-            checked_integer(f"a part of id {new_id}", part, 0, old_size - 1) for part in old_ids
+            checked_integer("parts", part, 0, old_size - 1, place=f"id {new_id}")
+            for part in old_ids
         ]
 
     def grown(table: Tensor) -> Tensor:

@@ -168,10 +168,10 @@ def test_gradients_are_off_only_in_the_model():
     ("arguments", "options", "fields"),
     [
         (([], 3), {}, ("prompt_ids",)),
-        (([17], 3), {}, ("a token id", 17)),
-        (([-1], 3), {}, ("a token id", -1)),
+        (([17], 3), {}, ("prompt_ids", 17)),
+        (([-1], 3), {}, ("prompt_ids", -1)),
         (([1], -1), {}, ("max_new_tokens", -1)),
-        (([1], 3), {"eos_id": 99}, ("a token id", 99)),
+        (([1], 3), {"eos_id": 99}, ("eos_id", 99)),
     ],
 )
 def test_arguments_out_of_range_are_rejected_at_the_call(model, arguments, options, fields):
@@ -204,7 +204,7 @@ def test_only_allowed_ids_are_drawn(model, sampling):
     assert generate_batch(model, [[1]], 40, **options, generators=[other]) == [new_ids]
     with rejects("allowed_ids"):
         generate(model, [1], 3, allowed_ids=[])
-    with rejects("a token id", 99):
+    with rejects("allowed_ids", 99):
         generate(model, [1], 3, allowed_ids=[99])
 
 

@@ -45,7 +45,7 @@ def test_an_invalid_value_is_rejected_by_name(name, value):
 def test_heads_that_do_not_divide_the_width_are_rejected():
     with rejects("num_heads", 512, 7):
         ModelConfig(num_heads=7)
-    with rejects(None, "6 / 2 = 3"):
+    with rejects("num_heads", "6 / 2 = 3"):
         ModelConfig(d_model=6, num_heads=2)
     assert ModelConfig(d_model=6, num_heads=2, position="none").d_head == 3
 

@@ -126,6 +126,6 @@ def test_bad_batches_lengths_and_sizes_are_rejected(model):
     for lengths in ([11, 10], [-1, 10]):
         with rejects("lengths", lengths):
             cache.truncate(lengths)
-    with pytest.raises(ValueError, match="argument"):  # of zip
+    with rejects("lengths", 2, 1):
         cache.truncate([10])
     assert cache.lengths == [10, 10]

@@ -158,5 +158,5 @@ def test_an_id_out_of_range_is_rejected(bad):
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.bool, torch.float32, torch.int16])
 def test_ids_of_other_dtypes_are_rejected(dtype):
     # torch would treat uint8 and bool as masks and return the wrong rows.
-    with rejects(None, dtype, kind=InputTypeError):
+    with rejects("token_ids", dtype, kind=InputTypeError):
         check_ids(torch.ones(3, dtype=dtype), 11)

@@ -287,7 +287,7 @@ def test_model_rejects_long_sequences_and_unknown_ids():
     for bad in (50, -1):
         with pytest.raises(IndexError, match=f" {bad}$"):
             model(torch.tensor([3, bad]))
-    with rejects(None, "uint8", kind=InputTypeError):
+    with rejects("token_ids", "uint8", kind=InputTypeError):
         model(torch.zeros(3, dtype=torch.uint8))
 
 

@@ -123,7 +123,7 @@ def measure_rates(text: Path, vocab_size: int) -> Rates:
         splitter = Splitter(special_tokens=[END_OF_TEXT])
         counts, counting = _timed(lambda: count_words(piece, splitter, num_workers=1))
         if not counts:
-            raise InputError(f"{text}: no words, only special tokens")
+            raise InputError("no words, only special tokens", place=str(text))
         few = len(count_words(eighth, splitter, num_workers=1)) or 1
         growth = 1.0  # for text that cannot be divided
         if len(part) < len(content):

@@ -65,7 +65,7 @@ def sample_documents(
             first.append(document)
             num_bytes += len(document)
     if total == 0:
-        raise InputError(f"{_names_in(corpus)}: no documents, only whitespace")
+        raise InputError("no documents, only whitespace", place=_names_in(corpus))
     number = min(number, total)
     chosen = {index * total // number for index in range(number)}
     documents = enumerate(read_documents(corpus, separator))

@@ -140,8 +140,8 @@ class _DividedFile:
             if (cut > 0 or self.has_before) and (cut < size or self.has_after):
                 return cut
         raise InputError(
-            f"{self.source.path}: the file cannot be cut to hold out {self.fraction:.0%} for "
-            "validation",
+            f"the file cannot be cut to hold out {self.fraction:.0%} for validation",
+            place=self.source.path,
             remedy=("set ", Argument("data.valid_path")),
         )
 

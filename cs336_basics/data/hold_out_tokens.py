@@ -34,8 +34,8 @@ def hold_out_tokens(
     total = len(joined)
     if total < 2:
         raise InputError(
-            f"{files[0].path}: at least 2 tokens are needed to hold some out for validation, got "
-            f"{total}",
+            f"at least 2 tokens are needed to hold some out for validation, got {total}",
+            place=str(files[0].path),
             remedy=("set ", Argument("data.valid_path")),
         )
     window = Window.of(total, fraction)

@@ -84,7 +84,8 @@ class Stages:
                 if before.get(key) != inputs.get(key)
             )
             raise InputError(
-                f"{name}: the data has changed since the run started ({changes})",
+                f"the data has changed since the run started ({changes})",
+                place=name,
                 remedy="start a new run",
             )
 

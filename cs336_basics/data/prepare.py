@@ -204,7 +204,8 @@ class _Preparing:
                 if source in (given, self.given.valid) or not isinstance(given, Text):
                     raise
                 raise InputError(
-                    f"{given.corpus.files[-1]}: the {name} split of the data has no tokens",
+                    f"the {name} split of the data has no tokens",
+                    place=given.corpus.files[-1],
                     remedy=(
                         "set ",
                         Argument("data.valid_path"),
@@ -261,11 +262,11 @@ def check_sources(preparation: Preparation) -> Sources:
 def _check_tokenizer(tokenizer: Tokenizer, directory: str) -> None:
     if END_OF_TEXT not in tokenizer.special_tokens:
         raise InputError(
-            f"{directory}: the tokenizer has no special token {END_OF_TEXT}, which separates "
-            "documents",
+            f"the tokenizer has no special token {END_OF_TEXT}, which separates documents",
+            place=str(directory),
             remedy="train a tokenizer with this special token",
         )
     # A model can predict any id below the vocabulary size, so each id must be decodable.
     for token_id in range(tokenizer.vocab_size):
         if token_id not in tokenizer.vocab:
-            raise InputError(f"{directory}: the tokenizer has no token with id {token_id}")
+            raise InputError(f"the tokenizer has no token with id {token_id}", place=str(directory))

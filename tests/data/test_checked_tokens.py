@@ -87,7 +87,7 @@ def test_only_the_first_start_of_a_run_compares_the_ids(tmp_path, files, monkeyp
     assert again.train_tokens == first.train_tokens
     assert again.valid_tokens.start == first.train_tokens.stop
     damage(files[0], 300)
-    with rejects(None, "train tokens"):
+    with rejects(None, place="train tokens"):
         prepared(tmp_path, files, monkeypatch)
 
 

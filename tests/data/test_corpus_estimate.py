@@ -78,7 +78,7 @@ def test_rates_are_those_of_the_start_of_the_file(tmp_path, monkeypatch):
 def test_unusable_text_is_an_error_that_names_the_file(content, named, tmp_path):
     text = tmp_path / "bad.txt"
     text.write_bytes(content)
-    with rejects(None, "bad.txt", named):
+    with rejects(None, named, place="bad.txt"):
         measure_rates(text, 300)
 
 

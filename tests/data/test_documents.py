@@ -113,7 +113,7 @@ def test_invalid_utf8_is_replaced_with_a_warning_or_rejected(tmp_path):
     path.write_bytes(b"a\xff" + END_OF_TEXT.encode() + b"b\x80")
     with pytest.warns(UserWarning, match="invalid UTF-8 in 2 sampled documents was read"):
         assert sample_documents(Corpus(path), 2).spaced == ["a\ufffd", "b\ufffd"]
-    with rejects(None, "0xff", 1, "errors="):
+    with rejects(None, "0xff", "errors=", place=1):
         sample_documents(Corpus(path, errors="strict"), 2)
     (tmp_path / "first.txt").write_text("c")
     files = [str(tmp_path / "first.txt"), str(path)]
@@ -128,5 +128,5 @@ def test_invalid_utf8_is_replaced_with_a_warning_or_rejected(tmp_path):
 def test_a_corpus_without_documents_is_rejected(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with rejects(None, "text.txt"):
+        with rejects(None, place="text.txt"):
             sample_documents(Corpus(plain(tmp_path, [" ", "\n"])), 10)

@@ -105,7 +105,7 @@ def test_the_second_of_two_rows_is_held_out(tmp_path, name, rows):
 @pytest.mark.parametrize("name", KINDS)
 def test_a_single_row_cannot_be_split(tmp_path, name):
     corpus = Corpus(tmp_path / name, **write_rows(tmp_path, name, ["all in one row"]))
-    with rejects(None, name, "data.valid_path"):
+    with rejects(None, "data.valid_path", place=name):
         divide(corpus, tmp_path)
 
 
@@ -114,7 +114,7 @@ def test_a_single_row_cannot_be_split(tmp_path, name):
 )
 def test_blank_lines_and_a_single_word_cannot_be_split(tmp_path, name, data):
     (tmp_path / name).write_text(data)
-    with rejects(None, name, "data.valid_path"):
+    with rejects(None, "data.valid_path", place=name):
         divide(Corpus(tmp_path / name, field="text" if "json" in name else None), tmp_path)
 
 
@@ -165,7 +165,7 @@ def test_a_file_with_one_row_stays_whole(tmp_path):
 def test_a_last_file_without_rows_cannot_be_cut(tmp_path, name):
     options = write_rows(tmp_path, "a.csv", ["x"] * 20)
     write_rows(tmp_path, name, [])
-    with rejects(None, name, "data.valid_path"):
+    with rejects(None, "data.valid_path", place=name):
         divide(Corpus([tmp_path / "a.csv", tmp_path / name], **options), tmp_path, 0.01)
 
 
@@ -225,7 +225,7 @@ def test_a_damaged_file_leaves_no_output(tmp_path):
     options = write_rows(tmp_path, "a.jsonl.gz", ROWS)
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(path.read_bytes()[:-20])
-    with rejects(None, "a.jsonl.gz"):
+    with rejects(None, place="a.jsonl.gz"):
         divide(Corpus(path, **options), tmp_path)
     assert not list(tmp_path.glob("data/*"))
 

@@ -65,6 +65,6 @@ def test_the_end_of_a_file_is_a_boundary(tmp_path):
 
 
 def test_one_token_cannot_be_split(tmp_path):
-    with rejects(None, "a.npy", "data.valid_path"):
+    with rejects(None, "data.valid_path", place="a.npy"):
         divide([encoded(tmp_path, "a", "x")])
     assert divide([encoded(tmp_path, "b", "xy")]) == (1, 1)

@@ -37,9 +37,9 @@ def test_a_stage_runs_once_and_again_if_a_file_changed(tmp_path):
 @pytest.mark.parametrize("inputs", [{"x": 2}, {}, {"x": 1, "y": 2}])
 def test_changed_inputs_are_rejected(tmp_path, inputs):
     make(tmp_path, {"x": 1})
-    with rejects(None, "text"):
+    with rejects(None, place="text"):
         make(tmp_path, inputs)
-    with rejects(None, "text"):
+    with rejects(None, place="text"):
         Stages(tmp_path, print).check("text", inputs, print)
 
 

@@ -148,7 +148,7 @@ def test_a_downloaded_dataset_is_used_in_place(tmp_path):
     [
         (256, {}, ("model.vocab_size", 256)),
         (300, {"trainer": "fast"}, ("data.trainer", "'fast'")),
-        (300, {"pattern": "("}, (None, "'('")),
+        (300, {"pattern": "("}, ("pattern", "'('")),
     ],
 )
 def test_a_tokenizer_that_cannot_be_trained_is_refused_before_the_preparation(

@@ -82,7 +82,7 @@ def test_counts_with_another_pattern_are_rejected_before_counting(tmp_path, text
     train(text, tmp_path / "a", save_counts=counts)
     monkeypatch.setattr(BPE_Trainer, "count_words", pytest.fail)
     other = TRAINERS["heap"](pattern="cl100k", num_workers=1)
-    with rejects(None, place="counts.npz"):
+    with rejects("pattern", place="counts.npz"):
         train_tokenizer(other, Corpus(text), tmp_path / "b", SIZE, [END], counts=[counts])
     assert not (tmp_path / "b").exists()
 

@@ -71,7 +71,9 @@ def fetch_split(
     path = data_directory(data_dir) / file.name
     if source is not None and file.repository is None:
         raise InputError(
-            f"{file.name} is generated, not downloaded", remedy=("omit ", Argument("source"))
+            f"does not apply to {file.name}, which is generated, not downloaded",
+            argument="source",
+            remedy="omit it",
         )
     is_url = isinstance(source, str) and source.startswith(("http://", "https://"))
     if source is not None and not is_url and not (os.fspath(source) and Path(source).is_dir()):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cs336_basics._support.errors import InputError
+from cs336_basics._support.messages import short_repr
 
 SPLITS = ("train", "valid")
 
@@ -138,9 +139,14 @@ def find_split(name: str, split: str) -> DataFile:
         ValueError: If the dataset or the split is unknown. The message lists the known names.
     """
     if name not in DATASETS:
-        raise InputError(f"unknown dataset {name!r}", remedy=f"choose one of {', '.join(DATASETS)}")
+        raise InputError(
+            f"must be a dataset, one of {', '.join(DATASETS)}, got {short_repr(name)}",
+            argument="name",
+        )
     if split not in SPLITS:
-        raise InputError(f"unknown split {split!r}", remedy=f"choose one of {', '.join(SPLITS)}")
+        raise InputError(
+            f"must be one of {', '.join(SPLITS)}, got {short_repr(split)}", argument="split"
+        )
     return DATASETS[name].files[split]
 
 

@@ -229,7 +229,7 @@ def test_the_sample_is_generated(tmp_path, monkeypatch):
         fetch_split("sample", "valid", tmp_path)
     assert fetch_split("sample", "valid", tmp_path, force=True) == (path, True)
     assert path.read_bytes() == text
-    with rejects(None, "sample_train.txt"):
+    with rejects("source", "sample_train.txt"):
         fetch_split("sample", "train", tmp_path, source=tmp_path)
 
 

@@ -54,7 +54,7 @@ def test_the_error_for_a_compressed_file_has_the_command_that_decompresses_it(tm
 
 
 def test_the_error_for_an_unknown_name_lists_the_known_ones(tmp_path):
-    with rejects(None, "'tinystory'"):
+    with rejects("name", "'tinystory'"):
         dataset_path("tinystory", "train", tmp_path)
-    with rejects(None, "'test'"):
+    with rejects("split", "'test'"):
         dataset_path("owt", "test", tmp_path)

@@ -315,12 +315,13 @@ def _read_lines(file: Path) -> list[dict[str, Any]]:
         except (ValueError, RecursionError):
             if number < len(lines):
                 raise InputError(
-                    f"{file}, line {number}: not JSON", remedy="remove the line"
+                    "not JSON", place=f"{file}, line {number}", remedy="remove the line"
                 ) from None
             break
         if not _is_row(row, has_kind=file.name == "timings.jsonl"):
             raise InputError(
-                f"{file}, line {number}: not an object with a step and numbers",
+                "not an object with a step and numbers",
+                place=f"{file}, line {number}",
                 remedy="remove the line",
             )
         rows.append(row)

@@ -22,7 +22,7 @@ def test_an_invalid_line_is_omitted_at_the_end_and_refused_elsewhere(tmp_path):
     run.metrics.write_bytes(b'{"step": 1, "train_loss": 3.0}\n{"step": \xff\x80')
     assert run.read_metrics() == [{"step": 1, "train_loss": 3.0}]
     run.timings.write_bytes(b'\xff\x80\n{"step": 1, "kind": "checkpoint", "seconds": 3.0}\n')
-    with rejects(None, "timings.jsonl", "line 1"):
+    with rejects(None, "line 1", place="timings.jsonl"):
         run.seconds()
 
 
@@ -174,7 +174,7 @@ def test_an_invalid_line_of_the_timings_is_refused_in_one_line(tmp_path, line):
     run = RunDirectory(tmp_path)
     run.timings.write_bytes(line + b"\n" + b'{"step": 2, "kind": "training", "seconds": 1.0}\n')
     for read in (run.seconds, run.read_metrics, lambda: run.truncate_metrics(5)):
-        with rejects(None, "timings.jsonl", "line 1") as caught:
+        with rejects(None, "line 1", place="timings.jsonl") as caught:
             read()
         assert len(str(caught.value)) < 400 + len(str(tmp_path))
 
@@ -185,7 +185,7 @@ def test_an_invalid_line_of_the_timings_is_refused_in_one_line(tmp_path, line):
 def test_a_loss_that_is_not_a_number_is_refused(tmp_path, line):
     run = RunDirectory(tmp_path)
     run.metrics.write_text(line + '\n{"step": 2, "val_loss": 1.0}\n')
-    with rejects(None, "metrics.jsonl", "line 1"):
+    with rejects(None, "line 1", place="metrics.jsonl"):
         run.read_metrics()
 
 

@@ -169,7 +169,7 @@ class TrainTokenizer(PipelineStep):  # type: ignore[misc]
                 different pattern or different special tokens.
         """
         if world_size != 1:
-            raise InputError(f"TrainTokenizer must run as one task, got {world_size}; pass tasks=1")
+            raise InputError(f"must be 1 for TrainTokenizer, got {world_size}", argument="tasks")
         _read_all(data)
         with self.track_time(), tempfile.TemporaryDirectory() as directory:
             counts = _sum_of(self.counts_folder, _names_of_counts(self.counts_folder))
@@ -216,7 +216,11 @@ class TokenizeDocuments(DocumentTokenizer):  # type: ignore[misc]
     ) -> None:
         checked_integer("num_workers", num_workers, 1)
         if options.get("save_loss_metadata"):
-            raise InputError("save_loss_metadata must be False; use datatrove's DocumentTokenizer")
+            raise InputError(
+                f"must be False, got {short_repr(options['save_loss_metadata'])}",
+                argument="save_loss_metadata",
+                remedy="use datatrove's DocumentTokenizer",
+            )
         super().__init__(
             output_folder,
             tokenizer_name_or_path=os.fspath(tokenizer),
@@ -291,7 +295,8 @@ def _names_of_counts(folder: DataFolder) -> list[str]:
     except (IndexError, ValueError):
         found = f"found {short_repr(names[0])}" if names else "the folder is empty or missing"
         raise InputError(
-            f"{where}: the folder must contain only the counts that CountWords wrote, but {found}"
+            f"the folder must contain only the counts that CountWords wrote, but {found}",
+            place=where,
         ) from None
     # A file name may claim a huge number of tasks. To find a missing file, it is enough to check
     # one more name than there are files.
@@ -299,13 +304,15 @@ def _names_of_counts(folder: DataFolder) -> list[str]:
     expected = [_name_of_counts(rank, world_size) for rank in ranks]
     if missing := sorted({*expected} - {*names}):
         raise InputError(
-            f"{where}: {missing[0]}, the counts of one of {world_size:,} tasks, is missing; run "
-            "the incomplete tasks again"
+            f"{missing[0]}, the counts of one of {world_size:,} tasks, is missing; run "
+            "the incomplete tasks again",
+            place=where,
         )
     if others := sorted({*names} - {*expected}):
         raise InputError(
-            f"{where}: {short_repr(others[0])} is not one of the counts of {world_size:,} tasks; "
-            "remove the files of other runs"
+            f"{short_repr(others[0])} is not one of the counts of {world_size:,} tasks; "
+            "remove the files of other runs",
+            place=where,
         )
     return expected
 

@@ -72,8 +72,8 @@ class Encode:
             )
         if self._column not in names:
             raise InputError(
-                f"the dataset has no column {short_repr(self._column)}, only {short_repr(names)}",
-                remedy=("pass ", Argument("column"), " to Encode"),
+                f"must be one of {short_repr(names)}, got {short_repr(self._column)}",
+                argument="column",
             )
         tokenizer = unpickled(self._pickled)
         column = batch[self._column]

@@ -33,8 +33,8 @@ def test_a_batch_gets_a_column_with_ids():
 @pytest.mark.parametrize(
     ("batch", "error", "fields"),
     [
-        ({"body": ["a"]}, InputError, (None, "'text'", "['body']")),
-        (pa.table({"body": ["a"]}), InputError, (None, "'text'", "['body']")),
+        ({"body": ["a"]}, InputError, ("column", "'text'", "['body']")),
+        (pa.table({"body": ["a"]}), InputError, ("column", "'text'", "['body']")),
         (["a"], InputTypeError, ("batch", "batch_format=")),
         ({"text": ["a", None]}, InputTypeError, ("text", "text 1")),
         ({"text": ["a\ud800"]}, InputError, (None, "text 0")),

@@ -135,6 +135,16 @@ def pad(
     return PaddedBatch(padded, mask)
 
 
+def checked_pad_id(tokenizer: Tokenizer, pad_id: int | str) -> int:
+    """Return the id of the padding, which may be given as a special token."""
+    if not isinstance(pad_id, str):
+        return pad_id
+    try:
+        return tokenizer.special_token_id(pad_id)
+    except InputError as error:
+        raise error.renamed(lambda _: "pad_id") from None
+
+
 def model_inputs(
     tokenizer: Tokenizer,
     text: str | Iterable[str] | Mapping[str, Any],
@@ -152,8 +162,7 @@ def model_inputs(
     lists = tokenizer.encode_batch([text] if isinstance(text, str) else text)
     if pad_id is None:
         pad_id = tokenizer.definition.special_ids.get(END_OF_TEXT, 0)
-    elif isinstance(pad_id, str):
-        pad_id = tokenizer.special_token_id(pad_id)
+    pad_id = checked_pad_id(tokenizer, pad_id)
     ids, mask = _padded_lists(lists, padding, truncation, max_length, pad_id)
     if isinstance(text, str):
         return {"input_ids": ids[0], "attention_mask": mask[0]}
@@ -194,7 +203,9 @@ def _padded_lists(
         for index, ids in enumerate(lists):
             if len(ids) > max_length and not truncation:
                 raise InputError(
-                    f"text {index:,} has {len(ids):,} ids, but max_length is {max_length:,}",
+                    f"must be at least {len(ids):,}, the number of ids, got {max_length:,}",
+                    argument="max_length",
+                    place=f"text {index:,}",
                     remedy=("pass ", Argument("truncation", True)),
                 )
         lists = truncate(lists, max_length)

@@ -747,8 +747,7 @@ class Tokenizer:
             TypeError, ValueError: See `padding.pad`. Also raised if `pad_id` is a str that is not a
                 special token.
         """
-        if isinstance(pad_id, str):
-            pad_id = self.special_token_id(pad_id)
+        pad_id = padding.checked_pad_id(self, pad_id)
         return padding.pad(
             sequences, pad_id=pad_id, side=side, max_length=max_length, multiple_of=multiple_of
         )

@@ -56,7 +56,7 @@ def test_the_error_names_the_first_bad_text_for_any_number_of_threads(num_worker
     texts[where] = "a \ud800"
     texts[-1] = "a \ud800"
     for encode in (tokenizer.encode_batch, tokenizer.encode_batch_array):
-        with rejects(None, f"text {where:,}", "U+D800", 2):
+        with rejects(None, "U+D800", 2, place=f"text {where:,}"):
             encode(texts, num_workers=num_workers)
     ids, offsets = tokenizer.encode_batch_array([], num_workers=num_workers)
     assert (len(ids), offsets.tolist()) == (0, [0])

@@ -67,8 +67,8 @@ def test_the_padding_of_a_call_can_be_chosen():
         ({"padding": "max_length"}, ("max_length", "None")),
         ({"padding": True, "max_length": 5}, ("max_length", 5)),
         ({"truncation": True, "max_length": 0}, ("max_length", 1)),
-        ({"padding": "max_length", "max_length": 2}, (None, "text 2")),
-        ({"padding": True, "pad_id": "<none>"}, (None, "'<none>'")),
+        ({"padding": "max_length", "max_length": 2}, ("max_length", "text 2")),
+        ({"padding": True, "pad_id": "<none>"}, ("pad_id", "'<none>'")),
     ],
 )
 def test_a_call_with_wrong_options_is_rejected(options, fields):
@@ -192,6 +192,6 @@ def test_a_tokenizer_pads_with_a_special_token():
     end = tokenizer.special_token_id(END)
     assert ids[~mask].tolist() == [end] * int((~mask).sum())
     assert [tokenizer.decode(row[marks]) for row, marks in zip(ids, mask, strict=True)] == texts
-    with rejects(None, "'<pad>'"):
+    with rejects("pad_id", "'<pad>'"):
         tokenizer.pad([[1]], pad_id="<pad>")
     assert tokenizer.truncate([[1, 2, 3]], 2, side="left") == [[2, 3]]

@@ -21,9 +21,9 @@ def test_disallowed_tokens_and_invalid_choices_are_rejected():
         tokenizer.encode_array(text, allowed_special=(), disallowed_special=[END])
     with rejects(None, "character 0", place="text 1"):
         tokenizer.encode_batch(["a", END], allowed_special=(), disallowed_special="all")
-    with rejects(None, "'<x>'"):
+    with rejects("allowed_special", "'<x>'"):
         tokenizer.encode(text, allowed_special=["<x>"])
-    with rejects(None, "allowed_special", "disallowed_special"):
+    with rejects("allowed_special", "disallowed_special"):
         tokenizer.encode(text, allowed_special=[END], disallowed_special=[END])
     with rejects("allowed_special", "'all'"):
         tokenizer.encode(text, allowed_special="none")

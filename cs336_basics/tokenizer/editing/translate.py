@@ -139,12 +139,12 @@ class Translation:
         if token_id not in self._old.vocab:
             raise InputError(
                 f"damaged file; its tokenizer has no token for id {token_id}",
-                place=self._source,
+                place=str(self._source),
                 remedy="encode the text again",
             )
         raise InputError(
             f"token {short_repr(self._old.vocab[token_id])} cannot be translated, "
             "because it is a special token or has a byte that is not in the new vocabulary",
-            place=self._source,
+            place=str(self._source),
             remedy="add the token or byte to the new vocabulary",
         )

@@ -34,7 +34,9 @@ def make_encoder(
     obstacle = _obstacle_to_native(definition)
     if backend == "native" and obstacle is not None:
         raise InputError(
-            f"backend 'native' is not available: {obstacle}", remedy="use None or 'python'"
+            f"'native' is not available: {obstacle}",
+            argument="backend",
+            remedy="use None or 'python'",
         )
     if backend == "python" or obstacle is not None:
         return PythonEncoder(definition, cache_size)

@@ -72,7 +72,10 @@ class EncodeJob:
         end_of_document: str | None = None,
     ) -> None:
         def id_of(token: str | None) -> int | None:
-            return None if token is None else tokenizer.special_token_id(token)
+            try:
+                return None if token is None else tokenizer.special_token_id(token)
+            except InputError as error:
+                raise error.renamed(lambda _: "end_of_document") from None
 
         self.tokenizer = tokenizer
         self.errors = errors

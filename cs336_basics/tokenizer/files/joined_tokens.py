@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from cs336_basics._support.arguments import checked_integer
 from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.messages import short_repr
 from cs336_basics.text.paths import PathsLike, expand_paths
 from cs336_basics.tokenizer.files.token_files import TokenFile, open_token_file
 from cs336_basics.tokenizer.ids import TokenArray
@@ -49,10 +50,10 @@ class JoinedTokens:
 
     def __getitem__(self, index: slice) -> npt.NDArray[Any]:
         if not isinstance(index, slice):
-            raise InputTypeError(f"index must be a slice, not {type(index).__name__}")
+            raise InputTypeError(f"must be a slice, got {type(index).__name__}", argument="index")
         start, stop, step = index.indices(len(self))
         if step != 1:
-            raise InputError(f"the step of a slice must be 1, got {step}")
+            raise InputError(f"must be a slice with step 1, got {step}", argument="index")
         found = self._between(start, stop)
         return found[0] if len(found) == 1 else np.concatenate(found, dtype=self.dtype)
 
@@ -96,12 +97,15 @@ def open_token_files(
         for path in expand_paths(paths)
     ]
     if not files:
-        raise InputError("paths must contain at least one token file")
+        raise InputError(
+            f"must contain at least one token file, got {short_repr(paths)}", argument="paths"
+        )
     for file in files:
         if file.metadata["tokenizer_hash"] != files[0].metadata["tokenizer_hash"]:
             raise InputError(
-                f"{file.path}: encoded with a different tokenizer than {files[0].path}; encode "
-                "both texts with the same tokenizer"
+                f"encoded with a different tokenizer than {files[0].path}",
+                place=str(file.path),
+                remedy="encode both texts with the same tokenizer",
             )
     return files
 

@@ -209,9 +209,10 @@ def _finished(shard: _Shard, tokenizer_hash: str, folder: TokenFolder) -> Encode
     other = [name for name, (before, now) in expected.items() if before != now]
     if other:
         raise InputError(
-            f"{shard.destination}: made with another text or other settings ({', '.join(other)}); "
+            f"made with another text or other settings ({', '.join(other)}); "
             f"encode the same text with the same settings, or remove {folder.path} to encode "
-            "everything again"
+            "everything again",
+            place=str(shard.destination),
         )
     try:
         return found, ReadingRecord.from_json(found.get("reading"))

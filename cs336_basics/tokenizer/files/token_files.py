@@ -62,7 +62,8 @@ class TokenFile:
         starts = self._starts
         if not self.has_document_starts:
             raise InputError(
-                f"{self.path}: encoded without document starts",
+                "encoded without document starts",
+                place=str(self.path),
                 remedy=("encode the text again with ", Argument("document_starts", True)),
             )
         if len(starts) and not (starts[0] == 0 and starts[-1] < len(self.tokens)):
@@ -83,16 +84,17 @@ def open_token_file(
     """Open a token file; see `load_token_file` for the arguments and errors."""
     if is_url(os.fspath(path)):
         raise InputError(
-            f"{os.fspath(path)}: token files are mapped into memory, so they must be local; "
-            "download them first"
+            "token files are mapped into memory, so they must be local",
+            place=os.fspath(path),
+            remedy="download them first",
         )
     path = Path(path)
     if vocab_size is not None:
         vocab_size = checked_integer("vocab_size", vocab_size, 1)
     if not isinstance(tokenizer_hash, (str, type(None))):
         raise InputTypeError(
-            "tokenizer_hash must be a str, such as tokenizer.hash(), got "
-            f"{short_repr(tokenizer_hash)}"
+            f"must be a str, such as tokenizer.hash(), got {short_repr(tokenizer_hash)}",
+            argument="tokenizer_hash",
         )
     try:
         file = open_regular(path)
@@ -111,13 +113,16 @@ def open_token_file(
         source = found.metadata.get("tokenizer")
         which = f", loaded from {short_repr(source)}" if isinstance(source, str) else ""
         raise InputError(
-            f"{path}: encoded with another tokenizer{which}; use that tokenizer, or encode the "
-            "text again with this one"
+            f"encoded with another tokenizer{which}",
+            place=str(path),
+            remedy="use that tokenizer, or encode the text again with this one",
         )
     if vocab_size is not None and size > vocab_size:
         raise InputError(
-            f"{path}: vocab_size must be at least {size} for this file, got {vocab_size}; change "
-            "it, or encode the text with a smaller vocabulary"
+            f"must be at least {size} for this file, got {vocab_size}",
+            argument="vocab_size",
+            place=str(path),
+            remedy="change it, or encode the text with a smaller vocabulary",
         )
     return found
 
@@ -193,8 +198,9 @@ def read_layout(file: BinaryIO, path: str | os.PathLike[str], size: int) -> Layo
     if not footer.endswith(MAGIC):
         read_array_header(file, path, size, ("uint16", "uint32"))
         raise InputError(
-            f"{os.fspath(path)}: array without metadata, so its tokenizer is unknown; "
-            f"{_make_it(path)}"
+            "array without metadata, so its tokenizer is unknown",
+            place=os.fspath(path),
+            remedy=_make_it(path),
         )
     array_end, metadata_size, _ = FOOTER.unpack(footer)
     dtype, length = read_array_header(file, path, array_end, ("uint16", "uint32"))
@@ -227,7 +233,7 @@ def _parse_metadata(content: bytes, path: str | os.PathLike[str]) -> dict[str, A
 
 
 def _damaged(path: str | os.PathLike[str], reason: str) -> InputError:
-    return InputError(f"{path}: damaged file: {reason}", remedy="encode the text again")
+    return InputError(f"damaged file: {reason}", place=str(path), remedy="encode the text again")
 
 
 def _make_it(path: str | os.PathLike[str]) -> str:

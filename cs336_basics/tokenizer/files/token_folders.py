@@ -160,11 +160,13 @@ def download_token_files(url: str, directory: str | os.PathLike[str]) -> dict[st
     names = record.get("files") if isinstance(record, dict) else None
     if not isinstance(names, list) or not all(_is_name(name) for name in names):
         raise InputError(
-            f"{url}/{RECORD}: files must be names of token files, got {short_repr(names)}"
+            f"files must be names of token files, got {short_repr(names)}", place=f"{url}/{RECORD}"
         )
     made_by = record.get("tokenizer_hash")
     if not isinstance(made_by, str):
-        raise InputError(f"{url}/{RECORD}: tokenizer_hash must be a str, got {short_repr(made_by)}")
+        raise InputError(
+            f"tokenizer_hash must be a str, got {short_repr(made_by)}", place=f"{url}/{RECORD}"
+        )
     num_tokens = 0
     with new_directory(directory) as temporary:
         for name in names:
@@ -176,8 +178,9 @@ def download_token_files(url: str, directory: str | os.PathLike[str]) -> dict[st
                 raise InputError(str(error).replace(str(temporary), url)) from error
         if num_tokens != record.get("num_tokens"):
             raise InputError(
-                f"{url}: the token files have {num_tokens:,} tokens, but {RECORD} says "
-                f"{short_repr(record.get('num_tokens'))}; encode the text again"
+                f"the token files have {num_tokens:,} tokens, but {RECORD} says "
+                f"{short_repr(record.get('num_tokens'))}; encode the text again",
+                place=url,
             )
     return record
 

@@ -126,8 +126,8 @@ def test_a_corpus_is_counted(tokenizer, text_file):
 
 def test_words_of_another_pattern_or_other_special_tokens_are_rejected(tokenizer, text_file):
     for splitter, fields in (
-        (Splitter("cl100k", tokenizer.special_tokens), (None, "'cl100k'")),
-        (Splitter(tokenizer.pattern), (None, "special_tokens", "[]")),
+        (Splitter("cl100k", tokenizer.special_tokens), ("pattern", "'cl100k'")),
+        (Splitter(tokenizer.pattern), ("special_tokens", "[]")),
     ):
         with rejects(*fields):
             prune(tokenizer, 262, count_words(text_file, splitter))
@@ -150,9 +150,9 @@ def test_tokens_that_no_merge_makes_are_removed_and_the_parts_of_special_tokens_
         (256, {}, InputError, ("vocab_size", 257, 256)),
         (300, np.zeros(420), InputTypeError, ("paths", "0.0")),
         (300, 7, InputTypeError, ("paths", 7)),
-        (300, {b"a": -1}, InputError, ("the count of word b'a'", "b'a'", 0)),
+        (300, {b"a": -1}, InputError, ("counts", "b'a'", 0)),
         (300, {"a": 1}, InputTypeError, ("words", "'a'")),
-        (300, {b"a": 1.5}, InputTypeError, ("the count of word b'a'", "b'a'")),
+        (300, {b"a": 1.5}, InputTypeError, ("counts", "b'a'")),
         (2.5, {}, InputTypeError, ("vocab_size", "2.5")),
     ],
 )

@@ -85,7 +85,7 @@ def test_a_file_may_replace_itself_when_asked(tokenizer, pruned, source, out):
 
 def test_files_of_other_tokenizers_are_rejected(tokenizer, pruned, source, out):
     encode_file(tokenizer, source, out / "old.npy")
-    with rejects(None, "old.npy"):
+    with rejects(None, place="old.npy"):
         translate_token_file(out / "old.npy", out / "new.npy", pruned, tokenizer)
     without_end = small_tokenizer(())
     with rejects(None, f"token {END.encode()}"):

@@ -27,14 +27,14 @@ def test_ids_beyond_32_bits_need_the_python_backend():
     vocab = {**BYTES, 2**32 - 1: b"ab"}
     assert isinstance(Tokenizer(vocab, []).encoder, PythonEncoder)
     skip_unless_available("native")
-    with rejects(None, "'native'", 4294967295):
+    with rejects("backend", "'native'", 4294967295):
         Tokenizer(vocab, [], backend="native")
 
 
 def test_a_vocabulary_without_some_byte_needs_a_python_backend():
     vocab = {token_id: token for token_id, token in BYTES.items() if token_id != 0x80}
     assert isinstance(Tokenizer(vocab, []).encoder, PythonEncoder)
-    with rejects(None, "0x80"):
+    with rejects("backend", "0x80"):
         Tokenizer(vocab, [], backend="native")
 
 
@@ -46,5 +46,5 @@ def test_an_unknown_backend_is_rejected():
 def test_an_unavailable_native_backend_is_rejected(monkeypatch):
     monkeypatch.setitem(sys.modules, "cs336_basics.tokenizer.encoders.native_encoder", None)
     assert isinstance(Tokenizer(BYTES, []).encoder, PythonEncoder)
-    with rejects(None, "'native'"):
+    with rejects("backend", "'native'"):
         Tokenizer(BYTES, [], backend="native")

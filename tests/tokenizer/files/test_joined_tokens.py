@@ -56,9 +56,9 @@ def test_a_section_outside_the_sequence_is_rejected(start, stop, fields):
 
 def test_only_slices_with_step_1_are_allowed():
     joined = JoinedTokens(PARTS)
-    with rejects(None, "index", kind=InputTypeError):
+    with rejects("index", "index", kind=InputTypeError):
         joined[3]
-    with rejects(None, "step", 2):
+    with rejects("index", "step", 2):
         joined[::2]
 
 
@@ -77,7 +77,7 @@ def test_files_are_joined_in_the_order_given(files):
 
 
 def test_files_of_different_tokenizers_are_rejected(files):
-    with rejects(None, "c.npy", "a.npy"):
+    with rejects(None, "a.npy", place="c.npy"):
         load_token_files(files)
-    with rejects(None, "paths"):
+    with rejects("paths", "paths"):
         load_token_files([])

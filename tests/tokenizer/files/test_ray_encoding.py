@@ -170,7 +170,7 @@ def test_two_texts_are_never_mixed(tasks_here, texts, tmp_path, change, named):
         errors = "strict"
     else:
         options["document_starts"] = True
-    with rejects(None, named, tmp_path / "out.unfinished"):
+    with rejects(None, named, place=tmp_path / "out.unfinished"):
         encode_files_ray(tokenizer, Corpus(texts, errors=errors), tmp_path / "out", **options)
     assert {path: path.read_bytes() for path in before} == before
 

@@ -31,7 +31,7 @@ def test_the_error_for_a_missing_file_names_the_command_that_makes_it(token_file
 
 def test_a_plain_array_is_rejected_with_the_command_that_makes_a_token_file(token_file):
     np.save(token_file, np.load(token_file))
-    with rejects(None, "a.npy", "python -m cs336_basics encode"):
+    with rejects(None, "python -m cs336_basics encode", place="a.npy"):
         load_token_file(token_file)
 
 
@@ -51,7 +51,7 @@ def test_the_error_for_another_tokenizer_names_its_directory(source, out, direct
         tokenizer.save(out / directory)
         tokenizer = Tokenizer.from_directory(out / directory)
     encode_file(tokenizer, source, out / "a.npy", num_workers=1)
-    with rejects(None, "a.npy") as caught:
+    with rejects(None, place="a.npy") as caught:
         load_token_file(out / "a.npy", tokenizer_hash=small_tokenizer(()).hash())
     assert (str(out / "made/by") in str(caught.value)) == (directory is not None)
     assert tokenizer.hash() not in str(caught.value)
@@ -59,7 +59,7 @@ def test_the_error_for_another_tokenizer_names_its_directory(source, out, direct
 
 def test_a_vocabulary_larger_than_the_model_is_rejected(token_file):
     size = small_tokenizer().vocab_size
-    with rejects(None, "vocab_size", size, size - 1):
+    with rejects("vocab_size", size, size - 1, place="a.npy"):
         load_token_file(token_file, vocab_size=size - 1)
     # A model may have more ids than the tokenizer.
     assert len(load_token_file(token_file, vocab_size=size + 7)) > 100
@@ -73,11 +73,11 @@ def test_a_truncated_file_is_rejected(tmp_path, out, document_starts):
     whole = path.read_bytes()
     for size in range(len(whole)):
         path.write_bytes(whole[:size])
-        with rejects(None, "a.npy"):
+        with rejects(None, place="a.npy"):
             load_token_file(path)
     for content in (whole + whole, whole[:-32] + whole[-40:], whole[:-40] + whole[-32:]):
         path.write_bytes(content)
-        with rejects(None, "a.npy"):
+        with rejects(None, place="a.npy"):
             load_token_file(path)
 
 
@@ -88,7 +88,7 @@ def test_a_footer_with_wrong_sizes_is_rejected(token_file, position, value):
     fields = list(FOOTER.unpack(whole[-FOOTER.size :]))
     fields[position] = MAGIC[::-1] if position == 2 else value % 2**64
     token_file.write_bytes(whole[: -FOOTER.size] + FOOTER.pack(*fields))
-    with rejects(None, "a.npy"):
+    with rejects(None, place="a.npy"):
         load_token_file(token_file)
 
 
@@ -123,7 +123,7 @@ def write_npy(path, descr, shape, num_bytes, version=(1, 0)):
 @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0), (9, 9)])
 def test_an_unexpected_header_is_rejected(token_file, descr, shape, version):
     write_npy(token_file, descr, shape, 8, version)
-    with rejects(None, "a.npy") as caught:
+    with rejects(None, place="a.npy") as caught:
         load_token_file(token_file)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 600
@@ -134,7 +134,7 @@ def test_an_unexpected_header_is_rejected(token_file, descr, shape, version):
 )
 def test_malformed_metadata_is_rejected(token_file, content):
     rewrite(token_file, metadata=content)
-    with rejects(None, "a.npy") as caught:
+    with rejects(None, place="a.npy") as caught:
         load_token_file(token_file)
     assert "\n" not in str(caught.value)
 

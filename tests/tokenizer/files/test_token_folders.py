@@ -69,7 +69,7 @@ def test_a_damaged_record_is_rejected_and_nothing_is_written(memory, tmp_path, c
 
 def test_a_truncated_token_file_is_damaged(memory):
     memory.pipe_file("/tokens/00000.npy", memory.cat_file("/tokens/00000.npy")[:-1])
-    with rejects(None, "memory://tokens/00000.npy"):
+    with rejects(None, place="memory://tokens/00000.npy"):
         token_folder(URL).metadata("00000.npy")
 
 
@@ -79,5 +79,5 @@ def test_folders_without_tokens_are_emptied(memory):
 
 
 def test_token_files_at_a_url_are_not_opened(memory):
-    with rejects(None, URL + "/00000.npy"):
+    with rejects(None, place=URL + "/00000.npy"):
         load_token_file(URL + "/00000.npy")

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cs336_basics import Tokenizer
-from cs336_basics._support.errors import InputTypeError
+from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics.splitting.safe_cuts import SafeCuts
 from cs336_basics.tokenizer import IncrementalEncoder
 from cs336_basics.tokenizer.streaming import chunk_encoder
@@ -74,14 +74,14 @@ def test_ids_and_rejected_special_tokens_are_those_of_the_whole_text(
     tokenizer = small_tokenizer((END, END + END, "a b", "\n\n"), pattern, backend=backend)
     special = {"allowed_special": allowed, "disallowed_special": disallowed}
     try:
-        expected, message = tokenizer.encode(text, **special), None
-    except ValueError as error:
-        expected, message = None, str(error)
+        expected, raised = tokenizer.encode(text, **special), None
+    except InputError as error:
+        expected, raised = None, error
     for encode in streams(tokenizer, text, errors, **special):
-        if message is None:
+        if raised is None:
             assert encode() == expected
         else:
-            with rejects(None, message):
+            with rejects(raised.argument, raised):
                 encode()
 
 

@@ -37,7 +37,7 @@ def clip_gradients(parameters: Iterable[Tensor], max_l2_norm: float, eps: float 
         ValueError: If `max_l2_norm` is not positive.
     """
     if not max_l2_norm > 0:
-        raise InputError(f"max_l2_norm must be positive, got {max_l2_norm}")
+        raise InputError(f"must be positive, got {max_l2_norm}", argument="max_l2_norm")
     if isinstance(parameters, Tensor):
         parameters = [parameters]
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import yaml
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.messages import nearest, short_reason, short_repr
 from cs336_basics._support.reading import decoded, open_regular
 from cs336_basics._support.validation import Word, build, fields_of
@@ -48,6 +48,17 @@ class FileValue(NamedTuple):
         if self.source.parent == _DIRECTORY:
             return self.source.stem
         return f"{self.source}, line {self.line}"
+
+
+class ConfigFileError(InputError):
+    """A wrong value in a configuration file.
+
+    The message always names arguments as the file does, because a name in a file is no option.
+    """
+
+    def message(self, shown: Callable[[Argument], str] = str) -> str:
+        """Return the message."""
+        return super().message()
 
 
 def find_config(name: str) -> Path:
@@ -89,7 +100,10 @@ def load_config(source: Path, changes: Mapping[str, Any] | None = None) -> Train
         if changes and (name not in values or name in changes):
             raise
         place = values[name].place if name in values else source
-        raise InputError(str(error)).at(str(place)) from None  # a name in a file is no option
+        in_file = ConfigFileError(
+            error.problem, argument=error.argument, remedy=error.remedy, place=error.place
+        )
+        raise in_file.at(str(place)) from None
 
 
 def read_values(source: Path) -> dict[str, FileValue]:
@@ -106,28 +120,30 @@ def read_values(source: Path) -> dict[str, FileValue]:
     with open_regular(source) as file:
         data = file.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
-        raise InputError(f"{source}: a configuration must have at most {_MAX_BYTES:,} bytes")
+        raise InputError(
+            f"a configuration must have at most {_MAX_BYTES:,} bytes", place=str(source)
+        )
     text = decoded(data, source)
     values: dict[str, FileValue] = {}
     try:
         for name, value, mark in _named_values(text, source):
             found = FileValue(value, source, mark.line + 1, mark.column + 1)
             if name in values:
-                raise InputError(f"{found.place}: {short_repr(name)} is given twice")
+                raise InputError(f"{short_repr(name)} is given twice", place=found.place)
             values[name] = found
     except yaml.MarkedYAMLError as error:
         at = error.problem_mark or error.context_mark
         place = f", line {at.line + 1}, column {at.column + 1}" if at else ""
         reason = textwrap.shorten(error.problem or error.context or "", 300)
-        raise InputError(f"{source}{place}: not YAML: {reason}") from None
+        raise InputError(f"not YAML: {reason}", place=f"{source}{place}") from None
     except yaml.reader.ReaderError as error:  # a character that YAML does not allow
         before = text[: error.position]
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         raise InputError(
-            f"{source}, line {line}, column {column}: not YAML: {error.reason}"
+            f"not YAML: {error.reason}", place=f"{source}, line {line}, column {column}"
         ) from None
     except RecursionError as error:
-        raise InputError(f"{source}: nested too deeply: {short_reason(error)}") from None
+        raise InputError(f"nested too deeply: {short_reason(error)}", place=str(source)) from None
     return _over(_base_values(values.pop("base", None)), values)
 
 
@@ -154,8 +170,10 @@ def _base_values(base: FileValue | None) -> dict[str, FileValue]:
     if base is not None and name not in NAMED_CONFIGS:
         known = (*NAMED_CONFIGS, "none")
         raise InputError(
-            f"{base.place}: base must be one of {', '.join(known)}, got {short_repr(name)}"
-            f"{nearest(name, known) if isinstance(name, str) else ''}"
+            f"must be one of {', '.join(known)}, got {short_repr(name)}"
+            f"{nearest(name, known) if isinstance(name, str) else ''}",
+            argument="base",
+            place=base.place,
         )
     return read_values(find_config(name))
 
@@ -166,10 +184,11 @@ def _named_values(text: str, source: Path) -> Iterator[tuple[str, Any, yaml.Mark
     try:
         root = loader.get_single_node()
     except ValueError as error:  # a number that Python refuses to convert
-        raise InputError(f"{source}: not YAML: {short_reason(error)}") from None
+        raise InputError(f"not YAML: {short_reason(error)}", place=str(source)) from None
     if not isinstance(root, yaml.MappingNode):
         raise InputError(
-            f"{source}: a configuration must have names and values, such as `max_steps: 100`"
+            "a configuration must have names and values, such as `max_steps: 100`",
+            place=str(source),
         )
     for name, node in _entries(root):
         if isinstance(node, yaml.MappingNode):

@@ -58,7 +58,7 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
             or with the vocabulary size of token files.
         tokenizer_hash: Expected `Tokenizer.hash()` of the tokenizer that encoded the files.
             Defaults to accepting any tokenizer.
-        name: Name of the tokens in error messages.
+        name: Argument of the caller that errors name.
 
     Raises:
         FileNotFoundError: If a file does not exist.

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.data.checked_tokens import CheckedTokens
@@ -49,7 +49,7 @@ class Evaluation:
             tokens,
             config.model.context_length,
             vocab_size=config.model.vocab_size,
-            name="the validation data",
+            name="valid_tokens",
         )
         self.token_bytes: Tensor | None = None
         if tokenizer is not None:  # 0 for an id that the tokenizer does not have
@@ -150,8 +150,9 @@ def check_samples(tokenizer: Tokenizer, config: TrainConfig) -> None:
         tokenizer.encode(config.sample_prompt)
     except InputError as error:
         raise InputError(
-            f"sample_prompt {short_repr(config.sample_prompt)} cannot be used: {error}; to sample "
-            "no texts, set sample_tokens to 0"
+            f"{short_repr(config.sample_prompt)} cannot be used: {error}",
+            argument="sample_prompt",
+            remedy=("to sample no texts, set ", Argument("sample_tokens", 0)),
         ) from error
 
 

@@ -36,11 +36,13 @@ def read_curves(path: Path) -> Rows:
         raise InputError(f"{path} is not a run directory or has no metrics yet ({run.metrics})")
     rows = run.read_metrics()
     if not rows:
-        raise InputError(f"{run.metrics}: no rows yet")
+        raise InputError("no rows yet", place=str(run.metrics))
     for row in rows:
         if "tokens" not in row:
             raise InputError(
-                f"{run.metrics}: the row of step {row['step']} has no tokens", remedy="remove it"
+                f"the row of step {row['step']} has no tokens",
+                place=str(run.metrics),
+                remedy="remove it",
             )
     return rows
 

@@ -111,8 +111,9 @@ def load_run(
     config = load_config(run.config).model
     if tokenizer.vocab_size > config.vocab_size:
         raise InputError(
-            f"{run.tokenizer}: the tokenizer has {tokenizer.vocab_size:,} ids, but the model's "
+            f"the tokenizer has {tokenizer.vocab_size:,} ids, but the model's "
             f"vocab_size is {config.vocab_size:,}",
+            place=str(run.tokenizer),
             remedy="restore the run's own tokenizer",
         )
     check_model_size(config, run, [Path(source)])
@@ -142,7 +143,8 @@ def check_model_size(config: ModelConfig, run: RunDirectory, checkpoints: Sequen
     least = max(config.num_parameters(), num_tensors * _BYTES_TO_DESCRIBE_A_TENSOR)
     if least > num_bytes or not context_fits(config, num_bytes):
         raise InputError(
-            f"{checkpoints[-1]}: {num_bytes:,} bytes are too few for the model in {run.config}, "
+            f"{num_bytes:,} bytes are too few for the model in {run.config}, "
             f"which has {config.num_parameters():,} weights and a context of "
-            f"{config.context_length:,} tokens"
+            f"{config.context_length:,} tokens",
+            place=str(checkpoints[-1]),
         )

@@ -93,7 +93,9 @@ def open_loggers(
         except Exception as error:  # each package raises its own types
             for opened in loggers:
                 opened.close()
-            raise InputError(f"log_to: {name} could not be started: {_describe(error)}") from error
+            raise InputError(
+                f"names {name}, which could not be started: {_describe(error)}", argument="log_to"
+            ) from error
     return loggers
 
 

@@ -129,8 +129,9 @@ def linear_schedule(
     """
     if min(warmup_iters, decay_iters) < 0 or warmup_iters + decay_iters > cycle_iters:
         raise InputError(
-            "warmup_iters and decay_iters must be at least 0 and sum to at most cycle_iters "
-            f"({cycle_iters}), got {warmup_iters} and {decay_iters}"
+            "and decay_iters must be at least 0 and sum to at most cycle_iters "
+            f"({cycle_iters}), got {warmup_iters} and {decay_iters}",
+            argument="warmup_iters",
         )
     _check(it, max_learning_rate, min_learning_rate)
 
@@ -146,7 +147,7 @@ def linear_schedule(
 
 def _check(it: int, max_learning_rate: float, min_learning_rate: float) -> None:
     if not it >= 0:
-        raise InputError(f"iteration `it` must be at least 0, got {it}")
+        raise InputError(f"must be at least 0, got {it}", argument="it")
     if not 0 <= min_learning_rate <= max_learning_rate < math.inf:
         raise InputError(
             f"must be between 0 and max_learning_rate ({max_learning_rate}), and both must be "

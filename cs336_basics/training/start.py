@@ -268,7 +268,8 @@ def _newest_checkpoint(run: RunDirectory, skip_damaged: bool, report: Report) ->
     if not steps and any("val_loss" in row for row in run.read_metrics()):
         # Starting again would remove the metrics, the only remaining record of the run.
         raise InputError(
-            f"{run.checkpoints}: the saved checkpoints of this run are missing",
+            "the saved checkpoints of this run are missing",
+            place=str(run.checkpoints),
             remedy=(
                 "restore them, pass one as ",
                 Argument("resume_from"),
@@ -285,7 +286,8 @@ def _newest_checkpoint(run: RunDirectory, skip_damaged: bool, report: Report) ->
             report(f"skipped: {error}")
     if steps:
         raise InputError(
-            f"{run.checkpoints}: all checkpoints are damaged",
+            "all checkpoints are damaged",
+            place=str(run.checkpoints),
             remedy=(
                 "pass another one as ",
                 Argument("resume_from"),

@@ -152,7 +152,7 @@ class Trainer:
             config.model.context_length,
             stride=1,
             vocab_size=config.model.vocab_size,
-            name="the training data",
+            name="train_tokens",
         )
         batches = StepBatches(
             len(windows),

@@ -104,7 +104,7 @@ def test_a_norm_that_is_not_finite_is_reported_and_changes_nothing(bad):
 
 @pytest.mark.parametrize("bad", [0, -1.0, math.nan])
 def test_a_bound_that_is_not_positive_is_rejected(bad):
-    with rejects(None, "max_l2_norm", bad):
+    with rejects("max_l2_norm", "max_l2_norm", bad):
         clip_gradients(parameters_with_gradients(), bad)
 
 

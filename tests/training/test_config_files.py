@@ -9,6 +9,7 @@ import re
 import pytest
 import yaml
 
+from cs336_basics._support.errors import InputError
 from cs336_basics.data.data_config import DataConfig
 from cs336_basics.model import ModelConfig
 from cs336_basics.training.config import ScheduleConfig, TrainConfig
@@ -118,8 +119,9 @@ def test_null_is_none_only_for_optional_values(load):
     ],
 )
 def test_an_error_is_one_short_line(load, tmp_path, text, message):
-    with rejects(None, "a.yaml") as error:
+    with pytest.raises(InputError) as error:
         load(text, base=None)
+    assert "a.yaml" in error.value.place
     found = str(error.value)
     assert re.search(message, found)
     assert "\n" not in found
@@ -127,8 +129,10 @@ def test_an_error_is_one_short_line(load, tmp_path, text, message):
 
 
 def test_an_error_has_the_position_of_a_value_from_the_file(load):
-    with rejects(None, "batch_size", "'0'", place="a.yaml, line 1, column 13"):
+    with rejects("batch_size", "'0'", place="a.yaml, line 1, column 13") as caught:
         load("batch_size: 0", {"seed": 1})
+    # A name in a file is no option, so a command does not show the option of this name.
+    assert "batch_size must" in caught.value.message(lambda argument: f"--{argument.name}")
     with rejects("max_steps", 0):
         load("max_steps: 5", {"max_steps": 0})
 
@@ -192,7 +196,7 @@ def test_another_optimizer_keeps_only_the_settings_of_the_base_that_it_has(load)
     assert again == dataclasses.replace(sample, head_lr_scale=2.0)
     changed = load_config(find_config("speedrun"), {"optimizer.kind": "sgd"})
     assert changed.optimizer == SGDSettings()
-    with rejects(None, "optimizer.momentum", "adamw"):
+    with rejects("optimizer.momentum", "adamw", place="a.yaml"):
         load("optimizer: {kind: adamw, momentum: 0.5}")
 
 

@@ -261,15 +261,15 @@ def test_documents_are_padded_with_a_mask():
 def test_documents_need_document_starts(tmp_path):
     (tmp_path / "a.txt").write_text("text")
     encode_file(TOKENIZER, tmp_path / "a.txt", tmp_path / "a.npy", num_workers=1)
-    with rejects(None, "a.npy"):
+    with rejects(None, place="a.npy"):
         TokenDocuments(tmp_path / "a.npy")
 
 
 def test_files_that_do_not_fit_are_rejected(files):
     assert len(TokenWindows(files, 8, vocab_size=257, tokenizer_hash=TOKENIZER.hash())) > 0
-    with rejects(None, 100):
+    with rejects("vocab_size", 100):
         TokenWindows(files, 8, vocab_size=100)
-    with rejects(None, "a.npy"):
+    with rejects(None, place="a.npy"):
         TokenDocuments(files, tokenizer_hash="0" * 64)
     with pytest.raises(FileNotFoundError, match="gone"):
         TokenWindows(files[0].parent / "gone.npy", 8)

@@ -111,6 +111,6 @@ def test_a_validation_loss_that_is_not_finite_stops_the_run(tmp_path):
 )
 def test_texts_that_cannot_be_sampled_are_rejected_before_training(tmp_path, prompt, tokenizer):
     config = changed(sample_prompt=prompt)
-    with rejects(None, "sample_prompt", "sample_tokens"):
+    with rejects("sample_prompt", "sample_prompt", "sample_tokens"):
         make(tmp_path, config, tokenizer=tokenizer)
     make(tmp_path, dataclasses.replace(config, sample_tokens=0), tokenizer=tokenizer)

@@ -134,7 +134,7 @@ def test_a_logger_that_cannot_start_is_reported_and_the_others_are_closed(
 
     calls, _ = fake("trackio"), fake("wandb")
     monkeypatch.setattr(sys.modules["wandb"], "init", init)
-    with rejects(None, "wandb", "no API key configured"):
+    with rejects("log_to", "wandb", "no API key configured"):
         open_loggers(["trackio", "wandb"], RunDirectory(tmp_path), SETTINGS, 0)
     assert [call[0] for call in calls] == ["init", "finish"]
 

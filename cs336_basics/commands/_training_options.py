@@ -125,9 +125,9 @@ class TrainingCommand(Command):
             raise self.usage_error(error.problem, error.argument, error.remedy) from None
         for name in ("resume_from", "skip_damaged", "schedule"):
             if options.resume is None and name in given:
-                raise self.usage_error(f"{self.shown(name)} requires --resume RUN_DIR")
+                raise self.usage_error("requires --resume RUN_DIR", name)
         if options.resume_from is not None and options.skip_damaged:
-            raise self.usage_error("give either --resume-from or --skip-damaged, not both")
+            raise self.usage_error("cannot be given with --skip-damaged", "resume_from")
         source = self._source(given, list(changes))
         config = load_config(source, changes)
         origins = {name: value.origin for name, value in read_values(source).items()}
@@ -152,20 +152,21 @@ class TrainingCommand(Command):
             return find_config(given.get("config", "sample"))
         if "config" in given or "run_dir" in given:
             raise self.usage_error(
-                "--resume uses the configuration in the run directory; remove --config and "
-                "--run-dir"
+                "uses the configuration in the run directory; remove --config and --run-dir",
+                "resume",
             )
         if "fast" in given:
             raise self.usage_error(
-                "--resume uses the choices of --fast in the run directory; remove --fast"
+                "uses the choices of --fast in the run directory; remove --fast", "resume"
             )
         resumable = [name for name, field in fields_of(TrainConfig) if field.resumable]
         for name in changed:
             if name not in resumable:
                 can_change = ", ".join(map(self.shown, resumable))
                 raise self.usage_error(
-                    f"{self.shown(name)} cannot change on resume; remove it or start a new run "
-                    f"(these can change: {can_change})"
+                    "cannot change on resume; remove it or start a new run (these can change: "
+                    f"{can_change})",
+                    name,
                 )
         run = RunDirectory(given["resume"])
         run.check_exists()

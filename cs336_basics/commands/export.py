@@ -82,7 +82,9 @@ def export(options: Any) -> None:
         raise UsageError("give exactly one of --tokenizer DIR, --run DIR and --tokens FILE")
     source, formats = f"--{given[0]}", SOURCES[given[0]]
     if options.to not in formats:
-        raise UsageError(f"{source} can be exported to {', '.join(formats)}, not to {options.to}")
+        raise UsageError(
+            f"must be one of {', '.join(formats)} for {source}, got {options.to}", argument="to"
+        )
     known = dict(fields_of(formats[options.to]))
     own = {name: getattr(options, name) for name in known}
     unused = [
@@ -94,7 +96,8 @@ def export(options: Any) -> None:
         unused.append("checkpoint")
     for name in unused:
         raise UsageError(
-            f"--{name.replace('_', '-')} does not apply to {source} --to {options.to}",
+            f"does not apply to {source} --to {options.to}",
+            argument=name,
             remedy="remove it",
         )
     if options.tokenizer is not None:

@@ -131,7 +131,7 @@ def add_token(vocab: dict[int, bytes], token_id: Any, token: bytes) -> None:
             f"the id of {short_repr(token)} must be an integer, got {short_repr(token_id)}"
         )
     if not 0 <= token_id <= MAX_ID:
-        raise InputError(explain_bad_id(token_id, token))
+        raise InputError(explain_bad_id(token_id, token), argument="vocab")
     if token_id in vocab:
         raise InputError(
             f"{short_repr(vocab[token_id])} and {short_repr(token)} have the same id {token_id}"

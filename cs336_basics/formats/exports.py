@@ -190,7 +190,9 @@ def _format_named(to: str, formats: Mapping[str, type[Kind]], options: Mapping[s
     known = dict(fields_of(formats[to]))
     for name in options:
         if name not in known:
-            raise InputTypeError(f"{name} is not an option of format {to}", remedy="omit it")
+            raise InputTypeError(
+                f"is not an option of format {to}", argument=name, remedy="omit it"
+            )
     return formats[to](**options)
 
 

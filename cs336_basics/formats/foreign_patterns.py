@@ -108,8 +108,10 @@ def matching_all_text(expression: str, who_drops: str) -> str:
     if program is None or not program.matches_all_text:
         reason = "does not match all text" if program else "cannot be shown to match all text"
         raise InputError(
-            f"split pattern {short_repr(expression)} {reason}; {who_drops} text that is not "
-            "matched, but this library keeps it; append |[\\s\\S] to match every character"
+            f"{short_repr(expression)} {reason}; {who_drops} text that is not matched, but this "
+            "library keeps it",
+            argument="pattern",
+            remedy="append |[\\s\\S] to match every character",
         )
     return expression
 
@@ -145,8 +147,9 @@ def _never_empty(expression: str) -> str:
         matches_nothing = True
     if matches_nothing:
         raise InputError(
-            f"an alternative of split pattern {short_repr(expression)} may match the empty string, "
-            "which may mean something else in another library",
+            f"{short_repr(expression)} has an alternative that may match the empty string, which "
+            "may mean something else in another library",
+            argument="pattern",
             remedy="make it match a character",
         )
     return expression
@@ -195,7 +198,8 @@ def _imported(expression: str, known: Mapping[str, str]) -> str:
         return pattern_name(known[expression]) or known[expression]
     if len(expression) > MAX_LENGTH or not _is_shared_syntax(expression):
         raise InputError(
-            f"split pattern {short_repr(expression)} is longer than {MAX_LENGTH:,} characters, or "
-            "has syntax that may mean something else in Python's `regex` module"
+            f"{short_repr(expression)} is longer than {MAX_LENGTH:,} characters, or has syntax "
+            "that may mean something else in Python's `regex` module",
+            argument="pattern",
         )
     return resolve_pattern(_never_empty(expression))

@@ -103,7 +103,7 @@ def test_a_tokenizer_that_cannot_encode_is_named(corpus):
 
     coder = Coder(fail, str)
     bad = ComparedTokenizer("bad", "none", {}, frozenset(), lambda: coder)
-    with rejects(None, "bad", "'no token'"):
+    with rejects(None, "'no token'", place="bad"):
         compare([bad], [("a", corpus)])
     empty = dataclasses.replace(bad, name="empty", make=lambda: Coder(lambda text: [], str))
     with rejects(None, "empty"):

@@ -148,9 +148,9 @@ def test_the_patterns_of_tiktoken_are_known():
 )
 def test_patterns_are_exchanged_with_tiktoken_only_if_they_match_all_text(pattern):
     for translate in (to_fancy_regex, from_fancy_regex):
-        with rejects(None, repr(pattern)):
+        with rejects("pattern", repr(pattern)):
             translate(pattern)
-    with rejects(None, repr(pattern), "pre_tokenizer"):
+    with rejects("pattern", repr(pattern), "pre_tokenizer"):
         matching_all_text(pattern, "the pre_tokenizer drops")
     assert from_oniguruma(to_oniguruma(pattern)) == pattern
     everything = r" ?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+|\s+"
@@ -199,5 +199,5 @@ def test_a_slow_pattern_from_a_file_is_stopped(monkeypatch, pattern):
 )  # fmt: skip
 def test_a_malformed_or_huge_pattern_is_a_value_error(pattern):
     for read in (from_fancy_regex, from_oniguruma):
-        with rejects(None):
+        with rejects("pattern"):
             read(pattern)

@@ -245,14 +245,16 @@ def _compare_file(model: TransformerLM, tokenizer: Tokenizer, path: Path, type: 
         with library_errors(f"{path} cannot be read"):
             content = None if field is None else field.contents()
         if content != (float(np.float32(value)) if isinstance(value, float) else value):
-            raise RunError(f"{path}: {key} has a different value: {short_repr(content)}")
+            raise RunError(f"{key} has a different value: {short_repr(content)}", place=str(path))
     weights = _tensors(gguf, model, type)
     found = {tensor.name: (tensor.data, tensor.tensor_type) for tensor in reader.tensors}
     if found.keys() != weights.keys():
-        raise RunError(f"{path}: missing or unknown weight: {min(found.keys() ^ weights.keys())}")
+        raise RunError(
+            f"missing or unknown weight: {min(found.keys() ^ weights.keys())}", place=str(path)
+        )
     for name, (data, kind) in weights.items():
         read, kind_read = found[name]
         if kind_read != kind or not np.array_equal(read, data):
-            raise RunError(f"{path}: weight {name} has different values")
+            raise RunError(f"weight {name} has different values", place=str(path))
     kinds = ", ".join(sorted({kind.name for _, kind in found.values()}))
     return f"{len(expected)} fields and {len(weights)} weights ({kinds}) read back"

@@ -47,7 +47,7 @@ class LlamaCpp:
                     verbose=False,
                 )
         except ValueError as error:
-            raise RunError(f"{path}: llama.cpp cannot load the file: {error}") from error
+            raise RunError(f"llama.cpp cannot load the file: {error}", place=str(path)) from error
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text, recognizing special tokens."""

@@ -46,8 +46,9 @@ def contents(definition: TokenizerDefinition) -> dict[str, str]:
     """
     if resolve_pattern(definition.pattern) != GPT2:
         raise InputError(
-            f"the tokenizer's pattern must be gpt2, got {short_repr(definition.pattern)}; readers "
-            "of vocab.json and merges.txt would split differently",
+            f"must be gpt2, got {short_repr(definition.pattern)}; readers of vocab.json and "
+            "merges.txt would split differently",
+            argument="pattern",
             remedy="export to huggingface instead",
         )
     strings = strings_of_vocab(definition)

@@ -135,7 +135,8 @@ def load_model(
     tensors = _read_tensors(directory)
     if not context_fits(config, sum(tensor.nbytes for tensor in tensors.values())):
         raise InputError(
-            f"{path}: max_position_embeddings {config.context_length:,} is too large",
+            f"max_position_embeddings {config.context_length:,} is too large",
+            place=str(path),
             remedy=("pass a smaller ", Argument("context_length")),
         )
     try:
@@ -160,14 +161,17 @@ def _read_tensors(directory: Path) -> dict[str, Tensor]:
     names = weight_map.values() if isinstance(weight_map, dict) else [None]
     if not all(isinstance(n, str) and re.fullmatch(_SHARD, n) and n.isprintable() for n in names):
         raise InputError(
-            f"{index}: weight_map must map tensors to NAME.safetensors files in the same "
-            f"directory, got {short_repr(weight_map)}"
+            f"weight_map must map tensors to NAME.safetensors files in the same "
+            f"directory, got {short_repr(weight_map)}",
+            place=str(index),
         )
     found: dict[str, Tensor] = {}
     for name in sorted(set(names)):
         for key, tensor in _read_file(directory / name).items():
             if key in found:
-                raise InputError(f"{directory / name}: tensor {short_repr(key)} occurs twice")
+                raise InputError(
+                    f"tensor {short_repr(key)} occurs twice", place=str(directory / name)
+                )
             found[key] = tensor
     return found
 

@@ -129,17 +129,24 @@ def config_from_llama(content: Mapping[str, Any]) -> ModelConfig:
     """
     kind = content.get("model_type")
     if kind not in ("llama", "qwen3"):
-        raise InputError(f"model_type must be 'llama' or 'qwen3', got {short_repr(kind)}")
+        raise InputError(
+            f"must be 'llama' or 'qwen3', got {short_repr(kind)}", argument="model_type"
+        )
     rope = content.get("rope_parameters") or content.get("rope_scaling") or {}
     if not isinstance(rope, dict) or (content.get("rope_scaling") or rope) != rope:
         raise InputError(
-            f"rope_parameters must be an object and equal rope_scaling, got {short_repr(rope)}"
+            f"must be an object and equal rope_scaling, got {short_repr(rope)}",
+            argument="rope_parameters",
         )
     theta = content.get("rope_theta")
     theta = rope.get("rope_theta", 10_000.0) if theta is None else theta
     layer_types = content.get("layer_types") or []
     is_full = isinstance(layer_types, list) and all(t == "full_attention" for t in layer_types)
     tied = content.get("tie_word_embeddings", False)
+    if not isinstance(tied, bool):
+        raise InputError(
+            f"must be true or false, got {short_repr(tied)}", argument="tie_word_embeddings"
+        )
     for key, value, needed in (
         ("rope_type", rope.get("rope_type", rope.get("type", "default")), "default"),
         ("rope_theta", theta, rope.get("rope_theta", theta)),
@@ -151,7 +158,6 @@ def config_from_llama(content: Mapping[str, Any]) -> ModelConfig:
         ("use_sliding_window", content.get("use_sliding_window", False), False),
         ("layer_types", "full_attention" if is_full else layer_types, "full_attention"),
         ("quantization_config", content.get("quantization_config"), None),
-        ("tie_word_embeddings", tied, tied if type(tied) is bool else "true or false"),
     ):
         if value != needed:
             raise InputError(f"must be {needed!r}, got {short_repr(value)}", argument=key)
@@ -168,7 +174,7 @@ def config_from_llama(content: Mapping[str, Any]) -> ModelConfig:
             "qk_norm": kind == "qwen3",
         }
     except KeyError as error:
-        raise InputError(f"{error.args[0]} is missing") from None
+        raise InputError("is missing", argument=error.args[0]) from None
     config = build(ModelConfig, values)
     for key, only in (("head_dim", config.d_head), ("num_key_value_heads", config.num_heads)):
         if content.get(key) not in (None, only):

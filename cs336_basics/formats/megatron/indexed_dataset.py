@@ -100,8 +100,8 @@ def load_indexed_dataset(prefix: str | os.PathLike[str]) -> tuple[IdArray, Posit
         size = os.fstat(file.fileno()).st_size
         if size != num_tokens * dtype.itemsize:
             raise InputError(
-                f"{ids_path}: the index requires {num_tokens * dtype.itemsize:,} bytes, got "
-                f"{size:,}"
+                f"the index requires {num_tokens * dtype.itemsize:,} bytes, got {size:,}",
+                place=str(ids_path),
             )
         ids: IdArray = np.memmap(file, dtype, "r") if size else np.empty(0, dtype)
     return ids, np.concatenate([[0], ends])[documents[:-1]]
@@ -112,7 +112,9 @@ def _copy_ids(found: TokenFile, file: IO[bytes]) -> None:
     for first in range(0, len(found.tokens), _IDS_AT_A_TIME):
         some = found.tokens[first : first + _IDS_AT_A_TIME]
         if int(some.max()) >= limit:
-            raise InputError(f"{found.path}: damaged file: id {some.max()} is not below {limit}")
+            raise InputError(
+                f"damaged file: id {some.max()} is not below {limit}", place=str(found.path)
+            )
         file.write(some.data)
 
 
@@ -120,8 +122,8 @@ def _lengths(found: TokenFile) -> Positions:
     lengths = np.diff(found.document_starts(), append=len(found.tokens))
     if len(lengths) and int(lengths.max()) > _LONGEST:
         raise InputError(
-            f"{found.path}: documents must have fewer than 2**31 tokens for Megatron, got "
-            f"{lengths.max():,}"
+            f"documents must have fewer than 2**31 tokens for Megatron, got {lengths.max():,}",
+            place=str(found.path),
         )
     return lengths
 
@@ -134,9 +136,11 @@ def _map_index(file: IO[bytes], path: Path) -> tuple[Any, Positions, Positions, 
     except struct.error as error:
         raise _damaged(path, short_reason(error)) from error
     if magic != _MAGIC or version != _VERSION:
-        raise InputError(f"{path}: not an index in Megatron's format, version {_VERSION}")
+        raise InputError(f"not an index in Megatron's format, version {_VERSION}", place=str(path))
     if code not in _TYPES:
-        raise InputError(f"{path}: ids must be uint16 or int32 (types 8 and 4), got type {code}")
+        raise InputError(
+            f"ids must be uint16 or int32 (types 8 and 4), got type {code}", place=str(path)
+        )
     sizes = (num_sequences * 4, num_sequences * 8, num_documents * 8)
     if _HEADER.size + sum(sizes) != size:
         raise _damaged(path, f"{_HEADER.size + sum(sizes):,} bytes are needed, got {size:,}")
@@ -149,4 +153,4 @@ def _map_index(file: IO[bytes], path: Path) -> tuple[Any, Positions, Positions, 
 
 
 def _damaged(path: Path, reason: str) -> ValueError:
-    return InputError(f"{path}: damaged index: {reason}")
+    return InputError(f"damaged index: {reason}", place=str(path))

@@ -334,7 +334,8 @@ def load_ranks(path: str | os.PathLike[str]) -> dict[bytes, int]:
             ) from None
         if token in ranks or rank in seen:
             raise InputError(
-                f"{path}, line {number}: token {short_repr(token)} or rank {rank} occurs twice"
+                f"token {short_repr(token)} or rank {rank} occurs twice",
+                place=f"{path}, line {number}",
             )
         ranks[token] = rank
         seen.add(rank)

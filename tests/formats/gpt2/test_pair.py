@@ -29,7 +29,7 @@ def test_the_files_have_the_format_of_gpt2():
 @pytest.mark.parametrize(
     ("tokenizer", "fields"),
     [
-        (byte_tokenizer(pattern="cl100k"), (None, "gpt2", "'cl100k'")),
+        (byte_tokenizer(pattern="cl100k"), ("pattern", "gpt2", "'cl100k'")),
         (byte_tokenizer("<é>"), (None, "'<é>'")),
         (Tokenizer({0: b"a"}, []), (None, "0x00")),
         (Tokenizer({**BYTES, 256: b"ab"}, [], ignore_merges=True), (None, "b'ab'")),
@@ -186,6 +186,6 @@ def test_values_in_messages_are_shortened(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps({long: "0"}))
     (tmp_path / "b.txt").write_text(f"a b\n{long}\n")
     for name, load in (("a.json", load_vocab), ("b.txt", load_merges)):
-        with rejects(None, name) as caught:
+        with rejects(None, place=name) as caught:
             load(tmp_path / name)
         assert len(str(caught.value)) < 500 + len(str(tmp_path))

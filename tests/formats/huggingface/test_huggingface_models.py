@@ -116,7 +116,7 @@ def test_a_tokenizer_with_more_ids_than_the_model_is_refused(tmp_path):
 
 def test_an_unknown_option_is_refused(tmp_path):
     model = random_model(vocab_size=257, **TINY)
-    with rejects(None, "weights", kind=InputTypeError):
+    with rejects("weights", "weights", kind=InputTypeError):
         export_model(model, byte_tokenizer(END), "huggingface", tmp_path / "out", weights="f16")
 
 
@@ -163,7 +163,7 @@ def test_a_role_for_a_token_that_is_not_special_is_refused(tmp_path):
         for text in ("<pad>", "a"):
             with rejects(role, f"'{text}'"):
                 export_model(model, byte_tokenizer(END), "huggingface", tmp_path, **{role: text})
-    with rejects(None, "pad_token", kind=InputTypeError):
+    with rejects("pad_token", "pad_token", kind=InputTypeError):
         export_tokenizer(byte_tokenizer(END), "tiktoken", tmp_path, pad_token=END)
     assert not list(tmp_path.iterdir())
 
@@ -208,7 +208,7 @@ def write_shards(directory, model, weight_map=None):
 )  # fmt: skip
 def test_an_index_may_contain_only_safetensors_in_its_directory(tmp_path, weight_map):
     write_shards(tmp_path, random_model(config=SMALL), weight_map)
-    with rejects(None, "index.json", "weight_map"):
+    with rejects(None, "weight_map", place="index.json"):
         load_model(tmp_path)
 
 
@@ -252,7 +252,7 @@ def test_a_huge_configuration_is_refused_before_anything_is_allocated(tmp_path):
 def test_an_invalid_config_is_refused(tmp_path, content):
     write_model(tmp_path, random_model(config=SMALL))
     (tmp_path / "config.json").write_text(content)
-    with rejects(None, "config.json"):
+    with rejects(None, place="config.json"):
         load_model(tmp_path)
 
 
@@ -271,7 +271,7 @@ def test_an_invalid_config_is_refused(tmp_path, content):
 def test_damaged_weights_are_refused(tmp_path, content):
     write_model(tmp_path, random_model(config=SMALL))
     (tmp_path / "model.safetensors").write_bytes(content)
-    with rejects(None, tmp_path) as raised:
+    with rejects(None, place=tmp_path) as raised:
         load_model(tmp_path)
     assert len(str(raised.value)) < 600
 

@@ -96,8 +96,8 @@ def test_tied_embeddings_of_llama_become_two_equal_matrices():
 @pytest.mark.parametrize(
     ("changes", "fields"),
     [
-        ({"model_type": "gpt2"}, (None, "model_type", "'gpt2'")),
-        ({"model_type": ["llama"]}, (None, "model_type", "['llama']")),
+        ({"model_type": "gpt2"}, ("model_type", "'gpt2'")),
+        ({"model_type": ["llama"]}, ("model_type", "['llama']")),
         ({"num_key_value_heads": 1}, ("num_key_value_heads", 1)),
         (
             {"rope_parameters": {"rope_type": "llama3", "factor": 8.0}},
@@ -107,12 +107,12 @@ def test_tied_embeddings_of_llama_become_two_equal_matrices():
             {"rope_scaling": {"type": "linear", "factor": 2.0}, "rope_parameters": None},
             ("rope_type", "'linear'"),
         ),
-        ({"rope_scaling": {"rope_type": "linear", "factor": 4.0}}, (None, "rope_parameters")),
-        ({"rope_scaling": {"rope_type": "default", "rope_theta": 5e5}}, (None, "rope_parameters")),
-        ({"rope_scaling": "linear", "rope_parameters": None}, (None, "'linear'")),
+        ({"rope_scaling": {"rope_type": "linear", "factor": 4.0}}, ("rope_parameters",)),
+        ({"rope_scaling": {"rope_type": "default", "rope_theta": 5e5}}, ("rope_parameters",)),
+        ({"rope_scaling": "linear", "rope_parameters": None}, ("rope_parameters", "'linear'")),
         ({"rope_theta": 10**400, "rope_parameters": None}, ("rope_theta",)),
         ({"rms_norm_eps": 10**400}, ("norm_eps",)),
-        ({"rope_parameters": 7}, (None, "rope_parameters", 7)),
+        ({"rope_parameters": 7}, ("rope_parameters", 7)),
         ({"rope_parameters": {"partial_rotary_factor": 0.5}}, ("partial_rotary_factor", 0.5)),
         ({"hidden_act": "gelu"}, ("hidden_act", "'gelu'")),
         ({"attention_bias": True}, ("attention_bias", True)),
@@ -149,7 +149,7 @@ def test_a_configuration_that_cannot_be_represented_is_refused(changes, fields):
 def test_a_configuration_without_a_size_is_refused(key):
     content = llama_config(SMALL)
     del content[key]
-    with rejects(None, key):
+    with rejects(key):
         config_from_llama(content)
 
 

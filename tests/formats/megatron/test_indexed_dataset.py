@@ -153,7 +153,7 @@ def test_a_damaged_index_is_refused(tmp_path, damage):
     prefix = write_dataset(tmp_path, [2, 1], [0, 2], [5, 6, 7])
     index = tmp_path / "a.idx"
     index.write_bytes(damage(index.read_bytes()))
-    with rejects(None, index):
+    with rejects(None, place=index):
         load_indexed_dataset(prefix)
 
 
@@ -169,17 +169,17 @@ def test_missing_files_are_named(tmp_path):
 def test_what_megatron_cannot_read_is_not_written(tmp_path, monkeypatch):
     tokenizer, out = small_tokenizer(), tmp_path / "out"
     encode_rows(tokenizer, TEXTS, tmp_path / "plain.npy")
-    with rejects(None, "plain.npy"):
+    with rejects(None, place="plain.npy"):
         export_tokens(tmp_path / "plain.npy", "megatron", out)
     (path,) = token_files(tmp_path, tokenizer, [TEXTS])
     (tmp_path / "more").mkdir()
     (other,) = token_files(tmp_path / "more", small_tokenizer([END, "<a>"]), [TEXTS])
-    with rejects(None, "0.npy"):
+    with rejects(None, place="0.npy"):
         export_tokens([path, other], "megatron", out)
     monkeypatch.setattr(indexed_dataset, "_LONGEST", 600)
     long = tmp_path / "long.npy"
     encode_rows(tokenizer, ["ab" * 999], long, document_starts=True)
-    with rejects(None, "long.npy", "2**31"):
+    with rejects(None, "2**31", place="long.npy"):
         export_tokens(long, "megatron", out)
     assert not out.exists()
 
@@ -189,6 +189,6 @@ def test_an_id_outside_the_vocabulary_is_refused(tmp_path):
     content = bytearray(path.read_bytes())
     content[128:130] = b"\xff\xff"
     path.write_bytes(content)
-    with rejects(None, "0.npy", "id 65535", 592):
+    with rejects(None, "id 65535", 592, place="0.npy"):
         export_tokens(path, "megatron", tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -105,7 +105,7 @@ def test_a_file_without_a_pattern_is_refused(tmp_path):
     write_ranks(tmp_path / "my.tiktoken", RANKS)
     with rejects(None, "my.tiktoken"):
         Tokenizer.from_tiktoken(tmp_path / "my.tiktoken")
-    with rejects(None, "'gpt3'"):
+    with rejects("pattern", "'gpt3'"):
         Tokenizer.from_tiktoken(tmp_path / "my.tiktoken", pattern="gpt3")
 
 

@@ -27,8 +27,9 @@ def count_texts(
     a generator may yield more text than fits in memory.
 
     Args:
-        texts: Texts (str or UTF-8 bytes) or, with `field`, rows: dicts, a Hugging Face dataset, or
-            an Arrow table or stream. See `texts_of_rows`.
+        texts: Texts (str or UTF-8 bytes, None for an empty text) or batches of texts or, with
+            `field`, rows: dicts, a Hugging Face dataset, or an Arrow table or stream. See
+            `texts_of_rows`.
         splitter: Split pattern and special tokens. Defaults to `Splitter()`.
         errors: How to handle invalid UTF-8; see `Corpus`.
         field: Field or column that contains each row's text.
@@ -48,9 +49,13 @@ def count_texts(
     count, reading = counter.count, ReadingRecord()
     num_bytes = 0
     for index, text in enumerate(found):
-        # Valid UTF-8, the most frequent case, does not need `utf8_of`.
-        is_valid = type(text) is bytes and is_valid_utf8(text)
-        data = text if is_valid else reading.utf8_of(text, errors, row=index)
+        # The most frequent cases do not need `utf8_of`.
+        if type(text) is str and text.isascii():
+            data = text.encode()
+        elif type(text) is bytes and is_valid_utf8(text):
+            data = text
+        else:
+            data = reading.utf8_of(text, errors, row=index)
         num_bytes += len(text) if isinstance(text, bytes) else len(data)
         count(data)
     reading.num_bytes = num_bytes

@@ -51,8 +51,6 @@ def holds_text(kind: Any) -> bool:
 
     if pyarrow.types.is_dictionary(kind):
         kind = kind.value_type
-        if "view" in str(kind):  # its views may share their bytes, see below
-            return False
     return str(kind) in _AS_BYTES or str(kind) in _AS_BYTES.values()
 
 
@@ -61,7 +59,8 @@ _AS_BYTES = {"string": "binary", "large_string": "large_binary", "string_view": 
 _MIN_VIEWS_AT_ONCE = 16
 _MAX_BYTES_AT_ONCE = 1 << 26
 """Views are converted in slices that cannot exceed this size or have the minimum of rows. Views may
-share their bytes, so a small file can contain more text than fits in memory."""
+share their bytes, so a small file can contain more text than fits in memory. For the same reason,
+the views of a dictionary are converted one at a time."""
 
 
 def array_texts(array: Any) -> Iterator[bytes | None]:
@@ -76,16 +75,32 @@ def array_texts(array: Any) -> Iterator[bytes | None]:
     import pyarrow
 
     if pyarrow.types.is_dictionary(array.type):
-        array.validate(full=True)
-        used = array.indices.drop_null().unique()  # batches may share a large dictionary
-        texts = dict(zip(used.to_pylist(), array_texts(array.dictionary.take(used)), strict=True))
-        return (None if index is None else texts[index] for index in array.indices.to_pylist())
-    as_bytes = _AS_BYTES.get(str(array.type))
-    if as_bytes is not None:
-        array = array.view(getattr(pyarrow, as_bytes)())
-    array.validate(full=True)
-    if "view" not in str(array.type):
+        indices, words = array.indices, _as_bytes(array.dictionary)
+        indices.validate(full=True)
+        pyarrow.DictionaryArray.from_arrays(indices, words)  # checks that the indices are in range
+        if _has_views(words):
+            return (None if i is None else words[i].as_py() for i in indices.to_pylist())
+        used = indices.drop_null().unique()  # batches may share a large dictionary
+        texts = dict(zip(used.to_pylist(), words.take(used).to_pylist(), strict=True))
+        return (None if i is None else texts[i] for i in indices.to_pylist())
+    array = _as_bytes(array)
+    if not _has_views(array):
         return iter(array.to_pylist())
     step = max(_MIN_VIEWS_AT_ONCE, _MAX_BYTES_AT_ONCE // (array.nbytes + 1))
     slices = (array.slice(start, step) for start in range(0, len(array), step))
     return (text for rows in slices for text in rows.to_pylist())
+
+
+def _as_bytes(array: Any) -> Any:
+    """Return an array of strings as a checked array of bytes that shares their memory."""
+    import pyarrow
+
+    as_bytes = _AS_BYTES.get(str(array.type))
+    if as_bytes is not None:
+        array = array.view(getattr(pyarrow, as_bytes)())
+    array.validate(full=True)
+    return array
+
+
+def _has_views(array: Any) -> bool:
+    return "view" in str(array.type)

@@ -18,6 +18,7 @@ from cs336_basics.text.arrow import (
 )
 
 _ROWS_IN_A_BATCH = 1000
+_NO_BATCHES = (Mapping, bytearray, memoryview)  # iterables that are not batches of texts
 
 
 def texts_of_rows(rows: Any, field: str | None = None) -> Iterator[Any]:
@@ -26,10 +27,11 @@ def texts_of_rows(rows: Any, field: str | None = None) -> Iterator[Any]:
     Rows are read one at a time or in batches, so they may be streamed or larger than memory.
 
     Args:
-        rows: Iterable of texts (str or UTF-8 bytes), which may be an Arrow array. With `field`, an
-            iterable of dicts, a `datasets.Dataset` or `IterableDataset`, or an object that exports
-            an Arrow stream (pyarrow.Table, RecordBatch, RecordBatchReader, pyarrow.dataset.Dataset,
-            pandas or polars DataFrame). Of a dataset, only the column `field` is read.
+        rows: Iterable of texts (str or UTF-8 bytes) or of batches of texts (lists, arrays). It may
+            be an Arrow array. With `field`, an iterable of dicts with a text or a batch of texts, a
+            `datasets.Dataset` or `IterableDataset`, or an object that exports an Arrow stream
+            (pyarrow.Table, RecordBatch, RecordBatchReader, pyarrow.dataset.Dataset, pandas or
+            polars DataFrame). Of a dataset, only the column `field` is read.
         field: Field or column that contains the text.
 
     Raises:
@@ -66,9 +68,25 @@ def texts_of_rows(rows: Any, field: str | None = None) -> Iterator[Any]:
         )
     if not isinstance(rows, Iterable):
         raise InputTypeError(f"must be a list of texts, got {short_repr(rows)}", argument="texts")
-    if hasattr(rows, "to_pylist"):  # a pyarrow.Array or ChunkedArray
-        rows = (_plain(text) or "" for text in rows)
-    return iter(rows) if field is None else _dict_texts(rows, field)
+    return _single_texts(rows if field is None else _values(rows, field))
+
+
+def _single_texts(values: Iterable[Any]) -> Iterator[Any]:
+    """Yield texts, some of which may be in batches, one at a time. None becomes empty text."""
+    for value in values:
+        if type(value) is str or isinstance(value, (str, bytes)):  # the first test is faster
+            yield value
+        elif isinstance(value, Iterable) and not isinstance(value, _NO_BATCHES):
+            for text in value:
+                yield text if isinstance(text, (str, bytes)) else _text_or_empty(text)
+        else:
+            yield _text_or_empty(value)
+
+
+def _text_or_empty(text: Any) -> Any:
+    """Return an Arrow scalar as a Python object, and None or a null as empty text."""
+    text = text.as_py() if hasattr(text, "as_py") else text
+    return "" if text is None else text
 
 
 def _is_table(rows: Any) -> bool:
@@ -77,9 +95,10 @@ def _is_table(rows: Any) -> bool:
     return is_stream and (hasattr(rows, "schema") or hasattr(rows, "columns"))
 
 
-def _dict_texts(rows: Iterable[Any], field: str) -> Iterator[Any]:
+def _values(rows: Iterable[Any], field: str) -> Iterator[Any]:
+    """Yield the value of the field in each dict."""
     for index, row in enumerate(rows):
-        if not isinstance(row, Mapping):
+        if type(row) is not dict and not isinstance(row, Mapping):  # the second test is slow
             raise InputError(
                 f"must be dicts with field {field!r}, got {type(row).__name__}",
                 argument="rows",
@@ -91,8 +110,7 @@ def _dict_texts(rows: Iterable[Any], field: str) -> Iterator[Any]:
             raise InputError(
                 f"must be one of {names}, got {field!r}", argument="field", place=f"row {index:,}"
             )
-        text = row[field]
-        yield "" if text is None else text
+        yield row[field]
 
 
 def _dataset_texts(rows: Any, field: str | None) -> Iterator[Any]:
@@ -103,7 +121,7 @@ def _dataset_texts(rows: Any, field: str | None) -> Iterator[Any]:
     try:
         for batch in rows.select_columns([field]).iter(_ROWS_IN_A_BATCH):
             for text in batch[field]:
-                yield "" if text is None else _plain(text)
+                yield _text_or_empty(text)
                 done += 1
     except KeyError as error:
         raise InputError(
@@ -111,11 +129,6 @@ def _dataset_texts(rows: Any, field: str | None) -> Iterator[Any]:
             argument="field",
             place=f"row {done:,} or a later row",
         ) from error
-
-
-def _plain(text: Any) -> Any:
-    """Return a text as a Python object. Datasets in Arrow format yield Arrow scalars."""
-    return text.as_py() if hasattr(text, "as_py") else text
 
 
 def _table_texts(rows: Any, field: str | None) -> Iterator[bytes]:

@@ -6,12 +6,14 @@ import itertools
 
 import pytest
 
-from cs336_basics import train_bpe
+from cs336_basics import TRAINERS, Tokenizer, train_bpe
 from cs336_basics._support.errors import InputTypeError
 from cs336_basics.counting import count_texts
 from cs336_basics.text.rows import texts_of_rows
+from cs336_basics.tokenizer import encode_rows
 from tests.errors import rejects
 
+numpy = pytest.importorskip("numpy")
 pyarrow = pytest.importorskip("pyarrow")
 dataset = pytest.importorskip("pyarrow.dataset")
 
@@ -117,7 +119,49 @@ def test_arrow_arrays_of_texts_are_read():
     assert list(texts_of_rows(pyarrow.array([None, "a"]))) == ["", "a"]
 
 
+def batches(texts):
+    return [texts[start : start + 7] for start in range(0, len(texts), 7)]
+
+
+@pytest.mark.parametrize("kind", [list, tuple, iter, numpy.array, pyarrow.array])
+def test_batches_of_texts_are_read_like_texts(kind):
+    assert list(texts_of_rows(map(kind, batches(TEXTS)))) == TEXTS
+    columns = ({"id": batch, "text": kind(batch)} for batch in batches(TEXTS))
+    assert list(texts_of_rows(columns, "text")) == TEXTS
+
+
+def test_none_is_empty_text_in_every_place():
+    texts = ["a", None, "b"]
+    for rows in (texts, [texts], iter([texts]), pyarrow.array(texts), [pyarrow.array(texts)]):
+        assert list(texts_of_rows(rows)) == ["a", "", "b"]
+    for column in (texts, pyarrow.array(texts)):
+        assert list(texts_of_rows([{"text": column}], "text")) == ["a", "", "b"]
+        assert list(texts_of_rows(Dataset({"text": column}), "text")) == ["a", "", "b"]
+
+
+def test_batches_are_trained_on_and_encoded_like_texts(tmp_path):
+    trainer = TRAINERS["heap"]()
+    trained = trainer.train_from_iterator(TEXTS, 270, [])
+    assert trainer.train_from_iterator(iter(batches([*TEXTS, None])), 270, []) == trained
+    tokenizer = Tokenizer(*trained)
+    found = [tmp_path / "texts.npy", tmp_path / "batches.npy"]
+    for rows, path in zip((TEXTS, iter(batches([*TEXTS, None]))), found, strict=True):
+        encode_rows(tokenizer, rows, path)
+    assert (numpy.load(found[0]) == numpy.load(found[1])).all()
+
+
+def test_other_things_than_texts_in_batches_are_rejected_with_their_index():
+    for bad in (5, ["c"], {"text": "c"}):
+        with rejects("texts", place="text 2", kind=InputTypeError):
+            count_texts([["a"], ["b", bad]])
+    for bad in (bytearray(b"c"), memoryview(b"c")):
+        with rejects("texts", place="text 1", kind=InputTypeError):
+            count_texts([["a"], bad])
+
+
 def test_rows_are_read_lazily():
+    endless = (["row", "row"] for _ in itertools.count())
+    assert list(itertools.islice(texts_of_rows(endless), 3)) == ["row"] * 3
     endless = ({"text": f"row {number}"} for number in itertools.count())
     assert list(itertools.islice(texts_of_rows(endless, "text"), 2)) == ["row 0", "row 1"]
 

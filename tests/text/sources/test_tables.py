@@ -132,12 +132,15 @@ def test_batches_that_share_a_dictionary_give_their_own_texts():
         assert list(array_texts(array)) == expected
 
 
-@pytest.mark.parametrize("kind", ["dictionary", "views"])
+@pytest.mark.parametrize("kind", ["dictionary", "views", "dictionary of views"])
 def test_rows_that_share_bytes_are_read_one_after_another(kind):
     text, num_rows = b"x" * 1_000_000, 200
     if kind == "dictionary":
         indices = pyarrow.array([0] * num_rows, pyarrow.int32())
         array = pyarrow.DictionaryArray.from_arrays(indices, [text.decode()])
+    elif kind == "dictionary of views":
+        indices = pyarrow.array(range(num_rows), pyarrow.int32())
+        array = pyarrow.DictionaryArray.from_arrays(indices, shared_views(text, num_rows))
     else:
         array = shared_views(text, num_rows)
     tracemalloc.start()
@@ -148,10 +151,30 @@ def test_rows_that_share_bytes_are_read_one_after_another(kind):
         tracemalloc.stop()
 
 
-def test_dictionaries_of_views_are_rejected():
-    array = pyarrow.DictionaryArray.from_arrays([0, 0], shared_views(b"word" * 9, 1))
-    with rejects(None, "dictionary<values=string_view"):
-        next(texts_of_rows(pyarrow.table({"text": array}), "text"))
+@pytest.mark.parametrize(
+    ("indices", "is_ordered"),
+    [(pyarrow.uint32(), False), (pyarrow.uint8(), True)],
+    ids=["Categorical", "Enum"],
+)
+def test_categories_of_polars_are_read(tmp_path, indices, is_ordered):
+    words = pyarrow.array(["low low", "lower"]).cast(pyarrow.string_view())
+    array = pyarrow.DictionaryArray.from_arrays(
+        pyarrow.array([0, 1, None, 0], indices), words, ordered=is_ordered
+    )
+    table = pyarrow.table({"text": array})
+    assert list(texts_of_rows(table, "text")) == [b"low low", b"lower", b"", b"low low"]
+    path = tmp_path / "a.arrow"
+    with pyarrow.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table)
+    assert count([path], column="text") == expected(["low low", "lower", "low low"])
+
+
+def test_indices_beyond_a_dictionary_of_views_are_an_error():
+    indices = pyarrow.array([0, 9], pyarrow.int32())
+    words = shared_views(b"word" * 9, 1)
+    array = pyarrow.DictionaryArray.from_arrays(indices, words, safe=False)
+    with rejects(None, "damaged"):
+        list(texts_of_rows(pyarrow.table({"text": array}), "text"))
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])

@@ -40,7 +40,8 @@ class Corpus:
             The files found by a glob or in a directory are sorted.
         field: JSON Lines field that contains the text. If it occurs twice in a line, the last
             value counts.
-        column: CSV, Parquet or Arrow column that contains the text.
+        column: CSV, Parquet or Arrow column that contains the text. In a CSV file, the delimiter is
+            the one with which the first row contains this name.
         errors: `"replace"` reads invalid UTF-8 as U+FFFD, as `bytes.decode` does. `"strict"`
             rejects it. `"bytes"`, for encoding only, preserves it.
         format: Format of all files, a name in FORMATS. Defaults to detection from name and content.

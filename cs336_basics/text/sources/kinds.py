@@ -37,6 +37,9 @@ _TEXT_ENDINGS = (
     ".sql", ".swift", ".toml", ".yaml", ".yml",
 )  # fmt: skip
 
+DELIMITERS = ",;\t|"
+"""Characters that may separate the fields of a CSV file, the most frequent one first."""
+
 _FIRST_LINES = 5
 _FEWEST_BYTES = 32
 """Minimum number of bytes needed to classify a file as binary."""
@@ -182,21 +185,26 @@ def _is_csv(head: bytes) -> bool:
     In addition, at least one field must need its quotes, or one column must contain only numbers.
     """
     text = head.decode("utf-8", "replace").removeprefix("\ufeff")
-    names = text.partition("\n")[0].rstrip("\r").split(",")
+    return any(_is_divided_by(delimiter, text, len(head) < HEAD) for delimiter in DELIMITERS)
+
+
+def _is_divided_by(delimiter: str, text: str, is_whole: bool) -> bool:
+    """Return whether the start of a file is CSV with this delimiter; see `_is_csv`."""
+    names = text.partition("\n")[0].rstrip("\r").split(delimiter)
     if len(set(names)) < max(2, len(names)) or not all(map(_NAME_OF_COLUMN.fullmatch, names)):
         return False
     rows: list[list[str]] = []
-    reader = csv.reader(_whole_lines(text, len(head) < HEAD), strict=True)
+    reader = csv.reader(_whole_lines(text, is_whole), delimiter=delimiter, strict=True)
     try:
         rows.extend(row for row in reader if row)
     except csv.Error as error:
-        if len(head) < HEAD or "end of data" not in str(error):
+        if is_whole or "end of data" not in str(error):
             return False
     rows = rows[1:]
     if len(rows) < 2 or any(len(row) != len(names) for row in rows):
         return False
     columns = zip(*rows, strict=True)
-    return any(re.search('[,"\n]', field) for row in rows for field in row) or any(
+    return any(re.search(f'[{delimiter}"\n]', field) for row in rows for field in row) or any(
         all(map(_NUMBER.fullmatch, column)) for column in columns
     )
 

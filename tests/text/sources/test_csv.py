@@ -6,8 +6,10 @@ import io
 
 import pytest
 
+from cs336_basics.splitting import Splitter
 from cs336_basics.text import Corpus
-from cs336_basics.text.sources.csv import column_texts, read_header
+from cs336_basics.text.sources import MissingFieldError
+from cs336_basics.text.sources.csv import column_texts, find_header
 from tests.errors import rejects
 from tests.text.counted import DOCUMENTS, count, expected
 
@@ -15,13 +17,23 @@ LIMIT = 1 << 20
 
 
 def texts(data, column="text", name="x.csv", limit=LIMIT):
-    return [text for _, text in column_texts(io.BytesIO(data), name, column, limit)]
+    return [text for _, text in column_texts(io.BytesIO(data), name, column, ",", limit)]
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.tsv"])
-def test_csv_files_are_counted(tmp_path, name):
+def header(data, column="text", name="x.csv"):
+    return find_header(io.BytesIO(data), name, column, LIMIT)
+
+
+@pytest.mark.parametrize(
+    ("name", "delimiter"),
+    [
+        ("a.csv", ","), ("a.csv.gz", ","), ("a.tsv", "\t"),
+        ("a.csv", ";"), ("a.csv.gz", ";"), ("a.csv", "\t"), ("a.csv", "|"),
+    ],
+)  # fmt: skip
+def test_csv_files_are_counted(tmp_path, name, delimiter):
     file = io.StringIO()
-    writer = csv.writer(file, delimiter="\t" if "tsv" in name else ",")
+    writer = csv.writer(file, delimiter=delimiter)
     writer.writerows([("id", "text"), *enumerate(DOCUMENTS)])
     data = file.getvalue().encode()
     (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
@@ -33,10 +45,50 @@ def test_csv_files_are_counted(tmp_path, name):
 def test_rows_are_parsed_like_the_csv_module():
     data = b'\xef\xbb\xbfid,text\r\n1,"a, ""b""\nc"\r\n\r\n2,d\0e\n3,'
     assert texts(data) == ['a, "b"\nc', "d\0e", ""]
-    assert read_header(io.BytesIO(data), "x.csv", LIMIT) == ["id", "text"]
-    assert read_header(io.BytesIO(b""), "x.csv", LIMIT) == []
-    locations = [where for where, _ in column_texts(io.BytesIO(data), "x.csv", "text", LIMIT)]
-    assert locations == [2, 5, 6]
+    assert header(data) == (",", ["id", "text"])
+    assert header(b"") == (",", [])
+    rows = column_texts(io.BytesIO(data), "x.csv", "text", ",", LIMIT)
+    assert [where for where, _ in rows] == [2, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("data", "column", "expected"),
+    [
+        (b"id;text\n1;a, b\n2;c, d\n", "text", (";", ["id", "text"])),
+        (b"id,a;b,text\n1,c;d,e\n", "text", (",", ["id", "a;b", "text"])),
+        (b'"id";"my text"\n1;a\n', "my text", (";", ["id", "my text"])),
+        (b"\xef\xbb\xbftext|n\r\na|1\r\n", "text", ("|", ["text", "n"])),
+        (b"text\na;b\nc;d\n", "text", (",", ["text"])),  # only the first row decides
+        (b"id;text;n\n1;a;2\n", None, (";", ["id", "text", "n"])),
+    ],
+)
+def test_the_first_row_shows_the_delimiter(data, column, expected):
+    assert header(data, column) == expected
+
+
+def test_the_names_of_columns_between_semicolons_are_suggested(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"id;text;n\n1;hallo welt;2\n")
+    for column in (None, "body"):
+        with rejects("column", "id, text, n", "column='text'", kind=MissingFieldError):
+            Corpus(path, column=column)
+
+
+def test_a_tsv_file_is_divided_only_at_tabs(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_bytes(b"id,text\n1,a\n")
+    with rejects("column", kind=MissingFieldError):
+        Corpus(path, column="text")
+
+
+def test_the_delimiter_is_part_of_the_settings(tmp_path):
+    sources = []
+    for delimiter in ",;":
+        path = tmp_path / "a.csv"
+        path.write_text(f"id{delimiter}text\n1{delimiter}a\n")
+        sources += Corpus(path, column="text").sources
+    assert sources[0].settings() != sources[1].settings()
+    assert [text.text for text in sources[1].absolute().texts(Splitter().safe_cuts)] == ["a"]
 
 
 def test_invalid_utf8_is_returned_as_bytes():

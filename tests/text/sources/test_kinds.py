@@ -43,6 +43,8 @@ TEXTS = {
     "list of numbers": "1,2,3\n4,5,6\n7,8,9\n",
     "poem": "Roses,red\nViolets,blue\n",
     "names alone": "id,text\n",
+    "Markdown table without outer bars": "name|count\n--|--\na|1\nb|2\n",
+    "word list with tabs": "the\t12\nof\t9\n",
     "assembly": "mov r0, r1\nadd r0, r1, r2\nldr r1, [r0, #4]\n" * 9,
     "NULs": "a\0b\0" * 99,
     "escapes": "\x1b[31mred\x1b[0m\t\r\n" * 9,
@@ -84,6 +86,8 @@ def test_text_in_another_encoding_is_not_binary(encoding):
         ),
         (as_csv(ROWS * 200), "csv"),
         ("score,word\n1,a\n-2.5,b\n", "csv"),
+        ("id;text;n\n1;hallo welt;2\n2;guten tag;3\n", "csv"),
+        ("score\tword\n1\ta\n-2.5\tb\n", "csv"),
     ],
 )
 def test_json_lines_and_csv_are_rejected_as_text(data, format):

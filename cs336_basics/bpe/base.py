@@ -171,8 +171,9 @@ class BPE_Trainer:
         """Train on texts in memory, such as the rows of a dataset; see `train`.
 
         Args:
-            texts: Documents (strings or UTF-8 bytes), read one at a time. If `field` is given,
-                rows instead: dicts, a Hugging Face `datasets.Dataset`, or an Arrow table or stream.
+            texts: Documents (strings or UTF-8 bytes) or batches of documents, read one at a time.
+                If `field` is given, rows instead: dicts, a Hugging Face `datasets.Dataset`, or an
+                Arrow table or stream.
             errors: How to handle invalid UTF-8; see `Corpus`.
             field: Field or column that contains the text.
 
@@ -185,18 +186,25 @@ class BPE_Trainer:
         return self._train(count, vocab_size, special_tokens)
 
     def train_from_counts(
-        self, word_counts: Mapping[bytes, int], vocab_size: int, special_tokens: Iterable[str] = ()
+        self,
+        word_counts: Mapping[bytes, int] | Mapping[str, int],
+        vocab_size: int,
+        special_tokens: Iterable[str] = (),
     ) -> tuple[dict[int, bytes], list[Pair]]:
         """Train on word counts; see `train`.
 
         Args:
-            word_counts: Mapping from pre-tokens (bytes) to counts.
+            word_counts: Mapping from pre-tokens to counts. Pre-tokens are UTF-8 bytes or str.
 
         Raises:
             ValueError: If a count is out of range, the counted bytes exceed 2^63 - 1, `word_counts`
                 is a WordCounts created with a different pattern or different special tokens, or the
                 merges produce a special token that is part of a word; see also `train`.
             TypeError: See `WordCounts.from_mapping`.
+
+        Warns:
+            UserWarning: If some of the most frequent words are not pre-tokens of the pattern. Words
+                that this library counted are not checked.
         """
         from cs336_basics.counting import WordCounts
 

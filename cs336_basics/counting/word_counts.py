@@ -8,19 +8,23 @@ several machines without reading the text again.
 from __future__ import annotations
 
 import contextlib
+import heapq
 import itertools
 import operator
 import os
 from array import array
 from collections import Counter
-from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from typing import Any, Union
 
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import counted, short_repr
+from cs336_basics._support.warnings import warn
 from cs336_basics.splitting.patterns.named_patterns import pattern_name
+from cs336_basics.splitting.splitter import Splitter
+from cs336_basics.text.reading_record import ReadingRecord
 
 Buffer = Union["npt.NDArray[Any]", "array[int]", bytes, memoryview]
 """One-dimensional buffer of uint8 or int64."""
@@ -28,6 +32,12 @@ Buffer = Union["npt.NDArray[Any]", "array[int]", bytes, memoryview]
 # Limits of the table in a notebook.
 _MOST_SHOWN = 20
 _MOST_SHOWN_BYTES = 100
+
+_MOST_SPLIT = 1000
+"""Number of words that are split again. In English, the first word with punctuation among the words
+between spaces is often not one of the 100 most frequent words."""
+_LONGEST_SPLIT = 1000
+"""Maximum number of bytes of a word that is split again. Longer words take too long."""
 
 
 class WordCounts(Mapping[bytes, int]):
@@ -68,13 +78,7 @@ class WordCounts(Mapping[bytes, int]):
         # Copy before checking: other threads may write to the originals.
         arrays = np.array(data), np.array(offsets), np.array(counts)
         self._set(_checked(*arrays), pattern, special_tokens)
-        index = _first_repeated(self)
-        if index < len(self):
-            raise InputError(
-                f"word {short_repr(_word(self.data, self.offsets, index))} is repeated at index "
-                f"{index:,}",
-                remedy="add the counts of equal words",
-            )
+        self._check_has_no_repeated_word()
 
     @classmethod
     def of_buffers(
@@ -93,6 +97,14 @@ class WordCounts(Mapping[bytes, int]):
         made = cls.__new__(cls)
         made._set(buffers, pattern, special_tokens)
         return made
+
+    def _check_has_no_repeated_word(self) -> None:
+        index = _first_repeated(self)
+        if index < len(self):
+            raise InputError(
+                f"word {short_repr(self.words()[index])} is repeated at index {index:,}",
+                remedy="add the counts of equal words",
+            )
 
     def _set(
         self,
@@ -128,17 +140,20 @@ class WordCounts(Mapping[bytes, int]):
     @classmethod
     def from_mapping(
         cls,
-        counts: Mapping[bytes, int],
+        counts: Mapping[bytes, int] | Mapping[str, int],
         pattern: str | None = None,
         special_tokens: Iterable[str] | None = None,
     ) -> WordCounts:
         """Convert a mapping to WordCounts. Words with count 0 are dropped.
 
-        A WordCounts is returned unchanged if neither `pattern` nor `special_tokens` is given.
+        Words that are str are encoded to UTF-8. A WordCounts is returned unchanged if neither
+        `pattern` nor `special_tokens` is given.
 
         Raises:
-            TypeError: If `counts` is not a mapping, a word is not bytes, or a count is not an int.
-            ValueError: If a count is negative or exceeds 2^63 - 1.
+            TypeError: If `counts` is not a mapping, a word is neither bytes nor str, or a count is
+                not an int.
+            ValueError: If a count is negative or exceeds 2^63 - 1, a str contains a lone surrogate,
+                or two words have the same UTF-8.
         """
         if isinstance(counts, WordCounts) and pattern is None and special_tokens is None:
             return counts
@@ -148,9 +163,14 @@ class WordCounts(Mapping[bytes, int]):
             )
         words: list[bytes] = []
         numbers = array("q")
+        has_str = False
         for word, count in counts.items():
             if not isinstance(word, bytes):
-                raise InputTypeError(f"must be bytes, got {short_repr(word)}", argument="words")
+                if not isinstance(word, str):
+                    raise InputTypeError(
+                        f"must be bytes or str, got {short_repr(word)}", argument="words"
+                    )
+                word, has_str = ReadingRecord().utf8_of(word, "strict"), True
             if type(count) is not int or not 0 <= count <= MAX_INT64:
                 place = f"word {short_repr(word)}"
                 count = checked_integer("counts", count, 0, MAX_INT64, place=place)
@@ -158,7 +178,10 @@ class WordCounts(Mapping[bytes, int]):
                 words.append(word)
                 numbers.append(count)
         offsets = array("q", itertools.accumulate(map(len, words), initial=0))
-        return cls.of_buffers((b"".join(words), offsets, numbers), pattern, special_tokens)
+        made = cls.of_buffers((b"".join(words), offsets, numbers), pattern, special_tokens)
+        if has_str:  # the same word may also occur as bytes
+            made._check_has_no_repeated_word()
+        return made
 
     @classmethod
     def combined(cls, addends: Iterable[WordCounts]) -> WordCounts:
@@ -356,9 +379,15 @@ class WordCounts(Mapping[bytes, int]):
     def check_made_with(self, pattern: str, special_tokens: Iterable[str]) -> None:
         """Check that the words were counted with this pattern and these special tokens.
 
+        If their pattern is unknown, the most frequent words are split again.
+
         Raises:
             ValueError: If the words were counted with a different pattern or different special
                 tokens.
+
+        Warns:
+            UserWarning: If the pattern of the words is unknown, and some of the most frequent words
+                are not pre-tokens.
         """
         if self.pattern is not None and _comparable(self.pattern) != _comparable(pattern):
             raise InputError(
@@ -376,6 +405,42 @@ class WordCounts(Mapping[bytes, int]):
                 argument="special_tokens",
                 remedy="pass the same special tokens, or count the words again",
             )
+        if self.pattern is None:
+            self._warn_of_other_words(Splitter(pattern, sorted(tokens)))
+
+    def _warn_of_other_words(self, splitter: Splitter) -> None:
+        """Warn if some of the most frequent words are not pre-tokens of the splitter."""
+        blob, ends = bytes(self.buffers[0]), _integers(self.buffers[1])
+        total, others, num_others = 0, [], 0
+        for index, count in _most_frequent(_integers(self.buffers[2]), _MOST_SPLIT):
+            start, end = ends[index], ends[index + 1]
+            if not 0 < end - start <= _LONGEST_SPLIT:
+                continue
+            try:
+                word = blob[start:end].decode()
+            except UnicodeDecodeError:  # text in another encoding, or exact bytes
+                continue
+            total += count
+            if list(splitter.split(word)) != [word]:
+                others.append(word)
+                num_others += count
+        if others:
+            shown = ", ".join(map(short_repr, others[:3]))
+            warn(
+                f"pattern {short_repr(splitter.pattern)} splits words such as {shown} "
+                f"({num_others / total:.1%} of the most frequent words), so tokens across these "
+                "splits can never occur; count the text with count_texts, or pass the pattern that "
+                "made the words"
+            )
+
+
+def _most_frequent(counts: Sequence[int], number: int) -> list[tuple[int, int]]:
+    """Return `(index, count)` of the highest counts, in descending order."""
+    indices: Iterable[int] = range(len(counts))
+    with contextlib.suppress(ModuleNotFoundError):  # there is no NumPy in a browser
+        if len(counts) > number:  # NumPy makes this ten times as fast for millions of words
+            indices = np.argpartition(np.asarray(counts), -number)[-number:].tolist()
+    return [(i, counts[i]) for i in heapq.nlargest(number, indices, key=counts.__getitem__)]
 
 
 def _integers(buffer: Any) -> array[int]:

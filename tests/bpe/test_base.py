@@ -311,8 +311,10 @@ def test_a_missing_file_is_named(tmp_path):
     [
         ({b"ab": -1}, InputError, ["b'ab'", "-1"]),
         ({b"ab": -(10**5000)}, InputError, ["b'ab'"]),
-        ({"ab": 1}, InputTypeError, ["'ab'"]),
-        ({"ab" * 10**6: 1}, InputTypeError, ["'abab"]),
+        ({5: 1}, InputTypeError, ["5"]),
+        ({("ab" * 10**6,): 1}, InputTypeError, ["'abab"]),
+        ({"a\ud800": 1}, InputError, ["U+D800"]),
+        ({"ab": 1, b"ab": 2}, InputError, ["b'ab'"]),
         ({b"ab": 1.5}, InputTypeError, ["b'ab'", "1.5"]),
         ({b"ab" * 10**6: 1.5}, InputTypeError, ["b'abab", "1.5"]),
         ({b"ab": True}, InputTypeError, ["b'ab'", "True"]),

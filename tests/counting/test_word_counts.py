@@ -2,6 +2,7 @@
 
 import pickle
 import sys
+import warnings
 from collections import Counter
 
 import numpy as np
@@ -10,8 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs336_basics._support.errors import InputError, InputTypeError, UnavailableError
-from cs336_basics.counting import WordCounts, count_words
-from cs336_basics.splitting import splitter
+from cs336_basics._support.lazy import LazyModule
+from cs336_basics.bpe import TRAINERS
+from cs336_basics.counting import WordCounts, count_texts, count_words, word_counts
+from cs336_basics.splitting import Splitter, splitter
+from cs336_basics.splitting.patterns.named_patterns import PATTERNS
 from tests.errors import rejects
 from tests.reports.test_page import Page
 
@@ -161,3 +165,51 @@ def test_a_repeated_word_is_rejected(tmp_path, monkeypatch, word, compiled):
     WordCounts.of_buffers(arrays).save(tmp_path / "counts.npz")
     with rejects(None, f"word {word!r}", "index 3", place="counts.npz"):
         WordCounts.load(tmp_path / "counts.npz")
+
+
+def test_words_may_be_str():
+    counts = Counter(["low", "lower", "low", "né", "猫"])
+    as_bytes = {word.encode(): count for word, count in counts.items()}
+    assert WordCounts.from_mapping(counts) == as_bytes
+    trainer = TRAINERS["heap"]()
+    assert trainer.train_from_counts(counts, 262) == trainer.train_from_counts(as_bytes, 262)
+    for repeated in ({"low": 1, b"low": 2}, {b"low": 1, "low": 2}):
+        with rejects(None, "b'low'"):
+            WordCounts.from_mapping(repeated)
+    with rejects(None, "U+D800"):
+        WordCounts.from_mapping({"a\ud800": 1})
+
+
+def train(counts, special_tokens=(), **options):
+    TRAINERS["heap"](**options).train_from_counts(counts, 257 + len(special_tokens), special_tokens)
+
+
+@pytest.mark.parametrize("with_numpy", [True, False])
+def test_words_that_are_not_pre_tokens_are_a_warning(monkeypatch, with_numpy):
+    if not with_numpy:
+        monkeypatch.setattr(word_counts, "np", LazyModule("no_such_module"))
+    many = Counter({f"word{chr(97 + i // 26)}{chr(97 + i % 26)}": 2 for i in range(600)})
+    text = "The end. They don't say it, and we didn't hear it. " * 3
+    words = Counter((text + " ".join(many.elements())).split())
+    with pytest.warns(UserWarning, match="'gpt2'") as found:
+        train(words)
+    message = str(found[0].message)
+    assert all(word in message for word in ("end.", "don't", "it,", "count_texts"))
+    assert "%" in message
+    assert "didn't" not in message, "three examples are enough"
+    with pytest.warns(UserWarning, match="<end>"):
+        train({"<end>": 5, "low": 3}, ["<end>"], pattern=r"[^ ]+|\s+")
+
+
+def test_words_that_are_pre_tokens_are_no_warning():
+    text = "The end. They don't say  it,\n\n and we didn't hear it. 1234 né 猫!? " * 9
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for pattern in PATTERNS:
+            train(Counter(Splitter(pattern).split(text)), pattern=pattern)
+        train(Counter(text.split()), pattern=r"\S+|\s+")
+        train({b"low \xff": 5, b"": 3, b"low": 5})  # not text, so it cannot be split
+        # The library's own counts are not checked: alone, "ab" is not a pre-token of this pattern.
+        counts = count_texts(["ab ab"], Splitter("ab(?= )|a|b| "))
+        assert b"ab" in counts
+        train(counts, pattern=counts.pattern)

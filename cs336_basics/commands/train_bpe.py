@@ -18,9 +18,9 @@ from cs336_basics.bpe.rules import TIE_BREAKS
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import INPUT_HELP, Command, Several, TextOptions, UsageError
 from cs336_basics.commands._outputs import check_output
-from cs336_basics.splitting import SPLITTINGS
 from cs336_basics.execution.executors import EXECUTORS
-from cs336_basics.splitting.patterns.named_patterns import PATTERNS
+from cs336_basics.splitting import SPLITTINGS
+from cs336_basics.splitting.patterns.named_patterns import PATTERNS, resolve_pattern
 
 EXECUTION = tuple(name for name in EXECUTORS if name != "ray")  # --ray selects Ray
 
@@ -45,8 +45,8 @@ class Options(TextOptions):
         metavar="NAME",
     )
     continue_: str | None = option(
-        "tokenizer to continue training; its tokens and merges are kept, and --vocab-size is the "
-        "new total",
+        "tokenizer to continue training; its tokens and merges are kept, also with another "
+        "--pattern, and --vocab-size is the new total",
         None,
         metavar="DIR",
         rare=True,
@@ -217,12 +217,14 @@ def _start(
     tokenizer = Tokenizer.from_directory(options.continue_)
     check_merges_suffice(tokenizer.definition, "continued training")
     pattern, special_tokens = tokenizer.pattern, tokenizer.special_tokens
-    if options.pattern not in (None, pattern):
-        raise InputError(
-            f"--pattern {options.pattern!r} conflicts with the pattern {pattern!r} of "
-            f"{options.continue_}",
-            remedy="remove --pattern",
+    given = options.pattern
+    if given is not None and resolve_pattern(given) != resolve_pattern(pattern):
+        say(
+            f"--pattern {short_repr(given)} replaces the pattern {short_repr(pattern)} "
+            f"of {options.continue_}: the new tokenizer splits text only with the new pattern, and "
+            "applies old and new merges within its pre-tokens"
         )
+        pattern = given
     added = [token for token in list(options.special_token) if token not in special_tokens]
     return pattern, [*special_tokens, *added], (tokenizer.vocab, tokenizer.merges)
 

@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import regex
 
 from cs336_basics import TRAINERS, Tokenizer, train_bpe
+from cs336_basics.bpe.reference import merge_by_rank, split_bytes
 from cs336_basics.splitting import PATTERNS
 from tests.commands.small_run import command, error_of
 
@@ -184,7 +186,35 @@ def test_continued_training_keeps_the_pattern(text_file, tmp_path, capsys):
     first = tmp_path / "first"
     assert main(arguments(text_file, first, "--pattern", "cl100k")) == 0
     then = ["--input", str(text_file), "--continue", str(first), "--vocab-size", "290"]
-    assert main([*then, "--output", str(tmp_path / "a"), "--pattern", "gpt2"]) == 2
-    assert "remove --pattern" in capsys.readouterr().err
-    assert main([*then, "--output", str(tmp_path / "b")]) == 0
-    assert Tokenizer.from_directory(tmp_path / "b").pattern == "cl100k"
+    for name, more in (("a", []), ("b", ["--pattern", PATTERNS["cl100k"]])):
+        assert main([*then, "--output", str(tmp_path / name), *more]) == 0
+        assert "replaces" not in capsys.readouterr().out
+        assert Tokenizer.from_directory(tmp_path / name).pattern == "cl100k"
+
+
+@pytest.mark.parametrize("pattern", [r"[^\n]+|\n", r"\p{N}|\P{N}+", "cl100k"])
+def test_training_is_continued_with_another_pattern(pattern, text_file, tmp_path, capsys):
+    first, then = tmp_path / "first", tmp_path / "then"
+    assert main(arguments(text_file, first)) == 0
+    capsys.readouterr()
+    assert main(["--input", str(text_file), "--continue", str(first), "--vocab-size", "300",
+                 "--pattern", pattern, "--output", str(then)]) == 0  # fmt: skip
+    assert sum("replaces the pattern 'gpt2'" in line for line in
+               capsys.readouterr().out.splitlines()) == 1  # fmt: skip
+    start, found = Tokenizer.from_directory(first), Tokenizer.from_directory(then)
+    naive = TRAINERS["naive"](pattern=pattern, continue_from=(start.vocab, start.merges))
+    assert (found.vocab, found.merges) == naive.train(text_file, 300, [EOT])
+    assert found.merges[: len(start.merges)] == start.merges
+    assert found.pattern == pattern
+    if pattern != "cl100k":
+        assert any(b" s" in token and token[:1] != b" " for token in found.vocab.values())
+    ranks = {pair: rank for rank, pair in enumerate(found.merges)}
+    ids = {token: number for number, token in found.vocab.items()}
+    text = TEXT[:300] + "a mat 12 saw"
+    expected = []
+    for part in re.split(f"({re.escape(EOT)})", text):
+        words = [part] if part == EOT else regex.findall(PATTERNS.get(pattern, pattern), part)
+        for word in words:
+            symbols = (word.encode(),) if word == EOT else split_bytes(word.encode())
+            expected += [ids[symbol] for symbol in merge_by_rank(symbols, ranks)]
+    assert found.encode(text) == expected

@@ -24,6 +24,11 @@ except ImportError as error:
 # module, sources, language
 EXTENSIONS = [
     ("cs336_basics.text._utf8", ["cs336_basics/text/_utf8.pyx"], "c++"),
+    (
+        "cs336_basics.text._normalization",
+        ["cs336_basics/text/_normalization.pyx"],
+        "c++",
+    ),
     ("cs336_basics.splitting._scanner", ["cs336_basics/splitting/_scanner.pyx"], "c++"),
     (
         "cs336_basics.counting._counting",

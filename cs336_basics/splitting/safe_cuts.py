@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from cs336_basics._support.lazy import LazyModule
@@ -137,3 +137,48 @@ def _candidates(program: split_program.SplitProgram) -> re.Pattern[bytes] | None
             follow = b"".join(rb"\x%02x" % code for code in following)
             options.append(b"[" + found + rb"\x80-\xff](?=[" + follow + b"])")
     return re.compile(b"|".join(options)) if options else None
+
+
+class SpaceCuts:
+    """Finds safe cuts before whitespace, for text that passes through more stages than splitting.
+
+    Args:
+        pattern: Split pattern. If it cannot be compiled, there are no safe cuts.
+        may_cut: Function that returns whether the other stages allow a cut between two characters:
+            an ASCII character and ASCII whitespace.
+    """
+
+    margin = 4
+
+    def __init__(self, pattern: str, may_cut: Callable[[str, str], bool]) -> None:
+        program = split_program.find_program(pattern)
+        options = []
+        for after in " \t\n\v\f\r" if program else "":
+            before = b"".join(
+                rb"\x%02x" % code
+                for code in range(0x21, 0x7F)
+                if program.is_safe_cut(chr(code), after) and may_cut(chr(code), after)
+            )
+            if before:
+                options.append(b"[" + before + rb"](?=\x%02x)" % ord(after))
+        self._cut = re.compile(b"|".join(options)) if options else None
+        self.may_exist = self._cut is not None
+        """Whether safe cuts are possible."""
+
+    def first(self, data: bytes, start: int, stop: int) -> int | None:
+        """Return the first cut in [start, stop], or None; see `SafeCuts.first`."""
+        found = self._cut.search(data, max(0, start - 1)) if self._cut else None
+        return found.end() if found and found.end() <= stop else None
+
+    def last(self, data: bytes, start: int) -> int | None:
+        """Return the last cut at or after `start`, or None; see `SafeCuts.last`."""
+        upper = len(data)
+        step = 256
+        while self._cut and upper > start:
+            lower = max(start, upper - step)
+            # The byte after the cut may be the first one beyond `upper`.
+            found = list(self._cut.finditer(data, max(lower - 1, 0), upper + 1))
+            if found:
+                return found[-1].end()
+            upper, step = lower, step * 2
+        return None

@@ -1,14 +1,40 @@
-"""Unicode normalization, the stage between repairing a text and cutting out added tokens."""
+"""Unicode normalization, the stage between repairing a text and splitting it.
+
+Most text is normalized already. A quick check recognizes it in a fraction of the time that
+`unicodedata` needs: a text is normalized if it has only characters that are normalized by
+themselves, do not combine with the character before them, and are not reordered (Unicode Standard
+Annex 15, section 9).
+"""
 
 from __future__ import annotations
 
+import functools
 import unicodedata
+from array import array
+from collections.abc import Iterator
 
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 
+try:
+    from cs336_basics.text._normalization import NormalCharacters
+except ImportError:  # not built
+    NormalCharacters = None  # type: ignore[assignment, misc]
+
 NORMALIZERS = ("NFC", "NFD", "NFKC", "NFKD")
 """The normalization forms (Unicode Standard Annex 15)."""
+
+# All other code points are unassigned, or have no decomposition, the combining class 0 and nothing
+# to combine with. Checking these here instead of all of them saves a second.
+_CHECKED = (
+    range(0x3400),
+    range(0xA000, 0xAC00),
+    range(0xD7A4, 0xD800),
+    range(0xF900, 0x20000),
+    range(0x2F800, 0x2FA20),
+)
+_HANGUL_SYLLABLES = range(0xAC00, 0xD7A4)
+_HANGUL_VOWELS_AND_FINALS = (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3))
 
 
 def check_normalizer(normalizer: str | None) -> str | None:
@@ -28,3 +54,144 @@ def check_normalizer(normalizer: str | None) -> str | None:
 def normalized(text: str, normalizer: str | None) -> str:
     """Return a text in a normalization form, or the text itself if `normalizer` is None."""
     return text if normalizer is None else unicodedata.normalize(normalizer, text)
+
+
+def is_normalized(text: str | bytes, normalizer: str | None) -> bool:
+    """Return whether normalizing a text, as str or valid UTF-8, changes nothing."""
+    if normalizer is None or text.isascii():
+        return True
+    if NormalCharacters is not None and _normal_characters(normalizer).contain_all(text):
+        return True
+    characters = text.decode() if isinstance(text, bytes) else text
+    return unicodedata.is_normalized(normalizer, characters)
+
+
+def normalized_with_offsets(text: str, normalizer: str | None) -> tuple[str, list[int] | None]:
+    """Return a normalized text, and for each of its characters the one that it comes from.
+
+    These are the positions that Hugging Face's tokenizers report. Marks that change places are
+    counted as if they had not.
+
+    Returns:
+        The text, and the positions in `text`, or None if they are 0, 1, 2, ...
+    """
+    if normalizer is None or is_normalized(text, normalizer):
+        return text, None
+    characters: list[str] = []
+    origins: list[int] = []
+    for start, run in _runs(text, normalizer):
+        origin = start  # of the next character
+        for character, num_origins in _normalized_run(run, normalizer):
+            characters.append(character)
+            origins.append(origin if num_origins else max(start, origin - 1))
+            origin += num_origins
+    return "".join(characters), origins
+
+
+def _normalized_run(run: str, normalizer: str) -> list[tuple[str, int]]:
+    """Return the characters of a normalized run, each with the number of characters it replaces.
+
+    The first character of a decomposition replaces 1, and the others 0. A composed character
+    replaces as many as its parts.
+    """
+    form = _decomposed_form(normalizer)
+    parts = [
+        (part, int(i == 0))
+        for character in run
+        for i, part in enumerate(unicodedata.normalize(form, character))
+    ]
+    # Only marks change places, so the starters keep theirs.
+    ordered: list[tuple[str, int]] = []
+    marks: list[tuple[str, int]] = []
+    for part in parts:
+        if unicodedata.combining(part[0]):
+            marks.append(part)
+            continue
+        ordered += sorted(marks, key=_combining_class)
+        ordered.append(part)
+        marks = []
+    ordered += sorted(marks, key=_combining_class)
+    return ordered if form == normalizer else _composed(ordered)
+
+
+def _composed(parts: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Return the canonical composition of the decomposed characters of a run."""
+    done: list[tuple[str, int]] = []
+    starter = -1  # index in `done` of the last starter
+    for part in parts:
+        own_class = _combining_class(part)
+        if starter >= 0:
+            between = len(done) - 1 - starter
+            # A character of the same or a higher class, or a starter, keeps this one from it.
+            is_free = not between or 0 < _combining_class(done[-1]) < own_class
+            joined = unicodedata.normalize("NFC", done[starter][0] + part[0])
+            if is_free and len(joined) == 1:
+                done[starter] = joined, done[starter][1] + part[1]
+                continue
+        done.append(part)
+        if own_class == 0:
+            starter = len(done) - 1
+    return done
+
+
+def _combining_class(part: tuple[str, int]) -> int:
+    return unicodedata.combining(part[0])
+
+
+def _decomposed_form(normalizer: str) -> str:
+    """Return the form that decomposes as much, without composing afterwards."""
+    return "NFKD" if "K" in normalizer else "NFD"
+
+
+def _runs(text: str, normalizer: str) -> Iterator[tuple[int, str]]:
+    """Yield the start and the text of each run; see `normalized_with_offsets`."""
+    abnormal = abnormal_codes(normalizer)
+    start = 0
+    for i in range(1, len(text)):
+        if ord(text[i]) not in abnormal or not _may_interact(text[i], normalizer):
+            yield start, text[start:i]
+            start = i
+    if text:
+        yield start, text[start:]
+
+
+def _may_interact(character: str, normalizer: str) -> bool:
+    """Return whether a character may combine with, or move before, the character before it."""
+    first = unicodedata.normalize(_decomposed_form(normalizer), character)[0]
+    return unicodedata.combining(first) != 0 or ord(first) in _seconds()
+
+
+@functools.cache
+def _seconds() -> frozenset[int]:
+    """Return the code points that can be the second of a pair with a composition."""
+    seconds = set(_HANGUL_VOWELS_AND_FINALS)
+    for codes in _CHECKED:
+        for code in codes:
+            parts = unicodedata.decomposition(chr(code)).split()
+            if len(parts) == 2 and not parts[0].startswith("<"):
+                seconds.add(int(parts[1], 16))
+    return frozenset(seconds)
+
+
+@functools.cache
+def abnormal_codes(normalizer: str) -> frozenset[int]:
+    """Return the code points that may not be normalized, depending on their neighbors."""
+    codes = set(_seconds()) if normalizer in ("NFC", "NFKC") else set(_HANGUL_SYLLABLES)
+    for checked in _CHECKED:
+        # One call for all characters. A line break separates them and is always normalized.
+        lines = "\n".join(map(chr, checked))
+        alone = unicodedata.normalize(normalizer, lines).split("\n")
+        characters = lines.split("\n")
+        for before, after in zip(characters, alone, strict=True):
+            if before != after or (before and unicodedata.combining(before)):
+                codes.add(ord(before))
+    return frozenset(codes)
+
+
+@functools.cache
+def _normal_characters(normalizer: str) -> NormalCharacters:
+    """Return the compiled set of the characters that are normalized in every text."""
+    blocks = array("Q", [(1 << 64) - 1]) * (0x110000 // 64)
+    for code in abnormal_codes(normalizer):
+        blocks[code >> 6] &= ~(1 << (code & 63))
+    return NormalCharacters(blocks)  # type: ignore[arg-type]

@@ -107,19 +107,11 @@ class TokenizerDefinition:
         self._indexed_merges = _index_merges(self.merges, token_ids)
         if set(map(type, self.merges)) - {tuple}:  # lists cannot be dict keys
             self.merges = [(left, right) for left, right in self.merges]
+        self.size = max(self.vocab, default=-1) + 1
         self.added_ids: dict[str, int] = {}
-        next_id = max(self.vocab, default=-1) + 1
-        for content in self.splitter.special_tokens:
-            token = content.encode()
-            token_id = self._own_ids.get(content, token_ids.get(token))
-            if token_id is None:
-                if next_id > MAX_ID:
-                    raise InputError(explain_bad_id(next_id, token), argument="vocab")
-                token_id = token_ids[token] = next_id
-                self.vocab[next_id] = token
-                next_id += 1
-            self.added_ids[content] = token_id
-        self.size = next_id
+        self._add_ids(token_ids)
+        for content, token_id in self.added_ids.items():
+            token_ids.setdefault(content.encode(), token_id)
         self.byte_ids = [token_ids.get(bytes([byte]), ABSENT) for byte in range(256)]
         self.absent_bytes = frozenset(
             byte for byte, token_id in enumerate(self.byte_ids) if token_id == ABSENT
@@ -176,7 +168,45 @@ class TokenizerDefinition:
         """Return a definition with more added tokens; see `Tokenizer.add_special_tokens`."""
         added = check_added_tokens(special_tokens)
         more = [token for token in added if token.content not in self.added_ids]
-        return self.replaced(special_tokens=[*self.added_tokens, *more])
+        tokens = [token.content.encode() for token in more]
+        known = self._token_ids_before
+        if any(len(token) == 1 or (self.ignore_merges and token in known) for token in tokens):
+            return self.replaced(special_tokens=[*self.added_tokens, *more])
+        # The words keep their ids, so the parts that encode words are shared, not checked again.
+        definition = TokenizerDefinition.__new__(TokenizerDefinition)
+        parts = vars(definition)
+        parts.update(vars(self))
+        for name in ("token_ids", "special_ids", "digest"):
+            parts.pop(name, None)
+        definition.added_tokens = (*self.added_tokens, *more)
+        definition.splitter = Splitter(
+            self.pattern, [*self.splitter.special_tokens, *(token.content for token in more)]
+        )
+        definition.vocab, definition.added_ids = self.vocab.copy(), self.added_ids.copy()
+        definition._add_ids(known)
+        return definition
+
+    def has_words_of(self, other: TokenizerDefinition) -> bool:
+        """Return whether this is `other` with more added tokens that are not parts of words."""
+        return self._indexed_merges is other._indexed_merges
+
+    @functools.cached_property
+    def _token_ids_before(self) -> dict[bytes, int]:
+        """`token_ids`, which may lack tokens that `with_special_tokens` added."""
+        return self.token_ids
+
+    def _add_ids(self, token_ids: Mapping[bytes, int]) -> None:
+        """Look up the ids of the last added tokens, or give them the next ids."""
+        for content in self.splitter.special_tokens[len(self.added_ids) :]:
+            token = content.encode()
+            token_id = self._own_ids.get(content, token_ids.get(token))
+            if token_id is None:
+                if self.size > MAX_ID:
+                    raise InputError(explain_bad_id(self.size, token), argument="vocab")
+                token_id = self.size
+                self.vocab[token_id] = token
+                self.size += 1
+            self.added_ids[content] = token_id
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TokenizerDefinition):
@@ -205,8 +235,10 @@ class TokenizerDefinition:
         digest.update(b"".join(tokens))
         # A definition without these parts has the digest that it had before they existed.
         flags = sorted(token for token in self.added_tokens if not token.is_plain)
-        if flags or self.normalizer or self.post_processor:
-            parts = [flags, self.normalizer, self.post_processor]
+        added = self.post_processor
+        templates = added[:2] if added is not None and added.changes_ids else None
+        if flags or self.normalizer or templates:
+            parts = [flags, self.normalizer, templates]
             digest.update(json.dumps(parts).encode())
         return digest.hexdigest()
 

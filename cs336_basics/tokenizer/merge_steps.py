@@ -63,13 +63,13 @@ def merge_steps(tokenizer: Tokenizer, text: str) -> list[MergedWord]:
     encoder = tokenizer.encoder
     ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
     words = []
-    for _, word, is_special in encoder.located_words(text, encoder.all_added):
-        data = word.encode()
-        if is_special:
-            words.append(MergedWord(data, "special", [], [encoder.definition.added_ids[word]]))
+    for word in encoder.located_words(text, encoder.all_added):
+        data = word.text.encode()
+        if word.token_id is not None:
+            words.append(MergedWord(data, "special", [], [word.token_id]))
         elif data in encoder.definition.whole_words:
-            words.append(MergedWord(data, "whole", [], encoder.encode_word(word)))
+            words.append(MergedWord(data, "whole", [], encoder.encode_word(word.text)))
         else:
             steps = [MergeStep(*step) for step in steps_by_rank(split_bytes(data), ranks)]
-            words.append(MergedWord(data, "merged", steps, encoder.encode_word(word)))
+            words.append(MergedWord(data, "merged", steps, encoder.encode_word(word.text)))
     return words

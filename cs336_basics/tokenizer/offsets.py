@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
-from cs336_basics.tokenizer.encoders.encoder import Encoder
+from cs336_basics.tokenizer.encoders.encoder import Encoder, LocatedWord
 from cs336_basics.tokenizer.encoders.encoding_errors import explained
 
 Span = tuple[int, int]
@@ -21,30 +21,34 @@ def encode_with_offsets(
     spans: list[Span] = []
     try:
         text.encode()  # raises UnicodeEncodeError
-        for start, word, is_special in encoder.located_words(text, special):
-            if is_special:
-                ids.append(definition.added_ids[word])
-                spans.append((start, start + len(word)))
+        for word in encoder.located_words(text, special):
+            if word.token_id is not None:
+                ids.append(word.token_id)
+                spans.append((word.start, word.stop))
             else:
-                word_ids = encoder.encode_word(word)
+                word_ids = encoder.encode_word(word.text)
                 ids += word_ids
                 lengths = (len(definition.vocab[token_id]) for token_id in word_ids)
-                spans += _spans_in(word, lengths, start)
+                spans += _spans_in(word, lengths)
     except (UnicodeEncodeError, AbsentByteError) as error:
         raise explained(error, encoder, text, special) from None
     return ids, spans
 
 
-def _spans_in(word: str, lengths: Iterable[int], start: int) -> Iterator[Span]:
+def _spans_in(word: LocatedWord, lengths: Iterable[int]) -> Iterator[Span]:
     """Yield the span of each token of a word.
 
     Args:
         word: Pre-token.
         lengths: Lengths of its tokens in bytes.
-        start: Position of the word in the text, in characters.
     """
-    character_of_byte = [i for i, character in enumerate(word) for _ in character.encode()]
+    origins = range(word.start, word.stop) if word.origins is None else word.origins
+    origin_of_byte = [
+        origin
+        for origin, character in zip(origins, word.text, strict=True)
+        for _ in character.encode()
+    ]
     end = 0
     for length in lengths:
         begin, end = end, end + length
-        yield start + character_of_byte[begin], start + character_of_byte[end - 1] + 1
+        yield origin_of_byte[begin], origin_of_byte[end - 1] + 1

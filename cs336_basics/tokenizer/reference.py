@@ -118,7 +118,8 @@ def _found_tokens(
             last = len(text) - len(regex.sub(r"\A\s+", "", text[last:]))
         if end < first:
             yield text[end:first], None
-        yield text[first:last], token
+        if first < last:  # else the whitespace of the token before it includes it
+            yield text[first:last], token
         end = last
     if end < len(text):
         yield text[end:], None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cs336_basics._support.errors import Argument, InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
-from cs336_basics.splitting import Splitter, split_special_tokens
+from cs336_basics.splitting import split_special_tokens
 
 if TYPE_CHECKING:
     from cs336_basics.tokenizer.encoders.encoder import Encoder
@@ -47,13 +47,10 @@ class SpecialSets(NamedTuple):
                 )
             start += len(segment)
 
-    def splitter(self, splitter: Splitter) -> Splitter:
-        """Return a splitter that cuts out only these special tokens."""
-        found = self.allowed | self.disallowed
-        special_tokens = [token for token in splitter.special_tokens if token in found]
-        if len(special_tokens) == len(splitter.special_tokens):
-            return splitter
-        return Splitter(splitter.pattern, special_tokens)
+    @property
+    def found(self) -> frozenset[str]:
+        """The tokens of both sets."""
+        return self.allowed | self.disallowed
 
 
 def choose_special(

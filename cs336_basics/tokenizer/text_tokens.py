@@ -63,7 +63,7 @@ def tokens_of(tokenizer: Tokenizer, text: str) -> TextTokens:
     check_is_tokenizer(tokenizer)
     ids, spans = tokenizer.encode_with_offsets(text)
     encoder = tokenizer.encoder
-    starts = {start for start, _, _ in encoder.located_words(text, encoder.all_added)}
+    starts = {word.start for word in encoder.located_words(text, encoder.all_added)}
     special = set(tokenizer.definition.added_ids.values())
     tokens = TextTokens()
     before = -1

@@ -185,6 +185,19 @@ cdef class Encoder:
         worker.worker = self.encoder.get().make_worker(cache_size if cache_size else 1)
         return worker
 
+    def grow(self, size_t vocab_size):
+        """Allow ids below `vocab_size` in special sets. Return False if `dtype` is too narrow."""
+        if self.narrow and vocab_size > 1 << 16:
+            return False
+        if vocab_size > self.vocab_size:
+            if self.id_objects is not None:
+                if vocab_size <= MAX_KEPT_IDS:
+                    self.id_objects.extend(range(self.vocab_size, vocab_size))
+                else:
+                    self.id_objects = None
+            self.vocab_size = vocab_size
+        return True
+
     # ------------------------------------------------------------------ lists of ids
 
     def encode(self, text, SpecialSet special not None, Worker worker=None):

@@ -40,13 +40,13 @@ def absent_bytes_in(
     start = 0  # offset of the text between two invalid bytes
     for valid, invalid in text_and_bytes(data):
         text = valid.decode()
-        for position, word, is_special in encoder.located_words(text, special):
-            encoded = word.encode()
-            if is_special or encoded in encoder.definition.whole_words:
+        for word in encoder.located_words(text, special):
+            encoded = word.text.encode()
+            if word.token_id is not None or encoded in encoder.definition.whole_words:
                 continue
             for offset, byte in enumerate(encoded):
                 if byte in absent:
-                    yield byte, start + len(text[:position].encode()) + offset
+                    yield byte, start + len(text[: word.start].encode()) + offset
         start += len(valid)
         for offset, byte in enumerate(invalid):
             if byte in absent:

@@ -8,6 +8,8 @@ from cs336_basics.splitting.splitter import has_scanner
 from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.encoders.encoder import Encoder
 from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
+from cs336_basics.tokenizer.encoders.staged_encoder import StagedEncoder
+from cs336_basics.tokenizer.stages import need_stages
 
 BACKENDS = ("reference", "python", "native")
 
@@ -15,8 +17,33 @@ BACKENDS = ("reference", "python", "native")
 def make_encoder(
     definition: TokenizerDefinition, cache_size: int, backend: str | None = None
 ) -> Encoder:
-    """Return an encoder. The backend defaults to `native` if it is available, else `python`.
+    """Return an encoder for a definition; see `_word_encoder`."""
+    encoder = _word_encoder(definition, cache_size, backend)
+    return StagedEncoder(encoder) if need_stages(definition) else encoder
 
+
+def extended_encoder(
+    encoder: Encoder, definition: TokenizerDefinition, cache_size: int, backend: str | None
+) -> Encoder:
+    """Return an encoder for a definition that extends an encoder's, and share what can be shared.
+
+    Args:
+        encoder: Encoder of the definition with fewer added tokens.
+        definition, cache_size, backend: See `make_encoder`.
+    """
+    if definition.has_words_of(encoder.definition):
+        shared = encoder.extended(definition)
+        if shared is not None and not isinstance(shared, StagedEncoder) and need_stages(definition):
+            return StagedEncoder(shared)
+        if shared is not None:
+            return shared
+    return make_encoder(definition, cache_size, backend)
+
+
+def _word_encoder(definition: TokenizerDefinition, cache_size: int, backend: str | None) -> Encoder:
+    """Return an encoder that finds added tokens by a search for their contents alone.
+
+    The backend defaults to `native` if it is available, else `python`.
     `native` requires the extensions, a token for every byte, and ids below 2^32 - 1.
 
     Raises:

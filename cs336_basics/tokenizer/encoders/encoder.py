@@ -13,10 +13,11 @@ can perform faster.
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.lazy import np, npt
@@ -32,6 +33,21 @@ if TYPE_CHECKING:
 
 class UnknownIdError(InputError):
     """Raised for an id that is not in the vocabulary."""
+
+
+class LocatedWord(NamedTuple):
+    """A pre-token or an added token of a text."""
+
+    start: int
+    """Position of the word in the text, in characters."""
+    stop: int
+    text: str
+    """The word, after normalization."""
+    token_id: int | None = None
+    """Id of an added token, or None for a pre-token."""
+    origins: list[int] | None = None
+    """Position, in the text, of the character that each character of the word comes from. None
+    means `start`, `start + 1`, ..."""
 
 
 class Encoder(ABC):
@@ -54,6 +70,9 @@ class Encoder(ABC):
     """
 
     def __init__(self, definition: TokenizerDefinition) -> None:
+        self._set_definition(definition)
+
+    def _set_definition(self, definition: TokenizerDefinition) -> None:
         self.definition = definition
         self.pattern = definition.pattern
         self.all_special = frozenset(definition.special_ids)
@@ -64,6 +83,22 @@ class Encoder(ABC):
     def file_encoder(self) -> NativeEncoder | None:
         """This encoder if it reads plain-text files itself and releases the GIL, else None."""
         return None
+
+    @property
+    def releases_gil(self) -> bool:
+        """Whether several threads can encode at the same time."""
+        return self.file_encoder is not None
+
+    def extended(self, definition: TokenizerDefinition) -> Encoder | None:
+        """Return an encoder that shares everything but the definition, or None if it cannot.
+
+        Args:
+            definition: This encoder's definition with more added tokens, and the same words
+                (see `TokenizerDefinition.has_words_of`).
+        """
+        encoder = copy.copy(self)
+        encoder._set_definition(definition)
+        return encoder
 
     @abstractmethod
     def encode_word(self, word: str) -> list[int]:
@@ -132,12 +167,13 @@ class Encoder(ABC):
         """Return an encoder for one thread with its own word cache of `cache_size` bytes."""
         return self
 
-    def located_words(self, text: str, special: frozenset[str]) -> Iterator[tuple[int, str, bool]]:
-        """Yield (start in characters, word, is special) for pre-tokens and special tokens."""
+    def located_words(self, text: str, special: frozenset[str]) -> Iterator[LocatedWord]:
+        """Yield the pre-tokens and added tokens of a text, from left to right."""
         start = 0
-        for segment, is_special in split_special_tokens(text, special):
-            for word in (segment,) if is_special else self.split(segment):
-                yield start, word, is_special
+        for segment, is_added in split_special_tokens(text, special):
+            token_id = self.definition.added_ids[segment] if is_added else None
+            for word in (segment,) if is_added else self.split(segment):
+                yield LocatedWord(start, start + len(word), word, token_id)
                 start += len(word)
 
     def decode_bytes(self, ids: Iterable[SupportsIndex]) -> bytes:

@@ -45,6 +45,14 @@ class NativeWordEncoder(Encoder):
     def _decoder(self) -> Decoder:
         return compile_decoder(self.definition)
 
+    def extended(self, definition: TokenizerDefinition) -> Encoder | None:
+        """See `Encoder`."""
+        if definition.size > MAX_VOCAB_SIZE or not self._compiled.grow(definition.size):
+            return None
+        encoder = super().extended(definition)
+        vars(encoder).pop("_decoder", None)  # of the old definition
+        return encoder
+
     def with_own_cache(self, cache_size: int) -> NativeWordEncoder:
         """See `Encoder`."""
         encoder = copy.copy(self)
@@ -79,8 +87,8 @@ class NativeEncoder(NativeWordEncoder):
     It encodes in several threads, without holding the GIL.
     """
 
-    def __init__(self, definition: TokenizerDefinition, cache_size: int) -> None:
-        super().__init__(definition, cache_size)
+    def _set_definition(self, definition: TokenizerDefinition) -> None:
+        super()._set_definition(definition)
         self._special_sets = _SpecialSets(definition)
 
     @property

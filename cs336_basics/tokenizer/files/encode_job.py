@@ -31,6 +31,7 @@ from cs336_basics.tokenizer.encoders.encoder import Encoder
 from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, encode_exactly
 from cs336_basics.tokenizer.files.token_writer import EncodedBlock
 from cs336_basics.tokenizer.ids import TokenArray
+from cs336_basics.tokenizer.stages import safe_cuts
 from cs336_basics.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -134,8 +135,9 @@ class EncodeJob:
 
     def executor(self, num_workers: int | None) -> Executor:
         """Return an executor that fits the encoder: threads if it releases the GIL."""
-        releases_gil = self.tokenizer.encoder.file_encoder is not None
-        return executor("threads" if releases_gil else "processes", num_workers)
+        return executor(
+            "threads" if self.tokenizer.encoder.releases_gil else "processes", num_workers
+        )
 
 
 def _unpickled(
@@ -212,7 +214,8 @@ def _numbered(
     sources: Sequence[Source], sizes: Sequence[int], job: EncodeJob, before: int
 ) -> Iterator[tuple[TextBlock, int]]:
     """Yield each text of some files, and the number of bytes of all files read so far."""
-    cuts = job.tokenizer.splitter.safe_cuts
+    encoder = job.tokenizer.encoder
+    cuts = safe_cuts(encoder.definition, encoder.all_added)
     for source, size in zip(sources, sizes, strict=True):
         for block in source.texts(cuts, job.chunk_size):
             yield block, before + block.bytes_read

@@ -1,0 +1,6 @@
+import numpy as np
+import numpy.typing as npt
+
+class NormalCharacters:
+    def __init__(self, blocks: npt.NDArray[np.uint64]) -> None: ...
+    def contain_all(self, text: str | bytes) -> bool: ...

@@ -1,0 +1,187 @@
+"""StagedEncoder: an encoder for texts that pass through several stages; see `stages.py`.
+
+Another encoder splits and merges what the stages leave: usually the whole text, because most texts
+are normalized already and contain few added tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, SupportsIndex
+
+from cs336_basics._support.lazy import np, npt
+from cs336_basics.tokenizer.definition import TokenizerDefinition
+from cs336_basics.tokenizer.encoders.encoder import Encoder, LocatedWord
+from cs336_basics.tokenizer.ids import TokenArray
+from cs336_basics.tokenizer.stages import Part, Stages
+
+_MAX_CHOICES = 16
+"""Maximum number of choices of added tokens to keep the stages for."""
+
+
+class StagedEncoder(Encoder):
+    """Finds added tokens and normalizes, and hands the rest to another encoder.
+
+    Args:
+        inner: Encoder of the same definition. It looks only for the tokens that it is told to.
+    """
+
+    def __init__(self, inner: Encoder) -> None:
+        super().__init__(inner.definition)
+        self._inner = inner
+        self._stages: dict[frozenset[str], Stages] = {}
+
+    @property
+    def releases_gil(self) -> bool:
+        """See `Encoder`."""
+        return self._inner.releases_gil
+
+    def with_own_cache(self, cache_size: int) -> StagedEncoder:
+        """See `Encoder`."""
+        return StagedEncoder(self._inner.with_own_cache(cache_size))
+
+    def extended(self, definition: TokenizerDefinition) -> Encoder | None:
+        """See `Encoder`."""
+        inner = self._inner.extended(definition)
+        return None if inner is None else StagedEncoder(inner)
+
+    def _stages_for(self, special: frozenset[str]) -> Stages:
+        stages = self._stages.get(special)
+        if stages is None:
+            if len(self._stages) >= _MAX_CHOICES:
+                self._stages.clear()
+            stages = self._stages[special] = Stages(self.definition, special)
+        return stages
+
+    def encode(self, text: str, special: frozenset[str]) -> list[int]:
+        """See `Encoder`."""
+        stages = self._stages_for(special)
+        if stages.in_one and stages.is_normalized(text):
+            return self._inner.encode(text, special)
+        _check_surrogates(text)
+        parts = stages.parts(text)
+        if len(parts) > 8:
+            ids, _ = self._encode_parts([parts], stages, 1)
+            found: list[int] = ids.tolist()
+            return found
+        short: list[int] = []
+        for part in parts:
+            if isinstance(part, str):
+                short += self._inner.encode(part, stages.rest)
+            else:
+                short.append(part)
+        return short
+
+    def encode_array(
+        self, text: str | bytes, special: frozenset[str], num_workers: int
+    ) -> TokenArray:
+        """See `Encoder`."""
+        stages = self._stages_for(special)
+        if stages.in_one and stages.is_normalized(text):
+            return self._inner.encode_array(text, special, num_workers)
+        characters = text.decode() if isinstance(text, bytes) else text
+        _check_surrogates(characters)
+        parts = stages.parts(characters)
+        if len(parts) == 1 and isinstance(parts[0], str):  # in threads, even a long one
+            return self._inner.encode_array(parts[0], stages.rest, num_workers)
+        return self._encode_parts([parts], stages, num_workers)[0]
+
+    def encode_batch(
+        self, texts: list[str], special: frozenset[str], num_workers: int
+    ) -> list[list[int]]:
+        """See `Encoder`."""
+        stages = self._stages_for(special)
+        if stages.in_one and all(map(stages.is_normalized, texts)):
+            return self._inner.encode_batch(texts, special, num_workers)
+        ids, lengths = self.encode_documents(texts, special, num_workers)
+        flat, ends = ids.tolist(), np.cumsum(lengths).tolist()
+        return [
+            flat[end - length : end] for end, length in zip(ends, lengths.tolist(), strict=True)
+        ]
+
+    def encode_documents(
+        self, texts: list[Any], special: frozenset[str], num_workers: int = 1
+    ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
+        """See `Encoder`."""
+        stages = self._stages_for(special)
+        if stages.in_one and all(map(stages.is_normalized, texts)):
+            return self._inner.encode_documents(texts, special, num_workers)
+        parts = []
+        for text in texts:
+            characters = text.decode() if isinstance(text, bytes) else text
+            _check_surrogates(characters)
+            parts.append(stages.parts(characters))
+        return self._encode_parts(parts, stages, num_workers)
+
+    def _encode_parts(
+        self, texts: list[list[str | int]], stages: Stages, num_workers: int
+    ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
+        """Return the concatenated ids of texts given in parts, and the number of ids of each."""
+        pieces = [part for parts in texts for part in parts if isinstance(part, str)]
+        ids, num_ids = self._inner.encode_documents(pieces, stages.rest, num_workers)
+        ends = np.concatenate([[0], np.cumsum(num_ids)])
+        added: list[int] = []
+        after: list[int] = []  # number of pieces before each added token
+        stops: list[int] = []  # number of pieces up to the end of each text
+        num_added: list[int] = []  # number of added tokens in each text
+        num_pieces = 0
+        for parts in texts:
+            before = len(added)
+            for part in parts:
+                if isinstance(part, str):
+                    num_pieces += 1
+                else:
+                    added.append(part)
+                    after.append(num_pieces)
+            stops.append(num_pieces)
+            num_added.append(len(added) - before)
+        lengths = np.diff(ends[stops], prepend=0) + np.array(num_added, np.int64)
+        if added:
+            ids = np.insert(ids, ends[after], np.array(added, ids.dtype))
+        return ids, lengths.astype(np.int64)
+
+    def located_words(self, text: str, special: frozenset[str]) -> Iterator[LocatedWord]:
+        """See `Encoder`."""
+        stages = self._stages_for(special)
+        for part in stages.located_parts(text):
+            if part.token_id is not None:
+                yield LocatedWord(part.start, part.stop, part.text, part.token_id)
+                continue
+            for word in self._inner.located_words(part.text, stages.rest):
+                yield _moved(word, part)
+
+    # The rest is the other encoder's.
+
+    def split(self, text: str) -> Iterable[str]:
+        """See `Encoder`."""
+        return self._inner.split(text)
+
+    def encode_word(self, word: str) -> list[int]:
+        """See `Encoder`."""
+        return self._inner.encode_word(word)
+
+    def encode_words(self, words: Iterable[str]) -> Iterable[int]:
+        """See `Encoder`."""
+        return self._inner.encode_words(words)
+
+    def decode_bytes(self, ids: Iterable[SupportsIndex]) -> bytes:
+        """See `Encoder`."""
+        return self._inner.decode_bytes(ids)
+
+    def decode(self, ids: Iterable[SupportsIndex]) -> str:
+        """See `Encoder`."""
+        return self._inner.decode(ids)
+
+
+def _moved(word: LocatedWord, part: Part) -> LocatedWord:
+    """Return a word of a part as a word of the whole text."""
+    if part.origins is None:
+        return word._replace(start=part.start + word.start, stop=part.start + word.stop)
+    origins = part.origins[word.start : word.stop]
+    return word._replace(start=origins[0], stop=origins[-1] + 1, origins=origins)
+
+
+def _check_surrogates(text: str) -> None:
+    """Raise UnicodeEncodeError if a text contains a surrogate."""
+    if not text.isascii():
+        text.encode()

@@ -1,0 +1,245 @@
+"""Stages: what happens to a text before it is split, if it is more than cutting out tokens.
+
+1. Added tokens that are not `normalized` are found in the original text.
+2. The pieces between them are normalized.
+3. Added tokens that are `normalized` are found in these pieces.
+
+Hugging Face's tokenizers do the same (`added_vocabulary.rs`). Each search goes from left to right;
+at the same position, the longest token wins. `reference.py` has a plainer version.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from cs336_basics._support.lazy import LazyModule
+from cs336_basics.splitting.safe_cuts import SafeCuts, SpaceCuts
+from cs336_basics.splitting.splitter import Splitter
+from cs336_basics.splitting.token_finder import token_finder
+from cs336_basics.text.normalization import (
+    is_normalized,
+    normalized,
+    normalized_with_offsets,
+)
+from cs336_basics.tokenizer.added_tokens import AddedToken
+from cs336_basics.tokenizer.definition import TokenizerDefinition
+
+if TYPE_CHECKING:
+    import regex
+else:  # needed only by `single_word`
+    regex = LazyModule("regex")
+
+_WHITESPACE = frozenset(
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+"""The Unicode property White_Space, which is not what `str.isspace` checks."""
+
+
+class Part(NamedTuple):
+    """A part of a text: an added token, or a normalized piece without tokens of its stage."""
+
+    start: int
+    """Position of the part in the original text."""
+    stop: int
+    text: str
+    token_id: int | None
+    """Id of the added token, or None for a piece."""
+    origins: list[int] | None
+    """For a piece, the position of each character's origin in the original text. None means
+    `start`, `start + 1`, ..."""
+
+
+class AddedTokenFinder:
+    """Finds added tokens in one stage.
+
+    Args:
+        tokens: Nonempty mapping from each text to search for to its token and its id.
+    """
+
+    def __init__(self, tokens: Mapping[str, tuple[AddedToken, int]]) -> None:
+        self._tokens = tokens
+        self._finder = token_finder(tuple(tokens))
+
+    def parts(self, text: str) -> Iterator[tuple[int, int, int | None]]:
+        """Yield the start, the end and the id of each token, and with None what is between them.
+
+        A token that includes the whitespace after it may overlap with the next one.
+        """
+        end = blank_end = 0
+        for start, stop in self._finder.occurrences(text):
+            token, token_id = self._tokens[text[start:stop]]
+            if token.single_word and not _is_single_word(text, start, stop):
+                continue
+            if token.lstrip:
+                while start > end and text[start - 1] in _WHITESPACE:
+                    start -= 1
+                start = max(start, end)
+            if token.rstrip:
+                blank_end = max(stop, blank_end)
+                while blank_end < len(text) and text[blank_end] in _WHITESPACE:
+                    blank_end += 1
+                stop = blank_end
+            if end < start:
+                yield end, start, None
+            if start < stop:  # else it is part of the whitespace of the token before it
+                yield start, stop, token_id
+            end = stop
+        if end < len(text):
+            yield end, len(text), None
+
+
+def _is_single_word(text: str, start: int, stop: int) -> bool:
+    """Return whether no word character is directly before or after a token."""
+    beside = text[max(0, start - 1) : start] + text[stop : stop + 1]
+    return not _word_character().search(beside)
+
+
+@functools.cache
+def _word_character() -> regex.Pattern[str]:
+    return regex.compile(r"\w")
+
+
+class Stages:
+    """The stages of a definition.
+
+    Args:
+        definition: Definition of the tokenizer.
+        found: Contents of the added tokens to find. The others are ordinary text.
+
+    Attributes:
+        in_one: Whether, in a normalized text, one search finds all the tokens.
+        rest: Contents of tokens that `parts` does not find, because an ordinary search in the
+            pieces finds them: all that are `normalized`, if possible.
+    """
+
+    def __init__(self, definition: TokenizerDefinition, found: frozenset[str]) -> None:
+        self._normalizer = definition.normalizer
+        tokens = [token for token in definition.added_tokens if token.content in found]
+        # If two tokens are the same when normalized, a special one wins, then the first.
+        tokens.sort(key=lambda token: not token.special)
+        ids = definition.added_ids
+        first: dict[str, tuple[AddedToken, int]] = {}
+        second: dict[str, tuple[AddedToken, int]] = {}
+        for token in tokens:
+            entry = token, ids[token.content]
+            if token.normalized:
+                second.setdefault(normalized(token.content, self._normalizer), entry)
+            else:
+                first[token.content] = entry
+        second_is_plain = all(
+            is_plainly_found(token) and token.content == content
+            for content, (token, _) in second.items()
+        )
+        self.in_one = (
+            second_is_plain
+            and all(is_plainly_found(token) for token, _ in first.values())
+            and not (first and second and _may_overlap(first, second))
+        )
+        self.rest = frozenset(second if second_is_plain else ())
+        self._first = AddedTokenFinder(first) if first else None
+        self._second = AddedTokenFinder(second) if second and not second_is_plain else None
+
+    def is_normalized(self, text: str | bytes) -> bool:
+        """Return whether the normalizer does not change a text, or any part of it."""
+        return is_normalized(text, self._normalizer)
+
+    def parts(self, text: str) -> list[str | int]:
+        """Return the normalized pieces of a text and the ids of the tokens between them."""
+        parts: list[str | int] = []
+        for start, stop, token_id in _parts(self._first, text):
+            if token_id is not None:
+                parts.append(token_id)
+                continue
+            piece = normalized(text[start:stop], self._normalizer)
+            for begin, end, second_id in _parts(self._second, piece):
+                parts.append(piece[begin:end] if second_id is None else second_id)
+        return parts
+
+    def located_parts(self, text: str) -> Iterator[Part]:
+        """Yield what `parts` returns, with positions in the original text."""
+        for start, stop, token_id in _parts(self._first, text):
+            if token_id is not None:
+                yield Part(start, stop, text[start:stop], token_id, None)
+                continue
+            piece, origins = normalized_with_offsets(text[start:stop], self._normalizer)
+            for begin, end, second_id in _parts(self._second, piece):
+                if origins is None:
+                    at = None
+                    first, last = start + begin, start + end
+                else:
+                    at = [start + origin for origin in origins[begin:end]]
+                    first, last = (at[0], at[-1] + 1) if at else (start, start)
+                yield Part(first, last, piece[begin:end], second_id, at)
+
+
+def _parts(finder: AddedTokenFinder | None, text: str) -> Iterable[tuple[int, int, int | None]]:
+    return ((0, len(text), None),) if finder is None else finder.parts(text)
+
+
+def need_stages(definition: TokenizerDefinition) -> bool:
+    """Return whether texts need more than one search for tokens before they are split."""
+    if definition.normalizer is None and all(token.is_plain for token in definition.added_tokens):
+        return False  # the usual case
+    if definition.normalizer is not None:
+        return True
+    return not Stages(definition, frozenset(definition.added_ids)).in_one
+
+
+def is_plainly_found(token: AddedToken) -> bool:
+    """Return whether a token is found wherever its content is, and includes nothing else."""
+    return not (token.lstrip or token.rstrip or token.single_word)
+
+
+def _may_overlap(first: Iterable[str], second: Iterable[str]) -> bool:
+    """Return whether an occurrence of a token in `first` may overlap with one in `second`."""
+    # Of two occurrences that overlap, either one starts inside the other, or both start together.
+    first, second = list(first), list(second)
+    if _starts_inside(first, second) or _starts_inside(second, first):
+        return True
+    together = sorted([*first, *second])
+    return any(longer.startswith(shorter) for shorter, longer in pairwise(together))
+
+
+def _starts_inside(tokens: Iterable[str], others: Iterable[str]) -> bool:
+    inside = {character for other in others for character in other[1:]}
+    return any(token[0] in inside for token in tokens)
+
+
+def safe_cuts(definition: TokenizerDefinition, found: frozenset[str]) -> SafeCuts | SpaceCuts:
+    """Return the finder of offsets where a text can be cut without changing its ids.
+
+    Args:
+        definition: Definition of the tokenizer.
+        found: Contents of the added tokens to find.
+    """
+    if need_stages(definition):
+        return _cuts_between_stages(definition)
+    tokens = [token for token in definition.splitter.special_tokens if token in found]
+    return Splitter(definition.pattern, tokens).safe_cuts
+
+
+def _cuts_between_stages(definition: TokenizerDefinition) -> SpaceCuts:
+    """Return a finder of offsets where text can be cut without changing any stage.
+
+    A cut is between a character and whitespace, both ASCII, so that no normalization crosses it and
+    no token includes whitespace from the other side.
+    """
+    inside: set[str] = set()
+    last: set[str] = set()
+    first: set[str] = set()
+    for token in definition.added_tokens:
+        for content in {token.content, normalized(token.content, definition.normalizer)}:
+            inside.update(map("".join, pairwise(content)))
+            if token.rstrip:
+                last.add(content[-1])
+            if token.single_word:
+                first.add(content[0])
+
+    def may_cut(before: str, after: str) -> bool:
+        return before + after not in inside and before not in last and after not in first
+
+    return SpaceCuts(definition.pattern, may_cut)

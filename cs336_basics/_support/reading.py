@@ -121,7 +121,7 @@ def read_json_object(path: Path, longest: int) -> dict[str, Any]:
     with open_regular(path) as file:
         content = file.read(longest + 1)
     if len(content) > longest:
-        raise InputError(f"{path} must have at most {longest:,} bytes")
+        raise InputError(f"must have at most {longest:,} bytes", place=str(path))
     found = parse_json(content, path, unique_keys)
     if not isinstance(found, dict):
         raise InputError(f"must contain a JSON object, got {type(found).__name__}", place=str(path))

@@ -190,7 +190,7 @@ def _merge_of_strings(pair: Any, index: int, place: Callable[[int], str]) -> Pai
     except (KeyError, TypeError, ValueError):  # unknown character, not a string, or not two strings
         pass
     raise InputError(
-        f"{place(index)} must be two tokens in GPT-2's byte alphabet, got {short_repr(pair)}"
+        f"must be two tokens in GPT-2's byte alphabet, got {short_repr(pair)}", place=place(index)
     )
 
 

@@ -190,9 +190,9 @@ def test_token_files_are_exported(tmp_path, capsys):
     ("words", "message"),
     [
         ("--to gpt2", "give exactly one of --tokenizer DIR, --run DIR and --tokens FILE"),
-        ("--tokens t.npy --to gguf", "--tokens can be exported to megatron, not to gguf"),
+        ("--tokens t.npy --to gguf", "--to must be one of megatron for --tokens, got gguf"),
         ("--tokens t.npy --to megatron", "t.npy"),
-        ("--tokenizer t --to gguf", "not to gguf"),
+        ("--tokenizer t --to gguf", "for --tokenizer, got gguf"),
         ("--tokenizer t --to gpt2 --checkpoint c", "--checkpoint does not apply"),
         ("--run r --to huggingface --type f16", "--type does not apply"),
         ("--run r --to gguf --without-cache", "--without-cache does not apply"),
@@ -272,5 +272,5 @@ def test_a_new_format_is_one_class_and_one_entry(tmp_path, monkeypatch, capsys):
     assert "checked     no: none is not installed" in capsys.readouterr().out
     lines = (tmp_path / "out" / "tokens.txt").read_text("utf-16").splitlines()
     assert len(lines) == len(trained("gpt2"))
-    with rejects(None, "--encoding", kind=UsageError):
+    with rejects("encoding", kind=UsageError):
         command.run([*words[:3], "gpt2", *words[4:], "--output", str(tmp_path / "other")])

@@ -185,5 +185,7 @@ def _read_file(path: Path) -> dict[str, Tensor]:
     try:
         tensors: dict[str, Tensor] = load_file(path)
     except (SafetensorError, KeyError, json.JSONDecodeError) as error:  # KeyError: an unknown dtype
-        raise InputError(f"{path} is not a safetensors file: {short_reason(error)}") from error
+        raise InputError(
+            f"not a safetensors file: {short_reason(error)}", place=str(path)
+        ) from error
     return tensors

@@ -329,8 +329,8 @@ def load_ranks(path: str | os.PathLike[str]) -> dict[bytes, int]:
                 raise ValueError
         except (ValueError, binascii.Error):
             raise InputError(
-                f"{path}, line {number} must be a token in base64 and a rank, got "
-                f"{short_repr(line)}"
+                f"must be a token in base64 and a rank, got {short_repr(line)}",
+                place=f"{path}, line {number}",
             ) from None
         if token in ranks or rank in seen:
             raise InputError(

@@ -19,6 +19,8 @@ from cs336_basics.text.storage import invalid_utf8_error
 from cs336_basics.text.utf8 import (
     count_invalid,
     is_valid_utf8,
+    joined_surrogates,
+    lone_surrogate,
     replace_invalid,
 )
 
@@ -88,8 +90,8 @@ class ReadingRecord:
         if isinstance(text, str):
             try:
                 data = text.encode()
-            except UnicodeEncodeError as error:
-                data = self._without_surrogates(text, errors, error.start, block.file, block.row)
+            except UnicodeEncodeError:
+                data = self._without_surrogates(text, errors, block.file, block.row)
             self.num_bytes += len(data)
             return data
         self.num_bytes += len(text)
@@ -123,8 +125,8 @@ class ReadingRecord:
         if isinstance(text, str):
             try:
                 return text.encode()
-            except UnicodeEncodeError as error:
-                return self._without_surrogates(text, errors, error.start, file, row)
+            except UnicodeEncodeError:
+                return self._without_surrogates(text, errors, file, row)
         if not isinstance(text, bytes):
             raise InputTypeError(
                 f"must be str or bytes, got {type(text).__name__}",
@@ -147,18 +149,17 @@ class ReadingRecord:
         return replace_invalid(data)
 
     def _without_surrogates(
-        self, text: str, errors: str, index: int, file: str, row: str | int | None
+        self, text: str, errors: str, file: str, row: str | int | None
     ) -> bytes:
-        """Encode a str that contains surrogates, the first one at `index`; see `utf8_of`."""
+        """Encode a str that contains surrogates; see `utf8_of`."""
         named = _named(row) or "the text"
-        if errors == "strict":
+        if errors == "strict" and (index := lone_surrogate(text)) is not None:
             raise InputError(
                 f"the lone surrogate U+{ord(text[index]):04X} at character {index:,} cannot be "
                 "encoded as UTF-8",
                 place=", ".join(filter(None, (file, _named(row)))),
             )
-        # UTF-16 can encode lone surrogates. Decoding combines pairs and replaces the others.
-        replaced = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        replaced = joined_surrogates(text, "replace")
         number = replaced.count(_REPLACEMENT) - text.count(_REPLACEMENT)
         self.add_replaced(file, Replaced(number, 3 * number, f"a lone surrogate in {named}"))
         return replaced.encode()

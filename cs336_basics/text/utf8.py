@@ -58,6 +58,28 @@ def text_and_bytes_in_python(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         yield text[start:].encode(), b""
 
 
+_LONE_SURROGATE = re.compile(
+    "[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]"
+)
+
+
+def lone_surrogate(text: str) -> int | None:
+    """Return the index of the first surrogate in a str that is not half of a pair, or None."""
+    found = _LONE_SURROGATE.search(text)
+    return None if found is None else found.start()
+
+
+def joined_surrogates(text: str, errors: str = "surrogatepass") -> str:
+    """Return a str with each surrogate pair replaced by the character that it stands for.
+
+    Args:
+        text: A str. UTF-16 stores a character above U+FFFF as a pair, and some programs pass it on
+            like this, such as `"\\ud83d\\ude00"` in JSON that was decoded in parts.
+        errors: What happens to lone surrogates; `"replace"` replaces them with U+FFFD.
+    """
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", errors)
+
+
 try:
     from cs336_basics.text._utf8 import (
         count_invalid,
@@ -71,4 +93,11 @@ except ImportError:  # not built
     replace_invalid = replace_invalid_in_python
     text_and_bytes = text_and_bytes_in_python
 
-__all__ = ["count_invalid", "is_valid_utf8", "replace_invalid", "text_and_bytes"]
+__all__ = [
+    "count_invalid",
+    "is_valid_utf8",
+    "joined_surrogates",
+    "lone_surrogate",
+    "replace_invalid",
+    "text_and_bytes",
+]

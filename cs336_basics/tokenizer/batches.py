@@ -11,7 +11,7 @@ from cs336_basics.execution.workers import resolve_num_workers
 from cs336_basics.splitting.splitter import check_is_str
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
 from cs336_basics.tokenizer.encoders.encoder import Encoder
-from cs336_basics.tokenizer.encoders.encoding_errors import explained
+from cs336_basics.tokenizer.encoders.encoding_errors import explained, without_surrogates
 from cs336_basics.tokenizer.special_tokens import special_sets
 from cs336_basics.tokenizer.text_input import check_is_iterable
 
@@ -56,16 +56,30 @@ def encode_texts(
             sets.check(text)
         except InputError as error:
             raise error.at(f"text {index:,}") from None
+    num_workers = useful_workers(num_workers, sum(map(len, texts)))
     try:
-        return encode(texts, special, useful_workers(num_workers, sum(map(len, texts))))
-    except (UnicodeEncodeError, AbsentByteError):
+        return encode(texts, special, num_workers)
+    except UnicodeEncodeError:
+        texts = [_joined(text, index) for index, text in enumerate(texts)]
+        return encode_texts(
+            encoder, encode, texts, num_workers, allowed_special, disallowed_special
+        )
+    except AbsentByteError:
         # Threads encode in any order, so find the first text that fails.
         for index, text in enumerate(texts):
             try:
                 encoder.encode(text, special)
-            except (UnicodeEncodeError, AbsentByteError) as error:
-                raise explained(error, encoder, text, special).at(f"text {index:,}") from None
+            except AbsentByteError:
+                raise explained(encoder, text, special).at(f"text {index:,}") from None
         raise
+
+
+def _joined(text: str, index: int) -> str:
+    """Return a text with surrogate pairs as characters; `index` is for messages."""
+    try:
+        return text if text.isascii() else without_surrogates(text)
+    except InputError as error:
+        raise error.at(f"text {index:,}") from None
 
 
 def useful_workers(num_workers: int | None, num_bytes: int) -> int:

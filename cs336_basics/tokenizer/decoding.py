@@ -28,9 +28,18 @@ def check_decode_errors(errors: str | None) -> None:
         )
 
 
-def decode_bytes(encoder: Encoder, ids: Iterable[SupportsIndex], errors: str) -> bytes:
+def decode_bytes(
+    encoder: Encoder,
+    ids: Iterable[SupportsIndex],
+    errors: str | None,
+    skip_special_tokens: bool = False,
+) -> bytes:
     """Return the bytes of a sequence of ids; see `Tokenizer.decode_bytes`."""
     check_decode_errors(errors)
+    if skip_special_tokens:
+        ids = without_special_tokens(encoder, ids)
+    if errors is None:
+        return encoder.decode_bytes(ids)
     if not isinstance(ids, (list, np.ndarray)):
         ids = list(plain_ids(ids))
     try:
@@ -43,8 +52,23 @@ def decode_bytes(encoder: Encoder, ids: Iterable[SupportsIndex], errors: str) ->
     return b"".join(tokens.get(token_id, instead) for token_id in plain_ids(ids))
 
 
-def decode(encoder: Encoder, ids: Iterable[SupportsIndex], errors: str) -> str:
+def without_special_tokens(encoder: Encoder, ids: Iterable[SupportsIndex]) -> list[int]:
+    """Return ids without special tokens. Other added tokens stay."""
+    special = set(encoder.definition.special_ids.values())
+    return [token_id for token_id in plain_ids(ids) if token_id not in special]
+
+
+def decode(
+    encoder: Encoder,
+    ids: Iterable[SupportsIndex],
+    errors: str | None,
+    skip_special_tokens: bool = False,
+) -> str:
     """Return the text of a sequence of ids; see `Tokenizer.decode`."""
+    if skip_special_tokens:
+        ids = without_special_tokens(encoder, ids)
+    if errors is None:
+        return encoder.decode(ids)
     data = decode_bytes(encoder, ids, errors)
     try:
         return data.decode("utf-8", errors)
@@ -53,7 +77,10 @@ def decode(encoder: Encoder, ids: Iterable[SupportsIndex], errors: str) -> str:
 
 
 def decode_batch(
-    encoder: Encoder, batch: Iterable[Iterable[SupportsIndex]] | EncodedBatch, errors: str | None
+    encoder: Encoder,
+    batch: Iterable[Iterable[SupportsIndex]] | EncodedBatch,
+    errors: str | None,
+    skip_special_tokens: bool = False,
 ) -> list[str]:
     """Return the text of each sequence of ids; see `Tokenizer.decode_batch`."""
     check_is_iterable("batch", batch, "sequences of ids")
@@ -61,7 +88,7 @@ def decode_batch(
     texts = []
     for index, ids in enumerate(sequences_of(batch)):
         try:
-            texts.append(encoder.decode(ids) if errors is None else decode(encoder, ids, errors))
+            texts.append(decode(encoder, ids, errors, skip_special_tokens))
         except InputError as error:
             raise error.at(f"sequence {index:,}") from None
     return texts

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
 from cs336_basics.tokenizer.encoders.encoder import Encoder, LocatedWord
-from cs336_basics.tokenizer.encoders.encoding_errors import explained
+from cs336_basics.tokenizer.encoders.encoding_errors import explained, without_surrogates
 
 Span = tuple[int, int]
 """Start and end of a span in characters: `text[start:end]`."""
@@ -17,10 +17,17 @@ def encode_with_offsets(
 ) -> tuple[list[int], list[Span]]:
     """Return the ids of a text and their spans; see `Tokenizer.encode_with_offsets`."""
     definition = encoder.definition
-    ids: list[int] = []
-    spans: list[Span] = []
     try:
-        text.encode()  # raises UnicodeEncodeError
+        text.encode()
+    except UnicodeEncodeError:
+        joined = without_surrogates(text)
+        ids, spans = encode_with_offsets(encoder, joined, special)
+        # A character above U+FFFF may be two in `text`, so look up where each one starts.
+        starts = _starts_in(text)
+        return ids, [(starts[start], starts[end]) for start, end in spans]
+    ids = []
+    spans = []
+    try:
         for word in encoder.located_words(text, special):
             if word.token_id is not None:
                 ids.append(word.token_id)
@@ -30,9 +37,19 @@ def encode_with_offsets(
                 ids += word_ids
                 lengths = (len(definition.vocab[token_id]) for token_id in word_ids)
                 spans += _spans_in(word, lengths)
-    except (UnicodeEncodeError, AbsentByteError) as error:
-        raise explained(error, encoder, text, special) from None
+    except AbsentByteError:
+        raise explained(encoder, text, special) from None
     return ids, spans
+
+
+def _starts_in(text: str) -> list[int]:
+    """Return where each character starts if surrogate pairs are characters, and the length."""
+    starts = [
+        i
+        for i, character in enumerate(text)
+        if not (i and "\udc00" <= character <= "\udfff" and "\ud800" <= text[i - 1] <= "\udbff")
+    ]
+    return [*starts, len(text)]
 
 
 def _spans_in(word: LocatedWord, lengths: Iterable[int]) -> Iterator[Span]:

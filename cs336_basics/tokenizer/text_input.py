@@ -31,9 +31,10 @@ def text_column(row: Mapping[str, Any]) -> Any:
     return row["text"]
 
 
-def replaced_utf8(data: bytes, errors: str) -> bytes:
-    """Return bytes as valid UTF-8, and warn if they had to be changed."""
-    reading = ReadingRecord(len(data))
-    valid = reading.utf8_of(data, errors)
+def replaced_utf8(text: str | bytes, errors: str) -> bytes:
+    """Return a text as valid UTF-8, and warn if it had to be changed."""
+    reading = ReadingRecord()
+    valid = reading.utf8_of(text, errors)
+    reading.num_bytes = len(text if isinstance(text, bytes) else valid)
     reading.warn()
     return valid

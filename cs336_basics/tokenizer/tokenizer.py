@@ -25,8 +25,8 @@ from cs336_basics.tokenizer.added_tokens import AddedToken, check_added_tokens
 from cs336_basics.tokenizer.batches import encode_texts, useful_workers
 from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
-from cs336_basics.tokenizer.encoders.backends import make_encoder
-from cs336_basics.tokenizer.encoders.encoding_errors import explained
+from cs336_basics.tokenizer.encoders.backends import extended_encoder, make_encoder
+from cs336_basics.tokenizer.encoders.encoding_errors import explained, without_surrogates
 from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, encode_exactly
 from cs336_basics.tokenizer.ids import EncodedBatch, TokenArray
 from cs336_basics.tokenizer.offsets import encode_with_offsets
@@ -375,7 +375,7 @@ class Tokenizer:
         added = check_added_tokens(special_tokens)
         definition = self.definition.with_special_tokens(added)
         # Other threads see the old encoder or the new one.
-        self.encoder = make_encoder(definition, self.cache_size, self.backend)
+        self.encoder = extended_encoder(self.encoder, definition, self.cache_size, self.backend)
         self.source = None
         return [definition.added_ids[token.content] for token in added]
 
@@ -449,7 +449,9 @@ class Tokenizer:
     def __call__(
         self,
         text: str | Iterable[str] | Mapping[str, Any],
+        text_pair: str | Iterable[str] | None = None,
         *,
+        add_special_tokens: bool = True,
         padding: bool | str = False,
         truncation: bool = False,
         max_length: int | None = None,
@@ -458,13 +460,16 @@ class Tokenizer:
         """Return `input_ids` and `attention_mask`, as Hugging Face's tokenizers do.
 
         Args:
-            text: One text or several. Several texts are encoded in threads. No special tokens are
-                added. If a mapping is passed, its `text` column is encoded, so
+            text: One text or several. Several texts are encoded in threads. If a mapping is passed, its `text` column is encoded, so
                 `dataset.map(tokenizer, batched=True)` works with Hugging Face's `datasets`; for
                 another column, also pass `input_columns` to `map`.
+            text_pair: Second text for each text, for models that read pairs.
+            add_special_tokens: Whether to add the ids that the tokenizer's file adds to a text,
+                such as one at its start. `encode` never adds ids. Most tokenizers add none.
             padding: True or `"longest"` pads to the longest list; `"max_length"` pads to
                 `max_length` ids. Defaults to no padding.
-            truncation: Whether to keep only the first `max_length` ids of a text.
+            truncation: Whether to keep only the first `max_length` ids of a text, including ids
+                that are added. Of a pair of texts, the longer one is shortened first.
             max_length: Number of ids to truncate or pad to. Required by `truncation` and by
                 `padding="max_length"`, and not allowed otherwise.
             pad_id: Padding id or special token; see `pad`. Defaults to `<|endoftext|>`, or to 0 if
@@ -479,7 +484,9 @@ class Tokenizer:
                 `max_length` is missing or unused, a text is longer than `max_length` without
                 truncation, or a mapping has no `text` column.
         """
-        return model_inputs(self, text, padding, truncation, max_length, pad_id)
+        return model_inputs(
+            self, text, padding, truncation, max_length, pad_id, text_pair, add_special_tokens
+        )
 
     def encode(
         self,
@@ -488,7 +495,7 @@ class Tokenizer:
         allowed_special: str | Collection[str] | None = None,
         disallowed_special: str | Collection[str] = (),
     ) -> list[int]:
-        """Return the ids of a text.
+        """Return the ids of a text, without the ids that `tokenizer(text)` may add.
 
         Args:
             text: Any text.
@@ -510,8 +517,13 @@ class Tokenizer:
         special = choose_special(encoder, text, allowed_special, disallowed_special)
         try:
             return encoder.encode(text, special)
-        except (UnicodeEncodeError, AbsentByteError) as error:
-            raise explained(error, encoder, text, special) from None
+        except UnicodeEncodeError:
+            text = without_surrogates(text)
+        except AbsentByteError:
+            raise explained(encoder, text, special) from None
+        return self.encode(
+            text, allowed_special=allowed_special, disallowed_special=disallowed_special
+        )
 
     def encode_array(
         self,
@@ -527,9 +539,10 @@ class Tokenizer:
         Args:
             text: Text, as str or UTF-8 bytes.
             num_workers: Number of threads; None means all cores. Defaults to 1.
-            errors: How to handle invalid UTF-8: `"replace"` replaces it with U+FFFD, `"strict"`
-                raises ValueError, and `"bytes"` encodes each invalid byte as its single-byte token,
-                so that `decode_bytes` returns exactly `text` (see `exact_bytes.py`).
+            errors: How to handle invalid UTF-8, and surrogates of a str that are not half of a
+                pair: `"replace"` replaces them with U+FFFD, `"strict"` raises ValueError, and
+                `"bytes"` encodes each invalid byte as its single-byte token, so that
+                `decode_bytes` returns exactly `text` (see `exact_bytes.py`).
             allowed_special, disallowed_special: See `encode`.
 
         Returns:
@@ -561,8 +574,17 @@ class Tokenizer:
             if invalid is not None:
                 return encode_exactly(encoder, invalid, special, num_workers)
             return encoder.encode_array(text, special, num_workers)
-        except (UnicodeEncodeError, AbsentByteError) as error:
-            raise explained(error, encoder, text, special) from None
+        except UnicodeEncodeError:
+            # Bytes contain no surrogates, so this happens once.
+            data = replaced_utf8(text, "strict" if errors == EXACT else errors)
+        except AbsentByteError:
+            raise explained(encoder, text, special) from None
+        return self.encode_array(
+            data,
+            num_workers=num_workers,
+            allowed_special=allowed_special,
+            disallowed_special=disallowed_special,
+        )
 
     def encode_batch(
         self,
@@ -671,7 +693,13 @@ class Tokenizer:
 
     # ----------------------------------------------------------------- ids to text
 
-    def decode(self, ids: Iterable[SupportsIndex], errors: str | None = None) -> str:
+    def decode(
+        self,
+        ids: Iterable[SupportsIndex],
+        errors: str | None = None,
+        *,
+        skip_special_tokens: bool = False,
+    ) -> str:
         """Return the text of a sequence of ids.
 
         Args:
@@ -680,41 +708,54 @@ class Tokenizer:
                 `"replace"` replaces each with U+FFFD, and `"ignore"` leaves them out. By default,
                 unknown ids raise ValueError because they indicate a mistake, and invalid bytes
                 become U+FFFD because sequences are often cut in the middle of a character.
+            skip_special_tokens: Whether to leave out special tokens. Added tokens that are not
+                special stay.
 
         Raises:
             TypeError: If an id is not an integer.
             ValueError: If an id is unknown or the bytes are not valid UTF-8, depending on
                 `errors`; or if the value of `errors` is unknown.
         """
-        if errors is None:  # the usual case: save a function call
+        if errors is None and not skip_special_tokens:  # the usual case: save a function call
             return self.encoder.decode(ids)
-        return decoding.decode(self.encoder, ids, errors)
+        return decoding.decode(self.encoder, ids, errors, skip_special_tokens)
 
-    def decode_bytes(self, ids: Iterable[SupportsIndex], errors: str | None = None) -> bytes:
+    def decode_bytes(
+        self,
+        ids: Iterable[SupportsIndex],
+        errors: str | None = None,
+        *,
+        skip_special_tokens: bool = False,
+    ) -> bytes:
         """Return the bytes of a sequence of ids. The bytes may end within a character.
 
         Args:
             ids: See `decode`.
             errors: How to handle unknown ids: `"strict"` or None raises ValueError, `"replace"`
                 replaces each with the UTF-8 of U+FFFD, and `"ignore"` leaves them out.
+            skip_special_tokens: See `decode`.
         """
-        if errors is None:
+        if errors is None and not skip_special_tokens:
             return self.encoder.decode_bytes(ids)
-        return decoding.decode_bytes(self.encoder, ids, errors)
+        return decoding.decode_bytes(self.encoder, ids, errors, skip_special_tokens)
 
     def decode_batch(
-        self, batch: Iterable[Iterable[SupportsIndex]] | EncodedBatch, errors: str | None = None
+        self,
+        batch: Iterable[Iterable[SupportsIndex]] | EncodedBatch,
+        errors: str | None = None,
+        *,
+        skip_special_tokens: bool = False,
     ) -> list[str]:
         """Return the text of each sequence of ids.
 
         Args:
             batch: Sequences of ids, or the result of `encode_batch_array`.
-            errors: See `decode`.
+            errors, skip_special_tokens: See `decode`.
 
         Raises:
             TypeError, ValueError: See `decode`; the message starts with the index of the sequence.
         """
-        return decoding.decode_batch(self.encoder, batch, errors)
+        return decoding.decode_batch(self.encoder, batch, errors, skip_special_tokens)
 
     # ----------------------------------------------------------------- ids to arrays
 

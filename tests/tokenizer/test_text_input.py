@@ -38,7 +38,7 @@ def test_arguments_of_encode_array_are_checked():
     with rejects("num_workers"):
         tokenizer.encode_array("a", num_workers=0)
     with rejects(None, "U+D800", 2):
-        tokenizer.encode_array("ab\ud800")
+        tokenizer.encode_array("ab\ud800", errors="strict")
 
 
 # ------------------------------------------------------------------ hostile texts

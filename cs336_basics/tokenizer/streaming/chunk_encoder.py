@@ -11,7 +11,7 @@ from cs336_basics.text.cuts import SafeCutBuffer
 from cs336_basics.text.reading_record import ReadingRecord
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
 from cs336_basics.tokenizer.encoders.encoder import Encoder
-from cs336_basics.tokenizer.encoders.encoding_errors import explained, lone_surrogate_error
+from cs336_basics.tokenizer.encoders.encoding_errors import explained, without_surrogates
 from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, encode_exactly
 from cs336_basics.tokenizer.special_tokens import special_sets
 from cs336_basics.tokenizer.stages import safe_cuts
@@ -52,21 +52,17 @@ class ChunkEncoder:
 
         Raises:
             TypeError: If `text` is neither str nor bytes; the encoder keeps its state.
-            ValueError: If `text` contains a lone surrogate; the encoder keeps its state. Also
-                raised if bytes are not UTF-8 (with `"strict"`) or have no token, or if the text
-                contains a disallowed special token; the message includes the position in the whole
-                text, and the encoder is reset.
+            ValueError: If `text` contains a lone surrogate (unless `errors` is `"replace"`); the
+                encoder keeps its state. Also raised if bytes are not UTF-8 (with `"strict"`) or
+                have no token, or if the text contains a disallowed special token; the message
+                includes the position in the whole text, and the encoder is reset.
         """
-        if isinstance(text, str):
-            try:
-                text = text.encode()
-            except UnicodeEncodeError as error:
-                raise lone_surrogate_error(error) from None
-        elif not isinstance(text, bytes):
+        if not isinstance(text, (str, bytes)):
             raise InputTypeError(
                 f"must be str or bytes, not {type(text).__name__}", argument="text"
             )
-        return self._encode(self._buffer.add(text))
+        data = self._surrogates.utf8_of(text, self._errors)
+        return self._encode(self._buffer.add(data))
 
     def finish(self) -> list[int]:
         """Return the ids of the buffered text, and reset the encoder for another text.
@@ -81,6 +77,7 @@ class ChunkEncoder:
 
     def _finish(self, last: bytes) -> list[int]:
         """Add the last chunk and return the remaining ids; see `finish`."""
+        last += self._surrogates.utf8_of(b"", self._errors)
         ids = self._encode(self._buffer.rest() + last)
         reading = self._reading
         reading.num_bytes = self._offset
@@ -91,6 +88,7 @@ class ChunkEncoder:
     def _reset(self) -> None:
         self._buffer = SafeCutBuffer(self._cuts)
         self._reading = ReadingRecord()
+        self._surrogates = SurrogateJoiner(self._reading)
         self._offset = 0  # bytes encoded so far
         self._num_characters = 0  # characters encoded so far
 
@@ -117,10 +115,10 @@ class ChunkEncoder:
                 return self._encoder.encode(text, allowed)
             ids: list[int] = encode_exactly(self._encoder, data, allowed).tolist()
             return ids
-        except AbsentByteError as error:
+        except AbsentByteError:
             if self._errors == EXACT:
-                raise explained(error, self._encoder, data, allowed, self._offset) from None
-            raise explained(error, self._encoder, text, allowed, start) from None
+                raise explained(self._encoder, data, allowed, self._offset) from None
+            raise explained(self._encoder, text, allowed, start) from None
 
 
 def encode_chunks(
@@ -140,18 +138,50 @@ def encode_chunks(
     own = encoder.with_own_cache(min(cache_size, ITERABLE_CACHE_SIZE))
     stream = ChunkEncoder(own, "replace", allowed_special, disallowed_special)
     collected = bytearray()
-    num_characters = 0
+    surrogates = SurrogateJoiner(ReadingRecord())
     for chunk in chunks:
         check_is_str(chunk)
         # Huge chunks are read in slices to keep the buffer small.
         for start in range(0, len(chunk), SLICE_SIZE):
-            part = chunk[start : start + SLICE_SIZE]
-            try:
-                collected += part.encode()
-            except UnicodeEncodeError as error:
-                raise lone_surrogate_error(error, num_characters) from None
-            num_characters += len(part)
+            collected += surrogates.utf8_of(chunk[start : start + SLICE_SIZE], "strict")
             if len(collected) >= READ_AHEAD:
                 yield from stream.feed(bytes(collected))
                 collected.clear()
+    collected += surrogates.utf8_of(b"", "strict")
     yield from stream._finish(bytes(collected))
+
+
+class SurrogateJoiner:
+    """Joins surrogate pairs, also those that are divided between two chunks.
+
+    Args:
+        reading: Record of the surrogates that are replaced.
+    """
+
+    def __init__(self, reading: ReadingRecord) -> None:
+        self._reading = reading
+        self._high = ""  # the first half of a pair, at the end of the last chunk
+        self._num_characters = 0  # before `_high`
+
+    def utf8_of(self, text: str | bytes, errors: str) -> bytes:
+        """Return a chunk as UTF-8. The half of a pair at its end is added to the next chunk.
+
+        Bytes are returned as they are; no pair continues in them.
+
+        Raises:
+            ValueError: If a surrogate is not half of a pair, and `errors` is not `"replace"`.
+        """
+        joined = self._high + text if isinstance(text, str) else self._high
+        try:
+            data, high = joined.encode(), ""
+        except UnicodeEncodeError:
+            is_half = isinstance(text, str) and "\ud800" <= joined[-1] <= "\udbff"
+            high = joined[-1] if is_half else ""
+            complete = joined[: len(joined) - len(high)]
+            if errors == "replace":
+                data = self._reading.utf8_of(complete, errors)
+            else:
+                data = without_surrogates(complete, self._num_characters).encode()
+        self._num_characters += len(joined) - len(high)
+        self._high = high
+        return data + text if isinstance(text, bytes) else data

@@ -17,18 +17,25 @@ class StreamingDecoder:
 
     Args:
         tokenizer: Tokenizer that decodes the ids.
-        errors: See `Tokenizer.decode`.
+        errors, skip_special_tokens: See `Tokenizer.decode`.
 
     Raises:
         TypeError: If `tokenizer` is not a Tokenizer.
         ValueError: If `errors` is unknown.
     """
 
-    def __init__(self, tokenizer: Tokenizer, *, errors: str | None = None) -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        *,
+        errors: str | None = None,
+        skip_special_tokens: bool = False,
+    ) -> None:
         check_is_tokenizer(tokenizer)
         check_decode_errors(errors)
         self._tokenizer = tokenizer
         self._errors = errors
+        self._skip_special_tokens = skip_special_tokens
         self._num_bytes = 0  # of all ids pushed so far
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors=errors or "replace")
 
@@ -38,7 +45,9 @@ class StreamingDecoder:
         Raises:
             TypeError, ValueError: See `Tokenizer.decode`; the decoder keeps its state.
         """
-        data = self._tokenizer.decode_bytes([token_id], errors=self._errors)
+        data = self._tokenizer.decode_bytes(
+            [token_id], self._errors, skip_special_tokens=self._skip_special_tokens
+        )
         try:
             text = self._decoder.decode(data)
         except UnicodeDecodeError as error:

@@ -394,7 +394,7 @@ def test_the_error_names_a_lone_surrogate_in_a_text_of_any_length(before, length
         tokenizer.encode(text)
     for num_workers in (1, 2):
         with rejects(None, shown):
-            tokenizer.encode_array(text, num_workers=num_workers)
+            tokenizer.encode_array(text, num_workers=num_workers, errors="strict")
         for encode in (tokenizer.encode_batch, tokenizer.encode_batch_array):
             with rejects(None, shown, place="text 1"):
                 encode(["fine", text], num_workers=num_workers)

@@ -127,10 +127,10 @@ def test_strict_reports_the_offset_in_the_whole_text_and_resets():
 
 
 def test_rejected_input_keeps_the_state():
-    encoder = IncrementalEncoder(small_tokenizer())
+    encoder = IncrementalEncoder(small_tokenizer(), errors="strict")
     encoder.feed("the")
-    with rejects(None, "U+D800", 1):
-        encoder.feed("x\ud800")
+    with rejects(None, "U+D800", 4):
+        encoder.feed("x\ud800y")
     with rejects("text", kind=InputTypeError):
         encoder.feed(5)
     assert encoder.finish() == small_tokenizer().encode("the")

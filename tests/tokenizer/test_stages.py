@@ -1,0 +1,261 @@
+"""Added tokens with flags, and normalization: all encoders agree with the reference and with
+Hugging Face's tokenizers."""
+
+from __future__ import annotations
+
+import functools
+import random
+from typing import Any
+
+import pytest
+
+from cs336_basics._support.errors import InputTypeError
+from cs336_basics.formats.byte_strings import token_to_string
+from cs336_basics.tokenizer import (
+    AddedToken,
+    IncrementalEncoder,
+    StreamingDecoder,
+    Tokenizer,
+    TokenizerDefinition,
+    encode_file,
+    load_token_file,
+)
+from cs336_basics.tokenizer.encoders.staged_encoder import StagedEncoder
+from tests.errors import rejects
+from tests.tokenizer.examples import BYTES, END, byte_tokenizer, reference_ids, trained
+
+MARKS = "\u0301\u0327\u0308\u093c\u05b0\u1161\u11a8\u3099"
+CHARACTERS = [
+    *"abe12 _.<|>[]", *" " * 6, *"\n\t\x1c\x85\xa0\u2003\u3000\u200d\xad", *MARKS,
+    *"ée\u0301ﬁ①ÅÅ가\u1100がか中ａ²½אعनª‿Ⅷⓐ😀𝐀",
+]  # fmt: skip
+CONTENTS = ["<a>", "<a", "a>", "  ", "   ", "\n", " a", "Å", "e\u0301", "|", "ab", "fi", "b <a>"]
+
+
+def random_text(chooser: random.Random, length: int) -> str:
+    return "".join(chooser.choice(CHARACTERS) for _ in range(chooser.randrange(length)))
+
+
+def random_definition(chooser: random.Random) -> TokenizerDefinition:
+    """Return a definition with a random normalizer and random added tokens."""
+    vocab, merges = trained()
+    taken = set(vocab.values())
+    tokens: dict[str, AddedToken] = {}
+    own_ids: dict[str, int] = {}
+    for _ in range(chooser.randrange(1, 7)):
+        content = chooser.choice(CONTENTS) if chooser.random() < 0.4 else random_text(chooser, 5)
+        flags = [chooser.random() < chance for chance in (0.6, 0.5, 0.25, 0.25, 0.25)]
+        if content and content not in tokens:
+            tokens[content] = AddedToken(content, *flags)
+            if content.encode() in taken and len(content) > 1 and chooser.random() < 0.5:
+                own_ids[content] = len(vocab) + 10 + len(own_ids)
+    normalizer = chooser.choice([None, None, "NFC", "NFD", "NFKC", "NFKD"])
+    return TokenizerDefinition(
+        vocab, merges, [*tokens.values()], normalizer=normalizer, added_ids=own_ids
+    )
+
+
+def random_texts(chooser: random.Random, definition: TokenizerDefinition, number: int) -> list[str]:
+    """Return texts that contain the added tokens of a definition."""
+    contents = [token.content for token in definition.added_tokens] or ["a"]
+    return [
+        "".join(
+            chooser.choice(contents) if chooser.random() < 0.3 else random_text(chooser, 6)
+            for _ in range(chooser.randrange(7))
+        )
+        for _ in range(number)
+    ]
+
+
+@functools.cache
+def random_cases() -> list[tuple[TokenizerDefinition, list[str]]]:
+    chooser = random.Random(60)
+    cases = []
+    for _ in range(80):
+        definition = random_definition(chooser)
+        cases.append((definition, random_texts(chooser, definition, 12)))
+    return cases
+
+
+@pytest.mark.parametrize("backend", [None, "python", "reference"])
+def test_ids_equal_the_reference(backend):
+    for definition, texts in random_cases():
+        tokenizer = Tokenizer.of(definition, backend=backend)
+        expected = [reference_ids(tokenizer, text) for text in texts]
+        assert [tokenizer.encode(text) for text in texts] == expected, definition.added_tokens
+        assert tokenizer.encode_batch(texts) == expected
+        assert [ids.tolist() for ids in tokenizer.encode_batch_array(texts).arrays()] == expected
+        for text, ids in zip(texts, expected, strict=True):
+            assert tokenizer.encode_array(text).tolist() == ids
+            assert tokenizer.encode_array(text.encode()).tolist() == ids
+            assert tokenizer.encode_with_offsets(text)[0] == ids
+
+
+def test_a_text_in_pieces_gets_the_same_ids():
+    chooser = random.Random(61)
+    for definition, texts in random_cases():
+        tokenizer = Tokenizer.of(definition)
+        # Words between the texts, because text without safe cuts is encoded as a whole.
+        text = " ab  a. b ".join(texts)
+        expected = tokenizer.encode(text)
+        assert list(tokenizer.encode_iterable(list(text))) == expected
+        encoder, ids, start = IncrementalEncoder(tokenizer), [], 0
+        data = text.encode()
+        while start < len(data):
+            end = start + chooser.randrange(1, 9)
+            ids += encoder.feed(data[start:end])
+            start = end
+        assert ids + encoder.finish() == expected, (definition.added_tokens, ascii(text))
+
+
+def test_long_texts_are_encoded_before_they_end():
+    tokenizer = byte_tokenizer(END, normalizer="NFC")
+    encoder = IncrementalEncoder(tokenizer)
+    assert len(encoder.feed("word " * 1000)) > 4900
+
+
+def test_files_get_the_same_ids(tmp_path):
+    for i, (definition, texts) in enumerate(random_cases()[:12]):
+        tokenizer = Tokenizer.of(definition)
+        text = " ab  a. b ".join(texts)
+        path = tmp_path / f"{i}.txt"
+        path.write_bytes(text.encode())
+        encode_file(tokenizer, path, tmp_path / f"{i}.npy", num_workers=2, chunk_size=9)
+        assert load_token_file(tmp_path / f"{i}.npy").tolist() == tokenizer.encode(text)
+
+
+def test_ids_and_offsets_equal_hugging_faces():
+    tokenizers = pytest.importorskip("tokenizers")
+    vocab, merges = trained()
+    strings = {token_to_string(token): token_id for token_id, token in vocab.items()}
+    for definition, texts in random_cases():
+        contents = [token.content for token in definition.added_tokens]
+        if any(content in strings and not content.isascii() for content in contents):
+            continue  # Hugging Face reads the content as a token in the byte alphabet
+        model = tokenizers.models.BPE(
+            vocab=strings, merges=[tuple(map(token_to_string, pair)) for pair in merges]
+        )
+        theirs = tokenizers.Tokenizer(model)
+        if definition.normalizer:
+            theirs.normalizer = getattr(tokenizers.normalizers, definition.normalizer)()
+        theirs.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        theirs.decoder = tokenizers.decoders.ByteLevel()
+        own_ids: dict[str, int] = {}
+        for token in definition.added_tokens:
+            flags = token._asdict()
+            added = tokenizers.AddedToken(flags.pop("content"), **flags)
+            (theirs.add_special_tokens if token.special else theirs.add_tokens)([added])
+            own_ids[token.content] = theirs.token_to_id(token.content)
+        ours = Tokenizer.of(
+            TokenizerDefinition(
+                vocab, merges, definition.added_tokens, normalizer=definition.normalizer,
+                added_ids=own_ids,
+            )
+        )  # fmt: skip
+        for text in texts:
+            expected = theirs.encode(text, add_special_tokens=False)
+            assert ours.encode_with_offsets(text) == (expected.ids, expected.offsets), ascii(text)
+            # They read "Å" in the byte alphabet, and return normalized contents.
+            for skip in (False, True) if all(map(str.isascii, contents)) else ():
+                assert ours.decode(expected.ids, skip_special_tokens=skip) == theirs.decode(
+                    expected.ids, skip_special_tokens=skip
+                )
+
+
+# ------------------------------------------------------------------ one behavior each
+
+
+def tokens_of(tokenizer: Tokenizer, text: str) -> list[str]:
+    return [tokenizer.decode([token_id]) for token_id in tokenizer.encode(text)]
+
+
+def test_a_tokenizer_that_needs_one_search_has_no_stages():
+    plain = byte_tokenizer(END)
+    assert not isinstance(plain.encoder, StagedEncoder)
+    for token in (AddedToken("<x>", special=False), AddedToken("<x>", normalized=True)):
+        tokenizer = Tokenizer(BYTES, [], [token])
+        assert type(tokenizer.encoder) is type(plain.encoder)
+
+
+def test_two_ids_may_have_the_same_bytes():
+    vocab = {**BYTES, 256: b"  ", 257: b"  ", 258: b"   "}
+    merges = [(b" ", b" "), (b"  ", b" ")]
+    definition = TokenizerDefinition(
+        vocab, merges, [AddedToken("  ", special=False)], pattern=r"\s+|\S+", added_ids={"  ": 257}
+    )
+    tokenizer = Tokenizer.of(definition)
+    assert tokenizer.encode("a  b") == [97, 257, 98] == reference_ids(tokenizer, "a  b")
+    assert tokenizer.encoder.encode_word("  ") == [256]
+    assert tokenizer.encoder.encode_word("   ") == [258]
+    assert tokenizer.decode([256, 257]) == "    "
+    assert tokenizer.token_to_id("  ") == 257
+    assert TokenizerDefinition(**definition.arguments()) == definition
+    with rejects("vocab", 256, 257):
+        TokenizerDefinition(vocab, merges, ["  "])
+    with rejects("added_ids", 97, "'  '"):
+        TokenizerDefinition(vocab, merges, ["  "], added_ids={"  ": 97})
+    with rejects("added_ids", "'x'"):
+        TokenizerDefinition(BYTES, [], ["  "], added_ids={"x": 300})
+
+
+def test_tokens_that_are_not_special_are_always_found_and_never_skipped():
+    tokenizer = Tokenizer(BYTES, [], [END, AddedToken("<think>", special=False)])
+    think, end = tokenizer.token_to_id("<think>"), tokenizer.token_to_id(END)
+    assert tokenizer.special_tokens == [END]
+    text = f"<think>a{END}"
+    assert tokenizer.encode(text) == [think, 97, end]
+    assert tokenizer.encode("<think>a", disallowed_special="all") == [think, 97]
+    assert tokenizer.encode(text, allowed_special=[])[:2] == [think, 97]
+    assert len(tokenizer.encode(text, allowed_special=[])) == 2 + len(END)
+    with rejects("allowed_special", "<think>"):
+        tokenizer.encode("a", allowed_special=["<think>"])
+    ids = [think, 97, end]
+    assert tokenizer.decode(ids) == text
+    assert tokenizer.decode(ids, skip_special_tokens=True) == "<think>a"
+    assert tokenizer.decode(ids, "strict", skip_special_tokens=True) == "<think>a"
+    assert tokenizer.decode_bytes(ids, skip_special_tokens=True) == b"<think>a"
+    assert tokenizer.decode_batch([ids, [end]], skip_special_tokens=True) == ["<think>a", ""]
+    decoder = StreamingDecoder(tokenizer, skip_special_tokens=True)
+    assert "".join(map(decoder.push, ids)) + decoder.finish() == "<think>a"
+
+
+def test_whitespace_and_words_around_a_token():
+    strip = Tokenizer(BYTES, [], [AddedToken("<m>", lstrip=True, rstrip=True)])
+    assert len(strip.encode("a \n<m>\t b")) == 3
+    assert strip.encode_with_offsets("a \n<m>\t b")[1] == [(0, 1), (1, 8), (8, 9)]
+    word = Tokenizer(BYTES, [], [AddedToken("ab", single_word=True)])
+    assert tokens_of(word, "ab abc _ab (ab)").count("ab") == 2
+
+
+def test_normalized_tokens_are_found_after_the_others_in_normalized_text():
+    tokens = [AddedToken("ab"), AddedToken("xab", normalized=True), AddedToken("é", True, True)]
+    tokenizer = Tokenizer(BYTES, [], tokens, normalizer="NFC")
+    assert tokens_of(tokenizer, "xab") == ["x", "ab"]
+    assert tokens_of(tokenizer, "e\u0301") == ["é"]
+    assert tokenizer.encode_with_offsets("ae\u0301b")[1] == [(0, 1), (1, 2), (3, 4)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"normalizer": "NFC"},
+        {"special_tokens": [AddedToken(END, special=False)]},
+        {"special_tokens": [AddedToken(END, lstrip=True)]},
+    ],
+)
+def test_every_part_is_compared_and_hashed(change: dict[str, Any]):
+    first = byte_tokenizer(END).definition
+    changed = first.replaced(**change)
+    assert changed != first
+    assert changed.digest != first.digest
+
+
+def test_the_hash_of_a_tokenizer_without_these_parts_stays():
+    assert byte_tokenizer(END).hash() == (
+        "64dd58a0579ddb8c51f374824623f66449cdf0db0ead3c308c280b3e0ea75273"
+    )
+
+
+def test_the_flags_are_checked():
+    with rejects("lstrip", "1", kind=InputTypeError):
+        Tokenizer(BYTES, [], [AddedToken("a", lstrip=1)])  # type: ignore[arg-type]

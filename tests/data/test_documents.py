@@ -113,7 +113,7 @@ def test_invalid_utf8_is_replaced_with_a_warning_or_rejected(tmp_path):
     path.write_bytes(b"a\xff" + END_OF_TEXT.encode() + b"b\x80")
     with pytest.warns(UserWarning, match="invalid UTF-8 in 2 sampled documents was read"):
         assert sample_documents(Corpus(path), 2).spaced == ["a\ufffd", "b\ufffd"]
-    with rejects(None, "0xff", "errors=", place=1):
+    with rejects(None, "0xff", 1, "errors=", place="text.txt"):
         sample_documents(Corpus(path, errors="strict"), 2)
     (tmp_path / "first.txt").write_text("c")
     files = [str(tmp_path / "first.txt"), str(path)]

@@ -177,7 +177,7 @@ def test_check_finds_a_different_model_type_and_vocabulary(tmp_path):
     other = byte_tokenizer(END, "<|pad|>", merges=[(b" ", b"t"), (b"t", b"h")])
     with rejects(None, "tokenizer.ggml.", kind=RunError):
         check_model(model, other, "gguf", path)
-    with rejects(None, "general.file_type", kind=RunError, place=0):
+    with rejects(None, "general.file_type", 0, kind=RunError, place="small.gguf"):
         check_model(model, TOKENIZER, "gguf", path, type="f16")
     tied = random_model(config=dataclasses.replace(SMALL, d_ff=100))
     with rejects(None, "llama.feed_forward_length", 96, kind=RunError):

@@ -203,7 +203,7 @@ def test_a_lone_surrogate_in_a_row_is_replaced_or_rejected(tmp_path, out, backen
         "ab\N{REPLACEMENT CHARACTER}"
     )
     corpus = Corpus(path, field="text", errors="strict")
-    with rejects(None, "U+D800", place=14):
+    with rejects(None, "U+D800", place="line at byte 14"):
         encode_file(tokenizer, corpus, out / "b.npy", num_workers=1)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cs336_basics._support.errors import RunError
 from cs336_basics._support.messages import short_repr
@@ -20,6 +20,17 @@ if TYPE_CHECKING:  # comparing tokenizers does not need torch
 
     LogitsOf = Callable[[Tensor], Tensor]
     """Function from int64 ids, (1, sequence), to float32 logits, (1, sequence, vocab_size)."""
+
+
+class Runtime(NamedTuple):
+    """A tokenizer that another library has loaded."""
+
+    name: str
+    """Name and version of the library."""
+    encode: Callable[[str], Iterable[int]]
+    """Function that returns the ids of a text. It recognizes added tokens and adds no ids."""
+    decode: Callable[[Sequence[int], bool], str]
+    """Function from ids, and whether to skip special tokens, to text."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +51,7 @@ def probe_texts(tokenizer: Tokenizer) -> list[str]:
         "Über naïve Käse, déjà vu; Ёлка и ёжик; 猫は鼠を食べた。 🎉🎉 👩‍👩‍👧",
         "   leading,  double   triple \n\n\n x\u00a0y\u3000z \x00\x01 \ufffd",
     ]
-    special = "".join(f"{token} a{token}" for token in tokenizer.special_tokens)
+    special = "".join(f"{token} a{token}" for token in tokenizer.definition.added_ids)
     return ["", *stories, *hostile, special]
 
 
@@ -66,6 +77,32 @@ def compare_ids(tokenizer: Tokenizer, encode: Callable[[str], Iterable[int]]) ->
             )
         number += len(expected)
     return f"ids equal on {len(texts)} texts, {number:,} tokens"
+
+
+def compare_decoding(tokenizer: Tokenizer, decode: Callable[[Sequence[int], bool], str]) -> str:
+    """Compare the decoded text of `probe_texts`, and return the result as a line of text.
+
+    Args:
+        tokenizer: Our tokenizer.
+        decode: See `Runtime.decode`.
+
+    Raises:
+        RunError: If a decoded text differs, with or without special tokens.
+    """
+    for text in probe_texts(tokenizer):
+        ids = tokenizer.encode(text)
+        for skip in (False, True):
+            expected = tokenizer.decode(ids, skip_special_tokens=skip)
+            with library_errors(f"the exported tokenizer cannot decode {short_repr(text)}"):
+                found = decode(ids, skip)
+            if found != expected:
+                raise RunError(
+                    f"the exported tokenizer decodes the ids of {short_repr(text)} to "
+                    f"{short_repr(found)} with skip_special_tokens={skip}, not to "
+                    f"{short_repr(expected)}",
+                    remedy="do not use it",
+                )
+    return "decoded text equal, with and without special tokens"
 
 
 # --------------------------------------------------------------------- models

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -200,42 +200,62 @@ def _merge_of_strings(pair: Any, index: int, place: Callable[[int], str]) -> Pai
 def strings_of_vocab(definition: TokenizerDefinition) -> dict[str, int]:
     """Return the vocabulary as a mapping of string -> id.
 
-    Special tokens are plain text. All other tokens use the alphabet.
+    Added tokens are plain text. All other tokens use the alphabet.
 
     Raises:
         ValueError: If other libraries would give different ids or text, because a byte is missing,
-            or because a special token would be decoded to different text, is written like an
-            ordinary token, is a single byte, or is also part of a merge.
+            or because an added token would be decoded to different text, is written like an
+            ordinary token, or has the id of a single byte or of a part of a merge.
     """
-    check_has_all_bytes(set(definition.vocab.values()))
-    special_bytes = {token.encode(): token for token in definition.special_tokens}
-    ordinary = {token for pair in definition.merges for token in (*pair, b"".join(pair))}
+    check_has_bytes_of_text(set(definition.vocab.values()))
+    texts = {token_id: text for text, token_id in definition.added_ids.items()}
+    merged = {token for pair in definition.merges for token in (*pair, b"".join(pair))}
     strings: dict[str, int] = {}
     for token_id, token in sorted(definition.vocab.items()):
         as_bytes = token_to_string(token)
-        string = special_bytes.get(token, as_bytes)
+        string = texts.get(token_id, as_bytes)
         if string != as_bytes:
             reason = ""
-            if token in ordinary or len(token) == 1:
+            # An added token may also have another id than the ordinary token with the same bytes.
+            is_ordinary = definition.token_ids.get(token) == token_id
+            if is_ordinary and (token in merged or len(token) == 1):
                 reason = "it is also an ordinary token, which is written differently"
             elif strings_to_tokens([string]) != [None]:
                 reason = "it would be decoded to other bytes"
             if reason:
-                raise InputError(f"special token {short_repr(string)} cannot be exported: {reason}")
+                raise InputError(f"added token {short_repr(string)} cannot be exported: {reason}")
         if string in strings:
             raise InputError(
-                f"ids {strings[string]} and {token_id} are both written as {short_repr(string)}; a "
-                "special token must not look like an ordinary token in GPT-2's byte alphabet"
+                f"ids {strings[string]} and {token_id} are both written as {short_repr(string)}; "
+                "an added token must not look like an ordinary token in GPT-2's byte alphabet"
             )
         strings[string] = token_id
     return strings
 
 
+BYTES_OF_TEXT = frozenset(range(256)) - {0xC0, 0xC1, *range(0xF5, 0x100)}
+"""The bytes that occur in UTF-8. GPT-NeoX's vocabulary, for example, lacks all others."""
+
+
+def has_bytes_of_text(tokens: Collection[bytes]) -> bool:
+    """Return whether a vocabulary has a token for every byte of UTF-8."""
+    return all(bytes([byte]) in tokens for byte in BYTES_OF_TEXT)
+
+
+def check_has_bytes_of_text(tokens: Collection[bytes]) -> None:
+    """Raise ValueError unless a vocabulary has a token for every byte of UTF-8."""
+    _check_has_bytes(tokens, BYTES_OF_TEXT)
+
+
 def check_has_all_bytes(tokens: Collection[bytes]) -> None:
     """Raise ValueError unless a vocabulary has a token for every byte."""
-    for byte in range(256):
+    _check_has_bytes(tokens, range(256))
+
+
+def _check_has_bytes(tokens: Collection[bytes], needed: Iterable[int]) -> None:
+    for byte in sorted(needed):
         if bytes([byte]) not in tokens:
             raise InputError(
-                f"there is no token for byte {byte:#04x}; only vocabularies with all 256 bytes can "
-                "be exported or read as ranks"
+                f"there is no token for byte {byte:#04x}; only vocabularies with all bytes can be "
+                "exported or read as ranks"
             )

@@ -110,7 +110,7 @@ def _ours(path: Path) -> ComparedTokenizer:
         name=os.fspath(path),
         library=f"cs336_basics {cs336_basics.__version__}",
         vocab=tokenizer.vocab,
-        special=frozenset(map(tokenizer.special_token_id, tokenizer.special_tokens)),
+        special=frozenset(tokenizer.definition.added_ids.values()),
         make=make,
         is_ours=True,
     )

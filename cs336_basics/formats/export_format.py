@@ -8,7 +8,6 @@ torch or another library, are imported inside its methods.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 from cs336_basics._support.validation import Checked
 
 if TYPE_CHECKING:
-    from cs336_basics.formats.agreement import Agreement
+    from cs336_basics.formats.agreement import Agreement, Runtime
     from cs336_basics.formats.model_card import ModelCard
     from cs336_basics.model import TransformerLM
     from cs336_basics.tokenizer import Tokenizer, TokenizerDefinition
@@ -43,10 +42,8 @@ class TokenizerFormat(ExportFormat, ABC):
         """
 
     @abstractmethod
-    def runtime(
-        self, directory: Path, special_tokens: list[str]
-    ) -> tuple[str, Callable[[str], list[int]]]:
-        """Load a directory in the other library, and return its name and its encode function.
+    def runtime(self, directory: Path, special_tokens: list[str]) -> Runtime:
+        """Load a directory in the other library.
 
         Raises:
             ImportError: If the other library is not installed.

@@ -79,22 +79,22 @@ def export_tokenizer(
 
 
 def check_tokenizer(tokenizer: Tokenizer, to: str, output: str | os.PathLike[str]) -> Agreement:
-    """Load an exported tokenizer in the other library, and compare ids.
+    """Load an exported tokenizer in the other library, and compare ids and decoded text.
 
     Raises:
         ImportError: If the other library is not installed.
         OSError: If the output cannot be read.
-        RunError: If ids differ, or the output is damaged.
+        RunError: If ids or decoded text differ, or the output is damaged.
         TypeError: If `tokenizer` is not a Tokenizer.
     """
-    from cs336_basics.formats.agreement import Agreement, compare_ids
+    from cs336_basics.formats.agreement import Agreement, compare_decoding, compare_ids
     from cs336_basics.tokenizer.tokenizer import check_is_tokenizer
 
     check_is_tokenizer(tokenizer)
     found = _format_named(to, TOKENIZER_FORMATS, {})
     with library_errors(f"{output} cannot be read"):
-        name, encode = found.runtime(Path(output), tokenizer.special_tokens)
-    return Agreement(name, (compare_ids(tokenizer, encode),))
+        name, encode, decode = found.runtime(Path(output), tokenizer.special_tokens)
+    return Agreement(name, (compare_ids(tokenizer, encode), compare_decoding(tokenizer, decode)))
 
 
 def export_model(

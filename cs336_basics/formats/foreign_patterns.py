@@ -33,8 +33,8 @@ from cs336_basics.splitting.patterns.split_program import find_program
 
 _NAMED = {expression: expression for expression in PATTERNS.values()}
 
-# In Oniguruma, `$` also matches before a line feed.
-ONIGURUMA = {**_NAMED, CL100K: CL100K.replace("$", r"\z")}
+# In Oniguruma, `$` also matches before every line feed. DeepSeek-V2 splits at the last expression.
+ONIGURUMA = {**_NAMED, CL100K: CL100K.replace("$", r"\z"), r"(?m:\s+$)": r"\s+$"}
 """Mapping from the expression of each named pattern to its translation for Oniguruma."""
 
 # Files contain other spellings of the named patterns: GPT-2's original spelling, with or without
@@ -48,13 +48,31 @@ _CL100K_TIKTOKEN = (
 )
 _GPT2_BRACKETS = _GPT2_PUBLISHED.replace(r"\p{L}+| ?\p{N}+", r"[\p{L}]+| ?[\p{N}]+")
 _KNOWN = {_GPT2_PUBLISHED: GPT2, _GPT2_BRACKETS: GPT2}
-_FROM_ONIGURUMA = {**_KNOWN, **{theirs: ours for ours, theirs in ONIGURUMA.items()}}
+
+# BLOOM's set of characters contains another set, `[.,!?...]`, after `(\s|`.
+_BLOOM_ONIGURUMA = " ?[^(\\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+"
+_BLOOM = " ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+"
+_FROM_ONIGURUMA = {
+    **_KNOWN,
+    _BLOOM_ONIGURUMA: _BLOOM,
+    **{theirs: ours for ours, theirs in ONIGURUMA.items()},
+}
 _FROM_FANCY_REGEX = {**_NAMED, **_KNOWN, _GPT2_TIKTOKEN: GPT2, _CL100K_TIKTOKEN: CL100K}
 
 # StarCoder and SmolLM first cut out numbers, whole or digit by digit, and then split with GPT-2's
 # pattern. Whitespace before a number, even a single space, is a separate pre-token.
 GPT2_NUMBERS = r"\p{N}+|'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+(?![^\s\p{N}])|\s+"
 GPT2_SINGLE_DIGITS = GPT2_NUMBERS.replace(r"\p{N}+|", r"\p{N}|", 1)
+
+# Falcon cuts out runs of punctuation, splits with GPT-2's pattern, cuts out digits, and then
+# divides them into groups of three.
+PUNCTUATION = r"[!-/:-@\[-`{|}\~\p{P}]"
+FALCON_STEPS = (f"{PUNCTUATION}+", GPT2, "[0-9]+", "[0-9][0-9][0-9]")
+_MARKS = PUNCTUATION[1:-1]
+FALCON = (
+    rf"[{_MARKS}]+| ?\p{{L}}+|[0-9]{{1,3}}| ?(?:(?![0-9])\p{{N}})+"
+    rf"| ?[^\s\p{{L}}\p{{N}}{_MARKS}]+|\s+(?![^\s{_MARKS}])|\s+"
+)
 
 # These case-insensitive expressions mean the same in all three libraries. Other expressions may
 # not: in Oniguruma, `ß` matches `ss`.
@@ -67,7 +85,7 @@ _SHARED_SYNTAX = rf"""(?:
         (?: {"|".join(map(re.escape, _CONTRACTIONS))}
         | [^\\\[\](){{}}^$.*+?|]                            # a literal character
         | {_ESCAPE}
-        | \[ \^? (?: [^\\\[\]^&~-] | {_ESCAPE}
+        | \[ \^? (?: [^\\\[\]&~-] | & (?!&) | ~ (?!~) | {_ESCAPE}
                  | -(?=\]) | (?<! \\[sSd] | \}} )-(?! - | \\[sSdpP] )  # not after \s, before \s
                  )+ \]
         ) (?: [?*+][?+]? | \{{ \d+ (?: , \d* )? \}} (?![?*+]) )?
@@ -164,6 +182,12 @@ def from_oniguruma(expression: str) -> str:
     return _imported(expression, _FROM_ONIGURUMA)
 
 
+# fancy-regex intersects sets: [A&&[^B]] is a character of A that is not in B.
+_DIFFERENCE = re.compile(
+    r"\[((?:[^\[\]\\&^]|\\.)(?:[^\[\]\\&]|\\.)*)&&\[\^((?:[^\[\]\\&]|\\.)+)\]\]"
+)
+
+
 def from_fancy_regex(expression: str) -> str:
     """Convert a split pattern from fancy-regex's syntax to a name or expression of this library.
 
@@ -171,7 +195,14 @@ def from_fancy_regex(expression: str) -> str:
         ValueError: If its syntax may mean something else in the `regex` module, or it may not match
             all text.
     """
-    return matching_all_text(_imported(expression, _FROM_FANCY_REGEX), "tiktoken drops")
+    return matching_all_text(
+        _imported(_plain_sets(expression), _FROM_FANCY_REGEX), "tiktoken drops"
+    )
+
+
+def _plain_sets(expression: str) -> str:
+    """Replace differences of sets, [A&&[^B]], by (?:(?![B])[A])."""
+    return _DIFFERENCE.sub(r"(?:(?![\2])[\1])", expression)
 
 
 def from_given_fancy_regex(expression: str) -> str:
@@ -185,6 +216,7 @@ def from_given_fancy_regex(expression: str) -> str:
     if expression in _FROM_FANCY_REGEX:
         expression = _FROM_FANCY_REGEX[expression]
         return pattern_name(expression) or expression
+    expression = _plain_sets(expression)
     if not _is_shared_syntax(expression):
         warn(
             f"pattern {short_repr(expression)} has syntax that may mean something else in "

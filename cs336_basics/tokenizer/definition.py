@@ -303,8 +303,9 @@ def _checked_own_ids(
     """
     if not own_ids:
         return {}
+    known = frozenset(added)
     for content, token_id in own_ids.items():
-        if content not in added:
+        if content not in known:
             raise InputError(
                 f"must contain only added tokens, got {short_repr(content)}", argument="added_ids"
             )

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
-from cs336_basics._support.arguments import MAX_INT64, checked_integer
-from cs336_basics._support.errors import Argument, InputError
+from cs336_basics._support.arguments import MAX_INT64, checked_bool, checked_integer
+from cs336_basics._support.errors import Argument, InputError, InputTypeError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.text import END_OF_TEXT
@@ -18,6 +18,7 @@ from cs336_basics.tokenizer.ids import (
     plain_ids,
     sequences_of,
 )
+from cs336_basics.tokenizer.post_processor import PostProcessor
 from cs336_basics.tokenizer.text_input import check_is_iterable, text_column
 
 if TYPE_CHECKING:
@@ -152,6 +153,8 @@ def model_inputs(
     truncation: bool,
     max_length: int | None,
     pad_id: int | str | None,
+    text_pair: str | Iterable[str] | None = None,
+    add_special_tokens: bool = True,
 ) -> dict[str, list[Any]]:
     """Return the `input_ids` and the `attention_mask` of one or several texts.
 
@@ -159,7 +162,25 @@ def model_inputs(
     """
     if isinstance(text, Mapping):
         text = text_column(text)
+    if text_pair is not None and isinstance(text, str) != isinstance(text_pair, str):
+        raise InputTypeError(
+            "must be one text if text is one text, and several if text is several",
+            argument="text_pair",
+        )
     lists = tokenizer.encode_batch([text] if isinstance(text, str) else text)
+    seconds = None
+    if text_pair is not None:
+        seconds = tokenizer.encode_batch([text_pair] if isinstance(text_pair, str) else text_pair)
+    checked_bool("add_special_tokens", add_special_tokens)
+    post_processor = tokenizer.definition.post_processor
+    if post_processor is not None or seconds is not None:
+        lists = _processed(
+            post_processor or PostProcessor(),
+            lists,
+            seconds,
+            add_special_tokens,
+            max_length if truncation is True else None,
+        )
     if pad_id is None:
         pad_id = tokenizer.definition.special_ids.get(END_OF_TEXT, 0)
     pad_id = checked_pad_id(tokenizer, pad_id)
@@ -167,6 +188,29 @@ def model_inputs(
     if isinstance(text, str):
         return {"input_ids": ids[0], "attention_mask": mask[0]}
     return {"input_ids": ids, "attention_mask": mask}
+
+
+def _processed(
+    post_processor: PostProcessor,
+    lists: list[list[int]],
+    seconds: list[list[int]] | None,
+    add_special_tokens: bool,
+    max_length: int | None,
+) -> list[list[int]]:
+    """Return the ids that the post-processor makes of each text or pair of texts."""
+    if seconds is not None and len(seconds) != len(lists):
+        raise InputError(
+            f"must have as many texts as text, {len(lists):,}, got {len(seconds):,}",
+            argument="text_pair",
+        )
+    pairs = zip(lists, seconds or [None] * len(lists), strict=True)
+    if max_length is None:
+        return [post_processor.ids(first, second, add_special_tokens) for first, second in pairs]
+    max_length = checked_integer("max_length", max_length, 1)
+    return [
+        post_processor.truncated_ids(first, second, add_special_tokens, max_length)
+        for first, second in pairs
+    ]
 
 
 def _padded_lists(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from cs336_basics._support.errors import InputError
+
 Template = tuple[int | str, ...]
 """Ids, and "A" and "B" where the ids of the first and the second text belong."""
 
@@ -18,6 +20,11 @@ class PostProcessor(NamedTuple):
     """Template for a pair of texts."""
     source: str = ""
     """The JSON that the templates were read from, to write it back unchanged, or ""."""
+
+    @property
+    def changes_ids(self) -> bool:
+        """Whether the templates do more than join two texts."""
+        return self[:2] != PostProcessor()[:2]
 
     @property
     def added_ids(self) -> set[int]:
@@ -41,6 +48,34 @@ class PostProcessor(NamedTuple):
             elif add_special_tokens:
                 ids.append(item)
         return ids
+
+    def truncated_ids(
+        self, first: list[int], second: list[int] | None, add_special_tokens: bool, max_length: int
+    ) -> list[int]:
+        """Return at most `max_length` ids, of which the texts get what the template leaves.
+
+        If a pair of texts is too long, the longer text is shortened first, as in tokenizers.
+
+        Raises:
+            ValueError: If the template has more than `max_length` ids.
+        """
+        template = self.single if second is None else self.pair
+        num_added = sum(not isinstance(item, str) for item in template) * add_special_tokens
+        room = max_length - num_added
+        if room < 0:
+            raise InputError(
+                f"must be at least {num_added:,}, the number of ids that the tokenizer adds, got "
+                f"{max_length:,}",
+                argument="max_length",
+            )
+        if second is None:
+            return self.ids(first[:room], None, add_special_tokens)
+        short, long = sorted((len(first), len(second)))
+        if short + long > room:
+            short = min(short, room // 2)
+            long = room - short
+        sizes = (short, long) if len(first) <= len(second) else (long, short)
+        return self.ids(first[: sizes[0]], second[: sizes[1]], add_special_tokens)
 
     def renumbered(self, new_ids: Mapping[int, int]) -> PostProcessor:
         """Return templates with other ids, given as a mapping of old id -> new id."""

@@ -157,10 +157,10 @@ def test_patterns_are_exchanged_with_tiktoken_only_if_they_match_all_text(patter
     assert from_fancy_regex(to_fancy_regex(everything)) == everything
 
 
-@pytest.mark.parametrize("pattern", [r"[a-z&&[^aeiou]]+|[\s\S]", r"\b\w+|\W"])
+@pytest.mark.parametrize("pattern", [r"[a-z&&[^aeiou]]+|[^\s&&[a]]", r"\b\w+|\W"])
 def test_a_callers_pattern_with_ambiguous_syntax_has_a_warning(pattern):
     with pytest.warns(UserWarning, match="may mean something else in tiktoken"):
-        assert from_given_fancy_regex(pattern) == pattern
+        from_given_fancy_regex(pattern)
 
 
 @pytest.mark.parametrize("pattern", [r"\p{L}+|[\s\S]", r"(?:a+)+|\s", *PATTERNS.values()])

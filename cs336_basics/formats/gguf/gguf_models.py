@@ -183,14 +183,33 @@ def _tokenizer_fields(tokenizer: Tokenizer, size: int) -> Fields:
         )
     check_merges_suffice(tokenizer.definition, "llama.cpp")
     end = tokenizer.special_token_id(END_OF_TEXT)
+    before, after = _ids_around_text(tokenizer)
     return {
         "tokenizer.ggml.model": "gpt2",
         **gguf_vocab(tokenizer.definition, size),
-        "tokenizer.ggml.bos_token_id": end,  # the default is id 11
-        "tokenizer.ggml.eos_token_id": end,
-        "tokenizer.ggml.add_bos_token": False,
-        "tokenizer.ggml.add_eos_token": False,
+        "tokenizer.ggml.bos_token_id": end if before is None else before,  # the default is id 11
+        "tokenizer.ggml.eos_token_id": end if after is None else after,
+        "tokenizer.ggml.add_bos_token": before is not None,
+        "tokenizer.ggml.add_eos_token": after is not None,
     }
+
+
+def _ids_around_text(tokenizer: Tokenizer) -> tuple[int | None, int | None]:
+    """Return the ids that the post-processor adds before and after a text, or None for each.
+
+    Raises:
+        ValueError: If it adds several ids on a side.
+    """
+    post_processor = tokenizer.definition.post_processor
+    single = ("A",) if post_processor is None else post_processor.single
+    index = single.index("A")
+    before, after = single[:index], single[index + 1 :]
+    if len(before) > 1 or len(after) > 1:
+        raise InputError(
+            f"the post-processor makes {short_repr(list(single))} of a text A; llama.cpp can add "
+            "only one id before and one after a text"
+        )
+    return next(iter(before), None), next(iter(after), None)  # type: ignore[return-value]
 
 
 # --------------------------------------------------------------------- weights

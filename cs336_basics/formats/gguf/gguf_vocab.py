@@ -20,10 +20,11 @@ from typing import Any
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.formats.byte_strings import strings_of_vocab, token_to_string
+from cs336_basics.formats.unsaid_parts import check_only_plain_parts
 from cs336_basics.splitting.patterns.named_patterns import pattern_name
 from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
 
-NORMAL, CONTROL, UNUSED = 1, 3, 5
+NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5
 """Token types in GGUF."""
 
 _PRE_TOKENIZERS = {"gpt2": "gpt-2", "cl100k": "dbrx", "llama3": "dbrx", "qwen2": "qwen2"}
@@ -41,23 +42,28 @@ def gguf_vocab(definition: TokenizerDefinition, size: int) -> dict[str, Any]:
 
     Returns:
         Mapping of key -> value: llama.cpp's name of the split pattern; the token of each id, in
-        GPT-2's byte alphabet or, for special tokens, as plain text; the type of each id (NORMAL,
-        CONTROL for special tokens, or UNUSED); and the merges as strings "A B".
+        GPT-2's byte alphabet or, for added tokens, as plain text; the type of each id (NORMAL,
+        CONTROL for special tokens, USER_DEFINED for other added tokens, or UNUSED); and the merges
+        as strings "A B".
 
     Raises:
         ValueError: If llama.cpp would fail or give different ids, because it does not have the
-            split pattern, there are no merges, or a special token contains U+0000 or may overlap
-            with another. Also see `strings_of_vocab`.
+            split pattern, there are no merges, or an added token contains U+0000 or may overlap
+            with another. Also see `check_only_plain_parts` and `strings_of_vocab`.
     """
-    _check_special_tokens(definition.special_tokens)
+    check_only_plain_parts(definition, "llama.cpp", ordinary_added_tokens=True)
+    _check_added_tokens(list(definition.added_ids))
     if not definition.merges:
         raise InputError("the vocabulary has no merges; llama.cpp requires at least one")
     tokens = [f"[PAD{token_id}]" for token_id in range(size)]
     types = [UNUSED] * size
-    special_tokens = set(definition.special_tokens)
+    added = {
+        definition.added_ids[token.content]: CONTROL if token.special else USER_DEFINED
+        for token in definition.added_tokens
+    }
     for string, token_id in strings_of_vocab(definition).items():
         tokens[token_id] = string
-        types[token_id] = CONTROL if string in special_tokens else NORMAL
+        types[token_id] = added.get(token_id, NORMAL)
     if len(set(tokens)) < size:
         raise InputError("a token equals the placeholder for an unused id, such as [PAD300]")
     merges = [
@@ -95,27 +101,27 @@ def _pre_tokenizer(pattern: str, merges: Sequence[Pair]) -> str:
     return _PRE_TOKENIZERS[name]
 
 
-def _check_special_tokens(special_tokens: Sequence[str]) -> None:
-    """Reject special tokens that llama.cpp would read or match differently.
+def _check_added_tokens(added_tokens: Sequence[str]) -> None:
+    """Reject added tokens that llama.cpp would read or match differently.
 
-    llama.cpp first finds all occurrences of the longest special token, but Tokenizer always finds
-    the leftmost special token. The results differ where a shorter special token starts earlier and
-    overlaps a longer one.
+    llama.cpp first finds all occurrences of the longest added token, but Tokenizer always finds the
+    leftmost added token. The results differ where a shorter added token starts earlier and overlaps
+    a longer one.
     """
-    for token in special_tokens:
+    for token in added_tokens:
         if "\0" in token:
             raise InputError(
-                f"special token {short_repr(token)} contains U+0000, so it cannot be exported to "
+                f"added token {short_repr(token)} contains U+0000, so it cannot be exported to "
                 "GGUF; llama.cpp would end the token there"
             )
-    tokens = sorted(token.encode() for token in special_tokens)
+    tokens = sorted(token.encode() for token in added_tokens)
     for head in tokens:
         for size in range(1, len(head)):
             for tail in _starting_with(head[-size:], tokens):
                 if len(head) <= len(tail) and head != tail:
                     first, second = head.decode(), tail.decode()
                     raise InputError(
-                        f"special tokens {short_repr(first)} and {short_repr(second)} may overlap "
+                        f"added tokens {short_repr(first)} and {short_repr(second)} may overlap "
                         "in a text, so they cannot be exported to GGUF; llama.cpp could match the "
                         "wrong one"
                     )

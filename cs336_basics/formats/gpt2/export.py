@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from cs336_basics.formats.export_format import TokenizerFormat
 
 if TYPE_CHECKING:
+    from cs336_basics.formats.agreement import Runtime
     from cs336_basics.tokenizer import TokenizerDefinition
 
 
@@ -27,9 +27,7 @@ class Gpt2Tokenizer(TokenizerFormat):
         check_merges_suffice(definition, "readers of gpt2 files")
         return {**pair.contents(definition)}
 
-    def runtime(
-        self, directory: Path, special_tokens: list[str]
-    ) -> tuple[str, Callable[[str], list[int]]]:
+    def runtime(self, directory: Path, special_tokens: list[str]) -> Runtime:
         """See `TokenizerFormat`."""
         from cs336_basics.formats.gpt2 import pair
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.reading import decoded, open_regular, parse_json, unique_keys
+from cs336_basics.formats.agreement import Runtime
 from cs336_basics.formats.byte_strings import (
     collection_paused,
     merges_of_lines,
@@ -23,6 +24,7 @@ from cs336_basics.formats.byte_strings import (
     token_to_string,
     vocab_of_strings,
 )
+from cs336_basics.formats.unsaid_parts import check_only_plain_parts, warn_of_post_processor
 from cs336_basics.splitting.patterns.named_patterns import GPT2, resolve_pattern
 from cs336_basics.splitting.splitter import check_special_tokens
 from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
@@ -42,7 +44,10 @@ def contents(definition: TokenizerDefinition) -> dict[str, str]:
 
     Raises:
         ValueError: If the split pattern is not GPT-2's, because readers of the files would give
-            different ids. Also see `strings_of_vocab`.
+            different ids. Also see `check_only_plain_parts` and `strings_of_vocab`.
+
+    Warns:
+        UserWarning: If the tokenizer has a post-processor that adds ids.
     """
     if resolve_pattern(definition.pattern) != GPT2:
         raise InputError(
@@ -51,6 +56,8 @@ def contents(definition: TokenizerDefinition) -> dict[str, str]:
             argument="pattern",
             remedy="export to huggingface instead",
         )
+    check_only_plain_parts(definition, "a reader of vocab.json and merges.txt")
+    warn_of_post_processor(definition, "a reader of vocab.json and merges.txt")
     strings = strings_of_vocab(definition)
     # Always write the version line. Without it, readers would mistake a first merge that starts
     # with `#version:` for the version line.
@@ -62,8 +69,8 @@ def contents(definition: TokenizerDefinition) -> dict[str, str]:
     }
 
 
-def runtime(directory: Path, special_tokens: list[str]) -> tuple[str, Callable[[str], list[int]]]:
-    """Load the files with the tokenizers library, and return its name and encode function."""
+def runtime(directory: Path, special_tokens: list[str]) -> Runtime:
+    """Load the files with the tokenizers library."""
     import tokenizers
 
     model = tokenizers.models.BPE.from_file(
@@ -71,10 +78,15 @@ def runtime(directory: Path, special_tokens: list[str]) -> tuple[str, Callable[[
     )
     theirs = tokenizers.Tokenizer(model)
     theirs.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    theirs.decoder = tokenizers.decoders.ByteLevel()
     theirs.add_special_tokens(
         [tokenizers.AddedToken(token, normalized=False) for token in special_tokens]
     )
-    return f"tokenizers {tokenizers.__version__}", lambda text: theirs.encode(text).ids
+    return Runtime(
+        f"tokenizers {tokenizers.__version__}",
+        lambda text: theirs.encode(text).ids,
+        lambda ids, skip: str(theirs.decode(ids, skip_special_tokens=skip)),
+    )
 
 
 # --------------------------------------------------------------------- in

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -12,7 +11,7 @@ from cs336_basics._support.validation import Checked, option
 from cs336_basics.formats.export_format import ModelFormat, TokenizerFormat
 
 if TYPE_CHECKING:
-    from cs336_basics.formats.agreement import Agreement
+    from cs336_basics.formats.agreement import Agreement, Runtime
     from cs336_basics.formats.model_card import ModelCard
     from cs336_basics.model import TransformerLM
     from cs336_basics.tokenizer import Tokenizer, TokenizerDefinition
@@ -62,9 +61,7 @@ class HuggingFaceTokenizer(SpecialRoles, TokenizerFormat):
 
         return {**tokenizer_json.contents(definition, None, **self.roles())}
 
-    def runtime(
-        self, directory: Path, special_tokens: list[str]
-    ) -> tuple[str, Callable[[str], list[int]]]:
+    def runtime(self, directory: Path, special_tokens: list[str]) -> Runtime:
         """See `TokenizerFormat`."""
         from cs336_basics.formats.huggingface import tokenizer_json
 

@@ -25,7 +25,7 @@ from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.files import json_text, printable_path, write_directory
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.reading import read_json_object
-from cs336_basics.formats.agreement import Agreement, compare_ids, compare_logits
+from cs336_basics.formats.agreement import Agreement, compare_decoding, compare_ids, compare_logits
 from cs336_basics.formats.huggingface import tokenizer_json
 from cs336_basics.formats.huggingface.llama import (
     config_from_llama,
@@ -78,7 +78,7 @@ def check(model: TransformerLM, tokenizer: Tokenizer, output: Path) -> Agreement
 
     # transformers writes a progress bar, even without a terminal.
     with library_errors(f"{output} cannot be read"), contextlib.redirect_stderr(io.StringIO()):
-        runtime, encode = tokenizer_json.runtime(output)
+        runtime, encode, decode = tokenizer_json.runtime(output)
         theirs: Any = transformers.AutoModelForCausalLM.from_pretrained(
             str(output), local_files_only=True
         )
@@ -89,7 +89,7 @@ def check(model: TransformerLM, tokenizer: Tokenizer, output: Path) -> Agreement
             logits: Tensor = theirs(ids).logits
         return logits
 
-    ids = compare_ids(tokenizer, encode)
+    ids = f"{compare_ids(tokenizer, encode)}; {compare_decoding(tokenizer, decode)}"
     logits = compare_logits(model, logits_of, LOGITS_LIMIT)
     return Agreement(runtime, (ids, f"{type(theirs).__name__}: {logits}"))
 

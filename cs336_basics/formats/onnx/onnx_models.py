@@ -255,6 +255,6 @@ def check(
     runtime = f"onnxruntime {importlib.metadata.version('onnxruntime')}"
     with contextlib.suppress(ImportError):  # if neither transformers nor tokenizers is installed
         with library_errors(f"{output} cannot be read"):
-            name, encode = tokenizer_json.runtime(output)
+            name, encode, _ = tokenizer_json.runtime(output)
         runtime, lines = f"{runtime}, {name}", [compare_ids(tokenizer, encode), *lines]
     return Agreement(runtime, tuple(lines))

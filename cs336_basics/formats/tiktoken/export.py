@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from cs336_basics.formats.export_format import TokenizerFormat
 
 if TYPE_CHECKING:
+    from cs336_basics.formats.agreement import Runtime
     from cs336_basics.tokenizer import TokenizerDefinition
 
 
@@ -25,9 +25,7 @@ class TiktokenTokenizer(TokenizerFormat):
 
         return ranks.contents(definition)
 
-    def runtime(
-        self, directory: Path, special_tokens: list[str]
-    ) -> tuple[str, Callable[[str], list[int]]]:
+    def runtime(self, directory: Path, special_tokens: list[str]) -> Runtime:
         """See `TokenizerFormat`."""
         from cs336_basics.formats.tiktoken import ranks
 

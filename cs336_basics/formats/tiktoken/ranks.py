@@ -1,8 +1,8 @@
 """Read and write tiktoken's rank files.
 
-A file contains a `base64(token) rank` line for each token, but no special tokens and no split
-pattern. tiktoken has no list of merges; it always joins the adjacent pair whose joined bytes have
-the lowest rank. A token's rank is also its id. The format was checked with tiktoken 0.14.0.
+A file contains a `base64(token) rank` line for each token, but no special tokens, no split pattern
+and no list of merges (see `rank_merges.py`). A token's rank is also its id. The format was checked
+with tiktoken 0.14.0.
 
 Our exports add an `encoding.json` with the split pattern and the special tokens, and an
 `encoding.py` that loads the tokenizer with tiktoken.
@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-import heapq
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,17 +21,31 @@ from typing import Any
 from cs336_basics._support.errors import Argument, InputError, InputTypeError, UnavailableError
 from cs336_basics._support.files import json_text
 from cs336_basics._support.messages import short_reason, short_repr
-from cs336_basics._support.reading import open_regular, read_json_object
+from cs336_basics._support.reading import (
+    open_regular,
+    parse_json,
+    read_json_object,
+    unique_keys,
+)
 from cs336_basics._support.vocabularies import MAX_ID
-from cs336_basics.formats.byte_strings import add_token, check_has_all_bytes
+from cs336_basics.formats.agreement import Runtime
+from cs336_basics.formats.byte_strings import add_token
 from cs336_basics.formats.foreign_patterns import (
     from_fancy_regex,
     from_given_fancy_regex,
     to_fancy_regex,
 )
+from cs336_basics.formats.recognition import (
+    is_rank_file,
+    recognized_content,
+    recognized_directory,
+)
+from cs336_basics.formats.tiktoken.rank_merges import merges_of_ranks
+from cs336_basics.formats.tiktoken.tekken import is_tekken, parse_tekken
+from cs336_basics.formats.unsaid_parts import check_only_plain_parts, warn_of_post_processor
 from cs336_basics.splitting.patterns.named_patterns import resolve_pattern
 from cs336_basics.splitting.splitter import check_special_tokens
-from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
+from cs336_basics.tokenizer.definition import TokenizerDefinition
 
 RANKS_FILE = "ranks.tiktoken"
 ENCODING_FILE = "encoding.json"
@@ -74,9 +87,13 @@ def contents(definition: TokenizerDefinition) -> dict[str, str | bytes]:
 
     Raises:
         ValueError: If tiktoken would give different ids. See `tiktoken_ranks` and `to_fancy_regex`.
+
+    Warns:
+        UserWarning: If the tokenizer has a post-processor that adds ids.
     """
     ranks = tiktoken_ranks(definition)
     lines = (b"%b %d\n" % (base64.b64encode(token), rank) for token, rank in ranks.items())
+    warn_of_post_processor(definition, "tiktoken")
     settings = {
         "name": "cs336_basics",
         "pat_str": to_fancy_regex(definition.pattern),
@@ -89,14 +106,20 @@ def contents(definition: TokenizerDefinition) -> dict[str, str | bytes]:
     }
 
 
-def runtime(directory: Path) -> tuple[str, Callable[[str], list[int]]]:
-    """Load the directory as its encoding.py does. Return tiktoken's name and encode function."""
+def runtime(directory: Path) -> Runtime:
+    """Load the directory as its encoding.py does."""
     import tiktoken
 
     encoding = exported_encoding(directory)
-    return (
+    special = set(encoding._special_tokens.values())
+
+    def decode(ids: Sequence[int], skip: bool) -> str:
+        return str(encoding.decode([i for i in ids if not skip or i not in special]))
+
+    return Runtime(
         f"tiktoken {tiktoken.__version__}",
         lambda text: encoding.encode(text, allowed_special="all"),
+        decode,
     )
 
 
@@ -115,7 +138,9 @@ def tiktoken_ranks(definition: TokenizerDefinition) -> dict[bytes, int]:
         ValueError: If ranks cannot represent the tokenizer, so that tiktoken would silently give
             different ids.
     """
+    check_only_plain_parts(definition, "tiktoken")
     vocab, merges = definition.vocab, definition.merges
+    own_ids = definition.arguments()["added_ids"]
     special = {token.encode() for token in definition.special_ids}
     for first, second in pairwise(sorted(special)):
         if second.startswith(first):
@@ -126,7 +151,7 @@ def tiktoken_ranks(definition: TokenizerDefinition) -> dict[bytes, int]:
     ranks = {token: token_id for token_id, token in sorted(vocab.items())}
     merged = {left + right for left, right in merges}
     for token in special:
-        if len(token) == 1 or token in merged:
+        if len(token) == 1 or token in merged or token.decode() in own_ids:
             raise InputError(
                 f"special token {short_repr(token)} is also an ordinary token, which tiktoken does "
                 "not allow"
@@ -154,49 +179,11 @@ def tiktoken_ranks(definition: TokenizerDefinition) -> dict[bytes, int]:
     return ranks
 
 
-def _parts_of(token: bytes, ranks: Mapping[bytes, int]) -> list[bytes]:
-    """Return the tokens that tiktoken would produce from a token's bytes if it lacked the token.
-
-    tiktoken joins these bytes in the same way inside any text, unless a merge crosses their ends.
-    So if two tokens are returned, they are the only pair that produces the token. If more are
-    returned, tiktoken produces the token only for a pre-token that equals it.
-
-    A file may contain tokens of any length, so this function takes only O(n log n) time for n
-    bytes.
-    """
-    size = len(token)
-    # ends[i]: end of the token that starts at offset i, or 0 if no token starts there.
-    ends = list(range(1, size + 1))
-    before = list(range(-1, size))  # before[i]: start of the token that ends at i
-    heap: list[tuple[int, int, int]] = []  # (rank, start, end) of adjacent tokens
-
-    def push(start: int) -> None:
-        middle = ends[start]
-        if middle < size and (start or ends[middle] < size):
-            rank = ranks.get(token[start : ends[middle]])
-            if rank is not None:
-                heapq.heappush(heap, (rank, start, ends[middle]))
-
-    for start in range(size):
-        push(start)
-    while heap:
-        _, start, end = heapq.heappop(heap)
-        middle = ends[start]
-        if not 0 < middle < size or ends[middle] != end:
-            continue  # one of the two tokens has been merged since
-        ends[start], ends[middle] = end, 0
-        before[end] = start
-        push(start)
-        if start:
-            push(before[start])
-    return [token[start:end] for start, end in enumerate(ends) if end]
-
-
 # --------------------------------------------------------------------- in
 
 
 def load_tiktoken(
-    source: str | os.PathLike[str],
+    source: Any,
     special_tokens: Mapping[str, int] | None = None,
     pattern: str | None = None,
 ) -> TokenizerDefinition:
@@ -204,46 +191,62 @@ def load_tiktoken(
 
     Args:
         source: Rank file, directory written by our export, or name of an encoding, such as
-            `cl100k_base`, which tiktoken loads from its cache or the network.
+            `cl100k_base`, which tiktoken loads from its cache or the network. Also a
+            `tiktoken.Encoding`, or the `tekken.json` of Mistral.
         special_tokens: Mapping of special token -> id. Defaults to the encoding's special tokens.
         pattern: Split pattern, either a name or a regular expression for tiktoken. Defaults to the
             encoding's pattern. Required for a rank file.
 
     Raises:
-        TypeError: If `special_tokens` is not a mapping or has a key that is not a str.
+        TypeError: If `source` is neither a path nor an Encoding, or `special_tokens` is not a
+            mapping or has a key that is not a str.
         FileNotFoundError: If there is no such file or encoding.
         ValueError: If a file is malformed, a byte is missing, or the pattern is missing or invalid.
+            If it is another kind of file, the message says which.
         ImportError: If `source` is an encoding and tiktoken is not installed.
         OSError: If tiktoken cannot load the encoding.
 
     Warns:
         UserWarning: If `pattern` has syntax that may mean something else in tiktoken.
     """
-    path = Path(source)
     if special_tokens is not None and not isinstance(special_tokens, Mapping):
         raise InputTypeError(
             f"must be a mapping of special token -> id, got {short_repr(special_tokens)}",
             argument="special_tokens",
         )
     check_special_tokens(list(special_tokens or ()))
-    if path.is_dir():
+    is_path = isinstance(source, (str, os.PathLike))
+    place = os.fspath(source) if is_path else short_repr(source)
+    if not is_path:
+        if not isinstance(getattr(source, "_mergeable_ranks", None), dict):
+            raise InputTypeError(
+                f"must be a path, the name of an encoding or a tiktoken.Encoding, got {place}",
+                argument="source",
+            )
+        ranks, found = _parts_of_encoding(source)
+    elif (path := Path(source)).is_dir():
         ranks, found = _read_export(path)
     elif path.exists() or not isinstance(source, str) or not source.isidentifier():
-        ranks, found = load_ranks(path), {}
+        data = _read(path)
+        if data.lstrip()[:1] == b"{":
+            content = parse_json(data, path, unique_keys)
+            if not is_tekken(content):
+                raise InputError(
+                    "this is JSON, and not a rank file",
+                    place=place,
+                    remedy=f"read it with Tokenizer.from_pretrained({place!r})",
+                )
+            try:
+                return parse_tekken(content)
+            except InputError as error:
+                raise InputError(str(error), place=place) from None
+        ranks, found = parse_ranks(data, path), {}
     else:
-        encoding = registered_encoding(source)
-        # tiktoken's documentation also uses these three private attributes to extend an encoding.
-        ranks, found = (
-            dict(encoding._mergeable_ranks),
-            {
-                "pat_str": encoding._pat_str,
-                "special_tokens": dict(encoding._special_tokens),
-            },
-        )
+        ranks, found = _parts_of_encoding(registered_encoding(source))
     special = found.get("special_tokens", {}) if special_tokens is None else dict(special_tokens)
     if pattern is None and "pat_str" not in found:
         raise InputError(
-            f"{path} has no split pattern",
+            f"{place} has no split pattern",
             remedy=("pass ", Argument("pattern"), ", such as gpt2 or cl100k"),
         )
     if pattern is not None:
@@ -257,15 +260,29 @@ def load_tiktoken(
         for token, token_id in special.items():
             add_token(vocab, token_id, token.encode())
         ignore_merges = len(merges) < sum(len(token) > 1 for token in ranks)
-        return TokenizerDefinition(vocab, merges, list(special), pattern, ignore_merges)
+        return TokenizerDefinition(
+            vocab, merges, list(special), pattern, ignore_merges, added_ids=special
+        )
     except InputError as error:
-        raise InputError(str(error), place=os.fspath(source)) from None
+        raise InputError(str(error), place=place) from None
+
+
+def _parts_of_encoding(encoding: Any) -> tuple[dict[bytes, int], dict[str, Any]]:
+    """Return the ranks, the pattern and the special tokens of a tiktoken `Encoding`."""
+    # tiktoken's documentation also uses these three private attributes to extend an encoding.
+    settings = {
+        "pat_str": encoding._pat_str,
+        "special_tokens": dict(encoding._special_tokens),
+    }
+    return dict(encoding._mergeable_ranks), settings
 
 
 def _read_export(directory: Path) -> tuple[dict[bytes, int], dict[str, Any]]:
     """Return the ranks and the content of encoding.json in an exported directory."""
     path = directory / ENCODING_FILE
     if not path.exists():
+        if other := recognized_directory(directory):
+            raise other
         raise FileNotFoundError(
             f"{path} does not exist; pass a rank file, or a directory that export_tokenizer wrote"
         )
@@ -311,10 +328,24 @@ def load_ranks(path: str | os.PathLike[str]) -> dict[bytes, int]:
 
     Raises:
         FileNotFoundError: If the file does not exist.
+        ValueError: See `parse_ranks`.
+    """
+    return parse_ranks(_read(path), path)
+
+
+def _read(path: str | os.PathLike[str]) -> bytes:
+    with open_regular(path) as file:
+        return file.read()
+
+
+def parse_ranks(content: bytes, path: str | os.PathLike[str]) -> dict[bytes, int]:
+    """Return the ranks in the content of a rank file.
+
+    The multilingual file of Whisper has an empty token, which no text produces. It is left out.
+
+    Raises:
         ValueError: If a line is not `base64 rank`, or repeats a token or a rank.
     """
-    with open_regular(path) as file:
-        content = file.read()
     ranks: dict[bytes, int] = {}
     seen: set[int] = set()
     for number, line in enumerate(content.split(b"\n"), start=1):
@@ -324,10 +355,14 @@ def load_ranks(path: str | os.PathLike[str]) -> dict[bytes, int]:
         try:
             if len(fields) != 2 or len(fields[1]) > 10 or not fields[1].isdigit():
                 raise ValueError
-            token, rank = base64.b64decode(fields[0], validate=True), int(fields[1])
-            if not token or rank > MAX_ID:
+            text = b"" if fields[0] == b"=" else fields[0]
+            token, rank = base64.b64decode(text, validate=True), int(fields[1])
+            if rank > MAX_ID:
                 raise ValueError
         except (ValueError, binascii.Error):
+            other = None if is_rank_file(content) else recognized_content(content, path)
+            if other is not None:
+                raise other from None
             raise InputError(
                 f"must be a token in base64 and a rank, got {short_repr(line)}",
                 place=f"{path}, line {number}",
@@ -339,35 +374,5 @@ def load_ranks(path: str | os.PathLike[str]) -> dict[bytes, int]:
             )
         ranks[token] = rank
         seen.add(rank)
+    ranks.pop(b"", None)
     return ranks
-
-
-_MAX_BYTES = 1 << 18
-_MAX_BYTES_PER_TOKEN = 32
-"""n tokens may have at most _MAX_BYTES + n * _MAX_BYTES_PER_TOKEN bytes in total, because finding
-the merges takes microseconds per byte. GPT-2's 50,257 tokens have 6.4 bytes on average."""
-
-
-def merges_of_ranks(ranks: Mapping[bytes, int]) -> list[Pair]:
-    """Return merges that, with `ignore_merges`, give the same ids as tiktoken.
-
-    Each merge produces a different token. A token that no merge produces is used only for a
-    pre-token that equals it.
-
-    Raises:
-        ValueError: If a byte is missing, or the tokens have too many bytes in total.
-    """
-    check_has_all_bytes(ranks)
-    num_bytes, most = sum(map(len, ranks)), _MAX_BYTES + _MAX_BYTES_PER_TOKEN * len(ranks)
-    if num_bytes > most:
-        raise InputError(
-            f"{len(ranks):,} tokens must have at most {most:,} bytes in total, got {num_bytes:,}; "
-            f"the longest has {max(map(len, ranks)):,}",
-            remedy=("train with a smaller ", Argument("max_token_length")),
-        )
-    merges: list[Pair] = []
-    for token in sorted(ranks, key=ranks.__getitem__):
-        parts = _parts_of(token, ranks)
-        if len(parts) == 2:
-            merges.append((parts[0], parts[1]))
-    return merges

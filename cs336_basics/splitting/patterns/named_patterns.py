@@ -14,6 +14,7 @@ from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.messages import nearest, short_reason, short_repr
 from cs336_basics.splitting.patterns.pattern_limits import check_limits
+from cs336_basics.splitting.patterns.split_sequences import SplitSequence, is_sequence
 
 if TYPE_CHECKING:
     import regex
@@ -93,6 +94,24 @@ PATTERNS: dict[str, str] = {
 
 _NAMES = {expression: name for name, expression in PATTERNS.items()}
 
+_OF_OTHERS = {
+    "gpt-2": "gpt2",
+    "r50k_base": "gpt2",
+    "p50k_base": "gpt2",
+    "gpt-3.5": "cl100k",
+    "gpt-4": "cl100k",
+    "gpt-4o": "o200k",
+    "gpt-4.1": "o200k",
+    "gpt-5": "o200k",
+    "gpt-oss": "o200k",
+    "o200k_harmony": "o200k",
+    "llama-3": "llama3",
+    "llama-4": "o200k",
+    "qwen": "qwen2",
+    "qwen3": "qwen2",
+}
+"""Names of models and encodings of others -> name of the pattern that they use, for messages."""
+
 # An expression without any of these characters matches only itself (apart from dots), so it is
 # treated as a misspelled name.
 _OPERATORS = frozenset("\\^$|?*+()[]{}")
@@ -129,7 +148,7 @@ def _checked_expression(pattern: str) -> str:
     if _OPERATORS.isdisjoint(pattern) and any(map(str.isalnum, pattern)):
         raise InputError(
             f"must be one of {', '.join(PATTERNS)} or a regular expression, got {shown}"
-            f"{nearest(pattern.strip().lower(), PATTERNS)} (for a regular expression that matches "
+            f"{_suggested(pattern.strip().lower())} (for a regular expression that matches "
             f"only this text, write {short_repr(f'(?:{pattern})')})",
             argument="pattern",
         )
@@ -162,6 +181,14 @@ def _checked_expression(pattern: str) -> str:
     return pattern
 
 
+def _suggested(name: str) -> str:
+    """Return `; did you mean 'NAME'?` for a name that is not in PATTERNS, or an empty string."""
+    beginnings = [other for other in _OF_OTHERS if name.startswith(other)]
+    if beginnings:  # "gpt-4o-mini" starts with "gpt-4" and with "gpt-4o"
+        return f"; did you mean {_OF_OTHERS[max(beginnings, key=len)]!r}?"
+    return nearest(name, PATTERNS)
+
+
 def pattern_name(pattern: str) -> str | None:
     """Return the name of a pattern given as a name or an expression, or None if it has no name."""
     return pattern if pattern in PATTERNS else _NAMES.get(pattern)
@@ -171,12 +198,17 @@ def pattern_name(pattern: str) -> str | None:
 def compile_pattern(expression: str) -> regex.Pattern[str]:
     """Compile a regular expression and cache the result.
 
-    If the `regex` module is not installed, a named pattern is compiled for `re`.
+    If the `regex` module is not installed, a named pattern is compiled for `re`. For a sequence of
+    splits, the result has only the methods that `SplitSequence` has.
 
     Raises:
         ValueError: If compiling would take too much time or memory (see `check_limits`).
         regex.error: If `expression` is not a valid regular expression.
     """
+    if is_sequence(expression):
+        return SplitSequence(  # type: ignore[return-value]
+            expression, lambda part: compile_pattern(resolve_pattern(part))
+        )
     check_limits(expression)
     try:
         compiled = regex.compile

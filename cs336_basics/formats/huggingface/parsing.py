@@ -1,0 +1,326 @@
+"""Convert the content of a `tokenizer.json` to a definition.
+
+A file with a feature that `Tokenizer` does not have, such as byte fallback, dropout or an unknown
+pre-tokenizer, is rejected. The caller can choose to ignore some of these features.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from cs336_basics._support.errors import Argument, InputError
+from cs336_basics._support.messages import short_repr
+from cs336_basics._support.reading import parse_json
+from cs336_basics._support.warnings import warn
+from cs336_basics.formats.byte_strings import (
+    add_token,
+    has_bytes_of_text,
+    merges_of_strings,
+    strings_to_tokens,
+    vocab_of_strings,
+)
+from cs336_basics.formats.foreign_patterns import FALCON
+from cs336_basics.formats.huggingface.normalizers import normalizer_of
+from cs336_basics.formats.huggingface.parts import kind_of, list_in, object_in, steps_of
+from cs336_basics.formats.huggingface.post_processors import post_processor_of
+from cs336_basics.formats.huggingface.pretokenizers import pattern_of
+from cs336_basics.formats.recognition import check_is_tokenizer_json, check_model_type
+from cs336_basics.splitting.patterns.split_sequences import is_sequence
+from cs336_basics.tokenizer.added_tokens import AddedToken
+from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
+from cs336_basics.tokenizer.post_processor import PostProcessor
+
+OWN_VERSION = "cs336_basics"
+"""`version` of files that only this library can read."""
+
+IGNORABLE = {
+    "normalizer": "the text would be changed before it is split",
+    "post_processor": "it may add tokens to the text",
+    "truncation": "texts would be truncated",
+    "padding": "ids would be added",
+}
+"""Parts of the file that the caller can choose to ignore, with their effects."""
+
+
+def parse_own(content: dict[str, Any], own: bool) -> TokenizerDefinition:
+    """Return the definition in a file with OWN_VERSION.
+
+    Raises:
+        ValueError: If the file is malformed, or `own` is false.
+    """
+    if not own:
+        raise InputError("the file is not in Hugging Face's format", remedy="use from_directory")
+    pattern: Any = content.get("pattern")
+    special_tokens = [_own_added_token(item) for item in list_in(content, "special_tokens")]
+    if not isinstance(pattern, str):
+        raise InputError(f"pattern must be a string, got {short_repr(pattern)}")
+    model = object_in(content, "model")
+    added_ids = object_in(content, "added_ids") if "added_ids" in content else {}
+    return TokenizerDefinition(
+        vocab_of_strings(object_in(model, "vocab")),
+        merges_of_strings(list_in(model, "merges"), "merge {}".format),
+        special_tokens,
+        pattern,
+        _ignore_merges(model),
+        content.get("normalizer"),
+        _own_post_processor(content.get("post_processor")),
+        added_ids,
+    )
+
+
+def _own_added_token(item: Any) -> AddedToken:
+    fields = {"content": item} if isinstance(item, str) else item
+    if not isinstance(fields, dict) or not fields.keys() <= set(AddedToken._fields):
+        raise InputError(f"special_tokens: {short_repr(item)} is not an added token")
+    return _added_token(fields)
+
+
+def _own_post_processor(value: Any) -> PostProcessor | None:
+    if value is None:
+        return None
+    if isinstance(value, list) and len(value) == 3:
+        single, pair, source = value
+        templates = [template for template in (single, pair) if isinstance(template, list)]
+        items = {type(item) for template in templates for item in template}
+        texts = {item for template in templates for item in template if isinstance(item, str)}
+        if len(templates) == 2 and items <= {int, str} and texts <= {"A", "B"}:
+            if source and isinstance(source, str):
+                return post_processor_of(parse_json(source.encode(), "post_processor"))
+            return PostProcessor(tuple(single), tuple(pair))
+    raise InputError(f"post_processor must be templates of ids, got {short_repr(value)}")
+
+
+def parse_tokenizer_json(content: Any, ignored: Sequence[str] = ()) -> TokenizerDefinition:
+    """Convert the content of a `tokenizer.json` to a definition.
+
+    Raises:
+        ValueError: If the file is malformed, or has a feature that `Tokenizer` does not have.
+
+    Warns:
+        UserWarning: If the pre-tokenizer cannot be compiled.
+    """
+    if not isinstance(content, dict):
+        raise InputError(f"the file must contain an object, got a {type(content).__name__}")
+    check_is_tokenizer_json(content)
+    model = object_in(content, "model")
+    check_model_type(model)  # first, because all other advice depends on it
+    for key in ("truncation", "padding"):
+        if key not in ignored and content.get(key) is not None:
+            raise InputError(
+                f"{key} {kind_of(content[key])} is not supported: {IGNORABLE[key]}",
+                remedy=("pass ", Argument("ignore", [key]), " to load the tokenizer without it"),
+            )
+    normalizer = None if "normalizer" in ignored else normalizer_of(content.get("normalizer"))
+    post_processor = (
+        None if "post_processor" in ignored else post_processor_of(content.get("post_processor"))
+    )
+    _check_decoder(content.get("decoder"))
+    pattern = pattern_of(content.get("pre_tokenizer"))
+    added = list_in(content, "added_tokens", default=[])
+    added_tokens = [_added_token(token) for token in added]
+    strings = object_in(model, "vocab")
+    ids = _ids_of(added, added_tokens, strings)
+    vocab = vocab_of_strings(
+        {string: token_id for string, token_id in strings.items() if string not in ids}
+    )
+    ignore_merges = _ignore_merges(model)
+    merges = merges_of_strings(list_in(model, "merges"), "merge {}".format)
+    if ignore_merges:
+        check_always_found(added_tokens, normalizer, strings, set(map(b"".join, merges)))
+    added_tokens, ids = _as_decoded(added_tokens, ids, normalizer)
+    for text, token_id in ids.items():
+        add_token(vocab, token_id, text.encode())
+    _check_model(model, vocab)
+    if post_processor and (unknown := post_processor.added_ids - vocab.keys()):
+        raise InputError(
+            f"the post_processor adds id {min(unknown)}, which the vocabulary does not have"
+        )
+    definition = TokenizerDefinition(
+        vocab,
+        merges,
+        added_tokens,
+        pattern,
+        ignore_merges,
+        normalizer,
+        post_processor,
+        ids,
+    )
+    if pattern == FALCON:
+        _check_split_bytes(merges, definition.whole_words)
+    if is_sequence(pattern):
+        warn(
+            "the pre_tokenizer cannot be compiled, so this tokenizer splits text in Python, which "
+            "is slow"
+        )
+    return definition
+
+
+def _check_decoder(decoder: Any) -> None:
+    """Raise ValueError unless a decoder joins the bytes of the tokens, or is missing.
+
+    Without a decoder, tokenizers joins the tokens with spaces, in the byte alphabet.
+    """
+    if decoder is None:
+        return
+    for step in steps_of(decoder, "decoders"):
+        if step.get("type") != "ByteLevel":
+            raise InputError(f"decoder must be ByteLevel, got {kind_of(step)}")
+
+
+def _added_token(token: Any) -> AddedToken:
+    """Return an added token of a file, with its flags."""
+    content = token.get("content") if isinstance(token, dict) else None
+    if not isinstance(content, str) or not content:
+        raise InputError(f"an added token must have a content and an id, got {short_repr(token)}")
+    flags = {name: token[name] for name in AddedToken._fields[1:] if name in token}
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise InputError(
+                f"{name} of added token {short_repr(content)} must be true or false, got "
+                f"{short_repr(value)}"
+            )
+    return AddedToken(content, **flags)
+
+
+def _ids_of(
+    added: list[Any], tokens: Sequence[AddedToken], strings: Mapping[str, Any]
+) -> dict[str, int]:
+    """Return a mapping of content -> id for the added tokens.
+
+    tokenizers ignores the file's ids of added tokens. It gives each of them the id of the same
+    string in the vocabulary, or the next free id, so other ids are rejected.
+    """
+    ids: dict[str, int] = {}
+    next_id = len(strings)
+    for item, (text, *_) in zip(added, tokens, strict=True):
+        if type(item.get("id")) is not int:
+            raise InputError(
+                f"an added token must have a content and an id, got {short_repr(item)}"
+            )
+        if text in ids:
+            raise InputError(f"added token {short_repr(text)} occurs twice")
+        if text in strings and strings_to_tokens([text]) not in ([None], [text.encode()]):
+            raise InputError(
+                f"added token {short_repr(text)} is also the token of other bytes in the "
+                "vocabulary, written in GPT-2's byte alphabet",
+                remedy="remove it from added_tokens",
+            )
+        theirs = strings.get(text, next_id)
+        if theirs != item["id"]:
+            raise InputError(
+                f"added token {short_repr(text)} has id {item['id']}, but tokenizers gives it id "
+                f"{short_repr(theirs)}",
+                remedy="load the file with tokenizers and save it again",
+            )
+        ids[text] = theirs
+        next_id = max(next_id, theirs + 1)
+    return ids
+
+
+def _as_decoded(
+    tokens: list[AddedToken], ids: dict[str, int], normalizer: str | None
+) -> tuple[list[AddedToken], dict[str, int]]:
+    """Return the added tokens and their ids with the texts to which tokenizers decodes them.
+
+    tokenizers normalizes a token that is `normalized`, both to find and to decode it.
+    """
+    if normalizer is None:
+        return tokens, ids
+    found = [
+        token._replace(content=unicodedata.normalize(normalizer, token.content))
+        if token.normalized
+        else token
+        for token in tokens
+    ]
+    new_ids = {
+        after.content: ids[before.content] for before, after in zip(tokens, found, strict=True)
+    }
+    if len(new_ids) < len(tokens):
+        raise InputError(f"two added tokens are equal after {normalizer}")
+    return found, new_ids
+
+
+_MANY = 100
+
+
+def check_always_found(
+    tokens: Sequence[AddedToken],
+    normalizer: str | None,
+    strings: Collection[str],
+    merged: Collection[bytes],
+) -> None:
+    """Raise ValueError if a pre-token could be equal to an added token.
+
+    With `ignore_merges`, tokenizers gives such a pre-token the id of the added token, if the
+    vocabulary of its model contains it. `Tokenizer` does not.
+
+    Args:
+        tokens: The added tokens.
+        normalizer: Normalization form.
+        strings: The vocabulary of the model.
+        merged: The tokens that merges produce, which need no `ignore_merges`.
+    """
+    # What is found, but is not a single word, stays in the text with the tokens in it.
+    left = [token.content for token in tokens if token.single_word]
+    for token in tokens:
+        if token.content not in strings:
+            continue
+        may_remain = (
+            (normalizer is not None and not token.normalized)
+            or len(left) > _MANY  # comparing them all would take too long
+            or any(token.content in text for text in left)
+        )
+        as_bytes = token.content.encode()
+        if may_remain and len(as_bytes) > 1 and as_bytes not in merged:
+            raise InputError(
+                f"added token {short_repr(token.content)} is also in the vocabulary of the model, "
+                "and ignore_merges is true, so text that is not the added token could get its id",
+                remedy="remove it from the model's vocab",
+            )
+
+
+_NOT_PLAIN = {
+    "dropout": "merges would be left out at random",
+    "continuing_subword_prefix": "tokens would have a prefix within words",
+    "end_of_word_suffix": "tokens would have a suffix at the end of words",
+    "byte_fallback": "tokens would not be in GPT-2's byte alphabet",
+    "unk_token": "bytes without a token would be encoded as this token",
+}
+"""Settings of models that are not plain byte-pair encoding, with their effects."""
+
+
+def _check_model(model: dict[str, Any], vocab: Mapping[int, bytes]) -> None:
+    """Raise ValueError unless a model is plain byte-pair encoding."""
+    has_all_bytes = has_bytes_of_text(set(vocab.values()))
+    for key, why in _NOT_PLAIN.items():
+        value = model.get(key)
+        if value and not (key == "unk_token" and has_all_bytes):
+            raise InputError(f"the model's {key} {short_repr(value)} is not supported: {why}")
+
+
+def _ignore_merges(model: dict[str, Any]) -> bool:
+    value = model.get("ignore_merges") or False
+    if not isinstance(value, bool):
+        raise InputError(f"ignore_merges must be true or false, got {short_repr(value)}")
+    return value
+
+
+_NUMERIC = bytes(byte for byte in range(0xA1, 0x100) if chr(byte).isnumeric())
+"""The bytes above 127 that GPT-2's byte alphabet writes as numbers, such as U+00B2."""
+
+
+def _check_split_bytes(merges: Sequence[Pair], whole_words: Mapping[bytes, int]) -> None:
+    """Raise ValueError if cutting out numbers in the byte alphabet would change ids.
+
+    Falcon's pre-tokenizer cuts out the bytes in _NUMERIC, even within a character, because their
+    characters in the byte alphabet are numbers. Without a token that joins one of them with another
+    byte, this makes no difference.
+    """
+    for token in (*map(b"".join, merges), *whole_words):
+        if len(token) > 1 and any(byte in token for byte in _NUMERIC):
+            raise InputError(
+                f"token {short_repr(token)} is not supported with the pre_tokenizer of Falcon, "
+                "which would split it"
+            )

@@ -1,0 +1,81 @@
+"""The merges of tiktoken's ranks, which it does not list.
+
+tiktoken always joins the adjacent pair whose joined bytes have the lowest rank.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping
+
+from cs336_basics._support.errors import Argument, InputError
+from cs336_basics.formats.byte_strings import check_has_all_bytes
+from cs336_basics.tokenizer.definition import Pair
+
+_MAX_BYTES = 1 << 18
+_MAX_BYTES_PER_TOKEN = 32
+"""n tokens may have at most _MAX_BYTES + n * _MAX_BYTES_PER_TOKEN bytes in total, because finding
+the merges takes microseconds per byte. GPT-2's 50,257 tokens have 6.4 bytes on average."""
+
+
+def merges_of_ranks(ranks: Mapping[bytes, int]) -> list[Pair]:
+    """Return merges that, with `ignore_merges`, give the same ids as tiktoken.
+
+    Each merge produces a different token. A token that no merge produces is used only for a
+    pre-token that equals it.
+
+    Raises:
+        ValueError: If a byte is missing, or the tokens have too many bytes in total.
+    """
+    check_has_all_bytes(ranks)
+    num_bytes, most = sum(map(len, ranks)), _MAX_BYTES + _MAX_BYTES_PER_TOKEN * len(ranks)
+    if num_bytes > most:
+        raise InputError(
+            f"{len(ranks):,} tokens must have at most {most:,} bytes in total, got {num_bytes:,}; "
+            f"the longest has {max(map(len, ranks)):,}",
+            remedy=("train with a smaller ", Argument("max_token_length")),
+        )
+    merges: list[Pair] = []
+    for token in sorted(ranks, key=ranks.__getitem__):
+        parts = _parts_of(token, ranks)
+        if len(parts) == 2:
+            merges.append((parts[0], parts[1]))
+    return merges
+
+
+def _parts_of(token: bytes, ranks: Mapping[bytes, int]) -> list[bytes]:
+    """Return the tokens that tiktoken would produce from a token's bytes if it lacked the token.
+
+    tiktoken joins these bytes in the same way inside any text, unless a merge crosses their ends.
+    So if two tokens are returned, they are the only pair that produces the token. If more are
+    returned, tiktoken produces the token only for a pre-token that equals it.
+
+    A file may contain tokens of any length, so this function takes only O(n log n) time for n
+    bytes.
+    """
+    size = len(token)
+    # ends[i]: end of the token that starts at offset i, or 0 if no token starts there.
+    ends = list(range(1, size + 1))
+    before = list(range(-1, size))  # before[i]: start of the token that ends at i
+    heap: list[tuple[int, int, int]] = []  # (rank, start, end) of adjacent tokens
+
+    def push(start: int) -> None:
+        middle = ends[start]
+        if middle < size and (start or ends[middle] < size):
+            rank = ranks.get(token[start : ends[middle]])
+            if rank is not None:
+                heapq.heappush(heap, (rank, start, ends[middle]))
+
+    for start in range(size):
+        push(start)
+    while heap:
+        _, start, end = heapq.heappop(heap)
+        middle = ends[start]
+        if not 0 < middle < size or ends[middle] != end:
+            continue  # one of the two tokens has been merged since
+        ends[start], ends[middle] = end, 0
+        before[end] = start
+        push(start)
+        if start:
+            push(before[start])
+    return [token[start:end] for start, end in enumerate(ends) if end]

@@ -67,10 +67,17 @@ def recognized_content(content: bytes, path: str | os.PathLike[str]) -> InputErr
 
 
 def recognized_directory(directory: Path) -> InputError | None:
-    """Return an error about a directory without a `tokenizer.json`, or None if it is unknown."""
+    """Return an error about a directory, for a loader that does not read it, or None."""
     if not directory.is_dir():
         return None
     names = {entry.name for entry in directory.iterdir() if entry.is_file()}
+    for name in ("tokenizer.json", "tekken.json"):
+        if name in names:
+            return InputError(
+                f"this directory contains a {name}",
+                place=str(directory),
+                remedy=f"read it with Tokenizer.from_pretrained({str(directory)!r})",
+            )
     for pair in (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe")):
         if names.issuperset(pair):
             return InputError(
@@ -105,6 +112,9 @@ def _kind_of(start: bytes) -> tuple[str, str]:
             "a SentencePiece model, whose tokens are characters, so this library does not read it",
             "use the sentencepiece package",
         )
+    lines = start.splitlines()
+    if b"[UNK]" in lines or (b"[PAD]" in lines and b"[CLS]" in lines):
+        return f"the vocab.txt of BERT's WordPiece; {_PLAN}", "use the tokenizers package"
     if start.lstrip()[:1] in (b"{", b"["):
         return "", ""
     if start.startswith(b"#version:"):
@@ -117,9 +127,6 @@ def _kind_of(start: bytes) -> tuple[str, str]:
             "a rank file of tiktoken",
             "read it with Tokenizer.from_tiktoken(path, special_tokens, pattern=...)",
         )
-    lines = start.splitlines()
-    if b"[UNK]" in lines or (b"[PAD]" in lines and b"[CLS]" in lines):
-        return f"the vocab.txt of BERT's WordPiece; {_PLAN}", "use the tokenizers package"
     return "", ""
 
 

@@ -104,7 +104,7 @@ class Tokenizer:
     def of(
         cls,
         definition: TokenizerDefinition,
-        source: str | os.PathLike[str] | None = None,
+        source: object = None,
         *,
         cache_size: int = DEFAULT_CACHE_SIZE,
         backend: str | None = None,
@@ -113,12 +113,13 @@ class Tokenizer:
 
         Args:
             definition: Everything that determines ids.
-            source: Origin of the definition, for messages.
+            source: Origin of the definition. Messages name it if it is a path or a name.
             cache_size, backend: See the constructor.
         """
         tokenizer = cls.__new__(cls)
         tokenizer._set(definition, cache_size, backend)
-        tokenizer.source = None if source is None else printable_path(source)
+        is_path = isinstance(source, (str, os.PathLike))
+        tokenizer.source = printable_path(source) if is_path else None
         return tokenizer
 
     def with_definition(self, definition: TokenizerDefinition) -> Tokenizer:
@@ -242,7 +243,7 @@ class Tokenizer:
     @classmethod
     def from_huggingface(
         cls,
-        source: str | os.PathLike[str],
+        source: Any,
         *,
         revision: str | None = None,
         ignore: Iterable[str] = (),
@@ -251,18 +252,26 @@ class Tokenizer:
     ) -> Tokenizer:
         """Read a tokenizer.json written by Hugging Face's tokenizers or transformers.
 
+        The special tokens, the other added tokens with their flags, the normalizer and the
+        post-processor are kept, and `save` writes them again.
+
         Args:
             source: The file, a directory that contains it, or the name of a repository on the hub,
                 such as `openai-community/gpt2`. Repositories are downloaded by huggingface_hub.
+                Also a `tokenizers.Tokenizer` or a fast tokenizer of transformers.
             revision: Branch, tag or commit of the repository.
-            ignore: Unsupported parts of the file to ignore: `"normalizer"` (normalize texts
-                yourself), `"post_processor"` (no tokens are added to a text), `"truncation"` or
-                `"padding"`.
+            ignore: Parts of the file to ignore: `"normalizer"` (normalize texts yourself),
+                `"post_processor"` (no tokens are added to a text), `"truncation"` or `"padding"`.
             cache_size, backend: See the constructor.
 
         Raises:
-            ValueError: If the file is malformed or has an unsupported part, such as a normalizer.
-                The message says whether you can ignore the part.
+            TypeError: If `source` is another object.
+            ValueError: If the file is malformed or has an unsupported part, such as `Lowercase`.
+                The message says whether you can ignore the part. If it is another kind of file,
+                the message says which, and which method reads it, if one does.
+
+        Warns:
+            UserWarning: If the file splits text in a way that cannot be compiled, which is slow.
         """
         from cs336_basics.formats.huggingface.tokenizer_json import load_from_hub
 
@@ -272,14 +281,14 @@ class Tokenizer:
     @classmethod
     def from_pretrained(
         cls,
-        source: str | os.PathLike[str],
+        source: Any,
         *,
         revision: str | None = None,
         ignore: Iterable[str] = (),
         cache_size: int = DEFAULT_CACHE_SIZE,
         backend: str | None = None,
     ) -> Tokenizer:
-        """Read a tokenizer that `from_directory` or `from_huggingface` can read.
+        """Read a tokenizer that `from_directory` or `from_huggingface` can read, or a Tekken file.
 
         Args:
             source, revision, ignore: See `from_huggingface`.
@@ -293,14 +302,27 @@ class Tokenizer:
     @classmethod
     def from_tiktoken(
         cls,
-        source: str | os.PathLike[str],
+        source: Any,
         special_tokens: Mapping[str, int] | None = None,
         *,
         pattern: str | None = None,
         cache_size: int = DEFAULT_CACHE_SIZE,
         backend: str | None = None,
     ) -> Tokenizer:
-        """Read a tiktoken rank file, an export for tiktoken, or an encoding of tiktoken by name."""
+        """Read a tokenizer of tiktoken.
+
+        Args:
+            source: Rank file, directory of an export for tiktoken, name of an encoding, or a
+                `tiktoken.Encoding`. Also the `tekken.json` of Mistral, which needs no more
+                arguments.
+            special_tokens: Mapping of special token -> id. Defaults to the encoding's.
+            pattern: Split pattern: a name, or a regular expression for tiktoken. Defaults to the
+                encoding's. A rank file needs it.
+            cache_size, backend: See the constructor.
+
+        Raises:
+            TypeError, ValueError, OSError: See `load_tiktoken`.
+        """
         from cs336_basics.formats.tiktoken.ranks import load_tiktoken
 
         definition = load_tiktoken(source, special_tokens, pattern)
@@ -460,9 +482,9 @@ class Tokenizer:
         """Return `input_ids` and `attention_mask`, as Hugging Face's tokenizers do.
 
         Args:
-            text: One text or several. Several texts are encoded in threads. If a mapping is passed, its `text` column is encoded, so
-                `dataset.map(tokenizer, batched=True)` works with Hugging Face's `datasets`; for
-                another column, also pass `input_columns` to `map`.
+            text: One text or several. Several texts are encoded in threads. If a mapping is passed,
+                its `text` column is encoded, so `dataset.map(tokenizer, batched=True)` works with
+                Hugging Face's `datasets`; for another column, also pass `input_columns` to `map`.
             text_pair: Second text for each text, for models that read pairs.
             add_special_tokens: Whether to add the ids that the tokenizer's file adds to a text,
                 such as one at its start. `encode` never adds ids. Most tokenizers add none.

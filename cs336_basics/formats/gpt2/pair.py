@@ -24,6 +24,7 @@ from cs336_basics.formats.byte_strings import (
     token_to_string,
     vocab_of_strings,
 )
+from cs336_basics.formats.recognition import recognized_directory
 from cs336_basics.formats.unsaid_parts import check_only_plain_parts, warn_of_post_processor
 from cs336_basics.splitting.patterns.named_patterns import GPT2, resolve_pattern
 from cs336_basics.splitting.splitter import check_special_tokens
@@ -125,6 +126,12 @@ def load_gpt2(
         if not (source / VOCAB_FILE).exists() and (source / OLD_NAMES[0]).exists():
             names = OLD_NAMES
         vocab_file, merges_file = (source / name for name in names)
+        if source.is_dir() and not vocab_file.exists():
+            if other := recognized_directory(source):
+                raise other
+            raise FileNotFoundError(
+                f"{vocab_file} does not exist; pass a directory with {' and '.join(names)}"
+            )
     vocab, merges = load_vocab(vocab_file), load_merges(merges_file)
     try:
         if special_tokens is None:

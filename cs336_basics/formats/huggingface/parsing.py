@@ -314,12 +314,12 @@ _NUMERIC = bytes(byte for byte in range(0xA1, 0x100) if chr(byte).isnumeric())
 def _check_split_bytes(merges: Sequence[Pair], whole_words: Mapping[bytes, int]) -> None:
     """Raise ValueError if cutting out numbers in the byte alphabet would change ids.
 
-    Falcon's pre-tokenizer cuts out the bytes in _NUMERIC, even within a character, because their
-    characters in the byte alphabet are numbers. Without a token that joins one of them with another
-    byte, this makes no difference.
+    Falcon's pre-tokenizer cuts out runs of the bytes in _NUMERIC, even within a character, because
+    their characters in the byte alphabet are numbers. Without a token that joins one of them with
+    another byte, this makes no difference.
     """
     for token in (*map(b"".join, merges), *whole_words):
-        if len(token) > 1 and any(byte in token for byte in _NUMERIC):
+        if 0 < len(token.translate(None, _NUMERIC)) < len(token):
             raise InputError(
                 f"token {short_repr(token)} is not supported with the pre_tokenizer of Falcon, "
                 "which would split it"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import json
+import os
 import random
 import re
 import time
@@ -15,6 +17,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+from cs336_basics.commands._cli import complain, describe_error
 from cs336_basics.data.preparation_record import Stages
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import config_to_yaml, load_config
@@ -25,7 +28,12 @@ MAX_BYTES = 30_000_000
 """Maximum memory of Python objects, in bytes. The files are at most about 50 KB each."""
 
 SPECIAL_NUMBERS = [b"NaN", b"Infinity", b"-1", b"1e999", b"9" * 400, b"1" + b"0" * 5000, b"true"]
-SPECIAL_VALUES = [b"null", b'""', b"[]", b"{}", b'"\\ud800"', b'"' + b"x" * 5000 + b'"', b"[" * 500]
+SPECIAL_VALUES = [b"null", b'""', b"[]", b"{}", b'"\\ud800"', b'"' + b"x" * 5000 + b'"', b"[" * 500,
+                  rb'"\u001b]0;title\u0007\u202e"', '"\x1b[31m\u202e\x9b"'.encode(),
+                  b'"\\e[31m\\L"']  # fmt: skip
+"""The last ones are strings with escape sequences, in JSON and YAML."""
+
+CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def write_record(path, version):
@@ -117,6 +125,8 @@ def load_damaged(loaders, chooser):
         assert "\n" not in message.strip(), message
         assert len(message) < 1000, message
         assert path.name in message or path.parent.name in message, message
+        controls = CONTROLS.findall(printed(error))
+        assert not controls, message
         return True
     except RuntimeError as error:
         # torch raises RuntimeError for valid weights from a different model.
@@ -129,8 +139,18 @@ def load_damaged(loaders, chooser):
         path.write_bytes(whole)
 
 
+def printed(error):
+    """Return what a command prints for an error."""
+    with contextlib.redirect_stderr(io.StringIO()) as stderr:
+        complain(describe_error(error))
+    return stderr.getvalue()
+
+
 def damage_files(tmp_path, seed, seconds):
-    loaders = write_files(tmp_path)
+    # All messages name the file, so all of them contain the escape sequence of its directory.
+    directory = tmp_path if os.name == "nt" else tmp_path / "a\x1b]0;title\x07\u202e"
+    directory.mkdir(exist_ok=True)
+    loaders = write_files(directory)
     for load in loaders.values():
         load()
     chooser = random.Random(seed)

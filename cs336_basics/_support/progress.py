@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from cs336_basics._support.arguments import checked_bool
+from cs336_basics._support.visible import without_controls
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -50,8 +51,8 @@ def progress_bar(show: bool, **options: Any) -> tqdm[Any] | HiddenBar:
 
 
 def byte_bar(show: bool, total: int, desc: str) -> tqdm[Any] | HiddenBar:
-    """Return a progress bar that counts bytes; see `progress_bar`."""
-    return progress_bar(show, total=total, desc=desc, unit="B", unit_scale=True)
+    """Return a progress bar that counts bytes; see `progress_bar`. `desc` may name a file."""
+    return progress_bar(show, total=total, desc=without_controls(desc), unit="B", unit_scale=True)
 
 
 def title_of(files: Sequence[str]) -> str:

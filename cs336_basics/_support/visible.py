@@ -1,9 +1,16 @@
-"""Printable forms of tokens, with whitespace, invisible characters and stray bytes marked."""
+"""Tokens and text from files in a form that is safe to show, in a terminal and in Markdown."""
 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
+
+# Control characters, except for tab and line feed, and characters that reorder the text after them.
+# Joiners and other invisible characters stay, because emoji and many languages need them.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+_MARKDOWN = re.compile(r"([\\`*_\[\]<>&|~#@])")
 
 BLANKS = {" ": "·", "\t": "→", "\n": "↵", "\r": "␍"}
 """Visible marks for whitespace."""
@@ -37,3 +44,21 @@ def _visible(character: str) -> tuple[str, str]:
     if not character.isprintable():  # terminals interpret some of these characters
         return f"<U+{ord(character):04X}>", "code"
     return character, "text"
+
+
+def without_controls(text: str) -> str:
+    """Return text with marks in place of characters that would control a terminal.
+
+    >>> print(without_controls("a\\x1b[31mb\\n"), end="")
+    a<U+001B>[31mb
+    """
+    return _CONTROLS.sub(lambda found: _visible(found[0])[0], text)
+
+
+def markdown_text(text: str) -> str:
+    """Return text on one line, with Markdown and HTML escaped.
+
+    >>> print(markdown_text("my<img src=x>"))
+    my\\<img src=x\\>
+    """
+    return _MARKDOWN.sub(r"\\\1", " ".join(without_controls(text).split()))

@@ -19,6 +19,7 @@ from typing import Any, TextIO
 from cs336_basics._support.errors import Argument, InputError, ReportedError
 from cs336_basics._support.memory import is_out_of_memory, peak_memory
 from cs336_basics._support.messages import shown_names
+from cs336_basics._support.visible import without_controls
 
 MISTAKES = (
     InputError, ImportError,
@@ -142,14 +143,18 @@ def open_closed_streams() -> None:
     writes to the descriptor would write to that file. Python also sets a closed stream to None,
     which many libraries do not expect.
     """
-    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
-        if getattr(sys, name) is not None:
-            continue
+    closed = [
+        (number, name, mode)
+        for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w"))
+        if getattr(sys, name) is None
+    ]
+    for number, _, _ in closed:  # all of them first: a wrapper would take the next one's descriptor
         try:
             os.fstat(number)
         except OSError:
             # os.open returns the lowest free descriptor, which is the stream's.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    for _, name, mode in closed:
         setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 -- stays open until exit
 
 
@@ -165,27 +170,37 @@ def replace_unencodable_output() -> None:
 def say(text: str) -> None:
     """Print a line on standard output and flush it, so that log files show current progress.
 
-    Do nothing once standard output can no longer be written to.
+    The line may contain names from files, so control characters in it are made visible. Do nothing
+    once standard output can no longer be written to.
     """
-    _write(f"{text}\n")
+    _write(f"{without_controls(text)}\n")
 
 
-def show(text: str | bytes) -> None:
-    """Print text or raw bytes on standard output, without a newline, and flush.
+def show(text: str | bytes, *, is_safe: bool = False) -> None:
+    """Print content, such as a decoded text, on standard output, without a newline, and flush.
+
+    A file or a pipe receives the content as it is. On a terminal, control characters in it are made
+    visible.
+
+    Args:
+        text: Text or raw bytes.
+        is_safe: Whether the caller has made the text safe for a terminal, apart from its colors.
 
     Raises:
         OutputEnded: If standard output can no longer be written to.
     """
+    if not is_safe and sys.stdout.isatty():
+        text = without_controls(text if isinstance(text, str) else text.decode("utf-8", "replace"))
     if not _write(text):
         raise OutputEnded
 
 
 def complain(text: str) -> None:
-    """Print a line on standard error. Do nothing if it cannot be written to."""
+    """Print a line on standard error, as `say` does. Do nothing if it cannot be written to."""
     for path, name in shown_names.items():
         text = text.replace(path, name)
     try:
-        print(text, file=sys.stderr, flush=True)
+        print(without_controls(text), file=sys.stderr, flush=True)
     except OSError:
         silence(sys.stderr)
 

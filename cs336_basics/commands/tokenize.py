@@ -76,7 +76,8 @@ def tokenize(options: Options) -> None:
         _print_counts(tokenizer, files)
     elif options.ids:
         for ids in _encoded(tokenizer, files):
-            show("".join(f"{token_id:>7}  {painter.paint(token_id)}\n" for token_id in ids))
+            lines = (f"{token_id:>7}  {painter.paint(token_id)}\n" for token_id in ids)
+            show("".join(lines), is_safe=True)
     else:
         _print_text(painter, files)
 
@@ -150,7 +151,7 @@ def _print_text(painter: _Painter, files: Sequence[str]) -> None:
         for token_id in ids:
             written += ["" if at_start else painter.between, painter.paint(token_id, "\n")]
             at_start = vocab[token_id].endswith(b"\n")
-        show("".join(written))
+        show("".join(written), is_safe=True)
     if not at_start:
         show("\n")
 
@@ -205,7 +206,7 @@ def _print_merges(painter: _Painter, text: str) -> None:
                 say(f"{rank:>7}  {joined(merged)}    ({visible(left)} + {visible(right)})")
                 tokens = merged
         for token_id in word.ids:
-            say(f"     id  {token_id}  {painter.paint(token_id)}")
+            show(f"     id  {token_id}  {painter.paint(token_id)}\n", is_safe=True)
 
 
 COMMAND = Command(

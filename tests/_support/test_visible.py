@@ -1,6 +1,11 @@
 import pytest
 
-from cs336_basics._support.visible import visible, visible_parts
+from cs336_basics._support.visible import (
+    markdown_text,
+    visible,
+    visible_parts,
+    without_controls,
+)
 
 
 @pytest.mark.parametrize(
@@ -25,3 +30,22 @@ def test_marks_are_told_from_the_same_characters_in_the_text():
     assert parts == [
         ("·<f0>", "text"), ("·", "blank"), ("ÿ", "text"), ("<U+0001>", "code"), ("<f0>", "byte")
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\x1b]0;title\x07\r\n", "a<U+001B>]0;title<U+0007>␍\n"),
+        ("\x9b31m \x7f\u202e\u2066\u200f", "<U+009B>31m <U+007F><U+202E><U+2066><U+200F>"),
+        ("a\tb\n naïve 👩\u200d🔬 \u00a0", "a\tb\n naïve 👩\u200d🔬 \u00a0"),
+    ],
+)
+def test_only_characters_that_control_a_terminal_are_replaced(text, shown):
+    assert without_controls(text) == shown
+
+
+def test_text_in_markdown_is_one_line_without_effect():
+    text = "a<img src=x>\n| `b` [c](d) &lt; \x1b"
+    assert markdown_text(text) == (
+        r"a\<img src=x\> \| \`b\` \[c\](d) \&lt; \<U+001B\>"
+    )  # fmt: skip

@@ -23,7 +23,7 @@ from cs336_basics._support.errors import (
     UnavailableError,
 )
 from cs336_basics.commands import COMMANDS
-from cs336_basics.commands._cli import guarded
+from cs336_basics.commands._cli import guarded, say, show
 from cs336_basics.text import MissingFieldError
 from tests.commands.small_run import TINY, environment, error_of, start
 from tests.errors import rejects
@@ -92,6 +92,32 @@ def test_text_from_a_file_is_printed_as_it_is(tmp_path, capsys):
     words = ["--input", f"{tmp_path}/a.jsonl", "--field", "text", "--vocab-size", "300"]
     assert main(["train-bpe", *words, "--output", f"{tmp_path}/out"]) == 2
     assert line in error_of(capsys, "train-bpe")
+
+
+HOSTILE, HARMLESS = "a\x1b]0;title\x07\u202e", "a<U+001B>]0;title<U+0007><U+202E>"
+
+
+def test_control_characters_in_messages_are_visible(capsys):
+    def work():
+        warnings.warn(HOSTILE, stacklevel=1)
+        say(HOSTILE)
+        raise InputError(HOSTILE)
+
+    assert guarded("cs336 x", work) == 2
+    assert capsys.readouterr() == (
+        f"{HARMLESS}\n",
+        f"cs336 x: warning: {HARMLESS}\ncs336 x: error: {HARMLESS}\n",
+    )
+
+
+@pytest.mark.parametrize("content", [HOSTILE, HOSTILE.encode()])
+@pytest.mark.parametrize(("terminal", "printed"), [(True, HARMLESS), (False, HOSTILE)])
+def test_control_characters_in_content_are_visible_on_a_terminal(
+    capfd, monkeypatch, content, terminal, printed
+):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal, raising=False)
+    assert guarded("cs336 x", lambda: show(content) or 0) == 0
+    assert capfd.readouterr().out == printed
 
 
 def test_a_warning_is_one_line(capsys):
@@ -186,7 +212,10 @@ STREAMS = {
 """All commands print with the same functions, so one with and one without torch are enough."""
 
 
-@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
+needs_shell = pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
+
+
+@needs_shell
 @pytest.mark.parametrize(
     ("command", "redirection"),
     [(command, stream) for stream, (*_, tested) in STREAMS.items() for command in tested],
@@ -225,3 +254,15 @@ def test_a_file_does_not_get_the_descriptor_of_a_closed_stream(work):
     done = subprocess.run(["sh", "-c", f"{line} <&- >&-"], cwd=work, env=environment(), check=False)
     assert done.returncode > 2
     assert (work / "product").read_bytes() == b""
+
+
+@needs_shell
+def test_closed_streams_are_replaced_by_descriptors_of_their_own():
+    code = (
+        "import os\n"
+        "from cs336_basics.commands._cli import guarded\n"
+        "raise SystemExit(guarded('cs336', lambda: os.write(2, b'message') - 7))\n"
+    )
+    line = shlex.join([sys.executable, "-c", code])
+    done = subprocess.run(["sh", "-c", f"{line} <&- 2>&-"], env=environment(), check=False)
+    assert done.returncode == 0

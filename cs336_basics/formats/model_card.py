@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import cs336_basics
 from cs336_basics._support.files import printable_path
+from cs336_basics._support.visible import markdown_text
 
 if TYPE_CHECKING:
     from cs336_basics.model import ModelConfig
@@ -44,7 +45,7 @@ def card_text(card: ModelCard, config: ModelConfig, name: str, prompt: str) -> s
         "- cs336-basics",
         "---",
         "",
-        f"# {_cell(name)}",
+        f"# {_shown(name)}",
         "",
         f"A causal language model with {config.num_parameters():,} weights, trained with "
         f"cs336-basics {cs336_basics.__version__} and exported as a {kind}.",
@@ -72,13 +73,13 @@ def card_text(card: ModelCard, config: ModelConfig, name: str, prompt: str) -> s
         lines.append(f"| optimizer steps | {card.steps:,} |")
     if card.tokens is not None:
         lines.append(f"| tokens trained on | {card.tokens:,} |")
-    lines += [f"| {key} | {value:.4f} |" for key, value in card.losses.items()]
+    lines += [f"| {_shown(key)} | {value:.4f} |" for key, value in card.losses.items()]
     if card.data:
         lines += ["", "## Trained on", "", "| file | SHA-256 |", "|---|---|"]
-        lines += [f"| {_cell(file)} | `{_cell(digest)}` |" for file, digest in card.data.items()]
+        lines += [f"| {_shown(file)} | {_shown(digest)} |" for file, digest in card.data.items()]
     return "\n".join([*lines, ""])
 
 
-def _cell(text: str) -> str:
-    """Escape text, such as a file name, so that it cannot end a table cell or row."""
-    return " ".join(printable_path(text).split()).replace("|", "\\|")
+def _shown(text: str) -> str:
+    """Return text, such as a file name, without effect in Markdown, in HTML and in a table."""
+    return markdown_text(printable_path(text))

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from cs336_basics._support.visible import visible_parts
+from cs336_basics._support.visible import markdown_text, visible_parts
 
 NUM_COLORS = 6
 """Number of colors for lines and for the backgrounds of tokens, each used in turn."""
@@ -235,5 +235,4 @@ def _code(text: str) -> str:
 
 def _escaped(text: str) -> str:
     """Return text on one line, with Markdown and HTML escaped."""
-    text = " ".join(printable(text).split())
-    return re.sub(r"([\\`*_\[\]<>&|~#@])", r"\\\1", text)
+    return markdown_text(printable(text))

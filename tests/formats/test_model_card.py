@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import yaml
 
@@ -53,3 +54,13 @@ def test_names_cannot_break_the_table():
     (row,) = [line for line in card_text(card, CONFIG, "x", "<s>").splitlines() if "1" * 64 in line]
     assert row.count("|") - row.count("\\|") == 3
     assert "\n# two lines\n" in card_text(card, CONFIG, "two\nlines", "<s>")
+
+
+def test_names_and_hashes_have_no_effect_in_markdown_and_html():
+    hostile = "t<svg onload=alert(2)>`[a](b) ![c](d)"
+    card = ModelCard(data={hostile: "`<b>`"}, losses={"<i>": 1.0})
+    text = card_text(card, CONFIG, hostile, "<s>")
+    shown = [line for line in text.splitlines() if line.startswith(("# t", "| t", "| \\<i"))]
+    assert len(shown) == 3
+    for line in shown:
+        assert not re.search(r"(?<!\\)[<>`\[\]]", line), line

@@ -34,7 +34,7 @@ from cs336_basics._support.vocabularies import (
 from cs336_basics.splitting.splitter import Splitter
 from cs336_basics.text.normalization import check_normalizer
 from cs336_basics.tokenizer.added_tokens import AddedToken, check_added_tokens
-from cs336_basics.tokenizer.post_processor import PostProcessor
+from cs336_basics.tokenizer.post_processor import PostProcessor, check_post_processor
 from cs336_basics.tokenizer.text_input import check_is_iterable
 
 try:
@@ -98,7 +98,6 @@ class TokenizerDefinition:
         self.splitter = Splitter(pattern, [token.content for token in self.added_tokens])
         self.ignore_merges = checked_bool("ignore_merges", ignore_merges)
         self.normalizer = check_normalizer(normalizer)
-        self.post_processor = post_processor
         self.vocab = dict(vocab)
         self.merges = list(merges)
         own_ids = dict(added_ids or {})
@@ -110,6 +109,7 @@ class TokenizerDefinition:
         self.size = max(self.vocab, default=-1) + 1
         self.added_ids: dict[str, int] = {}
         self._add_ids(token_ids)
+        self.post_processor = check_post_processor(post_processor, self.vocab)
         for content, token_id in self.added_ids.items():
             token_ids.setdefault(content.encode(), token_id)
         self.byte_ids = [token_ids.get(bytes([byte]), ABSENT) for byte in range(256)]

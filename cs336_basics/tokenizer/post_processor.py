@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from cs336_basics._support.errors import InputError
+from cs336_basics._support.errors import InputError, InputTypeError
+from cs336_basics._support.messages import short_repr
 
 Template = tuple[int | str, ...]
 """Ids, and "A" and "B" where the ids of the first and the second text belong."""
@@ -84,3 +85,38 @@ class PostProcessor(NamedTuple):
             return tuple(item if isinstance(item, str) else new_ids[item] for item in template)
 
         return PostProcessor(changed(self.single), changed(self.pair))
+
+
+def check_post_processor(
+    post_processor: PostProcessor | None, ids: Collection[int]
+) -> PostProcessor | None:
+    """Return a post-processor after checking that it adds only ids of a vocabulary.
+
+    Raises:
+        TypeError: If it is neither a PostProcessor nor None, or an item is not an int or a str.
+        ValueError: If it adds another id, or a template leaves out a text or names an unknown one.
+    """
+    if post_processor is None:
+        return None
+    if not isinstance(post_processor, PostProcessor):
+        raise InputTypeError(
+            f"must be a PostProcessor, got {short_repr(post_processor)}", argument="post_processor"
+        )
+    for template, texts in ((post_processor.single, {"A"}), (post_processor.pair, {"A", "B"})):
+        if any(type(item) not in (int, str) for item in template):
+            raise InputTypeError(
+                f"must contain only ids and texts, got {short_repr(template)}",
+                argument="post_processor",
+            )
+        if {item for item in template if isinstance(item, str)} != texts:
+            raise InputError(
+                f"must have the texts {' and '.join(sorted(texts))}, got {short_repr(template)}",
+                argument="post_processor",
+            )
+    for token_id in sorted(post_processor.added_ids):
+        if token_id not in ids:
+            raise InputError(
+                f"adds id {token_id}, which the vocabulary does not have",
+                argument="post_processor",
+            )
+    return post_processor

@@ -82,12 +82,9 @@ def _own_post_processor(value: Any) -> PostProcessor | None:
         return None
     if isinstance(value, list) and len(value) == 3:
         single, pair, source = value
-        templates = [template for template in (single, pair) if isinstance(template, list)]
-        items = {type(item) for template in templates for item in template}
-        texts = {item for template in templates for item in template if isinstance(item, str)}
-        if len(templates) == 2 and items <= {int, str} and texts <= {"A", "B"}:
-            if source and isinstance(source, str):
-                return post_processor_of(parse_json(source.encode(), "post_processor"))
+        if isinstance(source, str) and source:
+            return post_processor_of(parse_json(source.encode(), "post_processor"))
+        if isinstance(single, list) and isinstance(pair, list):
             return PostProcessor(tuple(single), tuple(pair))
     raise InputError(f"post_processor must be templates of ids, got {short_repr(value)}")
 
@@ -133,10 +130,6 @@ def parse_tokenizer_json(content: Any, ignored: Sequence[str] = ()) -> Tokenizer
     for text, token_id in ids.items():
         add_token(vocab, token_id, text.encode())
     _check_model(model, vocab)
-    if post_processor and (unknown := post_processor.added_ids - vocab.keys()):
-        raise InputError(
-            f"the post_processor adds id {min(unknown)}, which the vocabulary does not have"
-        )
     definition = TokenizerDefinition(
         vocab,
         merges,

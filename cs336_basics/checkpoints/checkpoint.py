@@ -5,6 +5,7 @@ parameter. The metadata in the header has one entry, "checkpoint", which is JSON
 
     iteration   number of optimizer steps taken
     optimizer   name of the algorithm; its settings are in the run's configuration
+    owner       what the checkpoint of a run belongs to (see owner.py)
     crc32       a checksum for "model" and one for "optimizer", each covering its tensors and the
                 other JSON fields
 
@@ -33,6 +34,7 @@ from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.files import atomic_path, check_is_regular
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.reading import parse_json
+from cs336_basics.checkpoints.owner import Owner
 from cs336_basics.checkpoints.states import (
     checked_state,
     checked_weights,
@@ -44,9 +46,13 @@ _ENTRY = "checkpoint"
 
 
 def write_checkpoint(
-    path: str | os.PathLike[str], model: Module, optimizer: Optimizer, iteration: int
+    path: str | os.PathLike[str],
+    model: Module,
+    optimizer: Optimizer,
+    iteration: int,
+    owner: Owner | None = None,
 ) -> None:
-    """Write a model, its optimizer and the iteration to a file.
+    """Write a model, its optimizer, the iteration and the owner, if there is one, to a file.
 
     In distributed training, every process must call this function. A sharded model (FSDP2) is
     gathered, and the first process writes the file.
@@ -69,6 +75,8 @@ def write_checkpoint(
         return
     content: dict[str, Any] = {"iteration": operator.index(iteration)}
     content["optimizer"] = kind_of(optimizer)
+    if owner is not None:
+        content["owner"] = owner.stored()
     content["crc32"] = {part: _checksum(content, tensors) for part, tensors in parts.items()}
     tensors = {f"{part}.{k}": value for part in parts for k, value in parts[part].items()}
     with atomic_path(path) as temporary:
@@ -82,20 +90,26 @@ def write_checkpoint(
 
 
 def read_checkpoint(
-    path: str | os.PathLike[str], model: Module, optimizer: Optimizer | None
+    path: str | os.PathLike[str],
+    model: Module,
+    optimizer: Optimizer | None,
+    owner: Owner | None = None,
 ) -> int:
     """Restore a model and its optimizer from a file, in place, and return the iteration.
 
     The model may be compiled or sharded even if the saved one was not, and vice versa. The
     optimizer may be another implementation of the same algorithm. If `optimizer` is None, only the
-    weights are restored.
+    weights are restored. If `owner` is given, the checkpoint must belong to it.
 
     Raises:
-        ValueError: If the file is not a checkpoint, is damaged, or was saved from a different model
-            or optimizer. The model and the optimizer are then unchanged.
+        ValueError: If the file is not a checkpoint, is damaged, belongs to another owner, or was
+            saved from a different model or optimizer. The model and the optimizer are then
+            unchanged.
     """
     content, parts = _read(path, ["model"] if optimizer is None else ["model", "optimizer"])
     source = os.fspath(path)
+    if owner is not None:
+        owner.check(content.get("owner"), source)
     weights = checked_weights(model, parts["model"], source)
     if optimizer is not None:
         saved = _state_of(model, optimizer, parts["optimizer"], source)

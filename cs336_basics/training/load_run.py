@@ -19,6 +19,7 @@ from cs336_basics.model.shapes import weights
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training.config_files import load_config
 from cs336_basics.training.devices import choose_device
+from cs336_basics.training.owner_of_run import owner_of_run
 
 DEFAULT_SAMPLING = Sampling(temperature=0.8, top_p=0.95)
 """Default sampling settings of `LoadedRun` and the `generate` command."""
@@ -94,13 +95,14 @@ def load_run(
 
     Args:
         path: The run directory.
-        checkpoint: Checkpoint with the weights. Defaults to the run's newest.
+        checkpoint: Checkpoint of this run with the weights. Defaults to the newest.
         device: Device for the model: cpu, cuda, cuda:N, mps or auto.
 
     Raises:
         FileNotFoundError: If `path` is not a run directory or has no checkpoint.
-        ValueError: If the checkpoint is damaged or does not fit the run's model, the tokenizer has
-            more ids than the model, or this machine does not have the device.
+        ValueError: If the checkpoint is damaged, belongs to another run or does not fit the run's
+            model, the tokenizer has more ids than the model, or this machine does not have the
+            device.
     """
     run = RunDirectory(path)
     run.check_exists()
@@ -108,7 +110,8 @@ def load_run(
     if source is None:
         raise FileNotFoundError(f"{run.checkpoints}: no checkpoint yet")
     tokenizer = Tokenizer.from_directory(run.tokenizer)
-    config = load_config(run.config).model
+    whole_config = load_config(run.config)
+    config = whole_config.model
     if tokenizer.vocab_size > config.vocab_size:
         raise InputError(
             f"the tokenizer has {tokenizer.vocab_size:,} ids, but the model's "
@@ -118,7 +121,7 @@ def load_run(
         )
     check_model_size(config, run, [Path(source)])
     model = TransformerLM(config)
-    read_checkpoint(source, model, None)
+    read_checkpoint(source, model, None, owner_of_run(run, whole_config, tokenizer))
     return LoadedRun(model.to(choose_device(device)), tokenizer)
 
 

@@ -301,10 +301,10 @@ def _load(trainer: Trainer, source: Path) -> int:
     """Load a checkpoint into the trainer's model and optimizer, and return its step.
 
     Raises:
-        ValueError: If the checkpoint is damaged or from a different model.
+        ValueError: If the checkpoint is damaged, from a different model or from another run.
     """
     try:
-        return read_checkpoint(source, trainer.model, trainer.optimizer)
+        return read_checkpoint(source, trainer.model, trainer.optimizer, trainer.owner)
     except (InputError, OSError) as error:
         run = trainer.run
         others = [path for path in map(run.checkpoint, run.steps_saved()) if path != source]

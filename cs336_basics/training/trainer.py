@@ -9,6 +9,7 @@ rate is a function of the step, and nothing else is random after the weights are
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import signal
 from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ from tqdm import tqdm
 from cs336_basics._support.errors import RunError
 from cs336_basics._support.files import atomic_writer
 from cs336_basics.checkpoints.checkpoint import write_checkpoint
+from cs336_basics.checkpoints.owner import Owner
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.data.checked_tokens import CheckedTokens
 from cs336_basics.model import TransformerLM
@@ -53,6 +55,7 @@ from cs336_basics.training.evaluation import (
 from cs336_basics.training.learning_curves import plot_run
 from cs336_basics.training.loggers import Logger
 from cs336_basics.training.loss import LanguageModelLoss
+from cs336_basics.training.owner_of_run import owner_of_run
 from cs336_basics.training.products import use_onednn
 from cs336_basics.training.schedule import scheduled_learning_rate
 from cs336_basics.training.session import Clock, Progress, StopSignals, TrainingInterrupted
@@ -196,6 +199,11 @@ class Trainer:
             # On a CPU, the compiler's own random numbers are ten times as slow as torch's.
             options: Any = {"fallback_random": self.device.type == "cpu"}
             self.loss_of = torch.compile(self.loss_module, dynamic=False, options=options)
+
+    @functools.cached_property
+    def owner(self) -> Owner:
+        """The owner of this run's checkpoints."""
+        return owner_of_run(self.run, self.config, self.tokenizer)
 
     def fit(self) -> TrainResult:
         """Train from the current step to the last step.
@@ -381,7 +389,7 @@ class Trainer:
             # The metrics of this step must reach the disk before the checkpoint.
             self.run.sync_metrics()
         path = self.run.checkpoint(self.step)
-        write_checkpoint(path, self.model, self.optimizer, self.step)
+        write_checkpoint(path, self.model, self.optimizer, self.step, self.owner)
         if self.world.is_first:
             self._remove_old_checkpoints()
 

@@ -29,6 +29,7 @@ from cs336_basics.tokenizer import encode_rows
 from cs336_basics.training import AdamW
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import config_to_yaml
+from cs336_basics.training.owner_of_run import owner_of_run
 from tests.commands.small_run import command, error_of
 from tests.errors import rejects
 from tests.formats.exported import trained
@@ -46,12 +47,14 @@ def make_run(directory, model_config=MODEL, tokenizer=None):
     run = RunDirectory(directory)
     run.checkpoints.mkdir(parents=True)
     run.data.mkdir()
-    run.config.write_text(config_to_yaml(TrainConfig(model=model_config)))
-    (tokenizer or trained("gpt2")).save(run.tokenizer)
+    config, tokenizer = TrainConfig(model=model_config), tokenizer or trained("gpt2")
+    run.config.write_text(config_to_yaml(config))
+    tokenizer.save(run.tokenizer)
+    owner = owner_of_run(run, config, tokenizer)
     for step in (1, 2):
         torch.manual_seed(step)
         model = TransformerLM(model_config)
-        write_checkpoint(run.checkpoint(step), model, AdamW(model.parameters()), step)
+        write_checkpoint(run.checkpoint(step), model, AdamW(model.parameters()), step, owner)
         run.append_metrics({"step": step, "tokens": 96 * step, "train_loss": 7.5 - step}, {})
         run.append_metrics({"step": step, "tokens": 96 * step, "val_loss": 7.75 - step}, {})
     stages = Stages(run.data, lambda line: None)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+import shutil
+
 import pytest
 import torch
 
 from cs336_basics._support.errors import InputTypeError
+from cs336_basics.checkpoints.checkpoint import write_checkpoint
 from cs336_basics.commands.generate import Options
 from cs336_basics.generation import Sampling, generate_text
 from cs336_basics.training.config_files import config_to_yaml
 from cs336_basics.training.load_run import DEFAULT_SAMPLING, load_run
 from tests.errors import rejects
+from tests.tokenizer.examples import byte_tokenizer
 from tests.training.tiny_runs import CONFIG, TOKENIZER, changed, make
 
 
@@ -88,3 +93,25 @@ def test_a_model_larger_than_its_checkpoint_is_rejected(run, values):
 def test_a_tokenizer_with_more_ids_than_the_model_is_rejected(run):
     with rejects(None, 257, "vocab_size", 256):
         load_run(with_config(run, vocab_size=256))
+
+
+def test_a_checkpoint_of_another_run_is_rejected(run, tmp_path):
+    values = {"model": dataclasses.replace(CONFIG.model, rope_theta=500.0), "max_steps": 2}
+    other = make(tmp_path / "other", changed(**values))
+    other.fit()
+    checkpoint = other.run.checkpoint(2)
+    with rejects(None, checkpoint, run.run.path, "model.rope_theta", 500.0):
+        load_run(with_config(run), checkpoint=checkpoint)
+
+
+def test_a_run_with_another_tokenizer_of_the_same_size_is_rejected(run, tmp_path):
+    shutil.copytree(with_config(run), tmp_path / "copy")
+    byte_tokenizer("<|other|>").save(tmp_path / "copy" / "tokenizer")
+    with rejects(None, "step_00000002", "tokenizer"):
+        load_run(tmp_path / "copy")
+
+
+def test_a_checkpoint_that_does_not_name_its_run_is_rejected(run, tmp_path):
+    write_checkpoint(tmp_path / "c", run.model, run.optimizer, 2)
+    with rejects(None, tmp_path / "c", run.run.path):
+        load_run(with_config(run), checkpoint=tmp_path / "c")

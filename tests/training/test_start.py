@@ -302,9 +302,9 @@ def test_resuming_from_a_checkpoint_outside_the_run_copies_it_into_the_run(tmp_p
     assert again.run.steps_saved() == [15, 16]
 
 
-def test_a_checkpoint_of_another_run_replaces_the_one_of_the_same_step(tmp_path):
+def test_another_checkpoint_of_the_run_replaces_the_one_of_the_same_step(tmp_path):
     make(tmp_path / "a").fit()
-    make(tmp_path / "b", changed(seed=1)).fit()
+    make(tmp_path / "b", changed(max_steps=16)).fit()  # the same run with another learning rate
     other = RunDirectory(tmp_path / "b").checkpoint(16)
     again = resumed(tmp_path / "a", checkpoint=other)
     assert again.run.steps_saved() == [15, 16]
@@ -312,6 +312,22 @@ def test_a_checkpoint_of_another_run_replaces_the_one_of_the_same_step(tmp_path)
     assert (again.run.checkpoints / "step_00000016.safetensors.unused").is_file()
     again.fit()
     assert losses_of(tmp_path / "a", "val_loss")[1] == losses_of(tmp_path / "b", "val_loss")[1]
+
+
+HEADS = dataclasses.replace(CONFIG.model, num_heads=1)  # the weights have the same shapes
+
+
+@pytest.mark.parametrize(
+    ("values", "named"), [({"seed": 1}, "seed"), ({"model": HEADS}, "model.num_heads")]
+)
+def test_a_checkpoint_of_another_run_is_rejected_and_nothing_changes(tmp_path, values, named):
+    make(tmp_path / "a", changed(max_steps=5)).fit()
+    make(tmp_path / "b", changed(max_steps=5, **values)).fit()
+    other = RunDirectory(tmp_path / "b").checkpoint(5)
+    before = outcome(tmp_path / "a")
+    with rejects(None, other, tmp_path / "a", named):
+        resumed(tmp_path / "a", checkpoint=other)
+    assert outcome(tmp_path / "a") == before
 
 
 def test_a_checkpoint_of_a_different_model_is_rejected(tmp_path):

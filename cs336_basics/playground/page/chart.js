@@ -4,6 +4,7 @@ import { NUM_COLORS } from "./common.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const HEIGHT = 320, LEFT = 70, RIGHT = 20, TOP = 14, BOTTOM = 50;
+const LARGEST = 1e15;
 
 function node(name, attributes, text) {
   const element = document.createElementNS(SVG, name);
@@ -27,17 +28,20 @@ function ticks(from, to, isLog) {
   const rough = (to - from) / 5 || 1;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough);
-  const found = [];
-  for (let at = Math.ceil(from / step) * step; at <= to + step / 1e6; at += step) found.push(at);
-  return found;
+  const first = Math.ceil(from / step), last = Math.floor(to / step + 1e-6);
+  // By index: a sum of large numbers and a small step would stay the same.
+  return Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => (first + i) * step);
 }
 
 const label = (value) => Number(value.toPrecision(4)).toLocaleString("en",
   { maximumSignificantDigits: 4 });
 
-/** Draw series, lists of [x, y], in an element. The description is for screen readers. */
+/** Draw series, lists of [x, y], in an element. The description is for screen readers. Points that
+ * are huge, not finite, or not positive on a logarithmic axis are left out. */
 export function drawChart(parent, series, { x, y, description, logX = false, fromZero = false }) {
-  const all = series.flat().filter(([at]) => !logX || at > 0);
+  const isDrawn = ([at, value]) => (!logX || at > 0) &&
+    Math.abs(at) < LARGEST && Math.abs(value) < LARGEST;
+  const all = series.flat().filter(isDrawn);
   if (!all.length) return parent.replaceChildren();
   const range = (values) => [Math.min(...values), Math.max(...values)];
   let [x0, x1] = range(all.map((point) => point[0]));
@@ -63,7 +67,7 @@ export function drawChart(parent, series, { x, y, description, logX = false, fro
     label(value)));
   }
   series.forEach((points, index) => {
-    const drawn = points.filter(([at]) => !logX || at > 0);
+    const drawn = points.filter(isDrawn);
     const dot = drawn.length === 1; // a line of one point would be invisible
     svg.append(node("polyline", { class: `s${index % NUM_COLORS}${dot ? " dot" : ""}`,
       points: (dot ? [...drawn, ...drawn] : drawn)

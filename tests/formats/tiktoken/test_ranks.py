@@ -16,6 +16,7 @@ from cs336_basics.formats.tiktoken.ranks import (
     load_tiktoken,
     merges_of_ranks,
 )
+from cs336_basics.splitting.patterns.named_patterns import GPT2
 from cs336_basics.tokenizer import Tokenizer
 from tests.errors import rejects
 from tests.formats.exported import chosen_texts, random_texts, trained
@@ -262,3 +263,29 @@ def test_tokens_that_are_too_long_in_total_are_refused(tmp_path, tokens):
     write_ranks(tmp_path / "x", ranks)
     with rejects(None, f"{len(tokens[-1]):,}"):
         Tokenizer.from_tiktoken(tmp_path / "x", pattern="gpt2")
+
+
+def test_the_empty_token_of_whisper_is_left_out(tmp_path):
+    write_ranks(tmp_path / "x", RANKS)
+    size = len(RANKS)
+    with open(tmp_path / "x", "ab") as file:
+        file.write(b"= %d\n" % size)
+    ours = Tokenizer.from_tiktoken(tmp_path / "x", {END: size + 1}, pattern="gpt2")
+    assert len(ours) == size + 1
+    assert ours.encode(f"a{END}") == [97, size + 1]
+
+
+def test_an_encoding_is_read():
+    encoding = tiktoken.Encoding(
+        "x",
+        pat_str=GPT2,
+        mergeable_ranks={**RANKS, b"zzz": 300},
+        special_tokens={END: 400, "a": 401},
+    )
+    ours = Tokenizer.from_tiktoken(encoding)
+    for text in [*chosen_texts(), f"zzz zzzz{END} a"]:
+        assert ours.encode(text) == encoding.encode(text, allowed_special="all")
+    assert ours.source is None
+    for source in (5, None, object()):
+        with rejects("source", kind=InputTypeError):
+            Tokenizer.from_tiktoken(source)

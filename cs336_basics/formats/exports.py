@@ -119,14 +119,16 @@ def export_model(
         options: Options of the format. See MODEL_FORMATS.
 
     Raises:
-        ValueError: If the format is unknown or cannot represent the model or the tokenizer, or the
-            tokenizer has more ids than the model. Nothing is written.
+        ValueError: If the format is unknown or cannot represent the model or the tokenizer, a
+            weight is not finite, or the tokenizer has more ids than the model. Nothing is written.
         TypeError: If `model` is not a TransformerLM, `tokenizer` is not a Tokenizer, or an option
             does not belong to the format.
         FileExistsError: If the output exists and may not be replaced.
         IsADirectoryError: If the output must be a file and is a directory.
         ImportError: If a library that writes the format is not installed.
     """
+    from cs336_basics.model.inspection import check_is_finite
+
     found = _model_format(model, tokenizer, to, options)
     checked_bool("overwrite", overwrite)
     if tokenizer.vocab_size > model.config.vocab_size:
@@ -135,6 +137,7 @@ def export_model(
             f"{model.config.vocab_size:,}",
             remedy="export the model with its own tokenizer",
         )
+    check_is_finite(model)
     if found.is_file:
         replaced_file(output)
         check_is_free(output, overwrite)

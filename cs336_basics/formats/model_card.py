@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import cs336_basics
 from cs336_basics._support.files import printable_path
-from cs336_basics._support.visible import markdown_text
+from cs336_basics._support.visible import markdown_code, markdown_text
 
 if TYPE_CHECKING:
     from cs336_basics.model import ModelConfig
@@ -76,7 +76,9 @@ def card_text(card: ModelCard, config: ModelConfig, name: str, prompt: str) -> s
     lines += [f"| {_shown(key)} | {value:.4f} |" for key, value in card.losses.items()]
     if card.data:
         lines += ["", "## Trained on", "", "| file | SHA-256 |", "|---|---|"]
-        lines += [f"| {_shown(file)} | {_shown(digest)} |" for file, digest in card.data.items()]
+        lines += [
+            f"| {_shown(file)} | {markdown_code(digest)} |" for file, digest in card.data.items()
+        ]
     return "\n".join([*lines, ""])
 
 

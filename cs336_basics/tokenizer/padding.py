@@ -203,7 +203,8 @@ def _processed(
             f"must have as many texts as text, {len(lists):,}, got {len(seconds):,}",
             argument="text_pair",
         )
-    pairs = zip(lists, seconds or [None] * len(lists), strict=True)
+    no_seconds: list[list[int] | None] = [None] * len(lists)
+    pairs = zip(lists, no_seconds if seconds is None else seconds, strict=True)
     if max_length is None:
         return [post_processor.ids(first, second, add_special_tokens) for first, second in pairs]
     max_length = checked_integer("max_length", max_length, 1)

@@ -118,8 +118,9 @@ class Tokenizer:
         """
         tokenizer = cls.__new__(cls)
         tokenizer._set(definition, cache_size, backend)
-        is_path = isinstance(source, (str, os.PathLike))
-        tokenizer.source = printable_path(source) if is_path else None
+        tokenizer.source = (
+            printable_path(source) if isinstance(source, (str, os.PathLike)) else None
+        )
         return tokenizer
 
     def with_definition(self, definition: TokenizerDefinition) -> Tokenizer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import os
 import re
 
@@ -201,3 +202,16 @@ def test_other_types_are_refused(tmp_path):
     for use in (export_model, check_model):
         with rejects("model", "None", kind=InputTypeError):
             use(None, byte_tokenizer(), "onnx", output)
+
+
+@pytest.mark.parametrize("to", MODEL_FORMATS)
+@pytest.mark.parametrize("value", [math.nan, -math.inf])
+def test_a_model_that_is_not_finite_is_refused_before_writing(tmp_path, to, value):
+    torch = pytest.importorskip("torch")
+    tokenizer = byte_tokenizer(END)
+    model = random_model(vocab_size=tokenizer.vocab_size)
+    with torch.no_grad():
+        model.layers[0].ffn.w3.weight[3, 5] = value
+    with rejects(None, "layers.0.ffn.w3.weight", "finite"):
+        export_model(model, tokenizer, to, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -63,4 +63,5 @@ def test_names_and_hashes_have_no_effect_in_markdown_and_html():
     shown = [line for line in text.splitlines() if line.startswith(("# t", "| t", "| \\<i"))]
     assert len(shown) == 3
     for line in shown:
-        assert not re.search(r"(?<!\\)[<>`\[\]]", line), line
+        name = line.removesuffix(" | `` `<b>` `` |")
+        assert not re.search(r"(?<!\\)[<>`\[\]]", name), line

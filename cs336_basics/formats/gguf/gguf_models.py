@@ -219,7 +219,7 @@ def _tensors(gguf: ModuleType, model: TransformerLM, type: str) -> dict[str, tup
     """Return a mapping from llama.cpp's name of each weight to its data and type in the file.
 
     Raises:
-        ValueError: If a value is not finite, or would overflow the target type.
+        ValueError: If a value would overflow the target type.
     """
     state = llama_state(model.config, model.state_dict(), halves=model.config.qk_norm)
     arch = gguf.MODEL_ARCH.QWEN3 if model.config.qk_norm else gguf.MODEL_ARCH.LLAMA
@@ -228,8 +228,6 @@ def _tensors(gguf: ModuleType, model: TransformerLM, type: str) -> dict[str, tup
     for theirs, weight in state.items():
         name = names.get_name(theirs, try_suffixes=(".weight",))
         value = weight.to("cpu", torch.float32).numpy()
-        if not np.isfinite(value).all():
-            raise InputError(f"weight {name} must be finite to be exported, got inf or NaN")
         is_gain, rows_fit = value.ndim == 1, value.shape[-1] % 32 == 0
         rounded = type if type != "q8_0" or rows_fit else "f16"
         kind = gguf.GGMLQuantizationType["F32" if is_gain else rounded.upper()]

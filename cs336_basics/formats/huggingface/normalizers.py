@@ -32,7 +32,7 @@ def normalizer_of(content: Any) -> str | None:
             )
     if len(kinds) > 1:
         raise InputError(
-            f"the normalizer applies {' and '.join(kinds)}; only one of them is supported"
+            f"the normalizer applies {' and '.join(map(str, kinds))}; only one is supported"
         )
     return kinds[0] if kinds else None
 

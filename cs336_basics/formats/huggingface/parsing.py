@@ -6,8 +6,7 @@ pre-tokenizer, is rejected. The caller can choose to ignore some of these featur
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from cs336_basics._support.errors import Argument, InputError
@@ -28,6 +27,7 @@ from cs336_basics.formats.huggingface.post_processors import post_processor_of
 from cs336_basics.formats.huggingface.pretokenizers import pattern_of
 from cs336_basics.formats.recognition import check_is_tokenizer_json, check_model_type
 from cs336_basics.splitting.patterns.split_sequences import is_sequence
+from cs336_basics.text.normalization import normalized
 from cs336_basics.tokenizer.added_tokens import AddedToken
 from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
 from cs336_basics.tokenizer.post_processor import PostProcessor
@@ -126,7 +126,7 @@ def parse_tokenizer_json(content: Any, ignored: Sequence[str] = ()) -> Tokenizer
     merges = merges_of_strings(list_in(model, "merges"), "merge {}".format)
     if ignore_merges:
         check_always_found(added_tokens, normalizer, strings, set(map(b"".join, merges)))
-    added_tokens, ids = _as_decoded(added_tokens, ids, normalizer)
+    _check_is_normalized(added_tokens, normalizer)
     for text, token_id in ids.items():
         add_token(vocab, token_id, text.encode())
     _check_model(model, vocab)
@@ -212,27 +212,18 @@ def _ids_of(
     return ids
 
 
-def _as_decoded(
-    tokens: list[AddedToken], ids: dict[str, int], normalizer: str | None
-) -> tuple[list[AddedToken], dict[str, int]]:
-    """Return the added tokens and their ids with the texts to which tokenizers decodes them.
+def _check_is_normalized(tokens: Iterable[AddedToken], normalizer: str | None) -> None:
+    """Raise ValueError if an added token that is `normalized` is not written in normalized form.
 
-    tokenizers normalizes a token that is `normalized`, both to find and to decode it.
+    tokenizers decodes it to its normalized form, and then does not know that it is special.
     """
-    if normalizer is None:
-        return tokens, ids
-    found = [
-        token._replace(content=unicodedata.normalize(normalizer, token.content))
-        if token.normalized
-        else token
-        for token in tokens
-    ]
-    new_ids = {
-        after.content: ids[before.content] for before, after in zip(tokens, found, strict=True)
-    }
-    if len(new_ids) < len(tokens):
-        raise InputError(f"two added tokens are equal after {normalizer}")
-    return found, new_ids
+    for token in tokens:
+        form = normalized(token.content, normalizer)
+        if token.normalized and form != token.content:
+            raise InputError(
+                f"added token {short_repr(token.content)} is 'normalized', so it must be written "
+                f"in {normalizer}, as {short_repr(form)}"
+            )
 
 
 _MANY = 100

@@ -188,7 +188,7 @@ def _split_of(step: dict[str, Any]) -> Split:
         raise InputError(f"invert must be true or false, got {short_repr(invert)}")
     if kind == "String":
         text = re.sub(r"[\\^$.|?*+(){}\[\]]", r"\\\g<0>", text)
-    behavior = step.get("behavior")
+    behavior: Any = step.get("behavior")  # checked by _translated
     # Isolating the text between matches gives the same pieces as isolating the matches.
     return Split(text, behavior, invert and behavior != "Isolated")
 

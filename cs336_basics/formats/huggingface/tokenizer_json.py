@@ -356,5 +356,5 @@ def runtime(directory: Path) -> Runtime:
     return Runtime(
         f"transformers {transformers.__version__}",
         lambda text: auto(text, verbose=False, add_special_tokens=False)["input_ids"],
-        lambda ids, skip: str(auto.decode(ids, skip_special_tokens=skip)),
+        lambda ids, skip: str(auto.decode(list(ids), skip_special_tokens=skip)),
     )

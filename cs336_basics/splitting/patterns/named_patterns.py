@@ -206,9 +206,7 @@ def compile_pattern(expression: str) -> regex.Pattern[str]:
         regex.error: If `expression` is not a valid regular expression.
     """
     if is_sequence(expression):
-        return SplitSequence(  # type: ignore[return-value]
-            expression, lambda part: compile_pattern(resolve_pattern(part))
-        )
+        return SplitSequence(expression, lambda part: compile_pattern(resolve_pattern(part)))
     check_limits(expression)
     try:
         compiled = regex.compile

@@ -165,7 +165,7 @@ def _parts(
     for match in compiled.finditer(text, timeout=timeout):
         if match.start() > end:
             parts.append(_Part(end, match.start(), invert))
-        parts.append(_Part(*match.span(), not invert))
+        parts.append(_Part(match.start(), match.end(), not invert))
         end = match.end()
     if end < len(text):
         parts.append(_Part(end, len(text), invert))

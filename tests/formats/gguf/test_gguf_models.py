@@ -206,7 +206,7 @@ def test_a_weight_that_is_not_finite_is_refused(tmp_path, bad):
     model = random_model(config=SMALL)
     with torch.no_grad():
         model.layers[0].ffn.w3.weight[3, 5] = bad
-    with rejects(None, "blk.0.ffn_up.weight"):
+    with rejects(None, "layers.0.ffn.w3.weight"):
         exported(tmp_path, model=model)
 
 

@@ -112,6 +112,36 @@ def test_gguf_knows_control_tokens_and_user_defined_tokens():
     assert fields["tokenizer.ggml.tokens"][256:] == ["ab", "<|x|>", "<think>"]
 
 
+def test_an_added_token_that_its_normalizer_changes_is_refused():
+    token = ("\ufb01", {"normalized": True, "special": True})  # the ligature of f and i
+    with rejects(None, "'fi'", "NFKC"):
+        parse_tokenizer_json(file(token, normalizer={"type": "NFKC"}))
+    assert parse_tokenizer_json(file(token, normalizer={"type": "NFC"})).special_tokens
+
+
+def test_with_ignore_merges_an_added_token_in_the_vocabulary_must_always_be_found():
+    def content(*added, **changes):
+        found = file(*added, **changes)
+        found["model"]["ignore_merges"] = True
+        found["model"]["vocab"] |= {
+            token["content"]: token["id"] for token in found["added_tokens"]
+        }
+        return found
+
+    for refused in (
+        content(("<w>", {"single_word": True})),
+        content(("ab", {}), ("<ab>", {"single_word": True})),
+        content(("<w>", {}), normalizer={"type": "NFKC"}),
+    ):
+        with rejects(None, "ignore_merges"):
+            parse_tokenizer_json(refused)
+    for accepted in (
+        content(("<w>", {})),
+        content(("<w>", {"normalized": True}), normalizer={"type": "NFKC"}),
+    ):
+        assert parse_tokenizer_json(accepted).ignore_merges
+
+
 def test_a_file_without_splits_is_read(tmp_path):
     content = file(("<s>", {"special": True}), merges=["a Ġ", "aĠ b"])
     content["pre_tokenizer"] = {**BYTE_LEVEL, "use_regex": False}

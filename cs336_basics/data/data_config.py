@@ -44,6 +44,12 @@ class DataConfig(Checked):
         gt=0,
         lt=1,
     )
+    allow_overlap: bool = option(
+        "allow validation files that are also training files, which makes the validation loss too "
+        "low",
+        False,
+        resumable=True,
+    )
     field: str | None = option("JSON Lines field that contains the text", None)
     column: str | None = option("CSV, Parquet or Arrow column that contains the text", None)
     format: Literal["text", "jsonl", "csv", "parquet", "arrow"] | None = option(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cs336_basics._support.errors import Argument, InputError
+from cs336_basics._support.messages import counted
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS, train_bpe
 from cs336_basics.bpe.reference import NUM_BYTES
@@ -20,6 +21,7 @@ from cs336_basics.data.data_config import Preparation
 from cs336_basics.data.datasets import dataset_path, write_sample
 from cs336_basics.data.hold_out import hold_out
 from cs336_basics.data.hold_out_tokens import hold_out_tokens
+from cs336_basics.data.overlap import check_overlap, shared_documents
 from cs336_basics.data.preparation_record import Stages
 from cs336_basics.data.sources import Text, TextOrTokens, TokenFiles, find_sources
 from cs336_basics.splitting.patterns.named_patterns import resolve_pattern
@@ -91,6 +93,13 @@ def prepare_data(
         f"vocabulary of {tokenizer.vocab_size:,} tokens; {len(train_tokens):,} training tokens, "
         f"{len(valid_tokens):,} validation tokens, {num_bytes / max(num_tokens, 1):.2f} bytes/token"
     )
+    if isinstance(train, Text) and isinstance(valid, Text):
+        shared, total = shared_documents(train.corpus, valid.corpus) or (0, 0)
+        if shared:
+            report(
+                f"{shared:,} of {counted(total, 'validation document')} are also in the training "
+                "text, so the validation loss is too low"
+            )
     return PreparedData(tokenizer, train_tokens, valid_tokens)
 
 
@@ -233,6 +242,8 @@ def check_sources(preparation: Preparation) -> Sources:
     """
     data = preparation.data
     train, valid = find_sources(data)
+    if not data.allow_overlap:
+        check_overlap(train, valid)
     tokenizer = None
     smallest = NUM_BYTES + 1
     if data.tokenizer is None and preparation.vocab_size < smallest:

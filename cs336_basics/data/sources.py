@@ -39,6 +39,11 @@ class Text:
         is_one = len(corpus.sources) == 1 and not corpus.sources[0].has_rows
         return cls(corpus, None if is_one else END_OF_TEXT)
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Names of the files."""
+        return self.corpus.files
+
     def fingerprint(self, sha256_of: Callable[[str], str]) -> dict[str, Any]:
         """Return the values that determine the text: file hashes and reading options.
 

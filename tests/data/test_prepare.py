@@ -50,8 +50,10 @@ class TestOwnText:
     @pytest.fixture
     def token_files(self, tiny, text):
         tokenizer = save_tokenizer("tok", text)
+        write_sample("valid.txt", 5_000, seed=6)
         encode_file(tokenizer, text, "tokens.npy", num_workers=1)
-        return ["--data.train-path", "tokens.npy", "--data.valid-path", "tokens.npy"]
+        encode_file(tokenizer, "valid.txt", "valid.npy", num_workers=1)
+        return ["--data.train-path", "tokens.npy", "--data.valid-path", "valid.npy"]
 
     def test_token_files_of_another_tokenizer_are_rejected(self, tiny, token_files, capsys):
         save_tokenizer("other", "my.txt", 280)

@@ -26,6 +26,11 @@ class StandIns:
         self._directory = directory
         self._text = directory / "text.txt"
         write_sample(self._text, 40_000)
+        self._valid_text = directory / "valid.txt"  # a run refuses its training text
+        write_sample(self._valid_text, 40_000, seed=1)
+
+    def _text_of(self, name: str) -> Path:
+        return self._valid_text if Path(name).name.startswith("valid") else self._text
 
     def make(self, name: str, directory: Path) -> None:
         """Create the file or directory `name` below `directory`.
@@ -41,7 +46,7 @@ class StandIns:
         elif name.endswith(".npz"):
             count_words(self._text, Splitter(special_tokens=[END_OF_TEXT])).save(path)
         elif name.endswith(".npy"):
-            encode_file(Tokenizer.from_directory(self._tokenizer()), self._text, path)
+            encode_file(Tokenizer.from_directory(self._tokenizer()), self._text_of(name), path)
         else:
             path.write_bytes(self._contents(name))
 
@@ -50,7 +55,7 @@ class StandIns:
             return gzip.compress(self._contents(name.removesuffix(".gz")))
         if name.endswith(".zst"):
             return zstandard().compress(self._contents(name.removesuffix(".zst")))
-        text = self._text.read_text(encoding="utf-8")
+        text = self._text_of(name).read_text(encoding="utf-8")
         if name.endswith(".txt"):
             return text.encode()
         rows = [story.strip() for story in text.split(END_OF_TEXT) if story.strip()]

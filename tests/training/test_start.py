@@ -55,7 +55,7 @@ MODEL = ModelConfig(
 
 
 def config_for(text, **data):
-    data = DataConfig(train_path=str(text), valid_path=str(text), **data)
+    data = DataConfig(train_path=str(text), valid_path=str(text), allow_overlap=True, **data)
     return TrainConfig(
         max_steps=1, batch_size=2, device="cpu", num_workers=1, model=MODEL, data=data
     )

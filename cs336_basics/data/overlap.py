@@ -1,0 +1,90 @@
+"""Find validation text that is also training text, which would make the validation loss too low."""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import os
+
+from cs336_basics._support.errors import Argument, InputError
+from cs336_basics._support.files import sha256_file
+from cs336_basics._support.urls import is_url
+from cs336_basics.data.documents import read_documents
+from cs336_basics.data.sources import TextOrTokens
+from cs336_basics.text.corpus import Corpus
+
+_MOST_BYTES = 32 << 20
+"""Maximum stored size of texts whose documents are compared, which takes less than a second."""
+
+
+def check_overlap(train: TextOrTokens | None, valid: TextOrTokens | None) -> None:
+    """Check that no validation file is a training file, by its real path and by its content.
+
+    Without validation files, the end of the training files is held out. Then no file may be given
+    twice.
+
+    Raises:
+        ValueError: If a file is in both. The message names it.
+    """
+    if train is None:
+        return
+    by_path: dict[str, str] = {}
+    for file in train.files:
+        path = _real_path(file)
+        if valid is None and path in by_path:
+            raise _overlap(f"contains {file} twice, and its end is held out", "data.train_path")
+        by_path[path] = file
+    by_size: dict[int, list[str]] = collections.defaultdict(list)
+    for path in by_path:
+        if not is_url(path):
+            by_size[os.path.getsize(path)].append(path)
+    for file in valid.files if valid is not None else ():
+        path = _real_path(file)
+        if path in by_path:
+            raise _overlap(f"contains {file}, which is also in ", "data.valid_path")
+        # Only files of the same size can have the same content, so few files are read.
+        same_size = [] if is_url(path) else by_size.get(os.path.getsize(path), [])
+        digest = sha256_file(path) if same_size and os.path.getsize(path) else ""
+        for other in same_size:
+            if digest and sha256_file(other) == digest:
+                raise _overlap(
+                    f"contains {file}, which has the same content as {by_path[other]} in ",
+                    "data.valid_path",
+                )
+
+
+def _overlap(problem: str, argument: str) -> InputError:
+    parts: tuple[str | Argument, ...] = (problem,)
+    if argument == "data.valid_path":
+        parts += (Argument("data.train_path"),)
+    return InputError(
+        parts,
+        argument=argument,
+        remedy=("leave it out of one of them, or pass ", Argument("data.allow_overlap", True)),
+    )
+
+
+def _real_path(file: str) -> str:
+    return file if is_url(file) else os.path.realpath(file)
+
+
+def shared_documents(train: Corpus, valid: Corpus) -> tuple[int, int] | None:
+    """Count the validation documents that are also training documents, byte for byte.
+
+    Returns:
+        Their number and the number of all validation documents. None if the texts are too large to
+        be compared at once, or not on this machine.
+    """
+    sources = (*train.sources, *valid.sources)
+    if any(source.local_path is None for source in sources):
+        return None
+    if train.num_bytes + valid.num_bytes > _MOST_BYTES:
+        return None
+    counts = collections.Counter(map(_digest, read_documents(valid)))
+    shared = {digest for digest in map(_digest, read_documents(train)) if digest in counts}
+    return sum(counts[digest] for digest in shared), counts.total()
+
+
+def _digest(document: str | bytes) -> bytes:
+    data = document if isinstance(document, bytes) else document.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(data, digest_size=16).digest()

@@ -55,6 +55,14 @@ def without_controls(text: str) -> str:
     return _CONTROLS.sub(lambda found: _visible(found[0])[0], text)
 
 
+def markdown_code(text: str) -> str:
+    """Return text on one line as a code span, in which Markdown and HTML have no effect."""
+    text = " ".join(without_controls(text).split())
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    space = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{space}{text}{space}{fence}".replace("|", "\\|")
+
+
 def markdown_text(text: str) -> str:
     """Return text on one line, with Markdown and HTML escaped.
 

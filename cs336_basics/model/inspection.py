@@ -1,4 +1,4 @@
-"""A model's attention weights, for inspection."""
+"""A look into a model: whether its weights are finite, and its attention weights."""
 
 from __future__ import annotations
 
@@ -6,10 +6,30 @@ from typing import cast
 
 import torch
 from torch import Tensor
+from torch.nn import Module
 
 from cs336_basics._support.errors import InputError
 from cs336_basics.model.attention import causal_attention
 from cs336_basics.model.transformer import TransformerBlock, TransformerLM
+
+
+class NonFiniteWeightsError(InputError):
+    """Weights that are infinite or NaN, so the model computes nothing."""
+
+
+@torch.no_grad()
+def check_is_finite(model: Module) -> None:
+    """Check that no weight of a model is infinite or NaN.
+
+    Raises:
+        NonFiniteWeightsError: If a weight is.
+    """
+    for name, weight in model.named_parameters():
+        # The sum is faster. It may overflow although all values are finite.
+        if not (weight.sum().isfinite() or weight.isfinite().all()):
+            raise NonFiniteWeightsError(
+                f"weight {name} must be finite, got inf or NaN", remedy="use an earlier checkpoint"
+            )
 
 
 @torch.no_grad()

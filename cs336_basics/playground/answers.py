@@ -93,11 +93,15 @@ def answer(answers: Answers, name: str, body: str, emit: Callable[[str], object]
     try:
         asked = json.loads(body)
         if name in answers.streamed:
-            answers.streamed[name](asked, lambda row: emit(json.dumps(row)))
+            answers.streamed[name](asked, lambda row: emit(_json(row)))
             return "{}"
-        return json.dumps(answers.whole[name](asked))
+        return _json(answers.whole[name](asked))
     except EXPECTED as error:
-        return json.dumps({"error": short_reason(error)})
+        return _json({"error": short_reason(error)})
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, allow_nan=False)  # a browser cannot parse NaN
 
 
 def sample_tokenizer() -> Tokenizer:

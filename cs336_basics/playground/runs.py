@@ -80,9 +80,10 @@ class Runs:
         run = self._run(build(RunRequest, asked))
         rows = run.read_metrics()
         samples = run.sample_files()[::-1][:MOST_SAMPLES]
+        seconds = run.seconds()
         return {
             "losses": {kind: _points(rows, kind) for kind in ("train_loss", "val_loss")},
-            "seconds": run.seconds(),
+            "seconds": seconds if math.isfinite(seconds) else 0.0,
             "samples": [
                 {"name": path.stem, "text": read_start(path, MOST_SAMPLE_BYTES)} for path in samples
             ],
@@ -114,7 +115,7 @@ class Runs:
         ids = loaded.tokenizer.encode(request.text)
         end = len(ids) if request.token is None else min(request.token + 1, len(ids))
         before, following = ids[:end], ids[end : end + 1]
-        logits = _logits(loaded, before[-context:] or [_start_id(loaded)])[-1].double()
+        logits = _logits(loaded, before[-context:] or [_start_id(loaded)])[-1]
         probabilities = at_temperature(logits, request.temperature or 1)
         kept = _sampling(request).filtered(probabilities)
         top = probabilities.topk(min(MOST_NEXT, len(probabilities))).indices.tolist()
@@ -172,7 +173,7 @@ class Runs:
         if ids:
             index = index if request.token is None else min(request.token, index)
             found = attention_weights(loaded.model, torch.tensor(ids), request.layer)
-            weights = found[request.head, index].tolist()
+            weights = _finite(found[request.head, index], "attention").tolist()
         return {
             "tokens": [shown_token(loaded.tokenizer, token_id) for token_id in ids],
             "weights": weights,
@@ -206,12 +207,23 @@ def _start_id(loaded: LoadedRun) -> int:
 
 
 def _logits(loaded: LoadedRun, ids: Sequence[int]) -> torch.Tensor:
-    """Return the logits after each token, as a tensor of shape (len(ids), vocab_size)."""
+    """Return the logits after each token, as a float64 tensor of shape (len(ids), vocab_size)."""
     import torch
 
     with torch.no_grad():
-        logits: torch.Tensor = loaded.model(torch.tensor([list(ids)]))[0].float()
-    return logits
+        logits: torch.Tensor = loaded.model(torch.tensor([list(ids)]))[0].double()
+    return _finite(logits, "logits")
+
+
+def _finite(values: torch.Tensor, name: str) -> torch.Tensor:
+    """Return values of a model. JSON cannot represent values that are not finite.
+
+    Raises:
+        ValueError: If a value is infinite or NaN, although all weights are finite.
+    """
+    if not values.isfinite().all():
+        raise InputError(f"the model's {name} must be finite, got inf or NaN")
+    return values
 
 
 def _points(rows: Sequence[Mapping[str, Any]], kind: str) -> list[tuple[int, float]]:

@@ -240,7 +240,7 @@ async def _body(request: Request) -> Asked:
 
 def _json(value: Any) -> bytes:
     # ASCII only, because texts may contain unpaired surrogates, which UTF-8 cannot represent.
-    return json.dumps(value, separators=(",", ":")).encode()
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _error(_: Request, error: Exception) -> Response:

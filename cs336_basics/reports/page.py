@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from cs336_basics._support.visible import markdown_text, visible_parts
+from cs336_basics._support.visible import markdown_code, markdown_text, visible_parts
 
 NUM_COLORS = 6
 """Number of colors for lines and for the backgrounds of tokens, each used in turn."""
@@ -218,19 +218,12 @@ def _markdown_cell(cell: str | Tokens) -> str:
     if isinstance(cell, str):
         return _escaped(cell)
     if cell.as_text:
-        return _code("|".join(map(_shown, cell.tokens)))
-    return " ".join(_code(_shown(token)) for token in cell.tokens)
+        return markdown_code("|".join(map(_shown, cell.tokens)))
+    return " ".join(markdown_code(_shown(token)) for token in cell.tokens)
 
 
 def _shown(token: bytes) -> str:
     return "".join(text for text, _ in _parts(token))
-
-
-def _code(text: str) -> str:
-    """Return text as a code span, in which Markdown and HTML have no effect."""
-    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
-    space = " " if text.startswith("`") or text.endswith("`") else ""
-    return f"{fence}{space}{text}{space}{fence}".replace("|", "\\|")
 
 
 def _escaped(text: str) -> str:

@@ -17,6 +17,7 @@ from cs336_basics._support.errors import InputError
 from cs336_basics._support.reading import read_start
 from cs336_basics.checkpoints.run_dir import RunDirectory, thinned
 from cs336_basics.formats.run_card import card_of_run
+from cs336_basics.model.inspection import NonFiniteWeightsError
 from cs336_basics.reports.charts import chart
 from cs336_basics.reports.measures import is_part_of_utf8
 from cs336_basics.reports.page import Chart, Quote, Section, Table, Tokens
@@ -148,7 +149,10 @@ def unused_ids(tokenizer: Tokenizer, vocab_size: int) -> list[int]:
 
 def _tokens(run: RunDirectory) -> Section:
     title = "Under-trained tokens"
-    model, tokenizer = load_run(run.path)
+    try:
+        model, tokenizer = load_run(run.path)
+    except NonFiniteWeightsError as error:
+        return Section(title, [f"Not measured: {error}."])
     vocab_size = model.config.vocab_size
     unused = unused_ids(tokenizer, vocab_size)
     counts = None

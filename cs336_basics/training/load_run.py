@@ -15,6 +15,7 @@ from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.generation import Sampling, generate_text
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.model.config import context_fits
+from cs336_basics.model.inspection import NonFiniteWeightsError, check_is_finite
 from cs336_basics.model.shapes import weights
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training.config_files import load_config
@@ -100,9 +101,9 @@ def load_run(
 
     Raises:
         FileNotFoundError: If `path` is not a run directory or has no checkpoint.
-        ValueError: If the checkpoint is damaged, belongs to another run or does not fit the run's
-            model, the tokenizer has more ids than the model, or this machine does not have the
-            device.
+        ValueError: If the checkpoint is damaged, belongs to another run, does not fit the run's
+            model or has weights that are not finite, the tokenizer has more ids than the model, or
+            this machine does not have the device.
     """
     run = RunDirectory(path)
     run.check_exists()
@@ -122,6 +123,10 @@ def load_run(
     check_model_size(config, run, [Path(source)])
     model = TransformerLM(config)
     read_checkpoint(source, model, None, owner_of_run(run, whole_config, tokenizer))
+    try:
+        check_is_finite(model)
+    except NonFiniteWeightsError as error:
+        raise error.at(os.fspath(source)) from None
     return LoadedRun(model.to(choose_device(device)), tokenizer)
 
 

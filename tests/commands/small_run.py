@@ -83,3 +83,27 @@ def assert_equal_runs(left, right):
     for name in sorted(names[0]):
         read = np.load if name.endswith(".npy") else Path.read_bytes
         assert np.array_equal(*(read(files[name]) for files in contents)), name
+
+
+def fill_weights(path, value):
+    """Fill the weights in a run's newest checkpoint with one value, and return its path."""
+    import torch
+
+    from cs336_basics.checkpoints.checkpoint import write_checkpoint
+    from cs336_basics.checkpoints.run_dir import RunDirectory
+    from cs336_basics.model import TransformerLM
+    from cs336_basics.tokenizer import Tokenizer
+    from cs336_basics.training.config_files import load_config
+    from cs336_basics.training.owner_of_run import owner_of_run
+
+    run = RunDirectory(path)
+    config = load_config(run.config)
+    model = TransformerLM(config.model)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.fill_(value)
+    checkpoint = run.newest_checkpoint()
+    owner = owner_of_run(run, config, Tokenizer.from_directory(run.tokenizer))
+    optimizer = torch.optim.AdamW(model.parameters())
+    write_checkpoint(checkpoint, model, optimizer, run.steps_saved()[-1], owner)
+    return checkpoint

@@ -11,7 +11,7 @@ import pytest
 import cs336_basics.generation.streaming as streaming
 from cs336_basics.generation import generate
 from cs336_basics.model import ModelConfig
-from tests.commands.small_run import command, error_of
+from tests.commands.small_run import command, error_of, fill_weights
 from tests.commands.test_export import make_run
 from tests.tokenizer.examples import byte_tokenizer
 
@@ -153,3 +153,9 @@ def test_interactive_continues_after_invalid_utf_8(run, capsys, monkeypatch):
 def test_ctrl_c_at_the_prompt_exits(run, capsys, monkeypatch):
     answers(monkeypatch, KeyboardInterrupt())
     assert main(["--run", str(run.path), "--interactive"]) == 130
+
+
+def test_weights_that_are_not_finite_are_an_error_that_names_the_checkpoint(run, capsys):
+    checkpoint = fill_weights(run.path, float("nan"))
+    assert main(["--run", str(run.path)]) == 2
+    assert f"{checkpoint}: weight" in error_of(capsys, "generate")

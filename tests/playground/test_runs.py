@@ -1,10 +1,13 @@
 """A small run's curves, samples, generated text and losses, compared with the library."""
 
 import json
+import math
+import shutil
 
 import pytest
 
 from cs336_basics._support.errors import InputError
+from tests.commands.small_run import fill_weights
 from tests.errors import rejects
 
 torch = pytest.importorskip("torch", reason="needs the torch extra")
@@ -125,3 +128,39 @@ def test_wrong_requests_are_errors(tmp_path, runs):
 def test_extreme_temperatures_give_finite_probabilities(runs, temperature):
     tokens = runs.next_tokens({"text": TEXT, "temperature": temperature})["tokens"]
     assert all(0 <= token["probability"] <= 1 for token in tokens)
+
+
+def copied_run(run_path, directory, weight):
+    """Return answers about a copy of the run with all weights set to one value."""
+    shutil.copytree(run_path, directory, ignore=shutil.ignore_patterns(".lock"))
+    return Runs([directory]), fill_weights(directory, weight)
+
+
+ASKED = {"text": TEXT, "temperature": 0.8, "top_p": 0.95}
+
+
+def test_weights_that_are_not_finite_are_an_error_that_names_the_checkpoint(run_path, tmp_path):
+    runs, checkpoint = copied_run(run_path, tmp_path / "run", math.nan)
+    for answer in (runs.next_tokens, runs.losses, runs.attention):
+        with rejects(None, checkpoint, "weight"):
+            answer(ASKED)
+    with rejects(None, checkpoint, "weight"):
+        runs.generate(ASKED, print)
+
+
+def test_results_that_are_not_finite_are_an_error(run_path, tmp_path):
+    runs, _ = copied_run(run_path, tmp_path / "run", 1e10)  # too large to multiply
+    for answer in (runs.next_tokens, runs.losses, runs.attention):
+        with rejects(None, "finite"):
+            answer(ASKED)
+
+
+def test_curves_leave_out_what_json_cannot_represent(run_path, tmp_path):
+    runs, _ = copied_run(run_path, tmp_path / "run", 0.0)
+    with open(tmp_path / "run" / "metrics.jsonl", "a") as file:
+        file.write('{"step": 13, "train_loss": NaN}\n{"step": 14, "val_loss": 1e999}\n')
+    with open(tmp_path / "run" / "timings.jsonl", "a") as file:
+        file.write('{"step": 13, "kind": "training", "seconds": 1e999}\n')
+    answer = runs.curves({})
+    json.dumps(answer, allow_nan=False)
+    assert answer["losses"]["train_loss"][-1][0] == 12

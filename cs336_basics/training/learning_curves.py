@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import atomic_writer, printable_path
+from cs336_basics._support.messages import short_reason, short_repr
+from cs336_basics._support.warnings import warn
 from cs336_basics.checkpoints.run_dir import RunDirectory
 
 Rows = list[dict[str, Any]]
@@ -76,12 +80,20 @@ def plot_runs(
         ymin, ymax: Limits of the loss axis. Default to the range of the losses.
 
     Raises:
-        ValueError: If matplotlib cannot write the format.
+        ValueError: If matplotlib cannot write the format, or $MPLBACKEND names no backend of this
+            environment.
     """
     # matplotlib takes half a second to import and is needed only for drawing.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import EngFormatter
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import EngFormatter
+    except ValueError as error:  # Jupyter sets the variable for the commands that it runs
+        backend = os.environ.get("MPLBACKEND")
+        raise InputError(
+            f"MPLBACKEND is {short_repr(backend)}, a backend that matplotlib does not have here",
+            remedy="unset this environment variable",
+        ) from error
 
     figure = Figure(figsize=(7 * len(axes), 5), layout="constrained")
     FigureCanvasAgg(figure)
@@ -108,16 +120,32 @@ def plot_runs(
 
 
 def plot_run(run: RunDirectory) -> None:
-    """Plot a run's losses over its steps into loss.png in the run directory."""
-    plot_runs({run.name: run.read_metrics()}, run.loss_plot, ["step"])
+    """Plot a run's losses over its steps into loss.png in the run directory, or warn."""
+    _plot_or_warn({run.name: run.read_metrics()}, run.loss_plot, ["step"])
 
 
 def plot_group(output: Path, title: str, curves: Mapping[str, Rows]) -> None:
-    """Plot the losses of runs over tokens, from below the best final loss to 3 nats above it."""
+    """Plot the losses of runs over tokens, from below the best final loss to 3 nats above it.
+
+    If that fails, warn.
+    """
     final = [row["val_loss"] for rows in curves.values() for row in rows[-1:] if "val_loss" in row]
     lowest = min(final, default=None)
     limits = {} if lowest is None else {"ymin": lowest - 0.2, "ymax": lowest + 3}
-    plot_runs(curves, output, ["tokens"], title=title, **limits)
+    _plot_or_warn(curves, output, ["tokens"], title=title, **limits)
+
+
+def _plot_or_warn(curves: Mapping[str, Rows], output: Path, *args: Any, **options: Any) -> None:
+    """Plot runs. A failure is only a warning, because a picture is worth less than a run."""
+    try:
+        plot_runs(curves, output, *args, **options)
+    except Exception as error:  # matplotlib raises errors of many types
+        _warn_once(f"{output} was not drawn: {short_reason(error)}")
+
+
+@functools.cache  # a run draws its picture after every evaluation
+def _warn_once(message: str) -> None:
+    warn(message)
 
 
 def _draw_run(panel: Any, rows: Rows, x: str, label: str, color: str) -> None:

@@ -21,8 +21,10 @@ from torch import Tensor
 from torch.nn import Module
 from tqdm import tqdm
 
-from cs336_basics._support.errors import RunError
+from cs336_basics._support.errors import InputError, RunError
 from cs336_basics._support.files import atomic_writer
+from cs336_basics._support.messages import short_reason
+from cs336_basics._support.warnings import warn
 from cs336_basics.checkpoints.checkpoint import write_checkpoint
 from cs336_basics.checkpoints.owner import Owner
 from cs336_basics.checkpoints.run_dir import RunDirectory
@@ -370,13 +372,19 @@ class Trainer:
             # A sharded model must run in all processes.
             text = sample_text(self.model, self.tokenizer, self.config, step)
             if self.world.is_first:
-                with atomic_writer(self.run.sample(step), "w") as file:
-                    file.write(text + "\n")
+                self._write_sample(step, text)
         # Record last, because this row tells a resumed run that the evaluation is complete.
         self._record(row, {"seconds": self.clock.seconds()})
         if self.world.is_first:
             plot_run(self.run)
         self.world.wait()
+
+    def _write_sample(self, step: int, text: str) -> None:
+        try:
+            with atomic_writer(self.run.sample(step), "w") as file:
+                file.write(text + "\n")
+        except (OSError, InputError) as error:  # a text is worth less than the run
+            warn(f"the sample of step {step} was not written: {short_reason(error)}")
 
     def save(self) -> None:
         """Save a checkpoint of the current step.
@@ -445,5 +453,5 @@ class Trainer:
             val_perplexity=perplexity(last["val_loss"]),
             val_bits_per_byte=last.get("val_bits_per_byte"),
             best_val_loss=self.best[0],
-            sample=sample.read_text(encoding="utf-8") if sample.exists() else None,
+            sample=sample.read_text(encoding="utf-8") if sample.is_file() else None,
         )

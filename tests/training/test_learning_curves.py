@@ -11,6 +11,7 @@ from cs336_basics._support.files import printable_path
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.learning_curves import plot_group, plot_run
 from tests.commands.small_run import command, error_of
+from tests.processes import run_python
 from tests.training.small_runs import write_two_runs
 
 plot = command("plot")
@@ -160,3 +161,20 @@ def test_the_losses_of_a_group_are_shown_around_the_best_final_loss(tmp_path, mo
     }
     plot_group(tmp_path / "curves.png", "Curves", curves)
     assert limits == [pytest.approx((2.3, 5.5))]
+
+
+def test_a_backend_of_matplotlib_that_is_missing_is_an_error_of_the_command_alone(runs):
+    code = """
+import sys
+from pathlib import Path
+from cs336_basics.__main__ import main
+from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.training.learning_curves import plot_run
+for _ in range(2):
+    plot_run(RunDirectory(Path("plain")))
+sys.exit(main(["plot", "plain"]))
+"""
+    done = run_python(code, cwd=runs, check=False, MPLBACKEND="missing")
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("plain/loss.png was not drawn: MPLBACKEND is 'missing") == 1
+    assert done.stderr.splitlines()[-1].startswith("cs336 plot: error: MPLBACKEND")

@@ -79,6 +79,19 @@ def test_loss_png_is_drawn(tmp_path, monkeypatch):
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_run_goes_on_without_its_picture_and_samples(tmp_path, monkeypatch):
+    monkeypatch.setattr(trainer_module, "plot_run", plot_run)
+    for name in ("loss.png", "samples/step_00000008.txt", "samples/step_00000020.txt"):
+        (tmp_path / name).mkdir(parents=True)
+    with (
+        pytest.warns(UserWarning, match="loss.png was not drawn"),
+        pytest.warns(UserWarning, match="the sample of step 20 was not written"),
+    ):
+        result = make(tmp_path).fit()
+    assert result.sample is None
+    assert RunDirectory(tmp_path).steps_saved()[-1] == 20
+
+
 def test_metrics_samples_and_checkpoints_are_written(tmp_path):
     result = make(tmp_path).fit()
     run = RunDirectory(tmp_path)

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.vocabularies import MAX_ID, explain_bad_id
+from cs336_basics.text.utf8 import UTF8_BYTES
 from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
 
 try:
@@ -233,18 +234,14 @@ def strings_of_vocab(definition: TokenizerDefinition) -> dict[str, int]:
     return strings
 
 
-BYTES_OF_TEXT = frozenset(range(256)) - {0xC0, 0xC1, *range(0xF5, 0x100)}
-"""The bytes that occur in UTF-8. GPT-NeoX's vocabulary, for example, lacks all others."""
-
-
 def has_bytes_of_text(tokens: Collection[bytes]) -> bool:
     """Return whether a vocabulary has a token for every byte of UTF-8."""
-    return all(bytes([byte]) in tokens for byte in BYTES_OF_TEXT)
+    return all(bytes([byte]) in tokens for byte in UTF8_BYTES)
 
 
 def check_has_bytes_of_text(tokens: Collection[bytes]) -> None:
     """Raise ValueError unless a vocabulary has a token for every byte of UTF-8."""
-    _check_has_bytes(tokens, BYTES_OF_TEXT)
+    _check_has_bytes(tokens, UTF8_BYTES)
 
 
 def check_has_all_bytes(tokens: Collection[bytes]) -> None:

@@ -10,6 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+UTF8_BYTES = frozenset(range(256)) - {0xC0, 0xC1, *range(0xF5, 0x100)}
+"""The bytes that occur in valid UTF-8. GPT-NeoX's vocabulary, for example, lacks all others."""
+
 _INVALID = re.compile("[\udc80-\udcff]+")
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 

@@ -54,8 +54,8 @@ class Tokenizer:
         cache_size: Bytes of memory for cached words, shared by all threads; 0 disables the cache.
             When the cache is full, it is emptied, so it always contains recent words.
         backend: `"reference"`, `"python"` or `"native"`. All return the same ids. Defaults to
-            `"native"` if the extensions are built, the vocabulary contains every byte and the
-            highest id is below 2^32 - 1, else to `"python"`.
+            `"native"` if the extensions are built, the vocabulary contains every byte of UTF-8 and
+            the highest id is below 2^32 - 1, else to `"python"`.
         ignore_merges: Whether to encode a pre-token that is itself an ordinary token as that token,
             regardless of the merges. tiktoken does so, as do Hugging Face tokenizers with this
             option, such as Llama 3's.

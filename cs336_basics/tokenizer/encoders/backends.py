@@ -5,6 +5,7 @@ from __future__ import annotations
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics.splitting.splitter import has_scanner
+from cs336_basics.text.utf8 import UTF8_BYTES
 from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.encoders.encoder import Encoder
 from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
@@ -44,7 +45,7 @@ def _word_encoder(definition: TokenizerDefinition, cache_size: int, backend: str
     """Return an encoder that finds added tokens by a search for their contents alone.
 
     The backend defaults to `native` if it is available, else `python`.
-    `native` requires the extensions, a token for every byte, and ids below 2^32 - 1.
+    `native` requires the extensions, a token for every byte of UTF-8, and ids below 2^32 - 1.
 
     Raises:
         ValueError: If the backend is unknown or not available.
@@ -76,9 +77,11 @@ def _word_encoder(definition: TokenizerDefinition, cache_size: int, backend: str
 
 def _obstacle_to_native(definition: TokenizerDefinition) -> str | None:
     """Return the reason the compiled encoder cannot be used, or None if it can be used."""
-    if definition.absent_bytes:
-        absent = min(definition.absent_bytes)
-        return f"it needs a token for every byte, and the vocabulary has none for {absent:#04x}"
+    if absent := definition.absent_bytes & UTF8_BYTES:
+        return (
+            f"it needs a token for every byte of UTF-8, and the vocabulary has none for "
+            f"{min(absent):#04x}"
+        )
     try:
         from cs336_basics.tokenizer.encoders.native_encoder import MAX_VOCAB_SIZE
     except ImportError as error:

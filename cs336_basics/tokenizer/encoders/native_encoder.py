@@ -155,12 +155,14 @@ class _SpecialSets(dict[frozenset[str], _encoder.SpecialSet]):
 def compile_encoder(
     definition: TokenizerDefinition, cache_size: int, **options: str
 ) -> _encoder.Encoder:
-    """Return the compiled encoder for a definition with all 256 bytes.
+    """Return the compiled encoder for a definition with all bytes of UTF-8.
 
     `options` are passed to its constructor.
     """
+    # The other bytes never reach the encoder: its text is valid UTF-8.
+    byte_ids = [max(token_id, 0) for token_id in definition.byte_ids]
     return _encoder.Encoder(
-        definition.byte_ids,
+        byte_ids,
         definition.merge_ids,
         definition.merges,
         definition.size,

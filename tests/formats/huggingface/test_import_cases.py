@@ -11,10 +11,11 @@ from cs336_basics.formats import check_tokenizer, export_tokenizer
 from cs336_basics.formats.byte_strings import byte_to_character
 from cs336_basics.formats.gguf.gguf_vocab import CONTROL, NORMAL, USER_DEFINED, gguf_vocab
 from cs336_basics.formats.huggingface.tokenizer_json import parse_tokenizer_json
+from cs336_basics.splitting.splitter import has_scanner
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.added_tokens import AddedToken
 from tests.errors import rejects
-from tests.formats.exported import trained
+from tests.formats.exported import chosen_texts, trained
 
 tokenizers = pytest.importorskip("tokenizers")
 
@@ -64,6 +65,28 @@ def test_an_added_token_may_have_the_bytes_of_an_ordinary_token(tmp_path):
     assert ours.decode([256]) == ours.decode([257]) == "  "
     ours.save(tmp_path / "saved")
     assert Tokenizer.from_pretrained(tmp_path / "saved").definition == ours.definition
+
+
+def test_bytes_that_utf8_never_has_may_be_absent(tmp_path):
+    content = file(("<s>", {"special": True}), merges=["a b"])
+    never = {0xC0, 0xC1, *range(0xF5, 0x100)}
+    vocab = content["model"]["vocab"]
+    kept = {text: number for text, number in vocab.items() if number not in never}
+    content["model"]["vocab"] = {text: number for number, text in enumerate(kept)}
+    content["added_tokens"][0]["id"] = len(kept)
+    path = tmp_path / "tokenizer.json"
+    ours, theirs = both(content, tmp_path)
+    python = Tokenizer.from_pretrained(path, backend="python")
+    ours.save(tmp_path / "saved")
+    again = tokenizers.Tokenizer.from_file(str(tmp_path / "saved" / "tokenizer.json"))
+    for text in chosen_texts():
+        ids = theirs.encode(text).ids
+        assert ours.encode(text) == python.encode(text) == again.encode(text).ids == ids
+    for tokenizer in (ours, python):
+        with rejects(None, "0xff"):
+            tokenizer.encode_array(b"ab\xff", errors="bytes")
+    if has_scanner("gpt2"):
+        assert type(ours.encoder) is not type(python.encoder)
 
 
 def test_many_added_tokens_of_both_kinds_are_read(tmp_path):

@@ -47,6 +47,9 @@ def plot(options: Options) -> None:
 
 def _check_format(output: Path) -> None:
     """Check that the output has the extension of an image, to avoid overwriting other files."""
+    from cs336_basics.training.learning_curves import import_matplotlib
+
+    import_matplotlib()
     from matplotlib.backend_bases import FigureCanvasBase  # slow to import
 
     if output.suffix[1:].lower() not in FigureCanvasBase.get_supported_filetypes():

@@ -61,6 +61,22 @@ def name_runs(runs: Iterable[Path]) -> list[str]:
     ]
 
 
+def import_matplotlib() -> None:
+    """Import matplotlib, which takes half a second and is needed only for drawing.
+
+    Raises:
+        ValueError: If $MPLBACKEND names no backend of this environment.
+    """
+    try:
+        import matplotlib  # noqa: F401
+    except ValueError as error:  # Jupyter sets the variable for the commands that it starts
+        backend = os.environ.get("MPLBACKEND")
+        raise InputError(
+            f"MPLBACKEND is {short_repr(backend)}, a backend that matplotlib does not have here",
+            remedy="unset this environment variable",
+        ) from error
+
+
 def plot_runs(
     curves: Mapping[str, Rows],
     output: Path,
@@ -83,17 +99,10 @@ def plot_runs(
         ValueError: If matplotlib cannot write the format, or $MPLBACKEND names no backend of this
             environment.
     """
-    # matplotlib takes half a second to import and is needed only for drawing.
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-        from matplotlib.ticker import EngFormatter
-    except ValueError as error:  # Jupyter sets the variable for the commands that it runs
-        backend = os.environ.get("MPLBACKEND")
-        raise InputError(
-            f"MPLBACKEND is {short_repr(backend)}, a backend that matplotlib does not have here",
-            remedy="unset this environment variable",
-        ) from error
+    import_matplotlib()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import EngFormatter
 
     figure = Figure(figsize=(7 * len(axes), 5), layout="constrained")
     FigureCanvasAgg(figure)

@@ -22,6 +22,7 @@ STDOUT = "-"
 """Output name that stands for standard output."""
 
 _MOST_LISTED = 20
+_MOST_NAMED = 5
 
 
 def saved_stdin() -> str:
@@ -51,14 +52,21 @@ def saved_stdin() -> str:
 
 
 def say_directories(inputs: Iterable[str]) -> None:
-    """Print the files in each input that is a directory."""
-    from cs336_basics.text.paths import expand_paths
+    """Print the files in each input that is a directory, and the directories left out."""
+    from cs336_basics.text.paths import find_files
 
     for name in inputs:
-        if os.path.isdir(name):
-            files = expand_paths(name)
-            say(f"{name}: {counted(len(files), 'file')}")
-            for file in files[:_MOST_LISTED]:
+        is_directory = os.path.isdir(name)
+        if not is_directory and "**" not in name:
+            continue
+        found = find_files(name)
+        if is_directory:
+            say(f"{name}: {counted(len(found.files), 'file')}")
+            for file in found.files[:_MOST_LISTED]:
                 say(f"  {os.path.relpath(file, name)}")
-            if len(files) > _MOST_LISTED:
-                say(f"  and {len(files) - _MOST_LISTED:,} more")
+            if len(found.files) > _MOST_LISTED:
+                say(f"  and {len(found.files) - _MOST_LISTED:,} more")
+        if found.skipped:
+            named = [f"{path} ({kind})" for path, kind in found.skipped.items()]
+            more = ["..."] if len(named) > _MOST_NAMED else []
+            say(f"{name}: not entered: {', '.join(named[:_MOST_NAMED] + more)}")

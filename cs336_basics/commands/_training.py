@@ -51,16 +51,16 @@ def _run(command: CommandLine, world: World) -> int:
     run = sources = error = None
     if world.is_first:
         try:
-            sources = check_start(command.config, world)
+            resume = command.options.resume
+            run = None if resume is None else RunDirectory(resume)
+            sources = check_start(command.config, world, run)
             data = command.config.data
             for paths in (data.train_path, data.valid_path):
-                say_directories([paths] if isinstance(paths, str) else paths or ())
+                if run is None:  # a resumed run reads the files that it has recorded
+                    say_directories([paths] if isinstance(paths, str) else paths or ())
             command.choose_fast_path(num_processes=world.size)
-            run = (
-                create_run(command.config, command.options.run_dir)
-                if command.options.resume is None
-                else RunDirectory(command.options.resume)
-            )
+            if run is None:
+                run = create_run(command.config, command.options.run_dir)
             run.lock()
         except Exception as problem:  # raised below, once the other processes know
             error = problem

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from cs336_basics._support.urls import is_url
 from cs336_basics.text.storage import size_of
 
 _FILE = "stages.json"
-_MAX_BYTES = 1 << 20
+_MAX_BYTES = 1 << 24
+_MOST_NAME_BYTES = 1 << 23  # longer lists of files are not recorded
+_FILES = "files"
 
 
 class Stages:
@@ -75,6 +78,21 @@ class Stages:
             examine()
             self._write(name, {"inputs": inputs})
 
+    def record_files(self, found: Mapping[str, tuple[Any, Sequence[str]]]) -> None:
+        """Record the files for which paths stand, so that a resumed run reads the same files.
+
+        Args:
+            found: Mapping from the name of a field to its value and the files found for it.
+        """
+        inputs = {
+            name: {"paths": paths, "files": [*files]} for name, (paths, files) in found.items()
+        }
+        inputs = json.loads(json.dumps(inputs))  # tuples become lists
+        num_bytes = sum(len(file) for record in inputs.values() for file in record["files"])
+        is_known = self._records.get(_FILES, {}).get("inputs") == inputs
+        if not is_known and num_bytes <= _MOST_NAME_BYTES:
+            self._write(_FILES, {"inputs": inputs})
+
     def _check_inputs(self, name: str, inputs: dict[str, Any]) -> None:
         before = self._records.get(name, {"inputs": inputs})["inputs"]
         if before != inputs:
@@ -97,6 +115,21 @@ class Stages:
 def _sha256_of(file: str) -> str:
     """Return the SHA-256 of a local file, or the size of a remote file to avoid a download."""
     return f"{size_of(file)} bytes" if is_url(file) else sha256_file(file)
+
+
+def recorded_files(directory: Path, name: str, paths: Any) -> tuple[str, ...] | None:
+    """Return the files that were found for a field with this value, or None if there is no record.
+
+    Raises:
+        ValueError: If stages.json is damaged.
+    """
+    record = read_records(directory).get(_FILES, {}).get("inputs", {}).get(name)
+    match record:
+        case {"paths": known, "files": [*files]} if (
+            known == json.loads(json.dumps(paths)) and files and all(type(f) is str for f in files)
+        ):
+            return tuple(files)
+    return None
 
 
 def read_records(directory: Path) -> dict[str, Any]:

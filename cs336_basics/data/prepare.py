@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.messages import counted
@@ -23,7 +25,15 @@ from cs336_basics.data.hold_out import hold_out
 from cs336_basics.data.hold_out_tokens import hold_out_tokens
 from cs336_basics.data.overlap import check_overlap, shared_documents
 from cs336_basics.data.preparation_record import Stages
-from cs336_basics.data.sources import Text, TextOrTokens, TokenFiles, find_sources
+from cs336_basics.data.sources import (
+    PATHS,
+    Text,
+    TextOrTokens,
+    TokenFiles,
+    absolute_path,
+    absolute_paths,
+    find_sources,
+)
 from cs336_basics.splitting.patterns.named_patterns import resolve_pattern
 from cs336_basics.text.corpus import Corpus
 from cs336_basics.tokenizer.definition import TOKENIZER_FILE
@@ -54,6 +64,15 @@ class Sources:
     tokenizer: Tokenizer | None
     """Tokenizer loaded from `data.tokenizer`, or None to train one."""
 
+    def files(self) -> dict[str, tuple[Any, list[str]]]:
+        """Return the value of each path that is set, and the files found for it, as absolute."""
+        data = self.preparation.data
+        return {
+            key: (absolute_paths(getattr(data, key)), [*map(absolute_path, source.files)])
+            for key, source in zip(PATHS, (self.train, self.valid), strict=True)
+            if source is not None
+        }
+
 
 def prepare_data(
     sources: Sources,
@@ -69,7 +88,9 @@ def prepare_data(
     Raises:
         ValueError: If the text, the tokenizer, the token files and the configuration do not match.
     """
-    preparing = _Preparing(sources, run, Stages(run.data, report), progress)
+    stages = Stages(run.data, report)
+    stages.record_files(sources.files())
+    preparing = _Preparing(sources, run, stages, progress)
     train, valid = preparing.texts()
     tokenizer = preparing.tokenizer(train)
     train_files = preparing.token_files("train", train, tokenizer)
@@ -231,8 +252,12 @@ def _open(files: Sequence[str], tokenizer: Tokenizer) -> list[TokenFile]:
     return open_token_files(files, vocab_size=tokenizer.vocab_size, tokenizer_hash=tokenizer.hash())
 
 
-def check_sources(preparation: Preparation) -> Sources:
+def check_sources(preparation: Preparation, prepared: Path | None = None) -> Sources:
     """Find and check the inputs of a run, before anything is written.
+
+    Args:
+        preparation: What determines the data.
+        prepared: The data directory of a run that is resumed; see `find_sources`.
 
     Raises:
         FileNotFoundError: If a text is missing. For a dataset, the message includes the command
@@ -241,7 +266,7 @@ def check_sources(preparation: Preparation) -> Sources:
         ImportError: If the library for a file format is not installed.
     """
     data = preparation.data
-    train, valid = find_sources(data)
+    train, valid = find_sources(data, prepared)
     if not data.allow_overlap:
         check_overlap(train, valid)
     tokenizer = None

@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from cs336_basics._support.errors import Argument, InputError
@@ -16,6 +17,7 @@ from cs336_basics._support.messages import counted
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics._support.urls import is_url
 from cs336_basics.data.data_config import DataConfig
+from cs336_basics.data.preparation_record import recorded_files
 from cs336_basics.splitting.splitter import Splitter
 from cs336_basics.text.corpus import Corpus
 from cs336_basics.text.paths import expand_paths
@@ -75,8 +77,16 @@ def _combined(lines: Sequence[str]) -> str:
     return f"{len(lines)} file{'s' * (len(lines) != 1)}, {digest}"
 
 
-def find_sources(data: DataConfig) -> tuple[TextOrTokens | None, TextOrTokens | None]:
+PATHS = ("train_path", "valid_path")
+
+
+def find_sources(
+    data: DataConfig, prepared: Path | None = None
+) -> tuple[TextOrTokens | None, TextOrTokens | None]:
     """Return the sources of `train_path` and `valid_path`, with None for a path that is not set.
+
+    If `prepared`, the data directory of a run, has a list of the files for the same path, these
+    files are used, even if the path is a glob or a directory that has other files now.
 
     In formats with rows, the first row of each file is read, to detect a wrong field early.
 
@@ -86,7 +96,13 @@ def find_sources(data: DataConfig) -> tuple[TextOrTokens | None, TextOrTokens | 
             includes the key.
         ImportError: If the library for a file format is not installed.
     """
-    train, valid = (_find(key, getattr(data, key), data) for key in ("train_path", "valid_path"))
+    found = []
+    for key in PATHS:
+        paths = getattr(data, key)
+        if prepared is not None and paths is not None:
+            paths = recorded_files(prepared, key, absolute_paths(paths)) or paths
+        found.append(_find(key, paths, data))
+    train, valid = found
     corpora = [source.corpus for source in (train, valid) if isinstance(source, Text)]
     sources = [source for corpus in corpora for source in corpus.sources]
     with _named_as_in_config():
@@ -171,6 +187,11 @@ def check_length(key: str, source: TextOrTokens | None, context_length: int) -> 
             argument=key,
             remedy=("use more text or a smaller ", Argument("model.context_length")),
         )
+
+
+def absolute_paths(paths: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    """Return equivalent paths that do not depend on the working directory."""
+    return absolute_path(paths) if isinstance(paths, str) else tuple(map(absolute_path, paths))
 
 
 def absolute_path(path: str) -> str:

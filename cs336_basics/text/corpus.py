@@ -36,7 +36,9 @@ class Corpus:
         paths: File, directory, glob such as `"data/*.txt"`, or URL that fsspec can open, or a list
             of these, in order. A directory is searched recursively for files whose names end in
             `.txt`, `.md`, `.jsonl`, `.py` or another ending listed in `kinds.py`. Hidden files are
-            skipped. In a URL, only `*` is a wildcard; the address of a web page has no wildcards.
+            skipped. Below a directory and below the `**` of a glob, run directories, virtual
+            environments, node_modules and caches are not entered. A path may start with `~`. In a
+            URL, only `*` is a wildcard; the address of a web page has no wildcards.
             The files found by a glob or in a directory are sorted.
         field: JSON Lines field that contains the text. If it occurs twice in a line, the last
             value counts.

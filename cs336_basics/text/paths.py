@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import io
 import os
 import stat
 from collections.abc import Iterable
-from typing import Union
+from typing import NamedTuple, Union
 
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
@@ -18,9 +19,51 @@ PathsLike = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]
 """A path, glob, directory or URL, or an iterable of these."""
 
 
+_MARKERS = {
+    "pyvenv.cfg": "a virtual environment",
+    "conda-meta": "a virtual environment",
+    "CACHEDIR.TAG": "a cache",  # https://bford.info/cachedir
+    "data/stages.json": "a run",
+}
+"""Files whose directory contains no text of the user, and what such a directory is."""
+_NAMES = {"node_modules": "packages", "__pycache__": "a cache"}
+_BEGINNING_OF_RUN_CONFIG = b"base: none\n"  # as `config_to_yaml` writes it
+
+
+class FoundFiles(NamedTuple):
+    """The files that paths, globs and directories stand for."""
+
+    files: tuple[str, ...]
+    skipped: dict[str, str]
+    """Directories that were not entered, and what each of them is."""
+
+
 def expand_paths(paths: PathsLike) -> tuple[str, ...]:
     """Expand paths, globs and directories into file names; see `Corpus`."""
-    return tuple(file for name in _names_of(paths) for file in _expand(name))
+    return find_files(paths).files
+
+
+def find_files(paths: PathsLike) -> FoundFiles:
+    """Expand paths, globs and directories; see `Corpus`. Also return what was skipped."""
+    skipped: dict[str, str] = {}
+    files = tuple(file for name in _names_of(paths) for file in _expand(name, skipped))
+    return FoundFiles(files, skipped)
+
+
+def _kind_of_skipped(directory: str) -> str | None:
+    """Return what a directory is if a search does not enter it, else None."""
+    kind = _NAMES.get(os.path.basename(directory))
+    if kind is not None:
+        return kind
+    for marker, kind in _MARKERS.items():
+        if os.path.exists(os.path.join(directory, marker)):
+            return kind
+    config = os.path.join(directory, "config.yaml")
+    if os.path.isfile(config):  # a FIFO would block
+        with contextlib.suppress(OSError), open(config, "rb") as file:
+            if file.read(len(_BEGINNING_OF_RUN_CONFIG)) == _BEGINNING_OF_RUN_CONFIG:
+                return "a run"
+    return None
 
 
 def _names_of(paths: object) -> tuple[str, ...]:
@@ -38,12 +81,12 @@ def _names_of(paths: object) -> tuple[str, ...]:
                 "train_from_iterator or encode_rows",
                 argument="paths",
             )
-        several.append(os.fspath(path))
+        several.append(os.path.expanduser(os.fspath(path)))
     return tuple(several)
 
 
-def _expand(name: str) -> list[str]:
-    """Return the files that a path, glob, directory or URL stands for."""
+def _expand(name: str, skipped: dict[str, str]) -> list[str]:
+    """Return the files that a path, glob, directory or URL stands for. Add to `skipped`."""
     if is_url(name):
         urls = matching_urls(name)
         if not urls:
@@ -55,11 +98,13 @@ def _expand(name: str) -> list[str]:
         if not glob.has_magic(name):
             raise FileNotFoundError(f"{name!r} does not exist") from None
         found = sorted(file for file in glob.glob(name, recursive=True) if os.path.isfile(file))
+        if "**" in name:
+            found = _without_skipped(found, name, skipped)
         if not found:
             raise FileNotFoundError(f"no file matches the glob {name!r}") from None
         return found
     if stat.S_ISDIR(mode):
-        return _files_in(name)
+        return _files_in(name, skipped)
     if not stat.S_ISREG(mode):
         raise InputError(
             f"{name!r} is a pipe or a device, which cannot be read in chunks",
@@ -68,7 +113,30 @@ def _expand(name: str) -> list[str]:
     return [name]
 
 
-def _files_in(directory: str) -> list[str]:
+def _without_skipped(files: list[str], pattern: str, skipped: dict[str, str]) -> list[str]:
+    """Leave out the files in directories that a search does not enter."""
+    num_named = _num_parts(pattern[: pattern.index("**")]) - 1  # parts that the user named
+    known: dict[str, bool] = {}
+
+    def is_skipped(directory: str) -> bool:
+        if _num_parts(directory) <= num_named or not os.path.basename(directory):
+            return False
+        if directory not in known:
+            above = is_skipped(os.path.dirname(directory))
+            kind = None if above else _kind_of_skipped(directory)
+            if kind is not None:
+                skipped[directory] = kind
+            known[directory] = above or kind is not None
+        return known[directory]
+
+    return [file for file in files if not is_skipped(os.path.dirname(file))]
+
+
+def _num_parts(path: str) -> int:
+    return path.replace(os.sep, "/").count("/") + 1
+
+
+def _files_in(directory: str, skipped: dict[str, str]) -> list[str]:
     """Return the files with known endings in a directory and its subdirectories, sorted.
 
     Raises:
@@ -76,7 +144,14 @@ def _files_in(directory: str) -> list[str]:
     """
     found = []
     for folder, folders, names in os.walk(directory):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        entered = []
+        for name in sorted(name for name in folders if not name.startswith(".")):
+            kind = _kind_of_skipped(os.path.join(folder, name))
+            if kind is None:
+                entered.append(name)
+            else:
+                skipped[os.path.join(folder, name)] = kind
+        folders[:] = entered
         for name in names:
             path = os.path.join(folder, name)
             if has_known_ending(name) and not name.startswith(".") and os.path.isfile(path):

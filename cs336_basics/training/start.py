@@ -23,7 +23,7 @@ from cs336_basics._support.messages import short_reason
 from cs336_basics.checkpoints.checkpoint import read_checkpoint, verify_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.data.prepare import PreparedData, Sources, check_sources, prepare_data
-from cs336_basics.data.sources import absolute_path, check_length
+from cs336_basics.data.sources import absolute_paths, check_length
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import config_to_yaml
 from cs336_basics.training.devices import check_precision, choose_device
@@ -46,8 +46,16 @@ class Resumption:
     """Whether to skip damaged checkpoints and use the newest intact one."""
 
 
-def check_start(config: TrainConfig, world: World | None = None) -> Sources:
+def check_start(
+    config: TrainConfig, world: World | None = None, resumed: RunDirectory | None = None
+) -> Sources:
     """Check the data, batch size, device and loggers before any file is written.
+
+    Args:
+        config: Configuration of the run.
+        world: The processes that train together.
+        resumed: The run, if it is resumed. The files that it has recorded for a directory or a glob
+            are then used, and later files are not.
 
     Returns:
         The sources of the data, for `open_trainer`.
@@ -55,7 +63,7 @@ def check_start(config: TrainConfig, world: World | None = None) -> Sources:
     Raises:
         ValueError, OSError: If the configuration cannot be used on this machine.
     """
-    sources = check_sources(config.preparation)
+    sources = check_sources(config.preparation, None if resumed is None else resumed.data)
     for key, source in (("train_path", sources.train), ("valid_path", sources.valid)):
         check_length(f"data.{key}", source, config.model.context_length)
     check_batch_size(config, world or World())
@@ -94,8 +102,7 @@ def save_config(config: TrainConfig, run: RunDirectory) -> None:
     for name in ("data_dir", "train_path", "valid_path", "tokenizer"):
         path = getattr(config.data, name)
         if path is not None:
-            several = isinstance(path, tuple)
-            paths[name] = tuple(map(absolute_path, path)) if several else absolute_path(path)
+            paths[name] = absolute_paths(path)
     data = dataclasses.replace(config.data, **paths)
     with atomic_writer(run.config, "w") as file:
         file.write(config_to_yaml(dataclasses.replace(config, data=data)))

@@ -113,12 +113,36 @@ def test_the_end_of_the_token_files_is_held_out(tiny, token_files, paths, capsys
     assert main(["--resume", "run", "--max-steps", "3"]) == 0
 
 
-def test_a_new_file_that_matches_the_glob_is_detected(tiny, rows, capsys):
-    write_rows(Path("."), "a.jsonl", rows)
-    assert train(tiny, "--data.train-path", "*.jsonl", "--data.field", "text") == 0
-    write_rows(Path("."), "b.jsonl", rows[:100])
-    assert main(["--resume", "run", "--max-steps", "3"]) == 2
+@pytest.mark.parametrize("path", ["*.jsonl", "."])
+def test_a_resumed_run_reads_the_files_that_it_has_recorded(tiny, rows, path, capsys):
+    for name in ("tiny.yaml", "text.txt"):
+        Path(name).rename(f".{name}")
+    write_rows(Path("."), "b.jsonl", rows)
+    words = ["--data.train-path", path, "--data.field", "text"]
+    assert train(".tiny.yaml", *words) == 0
+    write_rows(Path("."), "a.jsonl", rows[:100])
+    assert main(["--resume", "run", "--max-steps", "3"]) == 0
+    with open("b.jsonl", "a") as file:
+        file.write('{"text": "more"}\n')
+    capsys.readouterr()
+    assert main(["--resume", "run", "--max-steps", "4"]) == 2
     assert "start a new run" in capsys.readouterr().err
+    Path("b.jsonl").unlink()
+    assert main(["--resume", "run", "--max-steps", "4"]) == 2
+    assert "b.jsonl" in capsys.readouterr().err
+
+
+def test_a_run_in_the_directory_that_it_reads_is_not_read(tiny, rows, capsys):
+    Path(".yaml").write_text(Path(tiny).read_text())
+    Path(tiny).unlink()
+    for number, path in enumerate((".", "**/*.txt", ".")):
+        assert train(".yaml", "--data.train-path", path, run=f"runs/{number}") == 0
+        out = capsys.readouterr().out
+        assert ("not entered: " in out) == (number > 0)
+        assert ("runs/0 (a run)" in out) == (number > 0)
+        assert main(["--resume", f"runs/{number}", "--max-steps", "3"]) == 0
+        capsys.readouterr()
+    assert_equal_runs("runs/0", "runs/2")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,73 @@
+"""Directories that a search does not enter, and home directories."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cs336_basics.text import Corpus
+from cs336_basics.text.paths import expand_paths, find_files
+from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.config_files import config_to_yaml
+from tests.errors import rejects
+
+MARKED = {
+    "env/pyvenv.cfg": "a virtual environment",
+    "conda/conda-meta/history": "a virtual environment",
+    "target/CACHEDIR.TAG": "a cache",
+    "prepared/data/stages.json": "a run",
+    "web/node_modules/package.json": "packages",
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Enter a directory with a text, and one directory of each kind that is not entered."""
+    monkeypatch.chdir(tmp_path)
+    for marker in MARKED:
+        Path(marker).parent.mkdir(parents=True)
+        Path(marker).write_text("{}")
+        Path(marker).with_name("b.md").write_text("not mine")
+    Path("runs/one").mkdir(parents=True)
+    Path("runs/one/config.yaml").write_text(config_to_yaml(TrainConfig()))
+    Path("runs/one/b.md").write_text("not mine")
+    Path("project").mkdir()
+    Path("project/config.yaml").write_text("name: mine\n")
+    Path("project/a.md").write_text("mine")
+
+
+@pytest.mark.parametrize("pattern", [".", "**/*.md", "**", "./**/*.md", "{}/**/*.md"])
+def test_a_search_does_not_enter_what_programs_wrote(folder, pattern):
+    found = find_files(pattern.format(os.getcwd()))
+    assert {os.path.relpath(file) for file in found.files} <= {
+        "project/a.md",
+        "project/config.yaml",
+    }
+    kinds = {os.path.relpath(path): kind for path, kind in found.skipped.items()}
+    assert kinds == {
+        "env": "a virtual environment",
+        "conda": "a virtual environment",
+        "target": "a cache",
+        "prepared": "a run",
+        "web/node_modules": "packages",
+        "runs/one": "a run",
+    }
+
+
+@pytest.mark.parametrize("pattern", ["runs/one", "runs/*/*.md", "runs/one/**/*.md"])
+def test_a_directory_that_is_named_is_entered(folder, pattern):
+    assert "runs/one/b.md" in expand_paths(pattern)
+
+
+def test_a_glob_that_matches_only_such_files_matches_nothing(folder):
+    with pytest.raises(FileNotFoundError, match="env"):
+        expand_paths("**/env/*.md")
+    with rejects(None, "web"):
+        expand_paths("web")
+
+
+def test_a_path_may_start_with_the_home_directory(folder, monkeypatch):
+    monkeypatch.setenv("HOME" if os.name != "nt" else "USERPROFILE", os.path.abspath("project"))
+    assert Corpus(["~/a.md", Path("~/*.md")]).files == (os.path.abspath("project/a.md"),) * 2

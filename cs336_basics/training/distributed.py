@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from cs336_basics._support.errors import Argument, InputError
+from cs336_basics._support.messages import short_repr
 
 if TYPE_CHECKING:
     from cs336_basics.training.config import TrainConfig
@@ -111,14 +112,13 @@ def join_world(device: str) -> World:
             and over NCCL on GPUs.
 
     Raises:
-        ValueError: If there are more processes than GPUs on this machine.
+        ValueError: If there are more processes than GPUs on this machine, or a variable of torchrun
+            is not a number.
     """
     if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
         return World()
     world = World(
-        rank=int(os.environ["RANK"]),
-        size=int(os.environ["WORLD_SIZE"]),
-        local_rank=int(os.environ.get("LOCAL_RANK", 0)),
+        rank=_number_in("RANK"), size=_number_in("WORLD_SIZE"), local_rank=_number_in("LOCAL_RANK")
     )
     on_gpu = device.startswith("cuda") or (device == "auto" and torch.cuda.is_available())
     if on_gpu:
@@ -131,6 +131,18 @@ def join_world(device: str) -> World:
         torch.cuda.set_device(world.local_rank)
     dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo", timeout=TIMEOUT)
     return world
+
+
+def _number_in(variable: str) -> int:
+    """Return the number in an environment variable, or 0 if the variable is not set."""
+    text = os.environ.get(variable, "0")
+    if not (text.isascii() and text.isdigit()):
+        raise InputError(
+            f"must be a number, got {short_repr(text)}",
+            place=f"environment variable {variable}",
+            remedy="unset it, or start the processes with torchrun",
+        )
+    return int(text)
 
 
 def check_batch_size(config: TrainConfig, world: World) -> None:

@@ -23,9 +23,10 @@ from safetensors import safe_open
 from cs336_basics.__main__ import main
 from cs336_basics.checkpoints.checkpoint import verify_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
-from cs336_basics.training.distributed import World, check_batch_size
+from cs336_basics.training.distributed import World, check_batch_size, join_world
 from cs336_basics.training.products import has_onednn
 from tests.commands.small_run import environment
+from tests.errors import rejects
 from tests.numerics import default_dtype, rounding_bound
 from tests.processes import run_python, wait
 from tests.training.distributed_scenarios import (
@@ -145,6 +146,20 @@ def test_a_checkpoint_of_a_sharded_model_has_all_rows(runs):
     verify_checkpoint(checkpoint)
     with safe_open(checkpoint, "pt") as file:
         assert file.get_tensor("optimizer.lm_head.weight.exp_avg").shape[0] == 257
+
+
+@pytest.mark.parametrize("variable", ["RANK", "WORLD_SIZE", "LOCAL_RANK"])
+@pytest.mark.parametrize("value", ["abc", "", "-1", "²"])
+def test_a_variable_that_is_not_a_number_is_named(monkeypatch, variable, value):
+    for name, number in {
+        "RANK": "0",
+        "WORLD_SIZE": "1",
+        "LOCAL_RANK": "0",
+        variable: value,
+    }.items():
+        monkeypatch.setenv(name, number)
+    with rejects(None, value, place=variable):
+        join_world("cpu")
 
 
 def test_a_batch_that_cannot_be_divided_is_rejected():

@@ -7,9 +7,13 @@ from collections.abc import Iterable
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.warnings import warn
+from cs336_basics.splitting.token_finder import TokenFinder
 from cs336_basics.tokenizer.definition import TokenizerDefinition
 
 _REMEDY = "export to huggingface, which can"
+
+_MAX_WORK = 10_000_000
+"""Maximum number of characters in all starts and ends of added tokens, which are compared."""
 
 
 def check_only_plain_parts(
@@ -70,23 +74,29 @@ def warn_of_post_processor(definition: TokenizerDefinition, library: str) -> Non
 
 def _overlap(first: Iterable[str], later: Iterable[str]) -> tuple[str, str] | None:
     """Return two strings, one from each list, whose occurrences can overlap."""
-    later = list(later)
-    if not later:
+    first, later = list(first), list(later)
+    if not first or not later:
         return None
+    if sum(len(text) ** 2 for text in (*first, *later)) > _MAX_WORK:
+        raise InputError(
+            f"{len(first):,} added tokens are not 'normalized' and {len(later):,} are, which is "
+            "too many to compare",
+            remedy=_REMEDY,
+        )
     starts: dict[str, str] = {}
     ends: dict[str, str] = {}
     for text in later:
         for size in range(1, len(text) + 1):
             starts[text[:size]] = ends[text[-size:]] = text
-    joined = "\0".join(later)
     for text in first:
         for size in range(1, len(text) + 1):
             other = starts.get(text[-size:]) or ends.get(text[:size])
             if other is not None:
                 return text, other
-        if text in joined:
-            return text, next(other for other in later if text in other)
-        for other in later:
-            if other in text:
-                return text, other
+    for inner, outer in ((first, later), (later, first)):
+        finder = TokenFinder(tuple(inner))
+        for text in outer:
+            if found := finder.search(text, 0):
+                part = text[slice(*found)]
+                return (part, text) if inner is first else (text, part)
     return None

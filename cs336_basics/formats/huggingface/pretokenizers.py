@@ -27,6 +27,7 @@ from cs336_basics.formats.huggingface.parts import kind_of, steps_of
 from cs336_basics.splitting.patterns.named_patterns import GPT2, pattern_name, resolve_pattern
 from cs336_basics.splitting.patterns.split_sequences import (
     BEHAVIORS,
+    MAX_SPLITS,
     Split,
     is_sequence,
     sequence_pattern,
@@ -116,6 +117,10 @@ def pattern_of(pre_tokenizer: Any) -> str:
         )
         if combined := _COMBINED.get(expressions):
             return combined
+    if len(splits) > MAX_SPLITS:  # compiling them could take long
+        raise InputError(
+            f"the pre_tokenizer must have at most {MAX_SPLITS} splits, got {len(splits):,}"
+        )
     splits = [_translated(split) for split in splits]
     if len(splits) == 1 and splits[0].behavior == "Isolated":
         return pattern_name(splits[0].expression) or splits[0].expression

@@ -13,8 +13,12 @@ import torch
 from cs336_basics._support.errors import OutputExistsError, RunError, UnavailableError
 from cs336_basics.formats import ModelCard, check_model, export_model
 from cs336_basics.formats.gguf.export import WEIGHT_TYPES
+from cs336_basics.formats.gguf.gguf_models import _tokenizer_fields
 from cs336_basics.model import ModelConfig
+from cs336_basics.tokenizer import Tokenizer
+from cs336_basics.tokenizer.post_processor import PostProcessor
 from tests.errors import rejects
+from tests.formats.exported import trained
 from tests.formats.models import random_model
 from tests.tokenizer.examples import END, byte_tokenizer
 
@@ -240,3 +244,22 @@ def test_a_missing_gguf_is_named_with_the_command_to_install_it(tmp_path, monkey
     with rejects(None, "'cs336-basics[gguf]'", kind=UnavailableError):
         export_model(random_model(config=SMALL), TOKENIZER, "gguf", tmp_path / "a.gguf")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_ids_that_the_post_processor_adds_become_bos_and_eos():
+    plain = trained("gpt2")
+    end, start, stop = map(plain.special_token_id, (END, "<|im_start|>", "<|im_end|>"))
+
+    def fields(*single):
+        post_processor = PostProcessor(single, (*single, "B")) if single else None
+        definition = plain.definition.replaced(post_processor=post_processor)
+        found = _tokenizer_fields(Tokenizer.of(definition), len(plain))
+        names = ("bos_token_id", "eos_token_id", "add_bos_token", "add_eos_token")
+        return tuple(found[f"tokenizer.ggml.{name}"] for name in names)
+
+    assert fields() == (end, end, False, False)
+    assert fields(start, "A") == (start, end, True, False)
+    assert fields(start, "A", stop) == (start, stop, True, True)
+    assert fields("A", stop) == (end, stop, False, True)
+    with rejects(None, "one id before"):
+        fields(start, start, "A")

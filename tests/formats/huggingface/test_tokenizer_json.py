@@ -518,6 +518,7 @@ REFUSED = [
     ("pre_tokenizer", sequence(BYTE_LEVEL, {"type": "Digits"}), "'Digits'"),
     ("pre_tokenizer", sequence({"type": "Punctuation", "behavior": "Removed"}, NO_REGEX), "drops"),
     ("pre_tokenizer", sequence({"type": "Punctuation", "behavior": []}, NO_REGEX), "[]"),
+    ("pre_tokenizer", sequence(*[isolated("[ab]+")] * 10_000, NO_REGEX), "10,000"),
     ("pre_tokenizer", sequence(), "pre_tokenizer"),
     ("pre_tokenizer", sequence(5), "pretokenizers"),
     ("pre_tokenizer", {"type": "Sequence"}, "'pretokenizers'"),

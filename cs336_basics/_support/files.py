@@ -118,11 +118,12 @@ def write_directory(output: str | os.PathLike[str], contents: Mapping[str, str |
 
 
 def new_directory_name(path: str | os.PathLike[str]) -> Path:
-    """Return the real path of a directory to be created.
+    """Return the real path of a directory to be created. The given path may start with `~`.
 
     Raises:
         FileExistsError, NotADirectoryError: See `new_directory`.
     """
+    path = os.path.expanduser(path)
     target = Path(os.path.realpath(path))
     _check_is_in_directory(path)
     if os.path.lexists(target):
@@ -136,14 +137,16 @@ def new_directory_name(path: str | os.PathLike[str]) -> Path:
 
 
 def named_directory(path: str | os.PathLike[str]) -> Path:
-    """Return a directory's path. An empty string, which Path takes for ".", is refused.
+    """Return a directory's path, which may start with `~`.
+
+    An empty string, which Path takes for ".", is refused.
 
     Raises:
         ValueError: If `path` is an empty string.
     """
     if not os.fspath(path):
         raise InputError("must be a path, got ''", argument="directory")
-    return Path(path)
+    return Path(os.path.expanduser(path))
 
 
 def rename_directory(source: Path, target: Path) -> None:
@@ -181,8 +184,27 @@ def check_is_regular(path: str | os.PathLike[str], mode: int) -> None:
         raise InputError(f"{os.fspath(path)} is a {kind}", remedy="use a regular file")
 
 
+def check_has_no_links(directory: str | os.PathLike[str]) -> None:
+    """Check that a directory contains no symbolic links.
+
+    A write replaces the target of a link, so a link in a directory that others can write to could
+    lead to any file.
+
+    Raises:
+        ValueError: If an entry of the directory is a symbolic link.
+    """
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.is_symlink():
+                raise InputError(f"{entry.path} is a symbolic link", remedy="remove it")
+
+
 def replaced_file(path: str | os.PathLike[str]) -> Path:
-    """Return the file that a write to `path` replaces: `path` itself or, for a link, its target."""
+    """Return the file that a write to `path` replaces: `path` itself or, for a link, its target.
+
+    The path may start with `~`.
+    """
+    path = os.path.expanduser(path)
     _check_is_in_directory(path)
     # Renaming a file over /dev/stdout would lose the data written to standard output.
     parent = os.path.realpath(os.path.dirname(os.path.abspath(path)))

@@ -39,11 +39,12 @@ class RunDirectory:
     """The files of one run.
 
     Args:
-        path: Directory of the run. It need not exist before you call `create`.
+        path: Directory of the run, which may start with `~`. It need not exist before you call
+            `create`.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = Path(os.path.expanduser(path))
         self.config = self.path / "config.yaml"
         self.data = self.path / "data"
         self.tokenizer = self.path / "tokenizer"
@@ -143,7 +144,7 @@ class RunDirectory:
 
         A link could point to a file outside the run, which a page would then show.
         """
-        files = self.samples.glob("step_*.txt")
+        files = [] if self.samples.is_symlink() else self.samples.glob("step_*.txt")
         return sorted(file for file in files if not file.is_symlink())
 
     def steps_saved(self) -> list[int]:

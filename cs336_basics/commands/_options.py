@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import os
 import re
 import shlex
 import sys
@@ -231,12 +232,17 @@ class Command:
         for name, value in vars(found).items():
             if value in (None, []):
                 continue
-            given[name] = [*map(Word, value)] if isinstance(value, list) else Word(value)
             metavar = self._settings(self.fields()[name]).get("metavar") or ""
             values = value if isinstance(value, list) else [value]
-            # An empty path would be taken for the current directory.
-            if "" in values and re.search("DIR|FILE|PATH|RUN", metavar):
-                raise self.usage_error("must be a path, got ''", name)
+            # A tokenizer's NAME may be a path.
+            if name == "tokenizer" or re.search("DIR|FILE|PATH|RUN|CHECKPOINT", metavar):
+                # An empty path would be taken for the current directory.
+                if "" in values:
+                    raise self.usage_error("must be a path, got ''", name)
+                # A shell expands `--output ~/a`, but not `--output=~/a`.
+                values = [os.path.expanduser(word) for word in values]
+            words_given = [*map(Word, values)]
+            given[name] = words_given if isinstance(value, list) else words_given[0]
         return given
 
     def usage_error(

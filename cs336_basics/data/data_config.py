@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from dataclasses import dataclass
 from typing import Literal
 
@@ -76,11 +77,20 @@ class DataConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for key in ("data_dir", "train_path", "valid_path", "tokenizer"):
+            object.__setattr__(self, key, _with_home(getattr(self, key)))
         if self.valid_path is not None and self.train_path is None:
             raise InputError(("requires ", Argument("train_path")), argument="valid_path")
         for key in ("field", "column"):
             if getattr(self, key) is not None and self.train_path is None:
                 raise InputError(("requires ", Argument("train_path")), argument=key)
+
+
+def _with_home(path: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
+    """Replace `~` at the start of a path, or of each of several, by the home directory."""
+    if isinstance(path, tuple):
+        return tuple(map(os.path.expanduser, path))
+    return None if path is None else os.path.expanduser(path)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from importlib import resources
@@ -69,12 +70,13 @@ def find_config(name: str) -> Path:
     """
     if name in NAMED_CONFIGS:
         return _DIRECTORY / f"{name}.yaml"
-    if not Path(name).is_file():
+    path = Path(os.path.expanduser(name))
+    if not path.is_file():
         raise InputError(
             f"must be a file or one of {', '.join(NAMED_CONFIGS)}, got {short_repr(name)}",
             argument="config",
         )
-    return Path(name)
+    return path
 
 
 def load_config(source: Path, changes: Mapping[str, Any] | None = None) -> TrainConfig:

@@ -95,7 +95,7 @@ def load_run(
     """Load a run's model and tokenizer.
 
     Args:
-        path: The run directory.
+        path: The run directory. It and `checkpoint` may start with `~`.
         checkpoint: Checkpoint of this run with the weights. Defaults to the newest.
         device: Device for the model: cpu, cuda, cuda:N, mps or auto.
 
@@ -107,7 +107,7 @@ def load_run(
     """
     run = RunDirectory(path)
     run.check_exists()
-    source = checkpoint or run.newest_checkpoint()
+    source = os.path.expanduser(checkpoint) if checkpoint else run.newest_checkpoint()
     if source is None:
         raise FileNotFoundError(f"{run.checkpoints}: no checkpoint yet")
     tokenizer = Tokenizer.from_directory(run.tokenizer)

@@ -302,3 +302,10 @@ def test_the_current_directory_is_not_replaced(tmp_path, monkeypatch):
     with pytest.raises(FileExistsError, match=r"^\. is the current"), new_directory("."):
         pass
     assert tmp_path.is_dir()
+
+
+def test_an_output_may_start_with_the_home_directory(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME" if os.name != "nt" else "USERPROFILE", str(tmp_path))
+    write_json("~/new/a.json", {})
+    write_directory("~/b", {"c": b""})
+    assert sorted(os.listdir(tmp_path)) == ["b", "new"]

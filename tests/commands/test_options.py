@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
 
+from cs336_basics.__main__ import main
 from cs336_basics._support.errors import Argument
 from cs336_basics._support.validation import Checked, Count, one_of, option
 from cs336_basics.commands._options import Command, Several, UsageError
+from cs336_basics.tokenizer import Tokenizer
 
 
 @dataclass(kw_only=True)
@@ -114,3 +118,27 @@ def test_help_omits_rare_options(capsys):
     assert "1 more" in page
     assert COMMAND.run(["a", "--help-all"]) == 0
     assert "100 % of it (default: 0.5)" in capsys.readouterr().out
+
+
+HOME = "HOME" if os.name != "nt" else "USERPROFILE"
+
+
+def test_a_path_may_start_with_the_home_directory(work, monkeypatch, capsys):
+    home = work / "home"
+    home.mkdir()
+    monkeypatch.setenv(HOME, str(home))
+    shutil.move("text.txt", home / "text.txt")
+    shutil.move("a", home / "a")
+    tokenizer = ["--vocab-size=270", "--input=~/text.txt", "--output=~/new/b"]
+    assert main(["train-bpe", *tokenizer]) == 0
+    assert main(["encode", "--input=~/text.txt", "--tokenizer=~/a", "--output=~/text.npy"]) == 0
+    assert main(["compare", "--input=~/text.txt", "--tokenizer=~/a"]) == 0
+    assert {"a", "new", "text.npy"} <= set(os.listdir(home))
+    assert not os.path.lexists("~")
+
+
+def test_only_a_path_gets_the_home_directory(work, monkeypatch, capsys):
+    monkeypatch.setenv(HOME, str(work))
+    words = ["--vocab-size=270", "--input=text.txt", "--output=c", "--special-token=~/x"]
+    assert main(["train-bpe", *words]) == 0
+    assert "~/x" in Tokenizer.from_directory("c").special_tokens

@@ -244,3 +244,13 @@ def test_a_fifo_is_not_read(tmp_path):
     os.mkfifo(tmp_path / "c.yaml")
     with rejects(None, "c.yaml"):
         load_config(tmp_path / "c.yaml")
+
+
+def test_paths_in_a_file_may_start_with_the_home_directory(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME" if os.name != "nt" else "USERPROFILE", str(tmp_path))
+    text = "data: {train_path: [~/a.txt, b~.txt], valid_path: ~/c, tokenizer: ~/t, data_dir: ~/d}"
+    (tmp_path / "my.yaml").write_text(text)
+    data = load_config(find_config("~/my.yaml")).data
+    assert data.train_path == (str(tmp_path / "a.txt"), "b~.txt")
+    found = [data.valid_path, data.tokenizer, data.data_dir]
+    assert found == [str(tmp_path / name) for name in ("c", "t", "d")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
 
 import pytest
@@ -115,3 +116,11 @@ def test_a_checkpoint_that_does_not_name_its_run_is_rejected(run, tmp_path):
     write_checkpoint(tmp_path / "c", run.model, run.optimizer, 2)
     with rejects(None, tmp_path / "c", run.run.path):
         load_run(with_config(run), checkpoint=tmp_path / "c")
+
+
+def test_a_path_may_start_with_the_home_directory(run, monkeypatch):
+    path = with_config(run)
+    monkeypatch.setenv("HOME" if os.name != "nt" else "USERPROFILE", str(path.parent))
+    checkpoint = f"~/{run.run.checkpoint(2).relative_to(path.parent)}"
+    model, _ = load_run(f"~/{path.name}", checkpoint=checkpoint)
+    assert torch.equal(model(torch.arange(5)), run.model(torch.arange(5)))

@@ -129,7 +129,8 @@ DATASETS: dict[str, Dataset] = {
 
 def data_directory(data_dir: str | os.PathLike[str] | None = None) -> Path:
     """Return the data directory: `data_dir` if given, otherwise `$CS336_DATA` or `data`."""
-    return Path(data_dir if data_dir is not None else os.environ.get("CS336_DATA") or "data")
+    found = data_dir if data_dir is not None else os.environ.get("CS336_DATA") or "data"
+    return Path(os.path.expanduser(found))
 
 
 def find_split(name: str, split: str) -> DataFile:

@@ -97,9 +97,9 @@ def compare_decoding(tokenizer: Tokenizer, decode: Callable[[Sequence[int], bool
                 found = decode(ids, skip)
             if found != expected:
                 raise RunError(
-                    f"the exported tokenizer decodes the ids of {short_repr(text)} to "
-                    f"{short_repr(found)} with skip_special_tokens={skip}, not to "
-                    f"{short_repr(expected)}",
+                    f"the exported tokenizer decodes the ids of {short_repr(text)} "
+                    f"{'without' if skip else 'with'} special tokens to {short_repr(found)}, not "
+                    f"to {short_repr(expected)}",
                     remedy="do not use it",
                 )
     return "decoded text equal, with and without special tokens"

@@ -164,7 +164,8 @@ def model_inputs(
         text = text_column(text)
     if text_pair is not None and isinstance(text, str) != isinstance(text_pair, str):
         raise InputTypeError(
-            "must be one text if text is one text, and several if text is several",
+            "must be one text if text is one text, and several if text is several, got "
+            f"{short_repr(text_pair)}",
             argument="text_pair",
         )
     lists = tokenizer.encode_batch([text] if isinstance(text, str) else text)

@@ -6,7 +6,12 @@ import pytest
 import torch
 
 from cs336_basics._support.errors import RunError
-from cs336_basics.formats.agreement import compare_ids, compare_logits, probe_texts
+from cs336_basics.formats.agreement import (
+    compare_decoding,
+    compare_ids,
+    compare_logits,
+    probe_texts,
+)
 from tests.errors import rejects
 from tests.formats.exported import SPECIAL, trained
 from tests.formats.models import random_model
@@ -33,6 +38,17 @@ def test_equal_ids_are_counted():
 def test_different_ids_are_an_error_with_the_text():
     with rejects(None, "There", kind=RunError):
         compare_ids(byte_tokenizer(), lambda text: [ord(c) for c in text])
+
+
+def test_different_decoded_text_is_an_error():
+    tokenizer = byte_tokenizer("<s>")
+
+    def decode(ids, skip):
+        return tokenizer.decode(ids, skip_special_tokens=skip)
+
+    assert compare_decoding(tokenizer, decode)
+    with rejects(None, "<s>", kind=RunError):
+        compare_decoding(tokenizer, lambda ids, skip: decode(ids, False))
 
 
 @pytest.mark.parametrize("context_length", [1, 2, 9, 100])

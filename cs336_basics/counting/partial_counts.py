@@ -1,8 +1,9 @@
 """KeptCountJob: count pieces, and keep the counts of each piece in a directory.
 
-The directory has two files for each piece that was counted: its counts, and the record of reading
-its text. Both files are named after a hash of everything that determines the counts. A later run
-loads the files instead of counting the piece again.
+The directory has two files for each piece that was counted: its counts, and a record. Both files
+are named after a key, a hash of everything that determines the counts. The record contains the key,
+the hash of the counts' file, and what happened while the text was read. A later run loads the files
+instead of counting the piece again, if the key and the hash are right.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cs336_basics._support.errors import InputError
-from cs336_basics._support.files import write_json
+from cs336_basics._support.files import check_has_no_links, sha256_file, write_json
 from cs336_basics._support.reading import parse_json
 from cs336_basics._support.urls import downloaded, is_url, names_in, uploaded
 from cs336_basics.counting.count_job import Counted, CountJob
@@ -43,15 +44,16 @@ class KeptCountJob:
         Raises:
             OSError: If the counts cannot be written.
         """
-        path = f"{self.folder}/{self.key(piece)}"
-        if (kept := _load(path)) is not None:
+        key = self.key(piece)
+        path = f"{self.folder}/{key}"
+        if (kept := _load(path, key)) is not None:
             return kept
         counts, reading = self.job.run(piece)
-        # The counts are written last. If their file exists, the record is therefore complete.
-        with uploaded(f"{path}.json") as file:
-            write_json(file, reading.as_json())
         with uploaded(f"{path}.npz") as file:
             counts.save(file)
+            digest = sha256_file(file)
+        with uploaded(f"{path}.json") as file:
+            write_json(file, {"key": key, "counts_sha256": digest, "reading": reading.as_json()})
         return counts, reading
 
     def combine(self, partials: Iterable[Counted]) -> Counted:
@@ -70,6 +72,7 @@ def opened_folder(folder: str | os.PathLike[str]) -> str:
     """Return the absolute path or URL of a directory, which is created if it is missing.
 
     Raises:
+        ValueError: If a file in the directory is a symbolic link.
         OSError: If the directory cannot be created, or the URL cannot be read.
     """
     name = os.fspath(folder).rstrip("/") or "/"
@@ -77,15 +80,24 @@ def opened_folder(folder: str | os.PathLike[str]) -> str:
         names_in(name)  # reports errors before the work starts
         return name
     os.makedirs(name, exist_ok=True)
+    check_has_no_links(name)
     return os.path.abspath(name)
 
 
-def _load(path: str) -> Counted | None:
-    """Return the kept counts and the record of a piece, or None if they are missing or damaged."""
+def _load(path: str, key: str) -> Counted | None:
+    """Return the kept counts and the reading record of a piece.
+
+    Return None if they are missing or damaged, or belong to another piece.
+    """
     try:
-        with downloaded(f"{path}.npz") as file:
-            counts = WordCounts.load(file)
         with downloaded(f"{path}.json") as file:
-            return counts, ReadingRecord.from_json(parse_json(file.read_bytes(), file))
+            record = parse_json(file.read_bytes(), file)
+        if not isinstance(record, dict) or record.get("key") != key:
+            return None
+        reading = ReadingRecord.from_json(record.get("reading"))
+        with downloaded(f"{path}.npz") as file:
+            if record.get("counts_sha256") != sha256_file(file):
+                return None
+            return WordCounts.load(file), reading
     except (FileNotFoundError, InputError):
         return None

@@ -142,6 +142,35 @@ def test_partial_counts_need_no_cluster(text_file, tmp_path, execution):
     assert len(list((tmp_path / "kept").glob("*.npz"))) == len(Corpus(text_file).pieces(3000))
 
 
+def test_partial_counts_of_another_piece_are_not_used(tmp_path):
+    job = KeptCountJob(CountJob(SPLITTER, "compiled"), str(tmp_path))
+    pieces = []
+    for text in ("the first", "the second"):
+        path = tmp_path / f"{text}.txt"
+        path.write_text(text)
+        (piece,) = Corpus(path).pieces()
+        pieces.append(piece)
+        job.run(piece)
+    first, second = (tmp_path / job.key(piece) for piece in pieces)
+    for ends in ((".npz",), (".npz", ".json")):
+        for end in ends:
+            second.with_suffix(end).write_bytes(first.with_suffix(end).read_bytes())
+        assert dict(job.run(pieces[1])[0]) == {b"the": 1, b" second": 1}
+
+
+def test_links_to_partial_counts_are_refused(text_file, tmp_path):
+    folder, other = tmp_path / "partial", tmp_path / "other"
+    folder.mkdir()
+    other.write_text("of somebody else")
+    (piece,) = Corpus(text_file).pieces()
+    key = KeptCountJob(CountJob(SPLITTER, "compiled"), str(folder)).key(piece)
+    link = folder / f"{key}.npz"
+    link.symlink_to(other)
+    with rejects(None, link):
+        count_words(text_file, SPLITTER, partial_counts=folder)
+    assert other.read_text() == "of somebody else"
+
+
 def arguments(cluster, path, folder):
     command = [sys.executable, "-m", "cs336_basics", "train-bpe", "--input", str(path)]
     output = ["--output", str(folder / "tokenizer"), "--vocab-size", "300"]

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import shutil
 
 import pytest
@@ -34,6 +35,11 @@ def test_curves_are_the_metrics_and_samples_the_files(run_path, runs):
     (run_path / "samples" / "step_99999999.txt").symlink_to("/etc/passwd")
     assert runs.curves({"run": 0}) == answer
     (run_path / "samples" / "step_99999999.txt").unlink()
+    os.rename(run_path / "samples", run_path / "real")
+    (run_path / "samples").symlink_to("real")
+    assert runs.curves({"run": 0})["samples"] == []
+    (run_path / "samples").unlink()
+    os.rename(run_path / "real", run_path / "samples")
     newest = max((run_path / "samples").iterdir())
     assert answer["samples"][0] == {
         "name": newest.stem,

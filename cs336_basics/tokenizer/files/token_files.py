@@ -211,6 +211,10 @@ def read_layout(file: BinaryIO, path: str | os.PathLike[str], size: int) -> Layo
     num_starts = starts_size // STARTS_BYTES
     file.seek(offset + starts_size)
     metadata = _parse_metadata(file.read(metadata_size), path)
+    if metadata.get("num_tokens") != length:
+        raise _damaged(
+            path, f"num_tokens is {short_repr(metadata.get('num_tokens'))}, not {length:,}"
+        )
     if metadata.get("num_documents", 0) != num_starts:
         raise _damaged(path, f"unexpected number of document starts, {num_starts:,}")
     return Layout(metadata, dtype, length, array_offset, offset, num_starts)

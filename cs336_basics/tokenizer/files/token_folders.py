@@ -17,7 +17,13 @@ import re
 from typing import Any, TypeAlias
 
 from cs336_basics._support.errors import InputError
-from cs336_basics._support.files import new_directory, new_directory_name, remove, rename_directory
+from cs336_basics._support.files import (
+    check_has_no_links,
+    new_directory,
+    new_directory_name,
+    remove,
+    rename_directory,
+)
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.reading import parse_json
 from cs336_basics._support.urls import download, is_url, names_in, open_url, remove_url, uploaded
@@ -57,8 +63,15 @@ class Directory:
         self.path = str(self._unfinished)
 
     def create(self) -> None:
-        """Create the folder if it is missing."""
+        """Create the folder if it is missing.
+
+        Raises:
+            ValueError: If the unfinished folder or a file in it is a symbolic link.
+        """
+        if self._unfinished.is_symlink():
+            raise InputError(f"{self._unfinished} is a symbolic link", remedy="remove it")
         self._unfinished.mkdir(parents=True, exist_ok=True)
+        check_has_no_links(self._unfinished)
 
     def names(self) -> list[str]:
         """Return the names of the files in the folder, without temporary files."""

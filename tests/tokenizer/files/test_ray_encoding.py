@@ -175,6 +175,39 @@ def test_two_texts_are_never_mixed(tasks_here, texts, tmp_path, change, named):
     assert {path: path.read_bytes() for path in before} == before
 
 
+def test_a_token_file_with_a_false_number_of_tokens_is_encoded_again(tasks_here, texts, tmp_path):
+    expected = encode_files_ray(small_tokenizer(), texts, tmp_path / "out")
+    before = (tmp_path / "out" / "00002.npy").read_bytes()
+    os.rename(tmp_path / "out", tmp_path / "out.unfinished")
+    number = metadata_of(tmp_path / "out.unfinished" / "00002.npy")["num_tokens"]
+    false = before.replace(b'"num_tokens": %d' % number, b'"num_tokens": %d' % (number - 1))
+    assert before != false
+    assert len(before) == len(false)
+    (tmp_path / "out.unfinished" / "00002.npy").write_bytes(false)
+    again = encode_files_ray(small_tokenizer(), texts, tmp_path / "out")
+    assert again == expected | {"num_kept": 4}
+    assert (tmp_path / "out" / "00002.npy").read_bytes() == before
+
+
+def test_links_in_the_unfinished_folder_are_refused(tasks_here, texts, tmp_path):
+    other, link = tmp_path / "other", tmp_path / "out.unfinished" / "00002.npy"
+    other.write_text("of somebody else")
+    link.parent.mkdir()
+    link.symlink_to(other)
+    with rejects(None, link):
+        encode_files_ray(small_tokenizer(), texts, tmp_path / "out")
+    assert other.read_text() == "of somebody else"
+
+
+def test_an_unfinished_folder_that_is_a_link_is_refused(tasks_here, texts, tmp_path):
+    other, link = tmp_path / "other", tmp_path / "out.unfinished"
+    other.mkdir()
+    link.symlink_to(other)
+    with rejects(None, link):
+        encode_files_ray(small_tokenizer(), texts, tmp_path / "out")
+    assert names(other) == []
+
+
 def test_a_directory_with_other_files_is_rejected(tasks_here, texts, tmp_path):
     encode_files_ray(small_tokenizer(), texts, tmp_path / "out")
     with pytest.raises(FileExistsError, match="out exists and is not an empty directory"):

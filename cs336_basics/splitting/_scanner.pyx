@@ -5,6 +5,8 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport uint8_t, uint32_t
 from libcpp.memory cimport unique_ptr
+from libcpp.string cimport string
+from libcpp.vector cimport vector
 
 from cs336_basics._support.errors import InputError
 from cs336_basics.splitting.scanners cimport (
@@ -22,6 +24,19 @@ cdef extern from "scanning/scanner.hpp" namespace "cs336" nogil:
 
 cdef extern from "unicode/utf8.hpp" namespace "cs336" nogil:
     size_t first_invalid_utf8(const uint8_t* text, size_t size)
+
+
+cdef extern from "scanning/special_tokens.hpp" namespace "cs336" nogil:
+    cdef struct Occurrence:
+        size_t offset, length, token
+
+    cdef cppclass SpecialTokens:
+        SpecialTokens() except +
+        SpecialTokens(vector[string] tokens) except +
+
+    cdef cppclass Occurrences:
+        Occurrences(const SpecialTokens& tokens, const uint8_t* text, size_t size)
+        Occurrence next(size_t start)
 
 
 def program_of(pattern):
@@ -102,6 +117,33 @@ cdef class PreTokens:
         self.start = self.ends[self.index]
         self.index += 1
         return pretoken(word, self.origin + self.start)
+
+
+cdef class TokenSearch:
+    """Finds tokens (nonempty bytes) in bytes, as `token_finder.TokenFinder` does."""
+
+    cdef SpecialTokens tokens
+
+    def __init__(self, list tokens not None):
+        self.tokens = SpecialTokens(<vector[string]>tokens)
+
+    def occurrences(self, bytes text not None):
+        """Return `(start, end)` of each token from left to right, without overlaps."""
+        cdef const uint8_t* data = <const uint8_t*>PyBytes_AS_STRING(text)
+        cdef size_t size = PyBytes_GET_SIZE(text)
+        cdef unique_ptr[Occurrences] search
+        cdef vector[Occurrence] found
+        cdef Occurrence one
+        cdef size_t end = 0
+        search.reset(new Occurrences(self.tokens, data, size))
+        with nogil:
+            while True:
+                one = search.get().next(end)
+                if one.length == 0:
+                    break
+                found.push_back(one)
+                end = one.offset + one.length
+        return [(one.offset, one.offset + one.length) for one in found]
 
 
 cdef inline str pretoken(const uint8_t* first, const uint8_t* end):

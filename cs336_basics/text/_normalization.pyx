@@ -14,6 +14,10 @@ cdef extern from "unicode/normal_characters.hpp" namespace "cs336" nogil:
         CppNormalCharacters(vector[uint64_t] blocks) except +
         cbool contain_all[Unit](const Unit* text, size_t size)
         cbool contain_all_utf8(const uint8_t* text, size_t size)
+        vector[CppRun] runs(const uint8_t* text, size_t size) except +
+
+    cdef struct CppRun "cs336::NormalCharacters::Run":
+        size_t start, end
 
 
 cdef extern from "Python.h":
@@ -57,3 +61,16 @@ cdef class NormalCharacters:
             else:
                 found = self.characters.contain_all(<const uint32_t*>data, size)
         return found
+
+    def runs(self, bytes text not None):
+        """Return `(start, end)` of the runs of UTF-8 that may have to be normalized.
+
+        Everything between two runs is normalized and does not interact with them.
+        """
+        cdef const uint8_t* data = <const uint8_t*>PyBytes_AS_STRING(text)
+        cdef size_t size = PyBytes_GET_SIZE(text)
+        cdef vector[CppRun] found
+        cdef CppRun run
+        with nogil:
+            found = self.characters.runs(data, size)
+        return [(run.start, run.end) for run in found]

@@ -58,12 +58,37 @@ def normalized(text: str, normalizer: str | None) -> str:
 
 def is_normalized(text: str | bytes, normalizer: str | None) -> bool:
     """Return whether normalizing a text, as str or valid UTF-8, changes nothing."""
+    if is_quickly_normalized(text, normalizer):
+        return True
+    data = text if isinstance(text, bytes) else text.encode()
+    return normalized_utf8(data, normalizer) is data
+
+
+def is_quickly_normalized(text: str | bytes, normalizer: str | None) -> bool:
+    """Return whether a quick check shows that a text is normalized."""
     if normalizer is None or text.isascii():
         return True
-    if NormalCharacters is not None and _normal_characters(normalizer).contain_all(text):
-        return True
-    characters = text.decode() if isinstance(text, bytes) else text
-    return unicodedata.is_normalized(normalizer, characters)
+    return NormalCharacters is not None and _normal_characters(normalizer).contain_all(text)
+
+
+def normalized_utf8(data: bytes, normalizer: str | None) -> bytes:
+    """Return valid UTF-8 in a normalization form: `data` itself if it is normalized."""
+    if normalizer is None:
+        return data
+    runs = [(0, len(data))]
+    if NormalCharacters is not None:
+        runs = _normal_characters(normalizer).runs(data)
+    parts: list[bytes] = []
+    done = 0
+    for start, end in runs:
+        run = data[start:end].decode()
+        found = unicodedata.normalize(normalizer, run)
+        if found != run:
+            parts += data[done:start], found.encode()
+            done = end
+    if not parts:
+        return data
+    return b"".join([*parts, data[done:]])
 
 
 def normalized_with_offsets(text: str, normalizer: str | None) -> tuple[str, list[int] | None]:

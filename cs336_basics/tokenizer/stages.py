@@ -10,8 +10,10 @@ at the same position, the longest token wins. `reference.py` has a plainer versi
 
 from __future__ import annotations
 
+import bisect
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,11 +23,18 @@ from cs336_basics.splitting.splitter import Splitter
 from cs336_basics.splitting.token_finder import token_finder
 from cs336_basics.text.normalization import (
     is_normalized,
+    is_quickly_normalized,
     normalized,
+    normalized_utf8,
     normalized_with_offsets,
 )
 from cs336_basics.tokenizer.added_tokens import AddedToken
 from cs336_basics.tokenizer.definition import TokenizerDefinition
+
+try:
+    from cs336_basics.splitting._scanner import TokenSearch
+except ImportError:  # not built
+    TokenSearch = None  # type: ignore[assignment, misc]
 
 if TYPE_CHECKING:
     import regex
@@ -33,10 +42,13 @@ else:  # needed only by `single_word`
     regex = LazyModule("regex")
 
 _WHITESPACE = frozenset(
-    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
-    "\u2028\u2029\u202f\u205f\u3000"
+    character.encode()
+    for character in "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007"
+    "\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
-"""The Unicode property White_Space, which is not what `str.isspace` checks."""
+"""The Unicode property White_Space, which is not what `str.isspace` checks, as UTF-8."""
+
+_MAYBE_WHITESPACE = re.compile(b"(?:" + b"|".join(sorted(_WHITESPACE)) + b")*")
 
 
 class Part(NamedTuple):
@@ -54,17 +66,26 @@ class Part(NamedTuple):
 
 
 class AddedTokenFinder:
-    """Finds added tokens in one stage.
+    """Finds added tokens in UTF-8, in one stage.
 
     Args:
         tokens: Nonempty mapping from each text to search for to its token and its id.
     """
 
     def __init__(self, tokens: Mapping[str, tuple[AddedToken, int]]) -> None:
-        self._tokens = tokens
-        self._finder = token_finder(tuple(tokens))
+        self._tokens = {content.encode(): entry for content, entry in tokens.items()}
+        contents = tuple(self._tokens)
+        self._finder = token_finder(contents) if TokenSearch is None else TokenSearch([*contents])
 
-    def parts(self, text: str) -> Iterator[tuple[int, int, int | None]]:
+    def normalized_text(self, text: str | bytes) -> str | bytes | None:
+        """Return a text, which may become UTF-8, if it is normalized, else None."""
+        if isinstance(text, str):
+            if text.isascii() or is_quickly_normalized(text, self._normalizer):
+                return text
+            text = text.encode()
+        return text if normalized_utf8(text, self._normalizer) is text else None
+
+    def parts(self, text: bytes) -> Iterator[tuple[int, int, int | None]]:
         """Yield the start, the end and the id of each token, and with None what is between them.
 
         A token that includes the whitespace after it may overlap with the next one.
@@ -75,14 +96,11 @@ class AddedTokenFinder:
             if token.single_word and not _is_single_word(text, start, stop):
                 continue
             if token.lstrip:
-                while start > end and text[start - 1] in _WHITESPACE:
-                    start -= 1
-                start = max(start, end)
+                start = max(_start_of_whitespace(text, start, end), end)
             if token.rstrip:
-                blank_end = max(stop, blank_end)
-                while blank_end < len(text) and text[blank_end] in _WHITESPACE:
-                    blank_end += 1
-                stop = blank_end
+                if stop > blank_end:
+                    blank_end = _MAYBE_WHITESPACE.match(text, stop).end()  # type: ignore[union-attr]
+                stop = max(stop, blank_end)
             if end < start:
                 yield end, start, None
             if start < stop:  # else it is part of the whitespace of the token before it
@@ -92,10 +110,21 @@ class AddedTokenFinder:
             yield end, len(text), None
 
 
-def _is_single_word(text: str, start: int, stop: int) -> bool:
+def _start_of_whitespace(text: bytes, stop: int, end: int) -> int:
+    """Return the start of the whitespace that ends at `stop`, but not before `end`."""
+    while stop > end:
+        length = next((n for n in (1, 2, 3) if text[max(0, stop - n) : stop] in _WHITESPACE), 0)
+        if not length:
+            break
+        stop -= length
+    return stop
+
+
+def _is_single_word(text: bytes, start: int, stop: int) -> bool:
     """Return whether no word character is directly before or after a token."""
-    beside = text[max(0, start - 1) : start] + text[stop : stop + 1]
-    return not _word_character().search(beside)
+    before = text[max(0, start - 4) : start].decode("utf-8", "ignore")[-1:]
+    after = text[stop : stop + 4].decode("utf-8", "ignore")[:1]
+    return not _word_character().search(before + " " + after)
 
 
 @functools.cache
@@ -147,37 +176,62 @@ class Stages:
         """Return whether the normalizer does not change a text, or any part of it."""
         return is_normalized(text, self._normalizer)
 
-    def parts(self, text: str) -> list[str | int]:
-        """Return the normalized pieces of a text and the ids of the tokens between them."""
-        parts: list[str | int] = []
+    def normalized_text(self, text: str | bytes) -> str | bytes | None:
+        """Return a text, which may become UTF-8, if it is normalized, else None."""
+        if isinstance(text, str):
+            if text.isascii() or is_quickly_normalized(text, self._normalizer):
+                return text
+            text = text.encode()
+        return text if normalized_utf8(text, self._normalizer) is text else None
+
+    def parts(self, text: bytes) -> list[bytes | int]:
+        """Return the normalized pieces of a text and the ids of the tokens between them.
+
+        Texts and pieces are UTF-8.
+        """
+        parts: list[bytes | int] = []
         for start, stop, token_id in _parts(self._first, text):
             if token_id is not None:
                 parts.append(token_id)
                 continue
-            piece = normalized(text[start:stop], self._normalizer)
+            piece = normalized_utf8(text[start:stop], self._normalizer)
             for begin, end, second_id in _parts(self._second, piece):
                 parts.append(piece[begin:end] if second_id is None else second_id)
         return parts
 
     def located_parts(self, text: str) -> Iterator[Part]:
         """Yield what `parts` returns, with positions in the original text."""
-        for start, stop, token_id in _parts(self._first, text):
+        position_of = _positions_of_bytes(text)
+        for first_byte, last_byte, token_id in _parts(self._first, text.encode()):
+            start, stop = position_of[first_byte], position_of[last_byte]
             if token_id is not None:
                 yield Part(start, stop, text[start:stop], token_id, None)
                 continue
             piece, origins = normalized_with_offsets(text[start:stop], self._normalizer)
-            for begin, end, second_id in _parts(self._second, piece):
+            position_in_piece = _positions_of_bytes(piece)
+            for begin_byte, end_byte, second_id in _parts(self._second, piece.encode()):
+                begin, end = position_in_piece[begin_byte], position_in_piece[end_byte]
                 if origins is None:
                     at = None
                     first, last = start + begin, start + end
                 else:
                     at = [start + origin for origin in origins[begin:end]]
-                    first, last = (at[0], at[-1] + 1) if at else (start, start)
+                    first, last = at[0], at[-1] + 1
                 yield Part(first, last, piece[begin:end], second_id, at)
 
 
-def _parts(finder: AddedTokenFinder | None, text: str) -> Iterable[tuple[int, int, int | None]]:
-    return ((0, len(text), None),) if finder is None else finder.parts(text)
+def _parts(finder: AddedTokenFinder | None, text: bytes) -> Iterable[tuple[int, int, int | None]]:
+    if finder is not None:
+        return finder.parts(text)
+    return ((0, len(text), None),) if text else ()
+
+
+def _positions_of_bytes(text: str) -> Sequence[int]:
+    """Return the position of the character that contains each byte, and the length of the text."""
+    if text.isascii():
+        return range(len(text) + 1)
+    positions = [i for i, character in enumerate(text) for _ in character.encode()]
+    return [*positions, len(text)]
 
 
 def need_stages(definition: TokenizerDefinition) -> bool:
@@ -197,16 +251,27 @@ def is_plainly_found(token: AddedToken) -> bool:
 def _may_overlap(first: Iterable[str], second: Iterable[str]) -> bool:
     """Return whether an occurrence of a token in `first` may overlap with one in `second`."""
     # Of two occurrences that overlap, either one starts inside the other, or both start together.
-    first, second = list(first), list(second)
-    if _starts_inside(first, second) or _starts_inside(second, first):
-        return True
-    together = sorted([*first, *second])
-    return any(longer.startswith(shorter) for shorter, longer in pairwise(together))
+    first, second = sorted(first), sorted(second)
+    return (
+        _starts_inside(first, second)
+        or _starts_inside(second, first)
+        or _starts_with(first, second)
+        or _starts_with(second, first)
+    )
 
 
 def _starts_inside(tokens: Iterable[str], others: Iterable[str]) -> bool:
     inside = {character for other in others for character in other[1:]}
     return any(token[0] in inside for token in tokens)
+
+
+def _starts_with(tokens: Iterable[str], others: list[str]) -> bool:
+    """Return whether one of `others`, which are sorted, starts with one of the tokens."""
+    for token in tokens:
+        i = bisect.bisect_left(others, token)
+        if i < len(others) and others[i].startswith(token):
+            return True
+    return False
 
 
 def safe_cuts(definition: TokenizerDefinition, found: frozenset[str]) -> SafeCuts | SpaceCuts:

@@ -15,6 +15,7 @@ from cs336_basics.text.normalization import (
     check_normalizer,
     is_normalized,
     normalized,
+    normalized_utf8,
     normalized_with_offsets,
 )
 from tests.errors import rejects
@@ -48,10 +49,15 @@ def random_texts(seed: int, number: int) -> list[str]:
 def test_the_check_equals_unicodedata(normalizer):
     for text in random_texts(1, 1000):
         # The compiled check reads 64 characters at a time.
-        for padded in (text, "x" * 62 + text + "中" * 70, text + "é" * 130):
+        for padded in (
+            text, "x" * 62 + text + "中" * 70, text + "é" * 130, f"{text}{'e' * 90}{text}",
+            f"{'é' * 40}{text}x{text}",
+        ):  # fmt: skip
             expected = unicodedata.is_normalized(normalizer, padded)
             assert is_normalized(padded, normalizer) == expected, ascii(padded)
             assert is_normalized(padded.encode(), normalizer) == expected, ascii(padded)
+            found = normalized_utf8(padded.encode(), normalizer).decode()
+            assert found == unicodedata.normalize(normalizer, padded), ascii(padded)
 
 
 @pytest.mark.parametrize("normalizer", NORMALIZERS)

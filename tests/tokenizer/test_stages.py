@@ -11,6 +11,7 @@ import pytest
 
 from cs336_basics._support.errors import InputTypeError
 from cs336_basics.formats.byte_strings import token_to_string
+from cs336_basics.text.normalization import normalized
 from cs336_basics.tokenizer import (
     AddedToken,
     IncrementalEncoder,
@@ -132,6 +133,10 @@ def test_ids_and_offsets_equal_hugging_faces():
         contents = [token.content for token in definition.added_tokens]
         if any(content in strings and not content.isascii() for content in contents):
             continue  # Hugging Face reads the content as a token in the byte alphabet
+        if len({normalized(content, definition.normalizer) for content in contents}) < len(
+            contents
+        ):
+            continue  # which of two equal tokens they find is random
         model = tokenizers.models.BPE(
             vocab=strings, merges=[tuple(map(token_to_string, pair)) for pair in merges]
         )

@@ -58,31 +58,27 @@ class StagedEncoder(Encoder):
         stages = self._stages_for(special)
         if stages.in_one and stages.is_normalized(text):
             return self._inner.encode(text, special)
-        _check_surrogates(text)
-        parts = stages.parts(text)
-        if len(parts) > 8:
-            ids, _ = self._encode_parts([parts], stages, 1)
-            found: list[int] = ids.tolist()
-            return found
-        short: list[int] = []
+        parts = stages.parts(text.encode())
+        ids: list[int] = []
+        if len(parts) > 8:  # then one call for all pieces is faster
+            ids = self._encode_parts([parts], stages, 1)[0].tolist()
+            return ids
         for part in parts:
-            if isinstance(part, str):
-                short += self._inner.encode(part, stages.rest)
+            if isinstance(part, bytes):
+                ids += self._inner.encode(part.decode(), stages.rest)
             else:
-                short.append(part)
-        return short
+                ids.append(part)
+        return ids
 
     def encode_array(
         self, text: str | bytes, special: frozenset[str], num_workers: int
     ) -> TokenArray:
         """See `Encoder`."""
         stages = self._stages_for(special)
-        if stages.in_one and stages.is_normalized(text):
-            return self._inner.encode_array(text, special, num_workers)
-        characters = text.decode() if isinstance(text, bytes) else text
-        _check_surrogates(characters)
-        parts = stages.parts(characters)
-        if len(parts) == 1 and isinstance(parts[0], str):  # in threads, even a long one
+        if stages.in_one and (given := stages.normalized_text(text)) is not None:
+            return self._inner.encode_array(given, special, num_workers)
+        parts = stages.parts(text if isinstance(text, bytes) else text.encode())
+        if len(parts) == 1 and isinstance(parts[0], bytes):  # in threads, even a long one
             return self._inner.encode_array(parts[0], stages.rest, num_workers)
         return self._encode_parts([parts], stages, num_workers)[0]
 
@@ -104,20 +100,18 @@ class StagedEncoder(Encoder):
     ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
         """See `Encoder`."""
         stages = self._stages_for(special)
-        if stages.in_one and all(map(stages.is_normalized, texts)):
-            return self._inner.encode_documents(texts, special, num_workers)
-        parts = []
-        for text in texts:
-            characters = text.decode() if isinstance(text, bytes) else text
-            _check_surrogates(characters)
-            parts.append(stages.parts(characters))
+        if stages.in_one:
+            given = [stages.normalized_text(text) for text in texts]
+            if None not in given:
+                return self._inner.encode_documents(given, special, num_workers)
+        parts = [stages.parts(text if isinstance(text, bytes) else text.encode()) for text in texts]
         return self._encode_parts(parts, stages, num_workers)
 
     def _encode_parts(
-        self, texts: list[list[str | int]], stages: Stages, num_workers: int
+        self, texts: list[list[bytes | int]], stages: Stages, num_workers: int
     ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
         """Return the concatenated ids of texts given in parts, and the number of ids of each."""
-        pieces = [part for parts in texts for part in parts if isinstance(part, str)]
+        pieces = [part for parts in texts for part in parts if isinstance(part, bytes)]
         ids, num_ids = self._inner.encode_documents(pieces, stages.rest, num_workers)
         ends = np.concatenate([[0], np.cumsum(num_ids)])
         added: list[int] = []
@@ -128,7 +122,7 @@ class StagedEncoder(Encoder):
         for parts in texts:
             before = len(added)
             for part in parts:
-                if isinstance(part, str):
+                if isinstance(part, bytes):
                     num_pieces += 1
                 else:
                     added.append(part)
@@ -179,9 +173,3 @@ def _moved(word: LocatedWord, part: Part) -> LocatedWord:
         return word._replace(start=part.start + word.start, stop=part.start + word.stop)
     origins = part.origins[word.start : word.stop]
     return word._replace(start=origins[0], stop=origins[-1] + 1, origins=origins)
-
-
-def _check_surrogates(text: str) -> None:
-    """Raise UnicodeEncodeError if a text contains a surrogate."""
-    if not text.isascii():
-        text.encode()

@@ -18,6 +18,7 @@ from cs336_basics.formats.byte_strings import (
     has_bytes_of_text,
     merges_of_strings,
     strings_to_tokens,
+    token_to_string,
     vocab_of_strings,
 )
 from cs336_basics.formats.foreign_patterns import FALCON
@@ -119,9 +120,15 @@ def parse_tokenizer_json(content: Any, ignored: Sequence[str] = ()) -> Tokenizer
     added_tokens = [_added_token(token) for token in added]
     strings = object_in(model, "vocab")
     ids = _ids_of(added, added_tokens, strings)
-    vocab = vocab_of_strings(
-        {string: token_id for string, token_id in strings.items() if string not in ids}
-    )
+    ordinary = strings.copy()
+    for text in ids:
+        ordinary.pop(text, None)
+    own_ids = {
+        text: token_id
+        for text, token_id in ids.items()
+        if token_to_string(text.encode()) in ordinary
+    }
+    vocab = vocab_of_strings(ordinary)
     ignore_merges = _ignore_merges(model)
     merges = merges_of_strings(list_in(model, "merges"), "merge {}".format)
     if ignore_merges:
@@ -138,7 +145,7 @@ def parse_tokenizer_json(content: Any, ignored: Sequence[str] = ()) -> Tokenizer
         ignore_merges,
         normalizer,
         post_processor,
-        ids,
+        own_ids,
     )
     if pattern == FALCON:
         _check_split_bytes(merges, definition.whole_words)
@@ -277,10 +284,9 @@ _NOT_PLAIN = {
 
 def _check_model(model: dict[str, Any], vocab: Mapping[int, bytes]) -> None:
     """Raise ValueError unless a model is plain byte-pair encoding."""
-    has_all_bytes = has_bytes_of_text(set(vocab.values()))
     for key, why in _NOT_PLAIN.items():
         value = model.get(key)
-        if value and not (key == "unk_token" and has_all_bytes):
+        if value and not (key == "unk_token" and has_bytes_of_text(set(vocab.values()))):
             raise InputError(f"the model's {key} {short_repr(value)} is not supported: {why}")
 
 

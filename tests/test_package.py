@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "training": {"model", "generation", "checkpoints", "data", "tokenizer"},
     "experiments": {"checkpoints", "data", "training"},
     "formats": {*TEXT, "tokenizer", "model", "data", "checkpoints"},
-    "reports": {*TEXT, "tokenizer", "formats", "checkpoints", "training"},
+    "reports": {*TEXT, "tokenizer", "model", "formats", "checkpoints", "training"},
     "playground": {*TEXT, "bpe", "tokenizer", "data", "checkpoints", "training"},
     "integrations": {*TEXT, "bpe", "tokenizer", "formats"},
 }

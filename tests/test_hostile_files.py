@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import functools
 import io
@@ -19,9 +20,11 @@ pytest.importorskip("torch")
 
 from cs336_basics.commands._cli import complain, describe_error
 from cs336_basics.data.preparation_record import Stages
+from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import config_to_yaml, load_config
 from tests.artifacts import KINDS, Artifact
+from tests.formats.huggingface.random_files import random_file
 
 MAX_SECONDS = 5
 MAX_BYTES = 30_000_000
@@ -49,8 +52,51 @@ def run_stage(path):
         stages.run("a", {"x": 1}, [path / "text.txt"], lambda: None)
 
 
+def write_huggingface(path, version):
+    """Write a tokenizer.json of another library that has all parts."""
+    content = random_file(random.Random(version))
+    token_id = content["model"]["vocab"]["a"]
+    content["added_tokens"] = [{"id": len(content["model"]["vocab"]), "content": "<m>",
+                                "lstrip": True, "special": False}]  # fmt: skip
+    content["normalizer"] = {"type": "NFC"}
+    content["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [
+        {"type": "Split", "pattern": {"Regex": "[0-9]"}, "behavior": "MergedWithNext"},
+        {"type": "ByteLevel", "use_regex": False}]}  # fmt: skip
+    content["post_processor"] = {"type": "BertProcessing", "cls": ["a", token_id],
+                                 "sep": ["a", token_id]}  # fmt: skip
+    path.mkdir(exist_ok=True)
+    # On separate lines, a damaged part is more often a valid file.
+    (path / "tokenizer.json").write_text(json.dumps(content, separators=(",\n", ": ")), "utf-8")
+
+
+def write_own(path, version):
+    """Write a tokenizer.json that only this library reads, with all parts."""
+    write_huggingface(path, version)
+    definition = Tokenizer.from_pretrained(path).definition
+    vocab = {i: token for i, token in definition.vocab.items() if token != b"\x00"}
+    Tokenizer.of(definition.replaced(vocab=vocab)).save(path)
+
+
+def write_tekken(path, version):
+    config = {"pattern": r"\p{L}+|[\s\S]", "default_vocab_size": 257 + version,
+              "default_num_special_tokens": version}  # fmt: skip
+    tokens = [*(bytes([byte]) for byte in range(256)), b"ab"]
+    vocab = [
+        {"rank": rank, "token_bytes": base64.b64encode(token).decode()}
+        for rank, token in enumerate(tokens)
+    ]
+    path.mkdir(exist_ok=True)
+    (path / "tekken.json").write_text(
+        json.dumps({"config": config, "vocab": vocab, "special_tokens": [
+            {"rank": 0, "token_str": "<s>"}]}, separators=(",\n", ": "))
+    )  # fmt: skip
+
+
 LOADED = {
     **KINDS,
+    "tokenizer of Hugging Face": Artifact(write_huggingface, Tokenizer.from_pretrained),
+    "tokenizer of this library": Artifact(write_own, Tokenizer.from_directory),
+    "Tekken": Artifact(write_tekken, Tokenizer.from_pretrained),
     "configuration": Artifact(
         lambda path, version: path.write_text(config_to_yaml(TrainConfig())), load_config
     ),

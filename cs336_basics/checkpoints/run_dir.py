@@ -172,9 +172,13 @@ class RunDirectory:
             if step not in kept:
                 remove(self.checkpoint(step))
 
-    def best(self) -> tuple[float, int]:
-        """Return the lowest validation loss and its step, or (inf, 0) if there is none."""
-        rows = (row for row in self.read_metrics() if "val_loss" in row)
+    def best(self, last: int | None = None) -> tuple[float, int]:
+        """Return the lowest validation loss up to the step `last` and its step, or (inf, 0)."""
+        rows = (
+            row
+            for row in self.read_metrics()
+            if "val_loss" in row and (last is None or row["step"] <= last)
+        )
         return min(((row["val_loss"], row["step"]) for row in rows), default=(math.inf, 0))
 
     def lock(self) -> None:

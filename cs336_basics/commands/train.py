@@ -1,6 +1,7 @@
 """`python -m cs336_basics.train`: train a tokenizer and a language model on text.
 
-After Ctrl-C (exit status 130) or SIGTERM (143), a checkpoint is saved and the run can be resumed.
+After Ctrl-C (exit status 130), SIGTERM (143) or SIGHUP (129), a checkpoint is saved and the run can
+be resumed.
 """
 
 from __future__ import annotations

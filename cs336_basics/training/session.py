@@ -16,7 +16,7 @@ _SECONDS_BETWEEN_LINES = 10.0  # between progress lines if there is no terminal
 
 
 class TrainingInterrupted(Exception):  # noqa: N818 -- an interruption is not an error
-    """Raised after Ctrl-C or SIGTERM. The run was saved and can be resumed."""
+    """Raised after Ctrl-C, SIGTERM or SIGHUP. The run was saved and can be resumed."""
 
     def __init__(self, signal_number: int, step: int) -> None:
         super().__init__(f"stopped by {signal.Signals(signal_number).name} after step {step}")
@@ -25,7 +25,10 @@ class TrainingInterrupted(Exception):  # noqa: N818 -- an interruption is not an
 
 
 class StopSignals:
-    """Context manager that records the first Ctrl-C or SIGTERM for the training loop.
+    """Context manager that records the first Ctrl-C, SIGTERM or SIGHUP for the training loop.
+
+    SIGHUP means that the terminal is gone, for example because an SSH session was lost. It stays
+    ignored if it was, as under nohup.
 
     A second Ctrl-C has its usual effect, in case a step takes too long. A second SIGTERM has no
     effect: when a scheduler sends SIGTERM to all processes of a job, torchrun forwards it once more
@@ -41,6 +44,9 @@ class StopSignals:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._before[number] = signal.signal(number, self._record)
+            hangup = getattr(signal, "SIGHUP", None)  # Windows has none
+            if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:
+                self._before[hangup] = signal.signal(hangup, self._record)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -255,6 +255,9 @@ def resume_run(trainer: Trainer, resume: Resumption) -> None:
     if world.is_first:
         for path in run.set_aside_after(trainer.step, source):
             trainer.report(f"set aside: {path} (the run resumes from {source or 'the beginning'})")
+        # Remove old checkpoints before anything is written, because the disk may be full.
+        trainer.best = run.best(trainer.step)
+        trainer.remove_old_checkpoints()
         is_own = source is None or run.checkpoint(trainer.step).exists()
         run.truncate_metrics(trainer.step, keep_evaluation=is_own)
     world.wait()

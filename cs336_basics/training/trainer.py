@@ -212,7 +212,7 @@ class Trainer:
 
         Raises:
             NonFiniteLossError: If training diverged. Checkpoints of earlier steps remain.
-            TrainingInterrupted: After Ctrl-C or SIGTERM, once a checkpoint has been saved.
+            TrainingInterrupted: After Ctrl-C, SIGTERM or SIGHUP, once a checkpoint has been saved.
         """
         config = self.config
         self.model.train()
@@ -346,8 +346,8 @@ class Trainer:
         """Return the mean validation loss in nats per token and the bits per byte.
 
         Raises:
-            TrainingInterrupted: During `fit`, after Ctrl-C or SIGTERM. The checkpoint of this step
-                is already saved, and a resumed run starts with this evaluation.
+            TrainingInterrupted: During `fit`, after Ctrl-C, SIGTERM or SIGHUP. The checkpoint of
+                this step is already saved, and a resumed run starts with this evaluation.
         """
 
         def stop_if_asked() -> None:
@@ -367,7 +367,7 @@ class Trainer:
         self.say(line)
         self.best = min(self.best, (val_loss, step))
         if self.world.is_first:
-            self._remove_old_checkpoints()
+            self.remove_old_checkpoints()
         if self.tokenizer is not None and self.config.sample_tokens > 0:
             # A sharded model must run in all processes.
             text = sample_text(self.model, self.tokenizer, self.config, step)
@@ -399,9 +399,10 @@ class Trainer:
         path = self.run.checkpoint(self.step)
         write_checkpoint(path, self.model, self.optimizer, self.step, self.owner)
         if self.world.is_first:
-            self._remove_old_checkpoints()
+            self.remove_old_checkpoints()
 
-    def _remove_old_checkpoints(self) -> None:
+    def remove_old_checkpoints(self) -> None:
+        """Remove all checkpoints except the last, the best and `keep_checkpoints` others."""
         # A checkpoint saved after a signal does not replace other checkpoints and is removed when
         # the next one is saved. An interrupted and an uninterrupted run thus end with the same
         # checkpoints.

@@ -65,7 +65,13 @@ def test_seconds_count_all_sessions_but_not_the_time_between(tmp_path, monkeypat
     assert [row["seconds"] for row in rows] == pytest.approx([3.0, 60.0, 60.0])
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+HANGUP = pytest.param(
+    getattr(signal, "SIGHUP", None),
+    marks=pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="Windows has no SIGHUP"),
+)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, HANGUP])
 def test_a_signal_saves_and_stops_and_the_run_resumes_exactly(tmp_path, uninterrupted, number):
     before = signal.getsignal(number)
     trainer = make(tmp_path)
@@ -76,6 +82,18 @@ def test_a_signal_saves_and_stops_and_the_run_resumes_exactly(tmp_path, uninterr
     assert trainer.run.steps_saved()[-1] == 7
     assert signal.getsignal(number) is before
     assert_resumes_exactly(tmp_path, uninterrupted, step=7)
+
+
+@pytest.mark.parametrize("number", [HANGUP])
+def test_a_hangup_that_was_ignored_stays_ignored(tmp_path, number):
+    before = signal.signal(number, signal.SIG_IGN)  # as nohup does
+    try:
+        trainer = make(tmp_path, changed(max_steps=4))
+        signal_at(trainer, 2, number)
+        assert trainer.fit().step == 4
+        assert signal.getsignal(number) is signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
 
 
 @pytest.mark.parametrize(

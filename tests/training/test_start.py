@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import functools
 import math
 import os
@@ -344,6 +345,22 @@ def test_a_final_checkpoint_without_metrics_is_evaluated(tmp_path):
     result = resumed(tmp_path / "b", changed(max_steps=3), checkpoint).fit()
     assert math.isfinite(result.val_loss)
     assert math.isnan(result.train_loss)
+
+
+def test_old_checkpoints_are_removed_before_a_resumed_run_writes(tmp_path, monkeypatch):
+    crash_in_step(make(tmp_path), 16)
+    run = RunDirectory(tmp_path)
+    assert run.steps_saved() == [8, 10, 15]
+
+    def full_disk(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("cs336_basics.checkpoints.run_dir.atomic_writer", full_disk)
+        with pytest.raises(OSError, match="No space"):
+            resumed(tmp_path, changed(keep_checkpoints=1))
+    assert run.steps_saved() == [8, 15]  # the best and the newest
+    assert resumed(tmp_path, changed(keep_checkpoints=1)).fit().step == 20
 
 
 FUSED = AdamWSettings(fused=True, max_grad_norm=0.5)

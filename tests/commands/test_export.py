@@ -98,11 +98,13 @@ def rejected(capsys, *words):
 def test_an_exported_tokenizer_is_compared(tmp_path, tokenizer, capsys, to, runtime, files):
     pytest.importorskip(runtime)
     out = tmp_path / "out"
-    first, *listed, last = lines_of(capsys, "--tokenizer", tokenizer, "--to", to, "--output", out)
+    words = ["--tokenizer", tokenizer, "--to", to, "--output", out]
+    first, *listed, ids, decoded = lines_of(capsys, *words)
     assert first == f"written to  {out}"
     assert [line.split()[0].rstrip(",") for line in listed] == files
-    assert last.startswith(f"checked     {runtime} ")
-    assert ": ids equal on 25 texts, " in last
+    assert all(line.startswith(f"checked     {runtime} ") for line in (ids, decoded))
+    assert ": ids equal on 25 texts, " in ids
+    assert ": decoded text equal" in decoded
 
 
 def test_an_exported_run_has_a_card_and_is_compared(tmp_path, run, capsys):

@@ -80,7 +80,8 @@ def joined_surrogates(text: str, errors: str = "surrogatepass") -> str:
             like this, such as `"\\ud83d\\ude00"` in JSON that was decoded in parts.
         errors: What happens to lone surrogates; `"replace"` replaces them with U+FFFD.
     """
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", errors)
+    # Not `text.encode`, which a subclass may change.
+    return str.encode(text, "utf-16-le", "surrogatepass").decode("utf-16-le", errors)
 
 
 try:

@@ -3,7 +3,9 @@ Hugging Face's tokenizers."""
 
 from __future__ import annotations
 
+import copy
 import functools
+import pickle
 import random
 from typing import Any
 
@@ -15,11 +17,14 @@ from cs336_basics.text.normalization import normalized
 from cs336_basics.tokenizer import (
     AddedToken,
     IncrementalEncoder,
+    PostProcessor,
     StreamingDecoder,
     Tokenizer,
     TokenizerDefinition,
     encode_file,
+    extend,
     load_token_file,
+    prune,
 )
 from cs336_basics.tokenizer.encoders.staged_encoder import StagedEncoder
 from tests.errors import rejects
@@ -264,3 +269,134 @@ def test_the_hash_of_a_tokenizer_without_these_parts_stays():
 def test_the_flags_are_checked():
     with rejects("lstrip", "1", kind=InputTypeError):
         Tokenizer(BYTES, [], [AddedToken("a", lstrip=1)])  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------ changes keep everything
+
+
+def tokenizer_with_everything() -> Tokenizer:
+    vocab, merges = trained()
+    highest = max(vocab)
+    tokens = [
+        AddedToken(END), AddedToken("the", special=False, single_word=True),
+        AddedToken("<m>", lstrip=True, rstrip=True), AddedToken(" a", False, True),
+    ]  # fmt: skip
+    definition = TokenizerDefinition(
+        vocab, merges, tokens, normalizer="NFKC", added_ids={"the": highest + 1},
+        post_processor=PostProcessor((highest + 2, "A"), source="{}"),
+    )  # fmt: skip
+    return Tokenizer.of(definition)
+
+
+TEXT = f"the theatre ﬁ <m> a{END}e\u0301the"
+
+
+def test_copies_and_pickles_are_equal():
+    tokenizer = tokenizer_with_everything()
+    for other in (copy.copy(tokenizer), copy.deepcopy(tokenizer),
+                  pickle.loads(pickle.dumps(tokenizer))):  # fmt: skip
+        assert other.definition == tokenizer.definition
+        assert other.hash() == tokenizer.hash()
+        assert other.encode(TEXT) == tokenizer.encode(TEXT)
+
+
+def test_extending_keeps_everything():
+    tokenizer = tokenizer_with_everything()
+    longer = extend(tokenizer, [" protein"], [AddedToken("<x>", special=False)])
+    assert longer.definition.added_tokens[:-1] == tokenizer.added_tokens
+    assert longer.normalizer == "NFKC"
+    assert longer.definition.post_processor == tokenizer.definition.post_processor
+    assert longer.encode(TEXT) == tokenizer.encode(TEXT)
+    assert len(longer.encode(" protein<x>")) == 2
+    with rejects("words", "'the'"):
+        extend(tokenizer, ["the"])
+
+
+def test_pruning_keeps_everything():
+    tokenizer = tokenizer_with_everything()
+    counts = {word.encode(): 1 for word in ("theatre", "fi", " ")}
+    pruned, id_map = prune(tokenizer, len(tokenizer) - 50, counts)
+    assert pruned.added_tokens == tokenizer.added_tokens
+    assert pruned.normalizer == "NFKC"
+    for content, token_id in tokenizer.definition.added_ids.items():
+        assert pruned.definition.added_ids[content] == id_map[token_id]
+    assert pruned.decode(pruned.encode(TEXT)) == tokenizer.decode(tokenizer.encode(TEXT))
+    added = pruned.definition.post_processor
+    assert added is not None
+    assert added.single == (id_map[tokenizer.token_to_id(END)], "A")
+
+
+@pytest.mark.parametrize("backend", [None, "python", "reference"])
+def test_added_tokens_are_added_one_by_one(backend):
+    definition = tokenizer_with_everything().definition
+    one_by_one = Tokenizer.of(definition.replaced(normalizer=None), backend=backend)
+    one_by_one.encode(TEXT)
+    contents = ["<1>", "ab", "\x01", "é", "  "]
+    ids = [one_by_one.add_special_tokens([content])[0] for content in contents]
+    at_once = Tokenizer.of(definition.replaced(normalizer=None), backend=backend)
+    assert at_once.add_special_tokens(contents) == ids
+    assert one_by_one.definition == at_once.definition
+    text = TEXT + "".join(contents) + "x".join(contents)
+    assert one_by_one.encode(text) == at_once.encode(text) == reference_ids(at_once, text)
+    assert one_by_one.decode(ids) == "".join(contents)
+    one_by_one.add_special_tokens([AddedToken("<2>", rstrip=True)])
+    assert tokens_of(one_by_one, "<2> x") == ["<2>", "x"]
+
+
+def test_adding_a_token_does_not_change_definitions_made_before():
+    first = byte_tokenizer(END).definition
+    left, right = first.with_special_tokens(["<l>"]), first.with_special_tokens(["<r>"])
+    assert list(first.added_ids) == [END]
+    assert left.added_ids == {END: 256, "<l>": 257}
+    assert right.with_special_tokens(["<l>"]).added_ids == {END: 256, "<r>": 257, "<l>": 258}
+    assert left.token_ids[b"<l>"] == 257
+
+
+def test_ids_above_16_bits_can_be_added():
+    vocab = BYTES | {i: b"%d" % i for i in range(256, 65530)}
+    tokenizer = Tokenizer(vocab, [])
+    assert tokenizer.encode_array("a").dtype == "uint16"
+    for i in range(10):
+        token_id = tokenizer.add_special_tokens([f"<{i}>"])[0]
+        assert tokenizer.encode(f"<{i}>") == [token_id]
+        assert tokenizer.encode_array(f"a<{i}>").tolist() == [97, token_id]
+    assert tokenizer.encode_array("a").dtype == "uint32"
+
+
+def test_with_ignore_merges_an_added_token_is_no_longer_a_word():
+    vocab = BYTES | {256: b"abc"}
+    tokenizer = Tokenizer(vocab, [], ignore_merges=True)
+    assert tokenizer.encode("abc") == [256]
+    tokenizer.add_special_tokens(["abc"])
+    assert tokenizer.encode("abc", allowed_special=[]) == [97, 98, 99]
+
+
+# ------------------------------------------------------------------ surrogates
+
+
+@pytest.mark.parametrize("backend", [None, "python", "reference"])
+def test_a_surrogate_pair_is_its_character(backend):
+    tokenizer = byte_tokenizer(END, backend=backend)
+    pair, text = "a\ud83d\ude00b\ud83d\ude00", "a😀b😀"
+    ids = tokenizer.encode(text)
+    assert tokenizer.encode(pair) == ids
+    for errors in ("replace", "strict", "bytes"):
+        assert tokenizer.encode_array(pair, errors=errors).tolist() == ids
+        encoder = IncrementalEncoder(tokenizer, errors=errors)
+        assert [i for half in pair for i in encoder.feed(half)] + encoder.finish() == ids
+    assert tokenizer.encode_batch(["x", pair])[1] == ids
+    assert list(tokenizer.encode_iterable(pair)) == ids
+    assert tokenizer.encode_with_offsets(pair)[1][-1] == (4, 6)
+
+
+def test_a_lone_surrogate_is_replaced_if_that_is_asked_for():
+    tokenizer = byte_tokenizer(END)
+    expected = tokenizer.encode("\ufffda\ufffd")
+    with pytest.warns(UserWarning, match="U\\+FFFD"):
+        assert tokenizer.encode_array("\ude00a\ud83d", errors="replace").tolist() == expected
+    encoder = IncrementalEncoder(tokenizer, errors="replace")
+    ids = [i for chunk in ("\ude00", "a\ud83d") for i in encoder.feed(chunk)]
+    with pytest.warns(UserWarning, match="U\\+FFFD"):
+        assert ids + encoder.finish() == expected
+    with rejects(None, "U+D83D", 3, place="text 1"):
+        tokenizer.encode_batch(["a", "\ud83d\ude00a\ud83d"])

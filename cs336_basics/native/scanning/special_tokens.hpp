@@ -29,6 +29,8 @@ class SpecialTokens {
             rare_.push_back(rarest_byte(token));
             has_replacement_ |= token.find("\xEF\xBF\xBD") != std::string::npos;
             reversed.emplace_back(token.rbegin(), token.rend());
+            start_rarely_ &= frequency(uint8_t(token[0])) < MOST_FREQUENT;
+            if (first_bytes_.find(token[0]) == std::string::npos) first_bytes_ += token[0];
         }
         forward_ = SortedTokens(tokens_);
         backward_ = SortedTokens(reversed);
@@ -69,6 +71,24 @@ class SpecialTokens {
         return {size, 0, 0};
     }
 
+    // The different first bytes of the tokens.
+    const std::string& first_bytes() const { return first_bytes_; }
+    // Whether all first bytes are rare in typical text.
+    bool start_rarely() const { return start_rarely_; }
+
+    // The first offset at or after `from` where a token starts with `first`; `size` if there is
+    // none.
+    size_t find_first(uint8_t first, const uint8_t* text, size_t size, size_t from) const {
+        while (from < size) {
+            const void* hit = std::memchr(text + from, first, size - from);
+            if (!hit) break;
+            from = static_cast<const uint8_t*>(hit) - text;
+            if (longest_at(text, size, from) != NONE) return from;
+            ++from;
+        }
+        return size;
+    }
+
     // The end of the longest token that starts at `offset`; `offset` if there is none.
     size_t end_of_longest(const uint8_t* text, size_t size, size_t offset) const {
         const size_t token = longest_at(text, size, offset);
@@ -99,6 +119,7 @@ class SpecialTokens {
 
   private:
     static constexpr size_t NONE = SIZE_MAX;
+    static constexpr int MOST_FREQUENT = 3;
 
     // Sorted tokens. Each additional byte of a text narrows the range of tokens that start with the
     // same bytes, so searching for many tokens takes hardly any longer than searching for one.
@@ -151,14 +172,16 @@ class SpecialTokens {
         return longest;
     }
 
+    // How frequent a byte is in typical text, from 0 to MOST_FREQUENT.
+    static int frequency(uint8_t byte) {
+        if ((byte | 0x20) >= 'a' && (byte | 0x20) <= 'z') return MOST_FREQUENT;
+        if (byte >= 0x80 || byte == ' ' || byte == '\n') return MOST_FREQUENT;
+        if (byte >= '0' && byte <= '9') return 2;
+        return std::strchr(".,-'\"/()=<>_:;", byte) ? 1 : 0;
+    }
+
     // The offset, within the token, of the byte that is rarest in typical text.
     static size_t rarest_byte(const std::string& token) {
-        const auto frequency = [](uint8_t byte) {
-            if ((byte | 0x20) >= 'a' && (byte | 0x20) <= 'z') return 3;
-            if (byte >= 0x80 || byte == ' ' || byte == '\n') return 3;
-            if (byte >= '0' && byte <= '9') return 2;
-            return std::strchr(".,-'\"/()=<>_:;", byte) ? 1 : 0;
-        };
         size_t best = 0;
         for (size_t i = 1; i < token.size(); ++i) {
             if (frequency(uint8_t(token[i])) < frequency(uint8_t(token[best]))) best = i;
@@ -167,6 +190,8 @@ class SpecialTokens {
     }
 
     std::vector<std::string> tokens_;  // longest first
+    std::string first_bytes_;
+    bool start_rarely_ = true;
     std::vector<size_t> rare_;         // the offset of each token's rarest byte
     SortedTokens forward_, backward_;  // the tokens, and the reversed tokens
     bool has_replacement_ = false;
@@ -176,18 +201,24 @@ class SpecialTokens {
 class Occurrences {
   public:
     Occurrences(const SpecialTokens& tokens, const uint8_t* text, size_t size)
-        : tokens_(tokens), text_(text), size_(size) {
-        // For a few tokens, one memchr per token is fastest; for many, one pass over all bytes.
+        : tokens_(tokens), text_(text), size_(size),
+          by_first_byte_(tokens.first_bytes().size() <= FEW_FIRST_BYTES && tokens.start_rarely()) {
+        // For a few tokens, one memchr per token is fastest. Many tokens often have a few rare
+        // first bytes, such as '<'. Else, one pass over all bytes is fastest.
         if (tokens.size() <= FEW) {
             for (size_t i = 0; i < tokens.size(); ++i) {
                 next_[i] = tokens.find_one(i, text, size, 0);
+            }
+        } else if (by_first_byte_) {
+            for (size_t i = 0; i < tokens.first_bytes().size(); ++i) {
+                next_[i] = tokens.find_first(tokens.first_bytes()[i], text, size, 0);
             }
         }
     }
 
     // The first occurrence at or after `from`, which must not decrease from call to call.
     Occurrence next(size_t from) {
-        if (tokens_.size() > FEW) return tokens_.find_any(text_, size_, from);
+        if (tokens_.size() > FEW) return next_of_many(from);
         Occurrence first = {size_, 0, 0};
         for (size_t i = 0; i < tokens_.size(); ++i) {
             if (next_[i] < from) next_[i] = tokens_.find_one(i, text_, size_, from);
@@ -198,10 +229,25 @@ class Occurrences {
 
   private:
     static constexpr size_t FEW = 6;
+    static constexpr size_t FEW_FIRST_BYTES = 3;
+
+    Occurrence next_of_many(size_t from) {
+        const std::string& first_bytes = tokens_.first_bytes();
+        if (!by_first_byte_) return tokens_.find_any(text_, size_, from);
+        size_t first = size_;
+        for (size_t i = 0; i < first_bytes.size(); ++i) {
+            if (next_[i] < from) {
+                next_[i] = tokens_.find_first(first_bytes[i], text_, size_, from);
+            }
+            first = std::min(first, next_[i]);
+        }
+        return tokens_.find_any(text_, size_, first);
+    }
 
     const SpecialTokens& tokens_;
     const uint8_t* text_;
     size_t size_;
+    bool by_first_byte_;
     size_t next_[FEW] = {};
 };
 

@@ -58,7 +58,7 @@ class StagedEncoder(Encoder):
         stages = self._stages_for(special)
         if stages.in_one and stages.is_normalized(text):
             return self._inner.encode(text, special)
-        parts = stages.parts(text.encode())
+        parts = stages.parts(_utf8(text))
         ids: list[int] = []
         if len(parts) > 8:  # then one call for all pieces is faster
             ids = self._encode_parts([parts], stages, 1)[0].tolist()
@@ -77,7 +77,7 @@ class StagedEncoder(Encoder):
         stages = self._stages_for(special)
         if stages.in_one and (given := stages.normalized_text(text)) is not None:
             return self._inner.encode_array(given, special, num_workers)
-        parts = stages.parts(text if isinstance(text, bytes) else text.encode())
+        parts = stages.parts(_utf8(text))
         if len(parts) == 1 and isinstance(parts[0], bytes):  # in threads, even a long one
             return self._inner.encode_array(parts[0], stages.rest, num_workers)
         return self._encode_parts([parts], stages, num_workers)[0]
@@ -104,7 +104,7 @@ class StagedEncoder(Encoder):
             given = [stages.normalized_text(text) for text in texts]
             if None not in given:
                 return self._inner.encode_documents(given, special, num_workers)
-        parts = [stages.parts(text if isinstance(text, bytes) else text.encode()) for text in texts]
+        parts = [stages.parts(_utf8(text)) for text in texts]
         return self._encode_parts(parts, stages, num_workers)
 
     def _encode_parts(
@@ -165,6 +165,11 @@ class StagedEncoder(Encoder):
     def decode(self, ids: Iterable[SupportsIndex]) -> str:
         """See `Encoder`."""
         return self._inner.decode(ids)
+
+
+def _utf8(text: str | bytes) -> bytes:
+    """Return a text as UTF-8; UnicodeEncodeError if it contains a surrogate."""
+    return text if isinstance(text, bytes) else str.encode(text)
 
 
 def _moved(word: LocatedWord, part: Part) -> LocatedWord:

@@ -416,7 +416,7 @@ def test_a_subclass_of_str_is_encoded_by_its_characters():
         assert tokenizer.encode_batch([Shouted(text)]) == [expected]
         for encode in (
             tokenizer.encode,
-            tokenizer.encode_array,
+            lambda t: tokenizer.encode_array(t, errors="strict"),
             lambda t: tokenizer.encode_batch([t]),
         ):
             with rejects(None, "U+D800"):

@@ -153,11 +153,11 @@ class SpaceCuts:
     def __init__(self, pattern: str, may_cut: Callable[[str, str], bool]) -> None:
         program = split_program.find_program(pattern)
         options = []
-        for after in " \t\n\v\f\r" if program else "":
+        for after in " \t\n\v\f\r":
             before = b"".join(
                 rb"\x%02x" % code
                 for code in range(0x21, 0x7F)
-                if program.is_safe_cut(chr(code), after) and may_cut(chr(code), after)
+                if program and program.is_safe_cut(chr(code), after) and may_cut(chr(code), after)
             )
             if before:
                 options.append(b"[" + before + rb"](?=\x%02x)" % ord(after))

@@ -53,7 +53,11 @@ def check_normalizer(normalizer: str | None) -> str | None:
 
 def normalized(text: str, normalizer: str | None) -> str:
     """Return a text in a normalization form, or the text itself if `normalizer` is None."""
-    return text if normalizer is None else unicodedata.normalize(normalizer, text)
+    return text if normalizer is None else _normalize(normalizer, text)
+
+
+def _normalize(normalizer: str, text: str) -> str:
+    return unicodedata.normalize(normalizer, text)  # type: ignore[arg-type]
 
 
 def is_normalized(text: str | bytes, normalizer: str | None) -> bool:
@@ -82,7 +86,7 @@ def normalized_utf8(data: bytes, normalizer: str | None) -> bytes:
     done = 0
     for start, end in runs:
         run = data[start:end].decode()
-        found = unicodedata.normalize(normalizer, run)
+        found = _normalize(normalizer, run)
         if found != run:
             parts += data[done:start], found.encode()
             done = end
@@ -123,7 +127,7 @@ def _normalized_run(run: str, normalizer: str) -> list[tuple[str, int]]:
     parts = [
         (part, int(i == 0))
         for character in run
-        for i, part in enumerate(unicodedata.normalize(form, character))
+        for i, part in enumerate(_normalize(form, character))
     ]
     # Only marks change places, so the starters keep theirs.
     ordered: list[tuple[str, int]] = []
@@ -182,7 +186,7 @@ def _runs(text: str, normalizer: str) -> Iterator[tuple[int, str]]:
 
 def _may_interact(character: str, normalizer: str) -> bool:
     """Return whether a character may combine with, or move before, the character before it."""
-    first = unicodedata.normalize(_decomposed_form(normalizer), character)[0]
+    first = _normalize(_decomposed_form(normalizer), character)[0]
     return unicodedata.combining(first) != 0 or ord(first) in _seconds()
 
 
@@ -205,7 +209,7 @@ def abnormal_codes(normalizer: str) -> frozenset[int]:
     for checked in _CHECKED:
         # One call for all characters. A line break separates them and is always normalized.
         lines = "\n".join(map(chr, checked))
-        alone = unicodedata.normalize(normalizer, lines).split("\n")
+        alone = _normalize(normalizer, lines).split("\n")
         characters = lines.split("\n")
         for before, after in zip(characters, alone, strict=True):
             if before != after or (before and unicodedata.combining(before)):

@@ -60,7 +60,8 @@ def encode_text(
     ids: list[int] = []
     for piece, added in cut_out_added_tokens(text, tokens, normalizer):
         if added is not None:
-            ids.append(added_ids.get(added.content, token_ids.get(added.content.encode())))
+            own_id = added_ids.get(added.content)
+            ids.append(token_ids[added.content.encode()] if own_id is None else own_id)
             continue
         for pretoken in map(str.encode, reference_splitter.pretokenize(piece, pattern)):
             if ignore_merges and pretoken in token_ids and pretoken not in not_words:

@@ -77,14 +77,6 @@ class AddedTokenFinder:
         contents = tuple(self._tokens)
         self._finder = token_finder(contents) if TokenSearch is None else TokenSearch([*contents])
 
-    def normalized_text(self, text: str | bytes) -> str | bytes | None:
-        """Return a text, which may become UTF-8, if it is normalized, else None."""
-        if isinstance(text, str):
-            if text.isascii() or is_quickly_normalized(text, self._normalizer):
-                return text
-            text = text.encode()
-        return text if normalized_utf8(text, self._normalizer) is text else None
-
     def parts(self, text: bytes) -> Iterator[tuple[int, int, int | None]]:
         """Yield the start, the end and the id of each token, and with None what is between them.
 

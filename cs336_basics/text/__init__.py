@@ -5,11 +5,11 @@ All text takes the same road, whether it is counted or encoded, on one machine o
 1. Open: a `Corpus` is a list of sources, a source has pieces, and a piece yields blocks of text
    (`corpus.py`, `sources/`). Plain text is cut into blocks only where it is safe (`cuts.py`).
 2. Repair: invalid UTF-8 is replaced or rejected, and recorded (`reading_record.py`, `utf8.py`).
-3. Cut out special tokens, and split into pre-tokens (`splitting/`).
+3. Cut out special tokens, and split into pre-tokens (`splitting/`). If a tokenizer has a
+   normalizer, it normalizes the text between special tokens (`normalization.py`) before it splits.
 4. Count (`counting/`) or encode (`tokenizer/`).
 
-A stage that normalizes text belongs between 2 and 3: it would take valid UTF-8 and return valid
-UTF-8. A job (`counting/count_job.py`) is the only place that calls the stages one after another;
+A job (`counting/count_job.py`) is the only place that calls the stages one after another;
 compiled code that reads files itself follows the same order.
 """
 

@@ -255,6 +255,7 @@ class Trainer:
                 # Save before the evaluation, so a failing evaluation loses no steps.
                 stopping = self._is_stopping()
                 if self._checkpoint_is_due(step) or stopping:
+                    self._check_weights(inputs, targets)
                     self.save()
                     if self.world.is_first:  # the clock of a resumed run starts here
                         self.run.append_checkpoint_time(step, self.clock.seconds())
@@ -301,16 +302,44 @@ class Trainer:
         for step, loss, grad_norm in self._unchecked:
             if not (math.isfinite(loss) and math.isfinite(grad_norm)):
                 raise self._divergence(
-                    f"step {step}: the loss is {float(loss)}, the gradient norm {float(grad_norm)}"
+                    step,
+                    f"step {step}: the loss is {float(loss)}, the gradient norm {float(grad_norm)}",
                 )
         self._unchecked.clear()
 
-    def _divergence(self, what: str) -> NonFiniteLossError:
-        rate = self.config.schedule.max_learning_rate
+    def _check_weights(self, inputs: Tensor, targets: Tensor) -> None:
+        """Check the weights after a step, before they are saved, with one sequence of its batch.
+
+        A step with a finite loss and a finite gradient may still break the weights. They are mostly
+        finite, but the next loss or gradient is not.
+
+        Raises:
+            NonFiniteLossError: If the loss or the gradient norm of the sequence is not finite.
+        """
+        # A single sequence takes little time, but would be compiled again.
+        stance = torch.compiler.set_stance if self.config.compile else contextlib.nullcontext
+        keep = getattr(self.loss_module, "no_sync", contextlib.nullcontext)
+        self.optimizer.zero_grad()
+        with keep(), stance("force_eager"):
+            loss = self.loss_module(inputs[:1].to(self.device), targets[:1].to(self.device))
+            torch.autograd.backward(loss)
+        loss = loss.detach()
+        grad_norm = self._clip(self.model.parameters(), self.config.optimizer.max_grad_norm)
+        is_finite = math.isfinite(loss) and math.isfinite(grad_norm)
+        if self.world.any(not is_finite):
+            raise self._divergence(
+                self.step,
+                f"after step {self.step}: the loss is {float(loss)}, the gradient norm "
+                f"{float(grad_norm)}",
+            )
+
+    def _divergence(self, step: int, what: str) -> NonFiniteLossError:
+        """Return an error that names the newest checkpoint before a step, if there is one."""
+        saved = [earlier for earlier in self.run.steps_saved() if earlier < step]
+        use = f"Use {self.run.checkpoint(saved[-1])}, or start" if saved else "Start"
         return NonFiniteLossError(
-            f"{what}; training diverged. Use an earlier checkpoint in {self.run.checkpoints}, or "
-            "start a new run with a longer warm-up or a smaller schedule.max_learning_rate "
-            f"(now {rate})"
+            f"{what}; training diverged. {use} a new run with a longer warm-up or a smaller "
+            f"schedule.max_learning_rate (now {self.config.schedule.max_learning_rate})"
         )
 
     # Actions after a step.
@@ -362,7 +391,7 @@ class Trainer:
         """Evaluate the model, sample text, and write the row of metrics."""
         val_loss, bits_per_byte = self.evaluate()
         if not math.isfinite(val_loss):
-            raise self._divergence(f"step {step}: the validation loss is {val_loss}")
+            raise self._divergence(step, f"step {step}: the validation loss is {val_loss}")
         row, line = evaluation_row(step, self._tokens_in(step), val_loss, bits_per_byte)
         self.say(line)
         self.best = min(self.best, (val_loss, step))
@@ -389,6 +418,9 @@ class Trainer:
     def save(self) -> None:
         """Save a checkpoint of the current step.
 
+        Older checkpoints are removed, unless an evaluation follows, which may find that training
+        diverged.
+
         Raises:
             NonFiniteLossError: If a step since the last check diverged.
         """
@@ -398,7 +430,7 @@ class Trainer:
             self.run.sync_metrics()
         path = self.run.checkpoint(self.step)
         write_checkpoint(path, self.model, self.optimizer, self.step, self.owner)
-        if self.world.is_first:
+        if self.world.is_first and not self._evaluation_is_due(self.step):
             self.remove_old_checkpoints()
 
     def remove_old_checkpoints(self) -> None:

@@ -175,7 +175,7 @@ def test_json_lines_are_read_once_for_all_runs(tmp_path, monkeypatch):
     assert started == [None]
 
 
-def test_a_run_can_diverge_in_an_evaluation(tmp_path):
+def test_a_run_can_diverge_before_its_first_checkpoint(tmp_path):
     changes = {
         **SCALES["test"].values,
         "device": "cpu",
@@ -189,5 +189,5 @@ def test_a_run_can_diverge_in_an_evaluation(tmp_path):
     for _ in range(2):
         run_one(run, config)
         message = json.loads((run / "diverged.json").read_text())["message"]
-        assert "the validation loss is nan" in message
+        assert "step 1: the loss is nan" in message
         (run / "diverged.json").unlink()  # as if a kill had prevented the command from writing it

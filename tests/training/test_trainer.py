@@ -176,7 +176,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, bad):
     trainer = make(tmp_path)
     original = trainer.loss_of
     trainer.loss_of = lambda x, y: original(x, y) * (bad if trainer.step == 6 else 1.0)
-    with rejects(None, "step 7", kind=NonFiniteLossError):
+    with rejects(None, "step 7", trainer.run.checkpoint(5), kind=NonFiniteLossError):
         trainer.fit()
     assert trainer.run.steps_saved() == [5]
     saved = weights_of(trainer.run.checkpoint(5))
@@ -246,6 +246,46 @@ def test_a_diverged_step_is_not_saved_on_a_gpu(tmp_path):
     with rejects(None, "step 6", kind=NonFiniteLossError):
         trainer.fit()
     assert trainer.run.steps_saved() == [4]
+
+
+def break_weights(trainer, step):
+    """Let an optimizer step give weights that are finite, but whose gradients are not."""
+
+    def scale(*_):
+        if trainer.step + 1 == step:
+            with torch.no_grad():
+                for weight in trainer.model.parameters():
+                    weight *= 1e30
+
+    trainer.optimizer.register_step_post_hook(scale)
+
+
+@pytest.mark.parametrize("values", [{}, {"accumulation": 2}, {"loss_chunks": 2}, {"dropout": 0.1}])
+def test_weights_that_a_step_has_broken_are_not_saved(tmp_path, values):
+    trainer = make(tmp_path, changed(keep_checkpoints=1, **values))
+    break_weights(trainer, 10)
+    good = trainer.run.checkpoint(8)
+    with rejects(None, "step 10", good, kind=NonFiniteLossError):
+        trainer.fit()
+    assert good.is_file()
+    assert trainer.run.steps_saved() == [8]
+
+
+def test_a_divergence_before_the_first_checkpoint_names_no_directory(tmp_path):
+    trainer = make(tmp_path)
+    break_weights(trainer, 2)
+    with rejects(None, "step 3", "max_learning_rate", kind=NonFiniteLossError) as error:
+        trainer.fit()
+    assert "checkpoints" not in str(error.value)
+
+
+def test_an_evaluation_that_diverged_keeps_the_checkpoint_before(tmp_path):
+    trainer = make(tmp_path, changed(keep_checkpoints=1))
+    trainer.evaluate = lambda: (math.nan, None)
+    good = trainer.run.checkpoint(5)
+    with rejects(None, "step 8", good, kind=NonFiniteLossError):
+        trainer.fit()
+    assert good.is_file()
 
 
 def test_mfu_is_written_only_if_the_peak_is_known(tmp_path, monkeypatch):

@@ -90,7 +90,7 @@ class Stages:
         inputs = json.loads(json.dumps(inputs))  # tuples become lists
         num_bytes = sum(len(file) for record in inputs.values() for file in record["files"])
         is_known = self._records.get(_FILES, {}).get("inputs") == inputs
-        if not is_known and num_bytes <= _MOST_NAME_BYTES:
+        if inputs and not is_known and num_bytes <= _MOST_NAME_BYTES:
             self._write(_FILES, {"inputs": inputs})
 
     def _check_inputs(self, name: str, inputs: dict[str, Any]) -> None:

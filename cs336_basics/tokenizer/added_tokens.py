@@ -33,7 +33,10 @@ class AddedToken(NamedTuple):
     @property
     def is_plain(self) -> bool:
         """Whether all flags have their default values."""
-        return self == AddedToken(self.content)
+        return self[1:] == _DEFAULT_FLAGS
+
+
+_DEFAULT_FLAGS = AddedToken("")[1:]
 
 
 def check_added_tokens(special_tokens: Iterable[str | AddedToken] | None) -> list[AddedToken]:

@@ -78,6 +78,9 @@ class TokenizerDefinition:
         TypeError, ValueError: See `Tokenizer`.
     """
 
+    _parts_of_vocab: tuple[dict[int, bytes], dict[int, bytes]]
+    """The vocabulary, if it is not in one dict yet: most of it, and the last tokens."""
+
     def __init__(
         self,
         vocab: Mapping[int, bytes],
@@ -108,7 +111,7 @@ class TokenizerDefinition:
             self.merges = [(left, right) for left, right in self.merges]
         self.size = max(self.vocab, default=-1) + 1
         self.added_ids: dict[str, int] = {}
-        self._add_ids(token_ids)
+        self._add_ids(token_ids, self.vocab)
         self.post_processor = check_post_processor(post_processor, self.vocab)
         for content, token_id in self.added_ids.items():
             token_ids.setdefault(content.encode(), token_id)
@@ -134,6 +137,11 @@ class TokenizerDefinition:
             for token in self.added_tokens
             if token.special
         }
+
+    @functools.cached_property
+    def all_special(self) -> frozenset[str]:
+        """Contents of the added tokens that are special, as a set."""
+        return frozenset(self.special_ids)
 
     @property
     def special_tokens(self) -> list[str]:
@@ -176,15 +184,25 @@ class TokenizerDefinition:
         definition = TokenizerDefinition.__new__(TokenizerDefinition)
         parts = vars(definition)
         parts.update(vars(self))
-        for name in ("token_ids", "special_ids", "digest"):
+        for name in ("token_ids", "special_ids", "all_special", "digest"):
             parts.pop(name, None)
         definition.added_tokens = (*self.added_tokens, *more)
         definition.splitter = Splitter(
             self.pattern, [*self.splitter.special_tokens, *(token.content for token in more)]
         )
-        definition.vocab, definition.added_ids = self.vocab.copy(), self.added_ids.copy()
-        definition._add_ids(known)
+        definition.added_ids = self.added_ids.copy()
+        # Copying a vocabulary for each of many tokens would take most of the time.
+        before, last = parts.pop("_parts_of_vocab", None) or (self.vocab, {})
+        parts.pop("vocab", None)
+        definition._parts_of_vocab = before, last.copy()
+        definition._add_ids(known, definition._parts_of_vocab[1])
         return definition
+
+    @functools.cached_property
+    def vocab(self) -> dict[int, bytes]:
+        """Mapping of id -> token, including added tokens."""
+        before, last = self._parts_of_vocab
+        return before | last
 
     def has_words_of(self, other: TokenizerDefinition) -> bool:
         """Return whether this is `other` with more added tokens that are not parts of words."""
@@ -195,8 +213,8 @@ class TokenizerDefinition:
         """`token_ids`, which may lack tokens that `with_special_tokens` added."""
         return self.token_ids
 
-    def _add_ids(self, token_ids: Mapping[bytes, int]) -> None:
-        """Look up the ids of the last added tokens, or give them the next ids."""
+    def _add_ids(self, token_ids: Mapping[bytes, int], vocab: dict[int, bytes]) -> None:
+        """Look up the ids of the last added tokens, or add them to `vocab` with the next ids."""
         for content in self.splitter.special_tokens[len(self.added_ids) :]:
             token = content.encode()
             token_id = self._own_ids.get(content, token_ids.get(token))
@@ -204,7 +222,7 @@ class TokenizerDefinition:
                 if self.size > MAX_ID:
                     raise InputError(explain_bad_id(self.size, token), argument="vocab")
                 token_id = self.size
-                self.vocab[token_id] = token
+                vocab[token_id] = token
                 self.size += 1
             self.added_ids[content] = token_id
 

@@ -60,7 +60,6 @@ class Encoder(ABC):
         definition: The argument.
         pattern: Its split pattern.
         all_added: All its added tokens.
-        all_special: The special ones among them.
         all_sets: The sets with all added tokens allowed.
 
     Every encoding method raises:
@@ -75,9 +74,13 @@ class Encoder(ABC):
     def _set_definition(self, definition: TokenizerDefinition) -> None:
         self.definition = definition
         self.pattern = definition.pattern
-        self.all_special = frozenset(definition.special_ids)
         self.all_added = frozenset(definition.added_ids)
         self.all_sets = SpecialSets(self.all_added, frozenset())
+
+    @property
+    def all_special(self) -> frozenset[str]:
+        """The special tokens among `all_added`."""
+        return self.definition.all_special
 
     @property
     def file_encoder(self) -> NativeEncoder | None:

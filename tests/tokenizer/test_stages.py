@@ -13,6 +13,7 @@ import pytest
 
 from cs336_basics._support.errors import InputTypeError
 from cs336_basics.formats.byte_strings import token_to_string
+from cs336_basics.text import normalization
 from cs336_basics.text.normalization import normalized
 from cs336_basics.tokenizer import (
     AddedToken,
@@ -25,6 +26,7 @@ from cs336_basics.tokenizer import (
     extend,
     load_token_file,
     prune,
+    stages,
 )
 from cs336_basics.tokenizer.encoders.staged_encoder import StagedEncoder
 from tests.errors import rejects
@@ -400,3 +402,12 @@ def test_a_lone_surrogate_is_replaced_if_that_is_asked_for():
         assert ids + encoder.finish() == expected
     with rejects(None, "U+D83D", 3, place="text 1"):
         tokenizer.encode_batch(["a", "\ud83d\ude00a\ud83d"])
+
+
+def test_without_extensions_the_ids_are_the_same(monkeypatch):
+    monkeypatch.setattr(stages, "TokenSearch", None)
+    monkeypatch.setattr(normalization, "NormalCharacters", None)
+    for definition, texts in random_cases()[:20]:
+        tokenizer = Tokenizer.of(definition, backend="python")
+        for text in texts:
+            assert tokenizer.encode(text) == reference_ids(tokenizer, text)

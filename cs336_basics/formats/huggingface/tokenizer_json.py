@@ -125,16 +125,18 @@ def _without_last_added_tokens(
     strings: dict[str, int], definition: TokenizerDefinition
 ) -> dict[str, int]:
     """Leave out added tokens to which tokenizers gives their ids by itself, after the others."""
-    last: list[str] = []
+    needed = {token for pair in definition.merges for token in (*pair, b"".join(pair))}
+    last: set[str] = set()
     next_id = definition.size
     for text, token_id in reversed(definition.added_ids.items()):
-        if token_id != next_id - 1:
+        token = text.encode()
+        if token_id != next_id - 1 or token in needed or len(token) == 1:
             break
-        last.append(text)
+        last.add(text)
         next_id -= 1
     if len(strings) - len(last) != next_id:  # there is an unused id, which tokenizers would use
         return strings
-    return {text: token_id for text, token_id in strings.items() if text not in set(last)}
+    return {text: token_id for text, token_id in strings.items() if text not in last}
 
 
 _FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")

@@ -165,6 +165,18 @@ def test_with_ignore_merges_an_added_token_in_the_vocabulary_must_always_be_foun
         assert parse_tokenizer_json(accepted).ignore_merges
 
 
+def test_with_ignore_merges_a_saved_file_has_the_tokens_that_merges_make(tmp_path):
+    content = file(merges=["a b"])
+    content["model"]["ignore_merges"] = True
+    content["added_tokens"] = [{"id": 256, "content": "ab"}, {"id": 257, "content": "<s>"}]
+    Tokenizer.of(parse_tokenizer_json(content)).save(tmp_path)
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    for text in ("ab<s>", "a b", "abc"):
+        ids = Tokenizer.from_pretrained(tmp_path).encode(text)
+        assert ids == theirs.encode(text).ids
+    assert theirs.encode("ab<s>").ids == [256, 257]
+
+
 def test_a_file_without_splits_is_read(tmp_path):
     content = file(("<s>", {"special": True}), merges=["a Ġ", "aĠ b"])
     content["pre_tokenizer"] = {**BYTE_LEVEL, "use_regex": False}

@@ -32,7 +32,7 @@ def find_or_download(
         ImportError: If a file must be downloaded and huggingface_hub is not installed.
         OSError: If the file cannot be downloaded.
     """
-    path = Path(source)
+    path = Path(os.path.expanduser(source))
     if path.exists():
         return path
     name = os.fspath(source)

@@ -286,7 +286,7 @@ def load_tokenizer_json(
             is another kind of file, the message says which.
     """
     ignored = _checked_ignore(ignore)
-    path = Path(path)
+    path = Path(os.path.expanduser(path))
     if path.is_dir() or not path.exists():
         directory, path = path, path / TOKENIZER_FILE
         if not path.exists():

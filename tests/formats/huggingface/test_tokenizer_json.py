@@ -686,3 +686,11 @@ def test_a_template_that_repeats_many_ids_is_refused_in_time():
     with rejects(None, "1,000"):
         parse_tokenizer_json(content)
     assert time.process_time() - start < 1
+
+
+@pytest.mark.parametrize("load", [Tokenizer.from_directory, Tokenizer.from_huggingface])
+def test_a_path_may_start_with_the_home_directory(load, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME" if os.name != "nt" else "USERPROFILE", str(tmp_path))
+    tokenizer = Tokenizer({byte: bytes([byte]) for byte in range(256)}, [])
+    tokenizer.save("~/tokenizer")
+    assert load("~/tokenizer").hash() == tokenizer.hash()

@@ -76,6 +76,13 @@ def test_restored_tensors_do_not_depend_on_the_file(saved):
     assert_same(run, resumed)
 
 
+def test_a_run_without_steps_is_restored(tmp_path):
+    run, resumed = new_run(0), new_run(1)
+    write_checkpoint(tmp_path / "c", *run, 0)
+    assert read_checkpoint(tmp_path / "c", *resumed) == 0
+    assert_same(run, resumed)
+
+
 def test_tied_weights_are_restored(tmp_path):
     def tied():
         model, _ = new_run(0)

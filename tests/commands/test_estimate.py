@@ -50,6 +50,12 @@ def test_estimate_uses_the_vocabulary_size_of_the_tokenizer(capsys, tmp_path):
     assert row.split() == ["parameters", f"{model.num_parameters():,}"]
 
 
+def test_estimate_prints_the_number_of_tokens(capsys):
+    words = "--device cpu --no-measure --max-steps 30 --batch-size 7 --model.context-length 32"
+    assert estimate(words.split()) == 0
+    assert f"tokens                  {30 * 7 * 32:,}\n" in capsys.readouterr().out
+
+
 def test_estimate_of_a_corpus_prints_what_limits_it(capsys, tmp_path):
     text = tmp_path / "web.txt"
     text.write_text("Once upon a time there was a small cat. " * 2000)

@@ -158,3 +158,16 @@ def test_a_tokenizer_that_cannot_be_trained_is_refused_before_the_preparation(
 ):
     with rejects(*fields):
         check_sources(Preparation(DataConfig(**data), vocab_size))
+
+
+def test_a_missing_dataset_is_refused_before_the_preparation(tmp_path):
+    data = DataConfig(dataset="tinystories", data_dir=str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="download tinystories"):
+        check_sources(Preparation(data, 300))
+
+
+def test_a_text_is_used_instead_of_a_missing_dataset(tmp_path):
+    (tmp_path / "a.txt").write_text("one two")
+    text = str(tmp_path / "a.txt")
+    data = DataConfig(dataset="tinystories", data_dir=str(tmp_path), train_path=text)
+    check_sources(Preparation(data, 300))

@@ -1,9 +1,12 @@
-"""If a cluster cannot finish its tasks, an error is raised within seconds.
+"""Results are combined in order. If a cluster cannot finish its tasks, an error is raised soon.
 
-tests/counting/test_ray_counting.py and tests/tokenizer/files/test_ray_encoding.py
+tests/counting/test_partial_counts.py and tests/tokenizer/files/test_ray_encoding.py
 run tasks on real clusters.
 """
 
+import contextlib
+import itertools
+import random
 import threading
 import time
 
@@ -11,7 +14,7 @@ import pytest
 
 from cs336_basics._support.errors import RunError
 from cs336_basics.execution import ray_executor
-from cs336_basics.execution.ray_executor import run_tasks
+from cs336_basics.execution.ray_executor import RayExecutor, run_tasks
 from tests.errors import rejects
 
 
@@ -82,3 +85,31 @@ def test_a_machine_that_is_replaced_in_time_is_no_error():
 
 def test_a_cluster_may_start_without_cpus():
     assert len(run(FakeRay(cpus(0, 0, 0, 0, 0, 0, 0, 0, 2), waits=12))) == 5
+
+
+class FakeTasks:
+    """A replacement for the tasks of a job, whose results are lists of pieces.
+
+    Args:
+        order: Indices of the pieces, in the order in which their tasks end.
+    """
+
+    def __init__(self, order):
+        self.order = order
+
+    def run(self, pieces, _num_workers, _done):
+        return ((number, [pieces[number]]) for number in self.order)
+
+    def combine(self, *results):
+        return list(itertools.chain(*results))
+
+    def fetch(self, result):
+        return result
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_results_are_combined_in_the_order_of_the_pieces(monkeypatch, seed):
+    order = random.Random(seed).sample(range(75), 75)
+    monkeypatch.setattr(ray_executor, "_Tasks", lambda _ray, _job: FakeTasks(order))
+    monkeypatch.setattr(ray_executor, "ray_cluster", lambda _: contextlib.nullcontext())
+    assert RayExecutor().reduce(None, range(75)) == list(range(75))

@@ -21,3 +21,13 @@ def test_blocks_split_like_the_whole(pattern, data, special_tokens, block_size):
     assert list(itertools.chain(*(split(block, splitter) for block in found))) == split(
         data, splitter
     )
+
+
+def test_no_cut_is_inside_a_special_token_that_overlaps_itself():
+    splitter = Splitter(r"\b\S+|\s+", ["bab"])  # cuts only after special tokens
+    data = b"a word abababa word"
+    whole = split(data, splitter)
+    for start in range(len(data)):
+        cut = splitter.safe_cuts.first(data, start, len(data))
+        if cut is not None:
+            assert split(data[:cut], splitter) + split(data[cut:], splitter) == whole

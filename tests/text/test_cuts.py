@@ -69,6 +69,16 @@ def test_truncated_files_are_rejected(left):
         next_cut(Shrinking(300_000, left), 100_000, SPLITTER.safe_cuts)
 
 
+def test_the_size_of_the_windows_does_not_change_a_cut(monkeypatch):
+    monkeypatch.setattr("cs336_basics.text.cuts._WINDOW", 50)
+    data = b"x" * 200 + b"abcab" * 3 + b"z" * 200
+    cuts = Splitter("gpt2", ["ab", "abc"]).safe_cuts
+    for target in range(len(data)):
+        cut = cuts.first(data, target, len(data))
+        expected = len(data) if cut is None else cut
+        assert next_cut(io.BytesIO(data), target, cuts) == expected
+
+
 def test_no_search_if_no_cut_can_exist():
     cuts = Splitter(r"\b\S+|\s+").safe_cuts  # cannot be compiled
     assert not cuts.may_exist

@@ -65,7 +65,15 @@ def test_english_without_a_byte_order_mark_is_recognized_by_its_nul_bytes(encodi
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\0" * 100, ENGLISH.encode(), KOREAN.encode(), b"a\0b" * 99]
+    "data",
+    [
+        b"",
+        b"\0" * 100,
+        ENGLISH.encode(),
+        KOREAN.encode(),
+        b"a\0b" * 99,
+        b"a\0a\0" + ENGLISH.encode(),
+    ],
 )
 def test_other_text_is_not_wide(data):
     assert wide_encoding(data) is None

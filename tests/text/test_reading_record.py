@@ -48,6 +48,13 @@ def test_replaced_sequences_are_those_of_decode(parts):
     assert reading.replaced == {"": Replaced(len(calls), num_bytes, 7 + calls[0][0])}
 
 
+def test_lone_surrogates_are_counted_without_replacement_characters_of_the_text():
+    reading = ReadingRecord()
+    reading.utf8_of("\ud800 \ufffd \udfff", "replace", row="row 1")
+    (found,) = reading.replaced.values()
+    assert (found.sequences, found.num_bytes) == (2, 6)
+
+
 def ways_to_read(path, out, field=None):
     corpus = Corpus(path, field=field)
     for execution in ("serial", "processes", "threads"):

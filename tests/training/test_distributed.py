@@ -162,6 +162,22 @@ def test_a_variable_that_is_not_a_number_is_named(monkeypatch, variable, value):
         join_world("cpu")
 
 
+def test_more_processes_than_gpus_are_rejected(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
+    monkeypatch.setattr(dist, "init_process_group", lambda *_, **__: None)
+    monkeypatch.setenv("WORLD_SIZE", "3")
+
+    def joined(rank):
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setenv("LOCAL_RANK", str(rank))
+        return join_world("cuda")
+
+    assert [joined(rank).local_rank for rank in (0, 1)] == [0, 1]
+    with rejects(None, 2, "at least 3"):
+        joined(2)
+
+
 def test_a_batch_that_cannot_be_divided_is_rejected():
     check_batch_size(dataclasses.replace(WHOLE, accumulation=2), World(size=2))
     for config, size in ((WHOLE, 3), (dataclasses.replace(WHOLE, accumulation=2), 4)):

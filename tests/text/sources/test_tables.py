@@ -94,6 +94,18 @@ def test_invalid_utf8_in_tables_is_replaced_or_rejected(tmp_path, ending):
         count_words(Corpus(path, column="text", errors="strict"))
 
 
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
+def test_a_column_name_that_is_not_utf8_is_an_error_with_the_file(tmp_path, name):
+    path = tmp_path / name
+    if name == "a.arrow":
+        write_arrow(path, ["a b"], pyarrow.ipc.new_file)
+    else:
+        parquet.write_table(pyarrow.table({"id": [0], "text": ["a b"]}), path)
+    path.write_bytes(path.read_bytes().replace(b"id", b"\xffd"))
+    with rejects(None, path, "0xff"):
+        count([path], column="text")
+
+
 def test_rows_that_exceed_memory_raise_memory_error(tmp_path, monkeypatch):
     parquet.write_table(pyarrow.table({"text": ["a", "b"]}), tmp_path / "a.parquet")
 

@@ -76,3 +76,8 @@ def test_a_damaged_token_file_is_rejected(source, out):
     rewrite(out / "text.npy", ids)
     with rejects(None, 60000):
         count_token_file(tokenizer, out / "text.npy")
+
+
+def test_chunks_without_bytes_are_rejected(source):
+    with rejects("chunk_size"):
+        count_tokens(small_tokenizer(), source, chunk_size=0)

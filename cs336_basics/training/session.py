@@ -33,9 +33,14 @@ class StopSignals:
     A second Ctrl-C has its usual effect, in case a step takes too long. A second SIGTERM has no
     effect: when a scheduler sends SIGTERM to all processes of a job, torchrun forwards it once more
     to processes that may already be saving a checkpoint.
+
+    Args:
+        ignores_late: Whether SIGTERM has no effect after an error, either. When a process is lost,
+            torchrun sends SIGTERM to the others, which would end them before they have said why.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ignores_late: bool = False) -> None:
+        self._ignores_late = ignores_late
         self.signal_number: int | None = None
         self._before: dict[int, Any] = {}
 
@@ -49,7 +54,9 @@ class StopSignals:
                 self._before[hangup] = signal.signal(hangup, self._record)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and self._ignores_late:
+            self._before.pop(signal.SIGTERM, None)
         self._restore(*self._before)
         self.signal_number = None
 

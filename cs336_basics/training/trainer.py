@@ -132,7 +132,7 @@ class Trainer:
         self.evaluation = Evaluation(config, valid_tokens, tokenizer)
         self._build()
         self.peak_flops = peak_flops(device_name(self.device), config.precision)
-        self.stop = StopSignals()
+        self.stop = StopSignals(ignores_late=self.world.size > 1)
         self.loggers: Sequence[Logger] = ()
         """Loggers that also receive each row of metrics."""
         self.step = 0

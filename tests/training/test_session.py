@@ -14,7 +14,7 @@ import cs336_basics.training.session as session_module
 import cs336_basics.training.trainer as trainer_module
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.data import TokenWindows
-from cs336_basics.training.session import TrainingInterrupted
+from cs336_basics.training.session import StopSignals, TrainingInterrupted
 from tests.training.tiny_runs import (
     Crash,
     assert_resumes_exactly,
@@ -173,3 +173,13 @@ def test_training_works_in_a_thread_without_signal_handlers(tmp_path):
     thread.start()
     thread.join()
     assert results[0].step == 2
+
+
+def test_a_process_that_says_why_it_failed_is_not_ended_by_a_late_signal():
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(RuntimeError), StopSignals(ignores_late=True):
+            raise RuntimeError("another process has ended")
+        os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -4,8 +4,9 @@
 // are the most frequent, so they keep rules on masks of character classes, in the same function
 // type. benchmarks/NOTES.md has the figures. Where a rule needs text that is not classified, the
 // program runs, as in window.hpp. `o200k` and `deepseek-v3` distinguish more characters than have
-// masks, so their rules are for ASCII, and the derived rules scan all other windows. If you edit an
-// expression in named_patterns.py, also edit its rules here.
+// masks, so their rules are for ASCII, and the derived rules scan all other windows. They also scan
+// the windows of other patterns with many characters whose class their first byte does not show. If
+// you edit an expression in named_patterns.py, also edit its rules here.
 
 #pragma once
 
@@ -38,6 +39,7 @@ struct ClassMasks {
     uint64_t control;       // ASCII only
     uint64_t wide;          // all bytes of multi-byte characters
     uint64_t continuation;  // second and later bytes of characters
+    bool is_mixed;          // the derived rules should scan this window
     uint64_t known;         // the bytes before the first character that is not classified
 };
 
@@ -103,6 +105,9 @@ inline void classify(ClassMasks& m, const SplitProgram& program, const uint8_t* 
     }
 }
 
+// The derived rules are faster for a window with this many characters to classify one by one.
+constexpr int MANY_OTHERS = 5;
+
 // With `ASCII`, multi-byte characters have only the mask `wide`. Otherwise, the masks that are for
 // ASCII only are not set.
 template <bool ASCII>
@@ -119,9 +124,11 @@ CS336_AVX2 CS336_INLINE ClassMasks class_masks(const SplitProgram& program,
     m.apostrophe = equal(v, '\'');
     m.line_end = equal(v, '\n') | equal(v, '\r');
     m.continuation = 0;
+    m.is_mixed = false;
     m.known = ~uint64_t{0};
     m.wide = bits(v.low, v.high);
     if (ASCII) {
+        m.is_mixed = m.wide != 0;
         m.upper = in_range(v, 127 - 'Z', 26);
         m.slash = equal(v, '/');
         m.control = (in_range(v, 127 - 0x1F, 0x20) & ~m.space) | equal(v, 0x7F);
@@ -132,7 +139,9 @@ CS336_AVX2 CS336_INLINE ClassMasks class_masks(const SplitProgram& program,
         const uint8_t* const leads = program.rules().letter_leads;
         const uint64_t letters = bits(lead_is_letter(leads, v.low), lead_is_letter(leads, v.high));
         m.letter |= whole_characters(letters, m.continuation);
-        classify(m, program, window, m.wide & ~m.continuation & ~letters);
+        const uint64_t others = m.wide & ~m.continuation & ~letters;
+        m.is_mixed = __builtin_popcountll(others) >= MANY_OTHERS;
+        if (!m.is_mixed) classify(m, program, window, others);
     }
     return m;
 }
@@ -308,7 +317,7 @@ CS336_AVX2 inline bool scan_named(const SplitProgram& program, const uint8_t* te
     while (start + WINDOW <= stop && count + WINDOW + 8 <= BATCH_CAPACITY &&
            start - origin < MAX_BATCH_BYTES) {
         const ClassMasks m = class_masks<Starts::ASCII>(program, text + start);
-        if (Starts::ASCII && m.wide) {
+        if (m.is_mixed) {
             const size_t from = start;
             if (!scan_windows(program, text, size, std::min(stop, start + WIDE_WINDOWS * WINDOW),
                               origin, start, ends, count, state)) {
@@ -317,7 +326,7 @@ CS336_AVX2 inline bool scan_named(const SplitProgram& program, const uint8_t* te
             if (start != from) continue;
         }
         uint64_t found = 0;
-        if (!Starts::ASCII || !m.wide) found = Starts::of(m, text + start) & ~uint64_t{1};
+        if (!m.is_mixed) found = Starts::of(m, text + start) & ~uint64_t{1};
         if (found) {
             count += positions(found, uint32_t(start - origin), ends + count);
             start += highest_bit(found);

@@ -235,6 +235,8 @@ def contents(
         "tokenizer_class": "PreTrainedTokenizerFast",
         "add_prefix_space": False,
         "clean_up_tokenization_spaces": False,
+        # Generation continues a text at its end, so a batch must be padded at the start.
+        "padding_side": "left",
         **special_roles(definition, roles),
         "added_tokens_decoder": {
             str(token["id"]): {key: token[key] for key in ("content", *_FLAGS)}

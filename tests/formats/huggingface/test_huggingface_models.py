@@ -130,6 +130,22 @@ def test_the_end_of_text_token_ends_generation(tmp_path):
     assert theirs.model_max_length == 32
 
 
+def test_texts_in_a_batch_continue_as_they_do_alone(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    model = random_model(vocab_size=257, **TINY)
+    export_model(model, byte_tokenizer(END), "huggingface", tmp_path)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path, local_files_only=True)
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, local_files_only=True)
+
+    def continued(*texts):
+        inputs = tokenizer(list(texts), padding=True, return_tensors="pt")
+        return tokenizer.batch_decode(
+            theirs.generate(**inputs, max_new_tokens=4, do_sample=False), skip_special_tokens=True
+        )
+
+    assert continued("a", "abcdef") == [*continued("a"), *continued("abcdef")]
+
+
 def test_special_tokens_have_the_requested_roles(tmp_path):
     transformers = pytest.importorskip("transformers")
     tokenizer = byte_tokenizer(END, "<s>", "</s>", "<pad>", "<unk>")
@@ -146,7 +162,7 @@ def test_special_tokens_have_the_requested_roles(tmp_path):
             assert getattr(found, f"{role}_id") == expected, (found, role)
     padded = theirs(["a", "abc"], padding=True)
     pad = theirs.pad_token_id
-    assert padded["input_ids"] == [[97, pad, pad], [97, 98, 99]]  # no special token is added
+    assert padded["input_ids"] == [[pad, pad, 97], [97, 98, 99]]  # no special token is added
     assert "tokenizer('<s>', return_tensors" in (tmp_path / "README.md").read_text("utf-8")
 
 

@@ -38,7 +38,10 @@ def test_a_call_returns_the_same_as_transformers(tmp_path, options):
     transformers = pytest.importorskip("transformers")
     tokenizer = small_tokenizer((END,))
     export_tokenizer(tokenizer, "huggingface", tmp_path)
-    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path, local_files_only=True)
+    # The exported files say "left", which is right for generating. A call pads as for training.
+    theirs = transformers.AutoTokenizer.from_pretrained(
+        tmp_path, local_files_only=True, padding_side="right"
+    )
     for texts in (TEXTS, TEXTS[0], [""]):
         assert tokenizer(texts, **options) == dict(theirs(texts, **options))
     assert tokenizer([]) == {"input_ids": [], "attention_mask": []}

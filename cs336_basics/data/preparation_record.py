@@ -117,6 +117,19 @@ def _sha256_of(file: str) -> str:
     return f"{size_of(file)} bytes" if is_url(file) else sha256_file(file)
 
 
+def data_digest(records: Mapping[str, Any], split: str) -> str | None:
+    """Return the hash of a split's text or token files, or None if it is not recorded.
+
+    Args:
+        records: What `read_records` returned.
+        split: "train" or "valid".
+    """
+    inputs = records.get(f"{split} tokens", {}).get("inputs", {})
+    # The hash of one text or token file, or the joint hash of several.
+    digests = [inputs.get(key) for key in ("source", "file", "sources", "files")]
+    return next((digest for digest in digests if isinstance(digest, str)), None)
+
+
 def recorded_files(directory: Path, name: str, paths: Any) -> tuple[str, ...] | None:
     """Return the files that were found for a field with this value, or None if there is no record.
 

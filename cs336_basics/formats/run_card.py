@@ -8,7 +8,7 @@ from typing import Any
 
 from cs336_basics.checkpoints.run_dir import RunDirectory, step_of
 from cs336_basics.data.data_config import DataConfig
-from cs336_basics.data.preparation_record import read_records
+from cs336_basics.data.preparation_record import data_digest, read_records
 from cs336_basics.formats.model_card import ModelCard
 
 LOSSES = {"train_loss": "training loss", "val_loss": "validation loss",
@@ -55,9 +55,6 @@ def _hashes(data: DataConfig, records: dict[str, Any]) -> dict[str, str]:
             name = f"{data.dataset}, {split}" if data.train_path is None else f"{split}, held out"
         else:  # omit directories, whose names may be private
             name = ", ".join(Path(p).name for p in ([paths] if isinstance(paths, str) else paths))
-        inputs = records.get(f"{split} tokens", {}).get("inputs", {})
-        # The hash of one text or token file, or the joint hash of several.
-        digests = [inputs.get(key) for key in ("source", "file", "sources", "files")]
-        if digest := next((d for d in digests if isinstance(d, str)), None):
+        if digest := data_digest(records, split):
             found[f"{role}: {name}"] = digest
     return found

@@ -7,7 +7,7 @@ from typing import Any
 from cs336_basics._support.validation import fields_of
 from cs336_basics.checkpoints.owner import Owner
 from cs336_basics.checkpoints.run_dir import RunDirectory
-from cs336_basics.data.preparation_record import read_records
+from cs336_basics.data.preparation_record import data_digest, read_records
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training.config import TrainConfig
 
@@ -37,9 +37,6 @@ def owner_of_run(run: RunDirectory, config: TrainConfig, tokenizer: Tokenizer | 
                 facts[name] = getattr(holder, key)
     records = read_records(run.data)
     for split in ("train", "valid"):
-        inputs = records.get(f"{split} tokens", {}).get("inputs", {})
-        # The hash of one token file, or the joint hash of several files.
-        for key in ("file", "files", "sources"):
-            if key in inputs:
-                facts[f"{split} data"] = inputs[key]
+        if (digest := data_digest(records, split)) is not None:
+            facts[f"{split} data"] = digest
     return Owner(str(run.path), facts)

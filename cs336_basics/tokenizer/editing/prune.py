@@ -2,13 +2,15 @@
 
 Tokens are removed one by one. Each step removes the least frequent leaf of the merge tree: a token
 that no remaining merge uses as a part. The remaining merges can therefore still produce every
-remaining token. Single bytes and special tokens stay. Words that contained a removed token are
-encoded again with the remaining merges, so all counts are exact at every step.
+remaining token. Single bytes and special tokens stay. The text around each occurrence of a removed
+token is encoded again with the remaining merges, so all counts are exact at every step.
 """
 
 from __future__ import annotations
 
 import heapq
+from array import array
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -27,6 +29,10 @@ from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 from cs336_basics.tokenizer.vocabulary import check_gaps
 
 IdPair = tuple[int, int]
+
+_CONTEXT = 16
+"""Number of bytes before and after a removed token that are encoded again at first. Most words are
+shorter, so they are encoded again as a whole."""
 
 
 class Pruned(NamedTuple):
@@ -104,6 +110,7 @@ class MergeTree:
         self.ranks = dict(definition.pair_ranks)
         self._whole_words = dict(definition.whole_words)
         self._merger = RankMerger(definition, self.ranks, self._whole_words)
+        self._part_merger = RankMerger(definition, self.ranks, {})
         self.tokens = set(definition.vocab)
         self.merges: defaultdict[int, list[IdPair]] = defaultdict(list)
         self.num_uses = dict.fromkeys(definition.vocab, 0)
@@ -151,9 +158,22 @@ class MergeTree:
         """
         return self._merger.encode(word)
 
+    def merge(self, part: bytes) -> list[int]:
+        """Encode a part of a word with the remaining merges."""
+        return self._part_merger.encode(part)
+
+    def stay_apart(self, left: int, right: int) -> bool:
+        """Return whether encoding the bytes of two tokens gives these two tokens."""
+        return self.merge(self._vocab[left] + self._vocab[right]) == [left, right]
+
 
 class WordUsage:
     """Counts of the tokens in a set of words, updated when a token is removed.
+
+    Tokens are the encoding of a word if and only if each two neighbors are the encoding of their
+    bytes: until the first merge across the boundary between two tokens, both sides are merged as
+    they are alone, so this merge would also occur if there were only the two tokens. Therefore, not
+    the whole word but only a part of it must be encoded again when a token is removed.
 
     Attributes:
         counts: Count of each id.
@@ -163,11 +183,14 @@ class WordUsage:
         self, tokenizer: Tokenizer, tree: MergeTree, word_counts: Mapping[bytes, int]
     ) -> None:
         self._tree = tree
+        self._sizes = {token_id: len(token) for token_id, token in tokenizer.vocab.items()}
         self.counts = [0] * tokenizer.vocab_size
-        self._words: list[tuple[bytes, int]] = []
-        self._ids: list[list[int]] = []  # ids of each word
-        # Mapping of id -> indices of the words whose encoding contains or once contained the id.
-        self._holders: defaultdict[int, list[int]] = defaultdict(list)
+        self._text = bytearray()  # the words, without separators
+        self._ids = array("q")  # id of the token that starts at each byte, or -1 within a token
+        self._ends = array("q")  # offset of the end of each word
+        self._word_counts: list[int] = []
+        # Mapping of id -> offsets where the token starts or once started.
+        self._offsets: defaultdict[int, array[int]] = defaultdict(lambda: array("q"))
         for word, count in word_counts.items():
             if not isinstance(word, bytes):
                 raise InputTypeError(
@@ -177,30 +200,68 @@ class WordUsage:
             if type(count) is not int or count < 0:
                 count = checked_integer("counts", count, 0, place=f"word {short_repr(word)}")
             if word and count:
-                self._words.append((word, count))
-                self._ids.append([])
-                self._change(len(self._words) - 1, self._first_ids(tokenizer, word))
+                start = len(self._text)
+                self._text += word
+                self._ids.extend([-1] * len(word))
+                self._ends.append(len(self._text))
+                self._word_counts.append(count)
+                self._place(start, self._first_ids(tokenizer, word), count, {})
 
     def removed(self, token_id: int) -> set[int]:
-        """Re-encode words that contain a removed token; return the ids whose counts may change."""
+        """Update the counts after a token is removed; return the ids whose counts may change."""
         changed: set[int] = set()
-        for index in self._holders.pop(token_id, ()):
-            before = self._ids[index]
-            if token_id in before:
-                changed.update(before)
-                changed.update(self._change(index, self._tree.encode(self._words[index][0])))
+        for start in self._offsets.pop(token_id, ()):
+            if self._ids[start] == token_id:  # else it was encoded again with an earlier occurrence
+                changed.update(self._encode_around(start, start + self._sizes[token_id]))
         return changed
 
-    def _change(self, index: int, ids: list[int]) -> list[int]:
-        before, count = self._ids[index], self._words[index][1]
-        for token_id in before:
+    def _encode_around(self, start: int, end: int) -> list[int]:
+        """Encode a removed token and the text around it again; return the old and the new ids.
+
+        Args:
+            start: Offset of the start of the token.
+            end: Offset of its end.
+        """
+        word = bisect_right(self._ends, start)
+        first, last = self._ends[word - 1] if word else 0, self._ends[word]
+        context = _CONTEXT
+        while True:
+            low = self._token_start(max(first, start - context))
+            high = min(last, end + context)
+            while high < last and self._ids[high] < 0:
+                high += 1
+            part = bytes(self._text[low:high])
+            if (low, high) == (first, last):
+                new = self._tree.encode(part)
+                break
+            new = self._tree.merge(part)
+            if (
+                low == first or self._tree.stay_apart(self._ids[self._token_start(low - 1)], new[0])
+            ) and (high == last or self._tree.stay_apart(new[-1], self._ids[high])):
+                break
+            context *= 4
+        count = self._word_counts[word]
+        old = {offset: i for offset, i in enumerate(self._ids[low:high], low) if i >= 0}
+        for offset, token_id in old.items():
             self.counts[token_id] -= count
+            self._ids[offset] = -1
+        self._place(low, new, count, old)
+        return [*old.values(), *new]
+
+    def _token_start(self, offset: int) -> int:
+        """Return the start of the token that contains the byte at an offset."""
+        while self._ids[offset] < 0:
+            offset -= 1
+        return offset
+
+    def _place(self, offset: int, ids: list[int], count: int, old: Mapping[int, int]) -> None:
+        """Store the tokens that start at an offset. `old` maps the offsets of the previous ones."""
         for token_id in ids:
             self.counts[token_id] += count
-        for token_id in set(ids).difference(before):
-            self._holders[token_id].append(index)
-        self._ids[index] = ids
-        return ids
+            self._ids[offset] = token_id
+            if old.get(offset) != token_id:
+                self._offsets[token_id].append(offset)
+            offset += self._sizes[token_id]
 
     def _first_ids(self, tokenizer: Tokenizer, word: bytes) -> list[int]:
         try:

@@ -16,6 +16,7 @@ from cs336_basics.counting import count_text, count_words
 from cs336_basics.splitting import Splitter
 from cs336_basics.text import Corpus
 from cs336_basics.tokenizer import prune
+from cs336_basics.tokenizer.editing.prune import MergeTree
 from cs336_basics.tokenizer.reference import merge_pretoken
 from tests.errors import rejects
 from tests.texts import long_text
@@ -94,25 +95,27 @@ def test_counts_equal_a_recount_at_every_step(tokenizer):
 
 @pytest.mark.parametrize("ignore_merges", [False, True])
 @pytest.mark.parametrize("seed", range(30))
-def test_vocabularies_in_any_order_are_pruned(seed, ignore_merges):
+def test_vocabularies_in_any_order_are_pruned(seed, ignore_merges, monkeypatch):
     vocab, merges = edited_merges(seed)
     chooser = random.Random(seed)
-    words = Counter(bytes(chooser.choices(b"abc", k=chooser.randint(1, 9))) for _ in range(40))
+    longest, context = chooser.choice([(9, 16), (30, 1), (30, 4)])
+    monkeypatch.setattr("cs336_basics.tokenizer.editing.prune._CONTEXT", context)
+    words = Counter(
+        bytes(chooser.choices(b"abc", k=chooser.randint(1, longest))) for _ in range(40)
+    )
     if ignore_merges:
         new = sorted(words.keys() - set(vocab.values()))[::3]
         vocab = {**vocab, **dict(enumerate(new, max(vocab) + 1))}
     tokenizer = Tokenizer(vocab, merges, ignore_merges=ignore_merges)
-    for size in range(256, len(tokenizer) + 1):
-        pruned, _ = prune(tokenizer, size, words)
-        assert len(pruned) == size
-        expected = tokenizer
-        while len(expected) > size:
-            token = rarest_leaf(expected, words)
-            expected = Tokenizer(
-                {i: t for i, t in expected.vocab.items() if t != token},
-                [pair for pair in expected.merges if pair[0] + pair[1] != token],
-                ignore_merges=ignore_merges,
-            )
+    expected = tokenizer
+    while len(expected) > 256:
+        token = rarest_leaf(expected, words)
+        expected = Tokenizer(
+            {i: t for i, t in expected.vocab.items() if t != token},
+            [pair for pair in expected.merges if pair[0] + pair[1] != token],
+            ignore_merges=ignore_merges,
+        )
+        pruned, _ = prune(tokenizer, len(expected), words)
         assert sorted(pruned.vocab.values()) == sorted(expected.vocab.values())
 
 
@@ -178,10 +181,28 @@ def test_words_that_are_not_utf8_are_counted():
         assert len(prune(tokenizer, 2, {b"\xff\xff": 3}).tokenizer) == 2
 
 
+def test_only_the_text_around_a_removed_token_is_encoded_again(tokenizer, monkeypatch):
+    text = "".join(filter(str.isalpha, long_text(4, 15_000)))
+    encoded = []
+
+    class Counted(MergeTree):
+        def encode(self, word):
+            encoded.append(len(word))
+            return super().encode(word)
+
+        def merge(self, part):
+            encoded.append(len(part))
+            return super().merge(part)
+
+    monkeypatch.setattr("cs336_basics.tokenizer.editing.prune.MergeTree", Counted)
+    prune(tokenizer, 300, {text.encode(): 1})
+    assert sum(encoded) < 20 * len(text)  # 120 tokens are removed
+
+
 def test_a_long_word_is_encoded_again_in_seconds():
     tokens = [b"a" * 2**power for power in range(12)]
     tokenizer = Tokenizer(dict(enumerate(tokens)), [(token, token) for token in tokens[:-1]])
-    words = {b"a" * 100_000: 1, b"aa": 5}
+    words = {b"a" * 30_000: 1, b"aa": 5}
     start = time.perf_counter()
     pruned, _ = prune(tokenizer, 5, words)
     assert time.perf_counter() - start < 60  # takes one second on an idle machine

@@ -78,6 +78,11 @@ def test_words_are_runs_of_one_script_with_the_blank_before():
     }  # fmt: skip
 
 
+def test_a_word_may_have_millions_of_letters():
+    (word,) = count_words(["e\u0301" * 3_000_000])  # `(?:[e]M*)+` runs out of memory
+    assert len(word[1]) == 6_000_000
+
+
 def test_totals_are_those_of_each_word_encoded_alone(tmp_path):
     tokenizer = small_tokenizer()
     text = "the cat and the 猫は theatre"

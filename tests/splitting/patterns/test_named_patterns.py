@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs336_basics._support.errors import InputTypeError
-from cs336_basics.splitting import PATTERNS, pretokenize, resolve_pattern
+from cs336_basics.splitting import PATTERNS, pretokenize, reference, resolve_pattern
+from cs336_basics.splitting.patterns.named_patterns import SEARCHED, compile_pattern
+from cs336_basics.splitting.splitter import search_pretokens
 from tests.errors import rejects
 
 # Patterns as published by CS336 and by tiktoken 0.14 (`tiktoken_ext.openai_public`).
@@ -145,3 +147,14 @@ def test_a_pattern_must_be_a_str():
 def test_a_pattern_that_never_ends_on_the_empty_string_raises():
     with rejects("pattern", "more than a second"):
         resolve_pattern(r"(?V1:$*|(\p{N}#)+)++(?b:^| ){5,9}?(\S{e<=1}\X*)+")
+
+
+@given(st.text(st.sampled_from("1234567²Ⅻ١ab' .\n"), max_size=40))
+def test_a_number_is_cut_from_the_right_without_looking_at_every_digit_again(text):
+    name = "gpt2-digits3-right"
+    assert list(search_pretokens(text, name)) == list(reference.pretokenize(text, name))
+
+
+def test_a_long_number_takes_linear_time():
+    found = compile_pattern(SEARCHED["gpt2-digits3-right"]).finditer("7" * 100_000, timeout=20)
+    assert sum(1 for _ in found) == 33_334  # in quadratic time, half a minute

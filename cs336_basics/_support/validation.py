@@ -89,6 +89,7 @@ class Option(NamedTuple):
     limits: Limits = Limits()
     common: bool = False
     resumable: bool = False
+    changes_rounding: bool = False
     variants: Mapping[str, Any] = types.MappingProxyType({})
 
     @property
@@ -107,7 +108,8 @@ def option(help: str, default: Any = dataclasses.MISSING, **rest: Any) -> Any:
             that the field sets, if it has another name; `rare`, to show the field only on the
             complete help page; `positional`, for a value without an option name before it; the
             limits of a number, as in `Limits`; and for the configuration of a run, `common`, to
-            show the field on the short help page, and `resumable`, to let a resumed run change it.
+            show the field on the short help page; `resumable`, to let a resumed run change it; and
+            `changes_rounding`, if it then equals an uninterrupted run only up to rounding.
     """
     limits = Limits(**{key: rest.pop(key) for key in Limits._fields if key in rest})
     return dataclasses.field(default=default, metadata={"help": help, "limits": limits, **rest})

@@ -155,10 +155,6 @@ class TrainingCommand(Command):
                 "uses the configuration in the run directory; remove --config and --run-dir",
                 "resume",
             )
-        if "fast" in given:
-            raise self.usage_error(
-                "uses the choices of --fast in the run directory; remove --fast", "resume"
-            )
         resumable = [name for name, field in fields_of(TrainConfig) if field.resumable]
         for name in changed:
             if name not in resumable:

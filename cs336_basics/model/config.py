@@ -59,6 +59,8 @@ class ModelConfig(Checked):
         "PyTorch's fused kernel, matrix products over blocks of queries, or readable code; "
         "results are equal up to rounding",
         "sdpa",
+        resumable=True,
+        changes_rounding=True,
     )
     norm_eps: Positive = option("added to the mean square in RMSNorm", 1e-5)
     # Bounded attention scores keep training stable at larger learning rates (Henry et al. 2020;

@@ -86,6 +86,7 @@ class TrainConfig(Checked):
         "that dropout drops other features",
         1,
         resumable=True,
+        changes_rounding=True,
     )
     dropout: float = option(
         "fraction of the features to drop in training, against memorizing a text read many times",
@@ -94,21 +95,33 @@ class TrainConfig(Checked):
         lt=1,
     )
     precision: Literal["float32", "bfloat16"] = option(
-        "dtype of matrix products; weights and optimizer state stay in float32", "float32"
+        "dtype of matrix products; weights and optimizer state stay in float32",
+        "float32",
+        resumable=True,
+        changes_rounding=True,
     )
     products: Literal["torch", "onednn"] = option(
         "library that multiplies float32 matrices on a CPU: torch's choice (MKL on x86) or oneDNN",
         "torch",
+        resumable=True,
+        changes_rounding=True,
     )
-    compile: bool = option("compile the model with torch.compile", False)
-    loss_chunks: Count = option("chunks of logits; a larger number saves memory", 1)
+    compile: bool = option(
+        "compile the model with torch.compile", False, resumable=True, changes_rounding=True
+    )
+    loss_chunks: Count = option(
+        "chunks of logits; a larger number saves memory", 1, resumable=True, changes_rounding=True
+    )
     checkpoint_activations: bool = option(
-        "recompute each block in the backward pass to save memory, at the cost of time", False
+        "recompute each block in the backward pass to save memory, at the cost of time",
+        False,
+        resumable=True,
     )
     parallel: Literal["ddp", "fsdp"] = option(
         "under torchrun, replicate the weights in each process (ddp) or shard them (fsdp)",
         "ddp",
         resumable=True,
+        changes_rounding=True,
     )
     deterministic: bool = option(
         "on a GPU, use slower algorithms that make resuming exact (always exact on a CPU)", False
@@ -118,11 +131,13 @@ class TrainConfig(Checked):
         "auto",
         common=True,
         resumable=True,
+        changes_rounding=True,
     )
     num_workers: int | None = option(
         "number of processes and threads; unset: all cores",
         None,
         resumable=True,
+        changes_rounding=True,
         ge=1,
         le=MOST_THREADS,
     )

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -103,9 +104,28 @@ def cpu_has_bfloat16() -> bool:
 def can_compile(device: torch.device) -> bool:
     """Return whether `torch.compile` works on the device. On a CPU, it needs a C++ compiler."""
     if device.type == "cpu":
-        names = [os.environ.get("CXX"), "g++", "clang++"]
-        return any(name is not None and shutil.which(name) is not None for name in names)
+        return shutil.which(_compiler()) is not None
     return device.type == "cuda"
+
+
+def _compiler() -> str:
+    """Return the name of the C++ compiler that `torch.compile` calls."""
+    default = {"darwin": "clang++", "win32": "cl"}.get(sys.platform, "g++")
+    return os.environ.get("CXX", default)
+
+
+def check_compile(compile: bool, device: torch.device) -> None:
+    """Check that a CPU has the C++ compiler that `torch.compile` needs.
+
+    Raises:
+        ValueError: If the compiler does not exist.
+    """
+    if compile and device.type == "cpu" and not can_compile(device):
+        raise InputError(
+            f"must be false without a C++ compiler, but {short_repr(_compiler())} was not found",
+            argument="compile",
+            remedy="install the compiler, or set the environment variable CXX to its path",
+        )
 
 
 def device_name(device: torch.device) -> str:

@@ -13,8 +13,8 @@ from cs336_basics.training.config import TrainConfig
 
 _OTHERS = ("seed", "batch_size", "dropout")
 """Values outside the sections of a configuration that determine the weights."""
-_EXCEPT = ("model.attention", "optimizer.fused", "schedule.cycle_steps")
-"""Values in its sections that change only the rounding, or may change when a run is resumed."""
+_EXCEPT = ("schedule.cycle_steps",)
+"""Values in its sections that change when a run is resumed with another schedule."""
 
 
 def owner_of_run(run: RunDirectory, config: TrainConfig, tokenizer: Tokenizer | None) -> Owner:

@@ -20,13 +20,14 @@ from typing import Any
 from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.messages import short_reason
+from cs336_basics._support.validation import fields_of
 from cs336_basics.checkpoints.checkpoint import read_checkpoint, verify_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.data.prepare import PreparedData, Sources, check_sources, prepare_data
 from cs336_basics.data.sources import absolute_paths, check_length
 from cs336_basics.training.config import TrainConfig
-from cs336_basics.training.config_files import config_to_yaml
-from cs336_basics.training.devices import check_precision, choose_device
+from cs336_basics.training.config_files import config_to_yaml, load_config
+from cs336_basics.training.devices import check_compile, check_precision, choose_device
 from cs336_basics.training.distributed import World, check_batch_size
 from cs336_basics.training.load_run import check_model_size
 from cs336_basics.training.loggers import check_loggers, open_loggers
@@ -67,8 +68,10 @@ def check_start(
     for key, source in (("train_path", sources.train), ("valid_path", sources.valid)):
         check_length(f"data.{key}", source, config.model.context_length)
     check_batch_size(config, world or World())
-    check_precision(config.precision, choose_device(config.device))
-    check_products(config.products, choose_device(config.device))
+    device = choose_device(config.device)
+    check_precision(config.precision, device)
+    check_products(config.products, device)
+    check_compile(config.compile, device)
     check_loggers(config.loggers)
     return sources
 
@@ -150,6 +153,8 @@ def open_trainer(
             data = _prepare(sources, run, world, progress, say)
             config = _with_vocabulary(config, data, say)
             if resume is not None:
+                for line in _rounding_changes(load_config(run.config), config):
+                    say(line)
                 _check_size(config, run, resume)
             trainer = _build(config, run, data, world, say)
             if resume is not None:
@@ -195,6 +200,23 @@ def _with_vocabulary(config: TrainConfig, data: PreparedData, report: Report) ->
     report(f"model.vocab_size becomes {vocab_size:,}, the tokenizer's vocabulary size")
     model = dataclasses.replace(config.model, vocab_size=vocab_size)
     return dataclasses.replace(config, model=model)
+
+
+def _rounding_changes(before: TrainConfig, now: TrainConfig) -> list[str]:
+    """Return a line that names the values with which a resumed run rounds differently, if any."""
+    changes = []
+    for name, field in fields_of(TrainConfig):
+        section, _, key = name.rpartition(".")
+        old, new = (
+            getattr(getattr(config, section) if section else config, key, None)
+            for config in (before, now)
+        )
+        if field.changes_rounding and old != new:
+            changes.append(f"{name} {old} became {new}")
+    if not changes:
+        return []
+    named = ", ".join(changes)
+    return [f"{named}: the run equals an uninterrupted one only up to rounding from here on"]
 
 
 def _check_size(config: TrainConfig, run: RunDirectory, resume: Resumption) -> None:

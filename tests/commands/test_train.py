@@ -141,6 +141,32 @@ def test_the_choices_of_the_fast_path_are_printed_and_saved(tiny, capsys):
     assert yaml.safe_load(Path("run/config.yaml").read_text()) == {**config, "max_steps": 13}
 
 
+def test_compiling_without_a_compiler_is_refused_before_the_run_exists(tiny, monkeypatch, capsys):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert main(["--config", tiny, "--run-dir", "run", "--compile"]) == 2
+    error = capsys.readouterr().err
+    assert "--compile must be false" in error
+    assert "'no-such-compiler'" in error
+    assert not Path("run").exists()
+
+
+def test_a_resumed_run_may_compute_in_another_way_and_says_so(tiny, capsys):
+    words = ["--config", tiny, "--run-dir", "run", "--optimizer.kind", "adamw"]
+    assert main(words) == 0
+    capsys.readouterr()
+    more = ["--resume", "run", "--max-steps", "14", "--loss-chunks", "3", "--fast", "auto"]
+    assert main(more) == 0
+    out = capsys.readouterr().out
+    assert "fast: loss_chunks 3: as requested" in out
+    (line,) = [line for line in out.splitlines() if "only up to rounding" in line]
+    for change in ("loss_chunks 2 became 3", "optimizer.fused False became True"):
+        assert change in line
+    config = yaml.safe_load(Path("run/config.yaml").read_text())
+    assert (config["loss_chunks"], config["optimizer"]["fused"]) == (3, True)
+    assert main(["--resume", "run", "--max-steps", "15"]) == 0
+    assert "only up to rounding" not in capsys.readouterr().out
+
+
 def test_a_closed_pipe_does_not_end_a_run(tiny, monkeypatch):
     # For example, `| head` closes the pipe early, and Ctrl-C also ends `| tee`.
     outputs = []

@@ -139,7 +139,6 @@ def test_resume_uses_the_configuration_of_the_run(run_dir):
         (["--batch_size", "1"], "batch_size"),
         (["--config", "owt"], "resume"),
         (["--run-dir", "x"], "resume"),
-        (["--fast", "auto"], "resume"),
     ],
 )
 def test_resume_rejects_options_that_would_change_the_run(run_dir, words, argument):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import sys
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ import cs336_basics.training.devices as devices
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.training.devices import (
     can_compile,
+    check_compile,
     check_precision,
     exact_arithmetic,
     flops_per_token,
@@ -21,20 +23,29 @@ from cs336_basics.training.devices import (
 )
 from tests.errors import rejects
 
+CPU = torch.device("cpu")
 
-def test_a_cpu_without_a_compiler_cannot_compile(monkeypatch):
-    monkeypatch.setenv("CXX", "no-such-compiler")
-    monkeypatch.setenv("PATH", "")
-    assert not can_compile(torch.device("cpu"))
+
+@pytest.mark.parametrize("cxx", ["no-such-compiler", None])
+def test_a_cpu_without_the_compiler_that_torch_calls_cannot_compile(tmp_path, monkeypatch, cxx):
+    for name in ("g++", "clang++", "cl"):
+        (tmp_path / name).touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path) if cxx else "")
+    monkeypatch.setenv("CXX", cxx) if cxx else monkeypatch.delenv("CXX", raising=False)
+    assert not can_compile(CPU)
+    check_compile(False, CPU)
+    with rejects("compile", cxx or "'"):
+        check_compile(True, CPU)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="programs have other names")
-@pytest.mark.parametrize("name", ["g++", "clang++"])
-def test_a_cpu_with_a_compiler_on_the_path_can_compile(tmp_path, monkeypatch, name):
-    (tmp_path / name).touch(0o755)
-    monkeypatch.delenv("CXX", raising=False)
+@pytest.mark.parametrize("cxx", ["mine", None])
+def test_a_cpu_with_the_compiler_that_torch_calls_can_compile(tmp_path, monkeypatch, cxx):
+    (tmp_path / (cxx or {"darwin": "clang++"}.get(sys.platform, "g++"))).touch(0o755)
+    monkeypatch.setenv("CXX", cxx) if cxx else monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert can_compile(torch.device("cpu"))
+    assert can_compile(CPU)
+    check_compile(True, CPU)
 
 
 def test_bfloat16_is_rejected_if_the_cpu_would_emulate_it(monkeypatch):

@@ -277,6 +277,24 @@ def train_model(model, optimizer, steps):
     return losses
 
 
+@pytest.mark.parametrize("settings", [AdamWSettings, SGDSettings, MuonSettings])
+@pytest.mark.parametrize("options", [{}, {"tied_embeddings": True, "qk_norm": True}], ids=str)
+def test_a_step_without_gradients_shrinks_only_the_matrices_unless_all_decay(options, settings):
+    model = tiny_model(**options)
+    for decay in ("matrices", "all"):
+        optimizer = settings(decay=decay, weight_decay=0.5).build(model, lr=0.1)
+        before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+        for weight in model.parameters():
+            weight.grad = torch.zeros_like(weight)
+        optimizer.step()
+        roles = model.parameter_roles()
+        for name, weight in model.named_parameters():
+            if decay == "all" or roles[name] in ("matrix", "head"):
+                assert_close(weight.detach(), before[name] * (1 - 0.1 * 0.5))
+            else:
+                assert torch.equal(weight, before[name]), name
+
+
 @pytest.mark.parametrize("options", [{}, {"tied_embeddings": True, "qk_norm": True}], ids=str)
 def test_muon_groups_the_parameters_of_a_model(options):
     model = tiny_model(**options)
@@ -305,12 +323,12 @@ def test_muon_groups_the_parameters_of_a_model(options):
     ("config", "kind", "expected"),
     [
         (
-            AdamWSettings(betas=(0.8, 0.9), eps=1e-6, weight_decay=0.3),
+            AdamWSettings(betas=(0.8, 0.9), eps=1e-6, weight_decay=0.3, decay="all"),
             AdamW,
             {"betas": (0.8, 0.9), "eps": 1e-6, "weight_decay": 0.3},
         ),
         (
-            SGDSettings(momentum=0.8, weight_decay=0.2, nesterov=True),
+            SGDSettings(momentum=0.8, weight_decay=0.2, nesterov=True, decay="all"),
             MomentumSGD,
             {"momentum": 0.8, "weight_decay": 0.2, "nesterov": True},
         ),

@@ -37,7 +37,8 @@ from tests.training.tiny_runs import (
 @pytest.mark.numerical(seeds=False)
 @pytest.mark.usefixtures("float64")
 def test_the_loop_equals_one_written_with_torch(tmp_path):
-    config = changed(max_steps=8, log_every=1, eval_every=100, sample_tokens=0)
+    optimizer = AdamWSettings(max_grad_norm=0.5, decay="all")
+    config = changed(max_steps=8, log_every=1, eval_every=100, sample_tokens=0, optimizer=optimizer)
     trainer = make(tmp_path, config)
     torch.manual_seed(config.seed)
     model = TransformerLM(config.model)

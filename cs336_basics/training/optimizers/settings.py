@@ -31,10 +31,18 @@ class OptimizerSettings(Checked):
         ValueError: If a value has the wrong type or is out of range.
     """
 
-    decayed: ClassVar[tuple[Role, ...]] = ROLES
-    """The roles of the parameters that have weight decay."""
+    decayed: ClassVar[tuple[Role, ...]] = ("matrix", "head")
+    """The roles of the parameters that have weight decay, unless `decay` is "all".
+
+    Weight decay would pull the gains, which should be about 1, and the vectors of rare tokens
+    towards 0.
+    """
 
     kind: str = option("", "")
+    decay: Literal["matrices", "all"] = option(
+        "weights that decay: the matrices of the blocks and the head, or all, as in CS336",
+        "matrices",
+    )
     max_grad_norm: float = option("maximum L2 norm of the gradients", 1.0, gt=0)
 
     def build(
@@ -56,14 +64,15 @@ class OptimizerSettings(Checked):
 
         Args:
             model: The model.
-            own: The settings of the parameters with these roles. Parameters whose role is not in
-                `decayed` are a group of their own, with a weight decay of 0.
+            own: The settings of the parameters with these roles. Parameters that do not decay are a
+                group of their own, with a weight decay of 0.
         """
         roles = model.parameter_roles()
+        decayed = ROLES if self.decay == "all" else self.decayed
         groups = []
         for members, settings in own.items():
             for decays in (True, False):
-                wanted = {role for role in members if (role in self.decayed) == decays}
+                wanted = {role for role in members if (role in decayed) == decays}
                 found = [p for name, p in model.named_parameters() if roles[name] in wanted]
                 decay: dict[str, Any] = {} if decays else {"weight_decay": 0.0}
                 if found:
@@ -82,7 +91,10 @@ class AdamWSettings(OptimizerSettings):
     eps: Positive = option("added to the denominator of AdamW's update", 1e-8)
     weight_decay: float = option("decoupled weight decay", 0.1, ge=0, le=1e38)
     fused: bool = option(
-        "use torch's AdamW, which computes the same update in one pass over memory", False
+        "use torch's AdamW, which computes the same update in one pass over memory",
+        False,
+        resumable=True,
+        changes_rounding=True,
     )
 
     def build(
@@ -106,11 +118,8 @@ class AdamWSettings(OptimizerSettings):
 class MuonSettings(OptimizerSettings):
     """Settings of Muon for the matrices, with AdamW for the other parameters.
 
-    The embedding and the head have their own learning rates. Weight decay would pull the gains,
-    which should be about 1, and the vectors of rare tokens towards 0.
+    The embedding and the head have their own learning rates.
     """
-
-    decayed: ClassVar[tuple[Role, ...]] = ("matrix", "head")
 
     kind: Literal["muon"] = option("Muon for matrices with AdamW for the rest", "muon")
     betas: tuple[DecayRate, DecayRate] = option(

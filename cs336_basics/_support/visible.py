@@ -46,6 +46,12 @@ def _visible(character: str) -> tuple[str, str]:
     return character, "text"
 
 
+def code_points(text: str, most: int = 8) -> str:
+    """Return the code points of a text, such as `U+0065 U+0301`, or of its first characters."""
+    shown = " ".join(f"U+{ord(character):04X}" for character in text[:most])
+    return f"{shown} ..." if len(text) > most else shown
+
+
 def without_controls(text: str) -> str:
     """Return text with marks in place of characters that would control a terminal.
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from cs336_basics._support.errors import InputError
-from cs336_basics._support.messages import short_repr
+from cs336_basics._support.messages import counted, short_repr
 from cs336_basics._support.validation import Checked, option
+from cs336_basics._support.visible import code_points
 from cs336_basics.commands._cli import say, show
 from cs336_basics.commands._inputs import STDIN
 from cs336_basics.commands._options import TOKENIZER, Command, Several
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from cs336_basics.tokenizer import Tokenizer
 
 _BLOCK = 1 << 16  # bytes
+_MOST_PARTS = 1_000_000
+"""Maximum number of bytes of a file whose parts are printed."""
 _RESET = "\x1b[0m"
 # Light backgrounds, under characters that are black, gray (blanks) or dark red (bytes, codes).
 _BACKGROUNDS = [f"\x1b[48;5;{color}m" for color in (153, 222, 157, 218, 189)]
@@ -44,6 +47,7 @@ class Options(Checked):
     merges: str | None = option(
         "print the merges that produce the tokens of a word", None, metavar="WORD"
     )
+    parts: bool = option("print what each part of the tokenizer does to the text, and where", False)
     color: Literal["auto", "always", "never"] = option(
         "auto: in a terminal, unless the NO_COLOR environment variable is set", "auto"
     )
@@ -51,9 +55,9 @@ class Options(Checked):
     def __post_init__(self) -> None:
         """Check that at most one task was given."""
         super().__post_init__()
-        if self.ids + self.count + (self.merges is not None) > 1:
+        if self.ids + self.count + self.parts + (self.merges is not None) > 1:
             raise InputError(
-                "--ids, --count and --merges are mutually exclusive", remedy="pass one"
+                "--ids, --count, --parts and --merges are mutually exclusive", remedy="pass one"
             )
         if self.merges is not None and self.file:
             raise InputError(
@@ -64,7 +68,7 @@ class Options(Checked):
 
 
 def tokenize(options: Options) -> None:
-    """Print the tokens, the counts or the merges."""
+    """Print the tokens, the counts, the parts or the merges."""
     from cs336_basics.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.from_directory(options.tokenizer)
@@ -74,6 +78,8 @@ def tokenize(options: Options) -> None:
         _print_merges(painter, options.merges)
     elif options.count:
         _print_counts(tokenizer, files)
+    elif options.parts:
+        _print_parts(painter, files)
     elif options.ids:
         for ids in _encoded(tokenizer, files):
             lines = (f"{token_id:>7}  {painter.paint(token_id)}\n" for token_id in ids)
@@ -96,6 +102,20 @@ def _blocks(name: str) -> Iterator[bytes]:
         return
     with open(name, "rb", buffering=0) as file:
         yield from iter(lambda: file.read(_BLOCK), b"")
+
+
+def _whole(name: str, longest: int) -> bytes:
+    """Return the content of a file of at most `longest` bytes."""
+    data = b""
+    for block in _blocks(name):
+        data += block
+        if len(data) > longest:
+            raise InputError(
+                f"must have at most {longest:,} bytes with --parts",
+                place=name,
+                remedy="pass a part of it, for example with head -c",
+            )
+    return data
 
 
 def _encoded(tokenizer: Tokenizer, files: Sequence[str]) -> Iterator[list[int]]:
@@ -189,6 +209,36 @@ def _print_row(counts: Sequence[int], name: str) -> None:
     say(" ".join(f"{cell:>11}" for cell in [*counts, ratio]) + (f"  {name}" if name else ""))
 
 
+def _print_parts(painter: _Painter, files: Sequence[str]) -> None:
+    """Print the tokenizer, and for each file what its parts do to the text."""
+    from cs336_basics.tokenizer import TextPart, parts_of
+    from cs336_basics.tokenizer.description import shown_text
+    from cs336_basics.tokenizer.text_input import replaced_utf8
+
+    for number, name in enumerate(files):
+        text = replaced_utf8(_whole(name, _MOST_PARTS), "replace").decode()
+        if not number:
+            say(str(painter.tokenizer))
+
+        def described(part: TextPart, text: str = text) -> str:
+            if part.part == "normalizer":
+                before, after = text[part.start : part.stop], part.result
+                codes = f"{code_points(before)} → {code_points(after)}"
+                return f"{shown_text(before)} → {shown_text(after)}    ({codes})"
+            tokens = painter.between.join(map(painter.paint, part.ids))
+            notes = list(map(str, part.ids))
+            if part.part == "split":
+                notes.append("whole token" if part.is_whole else counted(part.num_merges, "merge"))
+            return f"{tokens}    ({', '.join(notes)})"
+
+        title = "" if name == STDIN else f"  {name}"
+        say("")
+        say(f"{'characters':>15}  {'part':<14}  text, ids and merges{title}")
+        for part in parts_of(painter.tokenizer, text):
+            span = f"{part.start:,}-{part.stop:,}"
+            show(f"{span:>15}  {part.part:<14}  {described(part)}\n", is_safe=True)
+
+
 def _print_merges(painter: _Painter, text: str) -> None:
     """Print the tokens of each pre-token before the first merge and after every merge."""
     from cs336_basics.bpe.reference import split_bytes
@@ -216,4 +266,5 @@ COMMAND = Command(
     "tokenize --tokenizer tokenizers/my my.txt",
     "tokenize --tokenizer tokenizers/my --count my.txt other.txt",
     "tokenize --tokenizer tokenizers/my --merges ' lowest'",
+    "tokenize --tokenizer tokenizers/my --parts my.txt",
 )

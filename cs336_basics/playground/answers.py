@@ -67,6 +67,7 @@ def make_answers(tokenizers: Sequence[str] = (), runs: Sequence[str] = ()) -> An
 
     whole = {"start": start, "tokens": texts.tokens, "merges": texts.merges, "watch": watch}
     whole |= {
+        "parts": texts.parts,
         "curves": about_runs.curves,
         "next_tokens": about_runs.next_tokens,
         "losses": about_runs.losses,

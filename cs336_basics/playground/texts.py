@@ -9,8 +9,17 @@ from typing import Any
 
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.validation import Checked, build, option
+from cs336_basics._support.visible import code_points
 from cs336_basics.bpe.reference import split_bytes
-from cs336_basics.tokenizer import Tokenizer, merge_steps, tokens_of, visible_parts
+from cs336_basics.tokenizer import (
+    TextPart,
+    Tokenizer,
+    merge_steps,
+    parts_of,
+    tokens_of,
+    visible_parts,
+)
+from cs336_basics.tokenizer.description import described_parts, shown_text
 
 MOST_TEXT = 100_000
 """Maximum length of a text in characters."""
@@ -84,6 +93,26 @@ class Texts:
             "num_bytes": len(text.encode()),
         }
 
+    def parts(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parts of a tokenizer, and what each of them does to a text."""
+        tokenizer, text = self._read(asked, MOST_TEXT)
+        parts = parts_of(tokenizer, text)
+        return {
+            "tokenizer": described_parts(tokenizer.definition),
+            "parts": [
+                {
+                    "part": part.part,
+                    "start": part.start,
+                    "stop": part.stop,
+                    "tokens": [shown_token(tokenizer, token_id) for token_id in part.ids],
+                    "merges": _shown_merges(part),
+                    "change": _shown_change(text, part) if part.part == "normalizer" else None,
+                }
+                for part in parts[:MOST_TOKENS]
+            ],
+            "num_parts": len(parts),
+        }
+
     def merges(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Return the merges of each pre-token of a short text.
 
@@ -115,6 +144,18 @@ def check_length(text: str, longest: int) -> None:
     """Raise ValueError if a text is too long for the page."""
     if len(text) > longest:
         raise InputError(f"the text must have at most {longest:,} characters, got {len(text):,}")
+
+
+def _shown_merges(part: TextPart) -> str:
+    if part.part != "split":
+        return ""
+    return "whole" if part.is_whole else str(part.num_merges)
+
+
+def _shown_change(text: str, part: TextPart) -> list[Any]:
+    """Return a run before and after normalization: printable text and code points of each."""
+    runs = text[part.start : part.stop], part.result
+    return [[shown_text(run), code_points(run)] for run in runs]
 
 
 def shown(token: bytes) -> list[list[str]]:

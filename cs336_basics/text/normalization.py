@@ -12,6 +12,7 @@ import functools
 import unicodedata
 from array import array
 from collections.abc import Iterator
+from itertools import pairwise
 
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import short_repr
@@ -124,6 +125,25 @@ def _normalized_run(run: str, normalizer: str) -> list[tuple[str, int]]:
     replaces as many as its parts.
     """
     form = _decomposed_form(normalizer)
+def changed_runs(text: str, normalizer: str | None) -> list[tuple[int, int, str]]:
+    """Return the start and the end of each run that normalization changes, and what it becomes."""
+    after, origins = normalized_with_offsets(text, normalizer)
+    if origins is None:
+        return []
+    starts = [i for i in range(len(after)) if i == 0 or origins[i] > origins[i - 1]]
+    runs: list[tuple[int, int, str]] = []
+    for first, last in pairwise([*starts, len(after)]):
+        start, result = origins[first], after[first:last]
+        stop = origins[last] if last < len(after) else len(text)
+        if text[start:stop] == result:
+            continue
+        if runs and runs[-1][1] == start:  # they are neighbors
+            before = runs.pop()
+            start, result = before[0], before[2] + result
+        runs.append((start, stop, result))
+    return runs
+
+
     parts = [
         (part, int(i == 0))
         for character in run

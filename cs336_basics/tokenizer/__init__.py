@@ -14,6 +14,7 @@ from cs336_basics.tokenizer.merge_steps import MergedWord, MergeStep, merge_step
 from cs336_basics.tokenizer.post_processor import PostProcessor
 from cs336_basics.tokenizer.streaming.incremental_encoder import IncrementalEncoder
 from cs336_basics.tokenizer.streaming.streaming_decoder import StreamingDecoder
+from cs336_basics.tokenizer.text_parts import TextPart, parts_of
 from cs336_basics.tokenizer.text_tokens import TextToken, TextTokens, tokens_of
 from cs336_basics.tokenizer.tokenizer import Tokenizer
 
@@ -25,6 +26,7 @@ __all__ = [
     "PostProcessor",
     "Pruned",
     "StreamingDecoder",
+    "TextPart",
     "TextToken",
     "TextTokens",
     "Tokenizer",
@@ -38,6 +40,7 @@ __all__ = [
     "load_token_file",
     "merge_steps",
     "never_used",
+    "parts_of",
     "prune",
     "token_parts",
     "tokens_of",

@@ -23,7 +23,7 @@ def encode_with_offsets(
         joined = without_surrogates(text)
         ids, spans = encode_with_offsets(encoder, joined, special)
         # A character above U+FFFF may be two in `text`, so look up where each one starts.
-        starts = _starts_in(text)
+        starts = starts_of_characters(text)
         return ids, [(starts[start], starts[end]) for start, end in spans]
     ids = []
     spans = []
@@ -42,7 +42,7 @@ def encode_with_offsets(
     return ids, spans
 
 
-def _starts_in(text: str) -> list[int]:
+def starts_of_characters(text: str) -> list[int]:
     """Return where each character starts if surrogate pairs are characters, and the length."""
     starts = [
         i

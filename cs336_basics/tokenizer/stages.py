@@ -22,6 +22,7 @@ from cs336_basics.splitting.safe_cuts import SafeCuts, SpaceCuts
 from cs336_basics.splitting.splitter import Splitter
 from cs336_basics.splitting.token_finder import token_finder
 from cs336_basics.text.normalization import (
+    changed_runs,
     is_normalized,
     is_quickly_normalized,
     normalized,
@@ -215,6 +216,18 @@ class Stages:
 def _parts(finder: AddedTokenFinder | None, text: bytes) -> Iterable[tuple[int, int, int | None]]:
     if finder is not None:
         return finder.parts(text)
+    def changes(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Yield the start and the end of each run that the normalizer changes, and its result."""
+        if self._normalizer is None:
+            return
+        position_of = _positions_of_bytes(text)
+        for first_byte, last_byte, token_id in _parts(self._first, text.encode()):
+            if token_id is None:
+                offset = position_of[first_byte]
+                piece = text[offset : position_of[last_byte]]
+                for start, stop, result in changed_runs(piece, self._normalizer):
+                    yield offset + start, offset + stop, result
+
     return ((0, len(text), None),) if text else ()
 
 

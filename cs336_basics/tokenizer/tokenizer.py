@@ -24,6 +24,7 @@ from cs336_basics.tokenizer import decoding, padding
 from cs336_basics.tokenizer.added_tokens import AddedToken, check_added_tokens
 from cs336_basics.tokenizer.batches import encode_texts, useful_workers
 from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
+from cs336_basics.tokenizer.description import described
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
 from cs336_basics.tokenizer.encoders.backends import extended_encoder, make_encoder
 from cs336_basics.tokenizer.encoders.encoding_errors import explained, without_surrogates
@@ -152,6 +153,9 @@ class Tokenizer:
             f"<Tokenizer: {counted(len(self), 'token')}, {counted(len(self.merges), 'merge')}, "
             f"special tokens {short_repr(self.special_tokens)}, pattern {short_repr(self.pattern)}>"
         )
+
+    def __str__(self) -> str:
+        return described(self.definition)
 
     # ----------------------------------------------------------------- the parts of the definition
 

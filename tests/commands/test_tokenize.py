@@ -8,6 +8,7 @@ import pytest
 
 from cs336_basics import Tokenizer
 from cs336_basics._support.visible import visible
+from cs336_basics.tokenizer import PostProcessor
 from tests.commands.small_run import command, error_of, pipe
 from tests.tokenizer.examples import BYTES, END, small_tokenizer
 
@@ -123,10 +124,48 @@ def test_the_merges_of_a_word_end_with_its_tokens(work, capsys):
     assert all(line.isprintable() for line in lines)
 
 
+def test_the_parts_of_the_tokenizer_and_what_they_do_are_printed(work, capsys, monkeypatch):
+    definition = small_tokenizer().definition
+    end = definition.added_ids[END]
+    definition = definition.replaced(
+        normalizer="NFC", post_processor=PostProcessor((end, "A"), (end, "A", "B"))
+    )
+    made = Tokenizer.of(definition)
+    made.save("tok")
+    text = f"the cafe\u0301{END}\x1b[2J\u202e"
+    pipe(monkeypatch, text.encode())
+    printed = run(capsys, "--parts")
+    assert all(line.isprintable() for line in printed.splitlines())
+    described, _, rows = printed.partition("\n\n")
+    assert described == str(made)
+    rows = [row.split() for row in rows.splitlines()[1:]]
+    assert rows[0] == ["0-0", "post-processor", END, f"({end})"]
+    change = next(row for row in rows if row[1] == "normalizer")
+    assert change[0] == "7-9"
+    assert " ".join(change[-4:]) == "(U+0065 U+0301 → U+00E9)"
+    ids = [int(word) for row in rows if row[1] != "normalizer"
+           for word in " ".join(row).rpartition("(")[2].strip(")").split(", ")
+           if word.isdigit()]  # fmt: skip
+    assert ids == made(text)["input_ids"]
+
+
+@pytest.mark.filterwarnings("ignore:the text is not all UTF-8:UserWarning")
+def test_the_parts_of_several_files_are_printed(work, capsys):
+    (work / "empty.txt").write_bytes(b"")
+    printed = run(capsys, "--parts", "text.txt", "empty.txt", "--color", "always")
+    blocks = printed.split("\n\n")
+    assert blocks[0] == str(small_tokenizer())
+    assert blocks[1].splitlines()[0].endswith("  text.txt")
+    assert "\x1b]0" not in printed
+    assert blocks[2].splitlines() == [blocks[2].strip("\n")]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--ids", "--count"], "pass one"),
+        (["--parts", "--count"], "pass one"),
+        (["--parts", "large.txt"], "1,000,000"),
         (["--merges", "a", "text.txt"], "'text.txt'"),
         (["missing.txt"], "missing.txt: No such file"),
         (["."], "Is a directory"),
@@ -136,6 +175,7 @@ def test_the_merges_of_a_word_end_with_its_tokens(work, capsys):
     ],
 )
 def test_errors_are_one_line(work, capsys, words, message):
+    (work / "large.txt").write_bytes(b"large " * 200_000)
     assert tokenize(["--tokenizer", "tok", *words]) == 2
     assert message in error_of(capsys, "tokenize")
 

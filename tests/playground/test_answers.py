@@ -26,7 +26,8 @@ def test_answers_are_those_of_the_functions(answers):
     start = ask(answers, "start", {})
     assert start["stages"] == [*start["read_units"]] == stages()
     asked = {"text": "low lower"}
-    assert ask(answers, "tokens", asked) == answers.whole["tokens"](asked)
+    for name in ("tokens", "parts"):
+        assert ask(answers, name, asked) == answers.whole[name](asked)
     assert ask(answers, "watch", asked) == json.loads(json.dumps(watch(asked)))
 
 
@@ -50,6 +51,7 @@ from cs336_basics.playground.answers import answer, make_answers
 answers = make_answers()
 for name, body in (
     ("start", "{}"), ("tokens", '{"text": "a naïve 猫 12"}'), ("merges", '{"text": " little"}'),
+    ("parts", '{"text": "a naïve 猫 12"}'),
     ("watch", '{"text": "low lower"}'), ("race", '{"merges": 5, "text": "low lower newest"}'),
 ):
     print(answer(answers, name, body, lambda row: None))
@@ -64,4 +66,4 @@ def test_the_answers_need_no_other_package():
     assert found[0]["stages"] == PYTHON_TRAINERS
     assert [answer for answer in found if "error" in answer] == []
     assert found[1]["num_characters"] == 12
-    assert len(found) == 5
+    assert len(found) == 6

@@ -21,7 +21,8 @@ from selenium.webdriver.common.keys import Keys  # noqa: E402
 from cs336_basics.bpe import TRAINERS  # noqa: E402
 from cs336_basics.playground.answers import make_answers  # noqa: E402
 from cs336_basics.playground.learning import stages  # noqa: E402
-from cs336_basics.tokenizer import Tokenizer, merge_steps, visible  # noqa: E402
+from cs336_basics.tokenizer import Tokenizer, merge_steps, parts_of, visible  # noqa: E402
+from cs336_basics.tokenizer.description import described_parts  # noqa: E402
 from cs336_basics.training.load_run import load_run  # noqa: E402
 from tests.browser import NEEDS_CHROMIUM, chromium, problems_on_devices  # noqa: E402
 from tests.playground.test_server import running  # noqa: E402
@@ -163,6 +164,20 @@ def test_ids_and_bytes_can_be_shown(page):
     wait(lambda: len(run(browser, notes)) == 2 * len(ids))
     assert run(browser, notes)[0] == str(ids[0])
     assert run(browser, notes)[1].startswith("74")
+
+
+def test_what_each_part_does_is_a_table(page):
+    browser = page("text", text="the theatre<|endoftext|> e\u0301", b="", parts=1)
+    table = "[...document.querySelectorAll('#parts-a tbody tr')].map(r => r.innerText)"
+    rows = wait(lambda: run(browser, table))
+    parts = parts_of(small_tokenizer(), "the theatre<|endoftext|> e\u0301")
+    assert [row.split("\t")[1] for row in rows] == [part.part for part in parts]
+    assert rows[0].split("\t")[0] == "0 \u2013 3"
+    names = "[...document.querySelectorAll('#parts-a dt')].map(d => d.innerText)"
+    assert run(browser, names) == [*described_parts(small_tokenizer().definition)]
+    picture(browser, "text-parts")
+    browser.find_element(By.CSS_SELECTOR, "#text [name=parts]").click()
+    wait(lambda: not browser.find_element(By.ID, "parts-a").is_displayed())
 
 
 @pytest.mark.slow

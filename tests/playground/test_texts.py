@@ -5,7 +5,7 @@ import pytest
 from cs336_basics import Tokenizer
 from cs336_basics.__main__ import main
 from cs336_basics.playground.texts import MOST_TOKENS, MOST_WORD, Texts, load_tokenizer
-from cs336_basics.tokenizer import merge_steps, visible
+from cs336_basics.tokenizer import merge_steps, parts_of, visible
 from tests.errors import rejects
 from tests.tokenizer.examples import END, small_tokenizer
 
@@ -60,6 +60,25 @@ def test_an_empty_text_and_a_long_one(texts):
     assert texts.tokens({"text": ""})["tokens"] == []
     answer = texts.tokens({"text": "1 " * 10_000})
     assert len(answer["tokens"]) == MOST_TOKENS < answer["num_tokens"]
+
+
+def test_parts_are_those_of_the_tokenizer(tokenizer):
+    definition = tokenizer.definition.replaced(normalizer="NFC")
+    texts = Texts({"normalizes": Tokenizer.of(definition)})
+    text = TEXT + "e\u0301"
+    answer = texts.parts({"text": text})
+    assert answer["tokenizer"]["normalizer"] == "NFC"
+    parts = parts_of(Tokenizer.of(definition), text)
+    assert answer["num_parts"] == len(parts)
+    for row, part in zip(answer["parts"], parts, strict=True):
+        assert (row["part"], row["start"], row["stop"]) == part[:3]
+        assert [token["id"] for token in row["tokens"]] == [*part.ids]
+        assert bool(row["merges"]) == (part.part == "split")
+        if part.part == "normalizer":
+            assert row["change"] == [["e\u0301", "U+0065 U+0301"], ["\u00e9", "U+00E9"]]
+    assert answer["parts"][-2]["part"] == "normalizer"
+    answer = texts.parts({"text": "1 " * 10_000})
+    assert len(answer["parts"]) == MOST_TOKENS < answer["num_parts"]
 
 
 @pytest.mark.parametrize("text", [" the", TEXT, "", "猫"])

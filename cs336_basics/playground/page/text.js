@@ -10,6 +10,7 @@ let server;
 // --- tokens ---------------------------------------------------------------------------------
 
 const askTokens = asker("tokens");
+const askParts = asker("parts");
 
 async function updateTokens() {
   const section = $("#text");
@@ -26,6 +27,10 @@ async function updateTokens() {
     return Promise.all(chosen.map((tokenizer) => ask("tokens", { text, tokenizer }, signal)));
   });
   if (!answers) return;
+  const parts = checked("parts") && (await askParts((signal) =>
+    Promise.all(chosen.map((tokenizer) => ask("parts", { text, tokenizer }, signal)))));
+  if (parts === undefined) return;
+  ["a", "b"].forEach((side, index) => showParts(side, parts && parts[index]));
   $("#second").hidden = chosen.length < 2;
   const all = answers.map((answer) => boundaries(answer.tokens));
   answers.forEach((answer, index) => {
@@ -79,6 +84,28 @@ function showTokens(side, answer, other, { ids, bytes }) {
   if (answer.num_tokens > items.length) counts += `; the first ${number(items.length)} are shown`;
   $(`#counts-${side}`).textContent = counts;
   $(`#tokens-${side}`).replaceChildren(...items);
+}
+
+/** Show the parts of a tokenizer and what they do to the text, or nothing. */
+function showParts(side, answer) {
+  const place = $(`#parts-${side}`);
+  place.hidden = !answer;
+  if (!answer) return;
+  $("dl", place).replaceChildren(...Object.entries(answer.tokenizer).flatMap(
+    ([name, text]) => [make("dt", {}, name), make("dd", {}, text)]));
+  const shown = answer.parts.length;
+  $("caption", place).textContent = "What each part does to the text" +
+    (answer.num_parts > shown ? `; the first ${number(shown)} rows are shown` : "");
+  $("tbody", place).replaceChildren(...answer.parts.map((row, index) => {
+    const { change, tokens } = row;
+    const special = row.part !== "split";
+    const result = change ? change.map(([text]) => text).join(" → ")
+      : tokens.map(({ parts }, at) => tokenElement(parts, index + at, { special }).firstChild);
+    const ids = change ? change.map(([, codes]) => codes).join(" → ")
+      : tokens.map((token) => token.id).join(", ");
+    return tableRow([`${number(row.start)} – ${number(row.stop)}`, row.part, result,
+      row.merges, [make("span", {}, ids)]]);
+  }));
 }
 
 // --- merges ---------------------------------------------------------------------------------

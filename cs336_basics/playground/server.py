@@ -7,6 +7,7 @@ rebinding). Every path therefore starts with a secret that changes each time the
 
 from __future__ import annotations
 
+import asyncio
 import json
 import secrets
 import socket
@@ -17,7 +18,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from anyio import CapacityLimiter, from_thread, to_thread
+import uvicorn
+from anyio import CancelScope, CapacityLimiter, fail_after, from_thread, to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -28,6 +30,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cs336_basics._support.messages import short_reason
 from cs336_basics.playground.answers import EXPECTED, Answers, Asked
+from cs336_basics.playground.connections import SECONDS_TO_SEND, TimedProtocol
 from cs336_basics.playground.learning import Emit
 
 ADDRESS = "127.0.0.1"
@@ -83,8 +86,6 @@ def serve(answers: Answers, port: int, open_browser: bool, say: Callable[[str], 
     Raises:
         OSError: If the port is in use.
     """
-    import uvicorn
-
     with socket.socket() as listener:
         if sys.platform != "win32":  # on Windows, this allows two servers on one port
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -101,6 +102,7 @@ def serve(answers: Answers, port: int, open_browser: bool, say: Callable[[str], 
             log_level="critical",
             access_log=False,
             server_header=False,
+            http=TimedProtocol,
             ws="none",
             lifespan="off",
             limit_concurrency=100,
@@ -119,7 +121,9 @@ class _Guard:
     def __init__(self, app: ASGIApp, token: str, port: int) -> None:
         self._app = app
         self._token = token.encode()
-        self._hosts = {f"{name}:{port}".encode() for name in (ADDRESS, "localhost")}
+        # Browsers leave out the default port.
+        self._port = b"" if port == 80 else f":{port}".encode()
+        self._hosts = {name.encode() + self._port for name in (ADDRESS, "localhost")}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -142,10 +146,13 @@ class _Guard:
         headers: dict[bytes, list[bytes]] = {}
         for name, value in scope["headers"]:
             headers.setdefault(name.lower(), []).append(value)
-        hosts = headers.get(b"host", [])
+        hosts, origins = (
+            [value if self._port else value.removesuffix(b":80") for value in headers.get(name, [])]
+            for name in (b"host", b"origin")
+        )
         if len(hosts) != 1 or hosts[0] not in self._hosts:
             raise HTTPException(403, "the Host header must name this server")
-        if any(origin != b"http://" + hosts[0] for origin in headers.get(b"origin", [])):
+        if any(origin != b"http://" + hosts[0] for origin in origins):
             raise HTTPException(403, "requests must come from the page of this server")
         first = scope["path"].encode("utf-8", "surrogateescape").split(b"/")[1:2]
         if not first or not secrets.compare_digest(first[0], self._token):
@@ -162,10 +169,23 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 def _whole(work: Callable[[Asked], Any], limiter: CapacityLimiter) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         asked = await _body(request)
-        result = await to_thread.run_sync(lambda: _json(work(asked)), limiter=limiter)
+        result = b""  # of no interest if the client left
+        with CancelScope() as scope:
+            watch = asyncio.create_task(_call_when_client_leaves(request, scope.cancel))
+            try:
+                # Work that still waits for a thread is cancelled.
+                result = await to_thread.run_sync(lambda: _json(work(asked)), limiter=limiter)
+            finally:
+                watch.cancel()
         return Response(result, media_type="application/json")
 
     return endpoint
+
+
+async def _call_when_client_leaves(request: Request, call: Callable[[], object]) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    call()
 
 
 def _streamed(work: Callable[[Asked, Emit], None], streams: threading.BoundedSemaphore) -> Endpoint:
@@ -217,16 +237,21 @@ async def _body(request: Request) -> Asked:
     """Return the object in a request.
 
     Raises:
-        HTTPException: If the body is too large or not a JSON object.
+        HTTPException: If the body is too large, too slow or not a JSON object.
     """
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise HTTPException(415, "the Content-Type must be application/json")
     body = bytearray()
     try:
-        async for block in request.stream():
-            body += block
-            if len(body) > MOST_BYTES:
-                raise HTTPException(413, f"a request must have at most {MOST_BYTES:,} bytes")
+        with fail_after(SECONDS_TO_SEND):
+            async for block in request.stream():
+                body += block
+                if len(body) > MOST_BYTES:
+                    raise HTTPException(413, f"a request must have at most {MOST_BYTES:,} bytes")
+    except TimeoutError:
+        raise HTTPException(
+            408, f"a request must arrive within {SECONDS_TO_SEND} seconds"
+        ) from None
     except ClientDisconnect:
         raise HTTPException(400, "the request ended early") from None
     try:

@@ -7,7 +7,9 @@ import re
 import socket
 import threading
 import time
+import urllib.parse
 import urllib.request
+from collections import Counter
 
 import pytest
 
@@ -17,6 +19,7 @@ testclient = pytest.importorskip("starlette.testclient", reason="starlette's cli
 
 from cs336_basics._support.errors import InputError  # noqa: E402
 from cs336_basics.playground.answers import make_answers  # noqa: E402
+from cs336_basics.playground.connections import TimedProtocol  # noqa: E402
 from cs336_basics.playground.server import (  # noqa: E402
     MOST_BYTES,
     MOST_STREAMS,
@@ -81,6 +84,18 @@ def test_the_page_itself_is_answered(client):
         answer = post(client, "tokens", {"text": "a"}, headers=headers)
         assert answer.status_code == 200
         assert answer.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.0.0.1:80"])
+def test_the_default_port_may_be_left_out(host):
+    app = make_app(make_answers(), TOKEN, 80)
+    client = testclient.TestClient(app, base_url="http://127.0.0.1")
+    for origin in (f"http://{host}", f"http://{host.removesuffix(':80')}"):
+        answer = post(client, "tokens", {"text": "a"}, headers={"Host": host, "Origin": origin})
+        assert answer.status_code == 200
+    other = {"Host": host, "Origin": "http://127.0.0.1:8080"}
+    assert "page of this server" in error_of(post(client, "tokens", {}, headers=other), 403)
+    assert "Host" in error_of(client.get(f"/{TOKEN}/", headers={"Host": "127.0.0.1:8080"}), 403)
 
 
 @pytest.mark.parametrize(
@@ -163,6 +178,49 @@ def test_requests_at_the_same_time_are_answered():
     assert found == {text: len(text) for text in texts}
 
 
+def test_work_that_waits_is_dropped_when_its_client_leaves():
+    go_on, begun, counts = threading.Event(), threading.Semaphore(0), Counter()
+
+    def work(asked):
+        counts[asked["name"]] += 1
+        begun.release()
+        go_on.wait(10)
+        return 1
+
+    with running(Answers({"work": work}, {})) as address:
+        first = [open_request(address, "work", {"name": "first"}) for _ in range(MOST_STREAMS)]
+        for _ in first:
+            assert begun.acquire(timeout=10)
+        for _ in range(30):
+            open_request(address, "work", {"name": "left"}).close()
+        last = open_request(address, "work", {"name": "last"})
+        time.sleep(0.5)  # the server notices that the clients have left
+        go_on.set()
+        assert last.recv(100).startswith(b"HTTP/1.1 200")
+        for connection in (*first, last):
+            connection.close()
+    assert counts == {"first": MOST_STREAMS, "last": 1}
+
+
+def test_a_body_that_does_not_arrive_is_refused(monkeypatch):
+    monkeypatch.setattr("cs336_basics.playground.server.SECONDS_TO_SEND", 0.1)
+    with running(make_answers()) as address, open_request(address, "tokens", {}, missing=1) as one:
+        assert one.recv(100).startswith(b"HTTP/1.1 408")
+
+
+def open_request(address, name, asked, missing=0):
+    """Send a request without its last `missing` bytes, and return the open connection."""
+    url = urllib.parse.urlsplit(address)
+    body = json.dumps(asked)
+    lines = [
+        f"POST {url.path}api/{name} HTTP/1.1", f"Host: {url.netloc}",
+        "Content-Type: application/json", f"Content-Length: {len(body) + missing}", "", body,
+    ]  # fmt: skip
+    connection = socket.create_connection((url.hostname, url.port), timeout=10)
+    connection.sendall("\r\n".join(lines).encode())
+    return connection
+
+
 # --- streams ---------------------------------------------------------------------------------
 
 
@@ -232,7 +290,7 @@ def running(answers):
         port = listener.getsockname()[1]
         options = {"log_level": "critical", "lifespan": "off", "timeout_graceful_shutdown": 0}
         app = make_app(answers, TOKEN, port)
-        server = uvicorn.Server(uvicorn.Config(app, ws="none", **options))
+        server = uvicorn.Server(uvicorn.Config(app, ws="none", http=TimedProtocol, **options))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

@@ -75,27 +75,20 @@ def check_loggers(names: Sequence[str]) -> None:
 def open_loggers(
     names: Sequence[str], run: RunDirectory, settings: Settings, step: int
 ) -> list[Logger]:
-    """Open loggers for a run.
+    """Open loggers for a run. A logger that cannot be started is left out, with a warning.
 
     Args:
         names: Keys of LOGGERS.
         run: The run directory.
         settings: The configuration as nested dictionaries, which some loggers show.
         step: Number of steps that the run has already taken.
-
-    Raises:
-        ValueError: If a logger cannot be started.
     """
     loggers: list[Logger] = []
     for name in names:
         try:
             loggers.append(_open(name, run, settings, step))
         except Exception as error:  # each package raises its own types
-            for opened in loggers:
-                opened.close()
-            raise InputError(
-                f"names {name}, which could not be started: {_describe(error)}", argument="log_to"
-            ) from error
+            warn(f"{name} could not be started and receives no metrics: {_describe(error)}")
     return loggers
 
 

@@ -138,8 +138,8 @@ def open_trainer(
         report: Callback that the first process invokes with each line to show.
 
     Raises:
-        ValueError, OSError, ImportError: If the data, tokenizer, checkpoint or loggers cannot be
-            used, or another process is using the run.
+        ValueError, OSError, ImportError: If the data, tokenizer or checkpoint cannot be used, or
+            another process is using the run.
         RuntimeError, MemoryError: If the model and data do not fit into memory.
     """
     world = world or World()

@@ -24,8 +24,8 @@ TEXT = {"text", "splitting", "counting", "execution"}
 MAY_IMPORT = {
     "_support": set(),
     "execution": set(),
-    "splitting": set(),
     "text": set(),
+    "splitting": {"text"},
     "counting": {"text", "splitting", "execution"},
     "bpe": TEXT,
     "tokenizer": {*TEXT, "bpe"},

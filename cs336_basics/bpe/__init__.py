@@ -86,6 +86,7 @@ def train_bpe(
     *,
     trainer: str = DEFAULT_TRAINER,
     pattern: str = "gpt2",
+    normalizer: str | None = None,
     splitting: str | None = None,
     execution: str | None = None,
     num_workers: int | None = None,
@@ -109,8 +110,8 @@ def train_bpe(
         special_tokens: Tokens to cut out of the text before counting.
         trainer: A name in TRAINERS. All trainers learn the same merges. Defaults to the fastest
             one that is built.
-        pattern, splitting, execution, num_workers, progress, min_frequency, max_token_length,
-            tie_break, trace, continue_from: See `BPE_Trainer`.
+        pattern, normalizer, splitting, execution, num_workers, progress, min_frequency,
+            max_token_length, tie_break, trace, continue_from: See `BPE_Trainer`.
 
     Returns:
         `(vocab, merges)`; see `BPE_Trainer.train`.
@@ -120,6 +121,7 @@ def train_bpe(
     """
     made = get_trainer(trainer)(
         pattern=pattern,
+        normalizer=normalizer,
         splitting=splitting,
         execution=execution,
         num_workers=num_workers,

@@ -29,6 +29,7 @@ from cs336_basics.bpe.trace import Merge, Trace
 from cs336_basics.execution.executors import executor
 from cs336_basics.splitting import check_splitting
 from cs336_basics.splitting.patterns.named_patterns import resolve_pattern
+from cs336_basics.text.normalization import check_normalizer
 
 if TYPE_CHECKING:
     from cs336_basics.counting import WordCounts
@@ -46,6 +47,8 @@ class BPE_Trainer:
 
     Args:
         pattern: Split pattern: a name in PATTERNS or a regular expression.
+        normalizer: Unicode normalization form of the text between special tokens before it is
+            split: None, `"NFC"`, `"NFD"`, `"NFKC"` or `"NFKD"`. Pass the same to `Tokenizer`.
         splitting, execution: How to count the words in files; see `count_words`.
         num_workers: Number of threads or processes that count the words. The native version also
             uses this number of threads to set up the words. Defaults to all cores.
@@ -58,8 +61,9 @@ class BPE_Trainer:
         trace: Callback invoked with the MergeTrace of each merge, in order; see `trace_file`. The
             call follows the next merge, or the end of training. The timings exclude the callback.
         continue_from: Trained or imported vocabulary to continue, as `(vocab, merges)`. Its merges
-            are applied to the words first. Use the same split pattern. If `tie_break` is also the
-            same, continuing on the same text gives the same result as a single training run.
+            are applied to the words first. Use the same split pattern and normalizer. If
+            `tie_break` is also the same, continuing on the same text gives the same result as a
+            single training run.
 
     Raises:
         ValueError, TypeError: If an option has an invalid value; see also `StartingVocabulary`.
@@ -91,6 +95,7 @@ class BPE_Trainer:
         self,
         *,
         pattern: str = "gpt2",
+        normalizer: str | None = None,
         splitting: str | None = None,
         execution: str | None = None,
         num_workers: int | None = None,
@@ -119,6 +124,7 @@ class BPE_Trainer:
                 argument="tie_break",
             )
         self.pattern = pattern
+        self.normalizer = check_normalizer(normalizer)
         self.splitting = splitting
         self.execution = execution
         self.num_workers = num_workers
@@ -198,8 +204,9 @@ class BPE_Trainer:
 
         Raises:
             ValueError: If a count is out of range, the counted bytes exceed 2^63 - 1, `word_counts`
-                is a WordCounts created with a different pattern or different special tokens, or the
-                merges produce a special token that is part of a word; see also `train`.
+                is a WordCounts created with a different pattern, different special tokens or a
+                different normalizer, or the merges produce a special token that is part of a word;
+                see also `train`.
             TypeError: See `WordCounts.from_mapping`.
 
         Warns:
@@ -234,6 +241,10 @@ class BPE_Trainer:
             progress=self.progress,
         )
 
+    def splitter(self, special_tokens: Iterable[str]) -> Splitter:
+        """Return the splitter with the trainer's options."""
+        return splitting.Splitter(self.pattern, [*special_tokens], self.normalizer)
+
     def check_request(
         self, vocab_size: int, special_tokens: Iterable[str]
     ) -> tuple[list[str], int]:
@@ -251,9 +262,10 @@ class BPE_Trainer:
         self.start.warn_of_unmade_tokens(tokens)
         recorder = Recorder(self.trace, len(self.start.merges))
         self.timings = recorder.timings
-        word_counts = count(splitting.Splitter(self.pattern, tokens))
+        splitter = self.splitter(tokens)
+        word_counts = count(splitter)
         recorder.lap("reading and counting")
-        word_counts.check_made_with(self.pattern, tokens)
+        word_counts.check_made_with(splitter)
         with recorder.progress_bar(self.progress, num_merges):
             merges = self.learn_merges(word_counts, self.rules(num_merges), recorder)
         vocab, all_merges = self.start.extended(tokens, merges)

@@ -17,6 +17,8 @@ from cs336_basics.training.config import TrainConfig
 if TYPE_CHECKING:
     import torch
 
+    from cs336_basics.data.data_config import DataConfig
+
 VOCAB_SIZE = 32_000
 """Vocabulary size for preparing a corpus, unless --model.vocab-size is given."""
 
@@ -66,7 +68,8 @@ def estimate(command: CommandLine) -> None:
     """Print the computed and the measured figures."""
     if command.options.corpus_bytes is not None:
         given = "model.vocab_size" in command.given
-        _estimate_corpus(command.options, command.config.model.vocab_size if given else VOCAB_SIZE)
+        vocab_size = command.config.model.vocab_size if given else VOCAB_SIZE
+        _estimate_corpus(command.options, vocab_size, command.config.data)
         return
     import torch
 
@@ -95,7 +98,7 @@ def estimate(command: CommandLine) -> None:
             say(f"{name:<24}{value}")
 
 
-def _estimate_corpus(options: Options, vocab_size: int) -> None:
+def _estimate_corpus(options: Options, vocab_size: int, data: DataConfig) -> None:
     """Measure a piece of a corpus, and print estimates for preparing the whole corpus."""
     from cs336_basics.data.corpus_estimate import Cluster, estimate_rows, measure_rates
     from cs336_basics.data.datasets.sample import write_sample
@@ -105,7 +108,7 @@ def _estimate_corpus(options: Options, vocab_size: int) -> None:
     cluster = Cluster(options.nodes, options.cores or resolve_num_workers(None), options.network)
     with tempfile.TemporaryDirectory() as folder:
         text = options.corpus_sample or write_sample(Path(folder, "sample.txt"), SAMPLE_SIZE)
-        rates = measure_rates(text, vocab_size)
+        rates = measure_rates(text, vocab_size, data.pattern, data.normalizer)
     piece = str(options.corpus_sample)
     if options.corpus_sample is None:
         piece = "the sample corpus; web text takes twice as long, so pass --corpus-sample"

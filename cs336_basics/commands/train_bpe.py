@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import counted, short_repr
@@ -21,6 +21,10 @@ from cs336_basics.commands._outputs import check_output
 from cs336_basics.execution.executors import EXECUTORS
 from cs336_basics.splitting import SPLITTINGS
 from cs336_basics.splitting.patterns.named_patterns import PATTERNS, resolve_pattern
+from cs336_basics.text.normalization import NORMALIZERS
+
+if TYPE_CHECKING:
+    from cs336_basics.tokenizer.definition import TokenizerDefinition
 
 EXECUTION = tuple(name for name in EXECUTORS if name != "ray")  # --ray selects Ray
 
@@ -44,9 +48,16 @@ class Options(TextOptions):
         None,
         metavar="NAME",
     )
+    normalizer: Annotated[str, one_of(NORMALIZERS)] | None = option(
+        f"Unicode normalization form of the text: {', '.join(NORMALIZERS)}; the tokenizer also "
+        "normalizes the text that it encodes (default: none, or the normalizer of --continue)",
+        None,
+        metavar="FORM",
+        rare=True,
+    )
     continue_: str | None = option(
         "tokenizer to continue training; its tokens and merges are kept, also with another "
-        "--pattern, and --vocab-size is the new total",
+        "--pattern or --normalizer, and --vocab-size is the new total",
         None,
         metavar="DIR",
         rare=True,
@@ -137,13 +148,14 @@ def train_bpe(options: Options) -> None:
     check_output("save_counts", options.save_counts, options.overwrite, inputs, options.output)
     inputs += filter(None, [options.save_counts])
     check_output("trace", options.trace, options.overwrite, inputs, options.output)
-    pattern, special_tokens, continue_from = _start(options)
+    start = _start(options)
     with contextlib.ExitStack() as files:
         trace = None
         if options.trace:
             trace = files.enter_context(trace_file(options.trace, overwrite=options.overwrite))
         trainer = TRAINERS[options.trainer](
-            pattern=pattern,
+            pattern=start.pattern,
+            normalizer=start.normalizer,
             splitting=options.splitting,
             execution=options.execution,
             num_workers=options.num_workers,
@@ -152,14 +164,15 @@ def train_bpe(options: Options) -> None:
             max_token_length=options.max_token_length,
             tie_break=options.tie_break,
             trace=trace,
-            continue_from=continue_from,
+            continue_from=start.continue_from,
         )
         vocab, merges = train_tokenizer(
             trainer,
             corpus,
             options.output,
             options.vocab_size,
-            special_tokens,
+            start.special_tokens,
+            continued=start.continued,
             counts=options.counts,
             save_counts=options.save_counts,
             ray=options.ray,
@@ -169,10 +182,10 @@ def train_bpe(options: Options) -> None:
     say(f"trainer: {trainer.name}")
     for line in phase_lines(trainer.timings):
         say(line)
-    _warn_of_end_of_text(vocab, special_tokens)
-    longest = longest_tokens(vocab, special_tokens)[0]
-    if continue_from:
-        say(f"continued {options.continue_}: {counted(len(continue_from[0]), 'token')}")
+    _warn_of_end_of_text(vocab, start.special_tokens)
+    longest = longest_tokens(vocab, start.special_tokens)[0]
+    if start.continued is not None:
+        say(f"continued {options.continue_}: {counted(len(start.continued.vocab), 'token')}")
     sizes = f"{counted(len(vocab), 'token')}, {counted(len(merges), 'merge')}"
     say(f"{sizes}; longest token: {short_repr(longest)}")
     say(f"written to {options.output}: tokenizer.json, training.json")
@@ -200,33 +213,53 @@ def _warn_of_end_of_text(vocab: dict[int, bytes], special_tokens: Sequence[str])
         )
 
 
-def _start(
-    options: Options,
-) -> tuple[str, list[str], tuple[dict[int, bytes], list[Pair]] | None]:
-    """Return the pattern, the special tokens, and the vocabulary and merges to continue from."""
+@dataclass(frozen=True)
+class _Start:
+    """What training starts with: options, and the tokenizer to continue."""
+
+    pattern: str
+    normalizer: str | None
+    special_tokens: list[str]
+    continued: TokenizerDefinition | None = None
+
+    @property
+    def continue_from(self) -> tuple[dict[int, bytes], list[Pair]] | None:
+        """The vocabulary and merges to continue."""
+        return None if self.continued is None else (self.continued.vocab, self.continued.merges)
+
+
+def _start(options: Options) -> _Start:
+    """Return the options of the trainer, some of which come from the tokenizer of --continue."""
+    new_tokens = list(options.special_token)
     if options.continue_ is None:
-        return (
-            "gpt2" if options.pattern is None else options.pattern,
-            list(options.special_token),
-            None,
-        )
+        pattern = "gpt2" if options.pattern is None else options.pattern
+        return _Start(pattern, options.normalizer, new_tokens)
     # Imported here, because only --continue needs these modules.
     from cs336_basics.tokenizer.tokenizer import Tokenizer
     from cs336_basics.tokenizer.unmerged_tokens import check_merges_suffice
 
-    tokenizer = Tokenizer.from_directory(options.continue_)
-    check_merges_suffice(tokenizer.definition, "continued training")
-    pattern, special_tokens = tokenizer.pattern, tokenizer.special_tokens
-    given = options.pattern
-    if given is not None and resolve_pattern(given) != resolve_pattern(pattern):
+    definition = Tokenizer.from_directory(options.continue_).definition
+    check_merges_suffice(definition, "continued training")
+    pattern, normalizer = definition.pattern, definition.normalizer
+    if options.pattern is not None and (
+        resolve_pattern(options.pattern) != resolve_pattern(pattern)
+    ):
         say(
-            f"--pattern {short_repr(given)} replaces the pattern {short_repr(pattern)} "
+            f"--pattern {short_repr(options.pattern)} replaces the pattern {short_repr(pattern)} "
             f"of {options.continue_}: the new tokenizer splits text only with the new pattern, and "
             "applies old and new merges within its pre-tokens"
         )
-        pattern = given
-    added = [token for token in list(options.special_token) if token not in special_tokens]
-    return pattern, [*special_tokens, *added], (tokenizer.vocab, tokenizer.merges)
+        pattern = options.pattern
+    if options.normalizer is not None and options.normalizer != normalizer:
+        before = f"the normalizer {normalizer}" if normalizer else "no normalizer"
+        say(
+            f"--normalizer {options.normalizer} replaces {before} of {options.continue_}: the new "
+            "tokenizer cannot produce tokens that are not normalized"
+        )
+        normalizer = options.normalizer
+    tokens = [token.content for token in definition.added_tokens]
+    added = [token for token in new_tokens if token not in tokens]
+    return _Start(pattern, normalizer, [*tokens, *added], definition)
 
 
 COMMAND = Command(

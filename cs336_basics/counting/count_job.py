@@ -24,7 +24,7 @@ class CountJob:
     """Counts pieces independently and adds up the counts.
 
     Args:
-        splitter: Split pattern and special tokens.
+        splitter: How to split the text.
         splitting: Name in SPLITTINGS.
     """
 

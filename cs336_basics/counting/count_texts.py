@@ -30,7 +30,7 @@ def count_texts(
         texts: Texts (str or UTF-8 bytes, None for an empty text) or batches of texts or, with
             `field`, rows: dicts, a Hugging Face dataset, or an Arrow table or stream. See
             `texts_of_rows`.
-        splitter: Split pattern and special tokens. Defaults to `Splitter()`.
+        splitter: How to split the texts. Defaults to `Splitter()`.
         errors: How to handle invalid UTF-8; see `Corpus`.
         field: Field or column that contains each row's text.
 

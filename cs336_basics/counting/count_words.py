@@ -66,11 +66,12 @@ def count_words(
     Args:
         corpus: Corpus, or paths in any form that `Corpus` accepts. With Ray, the files must have
             the same paths on all machines, or be URLs.
-        splitter: Split pattern and special tokens. Defaults to `Splitter()`.
+        splitter: How to split the text: pattern, special tokens and normalizer. Defaults to
+            `Splitter()`.
         splitting: Name in SPLITTINGS. Defaults to `"compiled"` if compiled code is built and
             supports the pattern, and to `"regex"` otherwise.
-        execution: Name in EXECUTORS. By default, plain text is counted in threads by compiled code,
-            and other text in processes.
+        execution: Name in EXECUTORS. By default, plain text is counted in threads if the splitting
+            is compiled, and other text in processes.
         num_workers: Number of threads, worker processes or Ray tasks. Defaults to the number of
             cores of this machine or of the cluster.
         chunk_size: Approximate number of bytes counted at a time. The default depends on the other
@@ -79,8 +80,8 @@ def count_words(
         ray_address: Ray cluster to connect to; see `ray_cluster`.
         partial_counts: Directory for the counts of each piece of the text, or the URL of a folder
             in an object store; the directory is created if it is missing. A later run with the same
-            files, chunk size, pattern and special tokens does not count these pieces again. With
-            Ray, all machines must share it. Nothing is kept by default.
+            files, chunk size and splitter does not count these pieces again. With Ray, all machines
+            must share it. Nothing is kept by default.
 
     Returns:
         Mapping from pre-tokens (UTF-8 bytes) to counts.
@@ -107,23 +108,29 @@ def count_words(
     splitting = choose_splitting(splitting, splitter)
     if chunk_size is not None:
         chunk_size = checked_integer("chunk_size", chunk_size, 1, note=" byte")
-    runner = executor(execution or "processes", num_workers, ray_address=ray_address)
+    # Compiled code reads plain text itself. It does not normalize.
+    is_fast = splitting == "compiled" and execution in (None, "threads")
+    is_native = is_fast and splitter.normalizer is None and partial_counts is None
     job: Reduction[Piece, Counted] = CountJob(splitter, splitting)
     sources: Sequence[Source] = corpus.sources
     files: list[Source] = []
     if execution == "ray" or partial_counts is not None:
         sources = [source.absolute() for source in sources]
-    elif splitting == "compiled" and execution in (None, "threads"):
+    elif is_native:
         files = [source for source in sources if source.local_path is not None]
         sources = [source for source in sources if source.local_path is None]
+    elif is_fast and all(source.local_path is not None for source in sources):
+        execution = "threads"  # which start faster than processes
+    runner = executor(execution or "processes", num_workers, ray_address=ray_address)
     if partial_counts is not None:
         from cs336_basics.counting.partial_counts import KeptCountJob, opened_folder
 
         job = KeptCountJob(CountJob(splitter, splitting), opened_folder(partial_counts))
         piece_size = KEPT_PIECE_SIZE
-    elif splitting == "regex" and execution != "ray":
+    elif (splitting == "regex" or splitter.normalizer is not None) and execution != "ray":
         even = corpus.num_bytes // (PIECES_PER_WORKER * resolve_num_workers(num_workers))
-        piece_size = min(REGEX_PIECE_SIZE, max(SMALLEST_PIECE_SIZE, even))
+        largest = REGEX_PIECE_SIZE if splitting == "regex" else DEFAULT_PIECE_SIZE
+        piece_size = min(largest, max(SMALLEST_PIECE_SIZE, even))
     else:
         piece_size = DEFAULT_PIECE_SIZE
     pieces = [piece for source in sources for piece in source.pieces(chunk_size or piece_size)]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -65,6 +66,8 @@ class KeptCountJob:
         source, splitter = piece.source, self.job.splitter
         text = [source.path, *state_of(source.path), source.settings(), piece.start, piece.end]
         rules = [splitter.expression, sorted(splitter.special_tokens), unicode_version()]
+        if splitter.normalizer is not None:
+            rules += [splitter.normalizer, unicodedata.unidata_version]
         return hashlib.sha256(json.dumps([text, rules]).encode()).hexdigest()[:32]
 
 

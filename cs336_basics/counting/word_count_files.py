@@ -4,10 +4,12 @@ A file is a NumPy `.npz` archive (a ZIP file of `.npy` arrays, without pickled o
 
 | array | type | content |
 |---|---|---|
-| `header` | uint8 | UTF-8 JSON: `format`, `version` (1), `pattern`, `special_tokens` |
+| `header` | uint8 | UTF-8 JSON: `format`, `version`, `pattern`, `special_tokens`, `normalizer` |
 | `data` | uint8 | bytes of all words, concatenated |
 | `offsets` | int64 little-endian, n + 1 | word i is `data[offsets[i]:offsets[i + 1]]` |
 | `counts` | int64 little-endian, n | number of occurrences of word i, at least 1 |
+
+Files of version 1 have no normalizer. They are still written if there is none.
 """
 
 from __future__ import annotations
@@ -26,10 +28,11 @@ from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.reading import open_regular, parse_json, read_array_header
+from cs336_basics.text.normalization import check_normalizer
 
 FORMAT = "cs336_basics word counts"
-FORMAT_VERSION = 1
-
+FORMAT_VERSION = 2
+_WITHOUT_NORMALIZER = 1
 
 Arrays = tuple["npt.NDArray[Any]", "npt.NDArray[Any]", "npt.NDArray[Any]"]
 """`data`, `offsets` and `counts`."""
@@ -42,15 +45,18 @@ def write_counts(
     arrays: Arrays,
     pattern: str | None,
     special_tokens: list[str] | None,
+    normalizer: str | None,
 ) -> None:
     """Write word counts to a file."""
     data, offsets, counts = arrays
     header = {
         "format": FORMAT,
-        "version": FORMAT_VERSION,
+        "version": _WITHOUT_NORMALIZER if normalizer is None else FORMAT_VERSION,
         "pattern": pattern,
         "special_tokens": special_tokens,
     }
+    if normalizer is not None:
+        header["normalizer"] = normalizer
     with atomic_writer(path) as file:
         np.savez(
             file,
@@ -62,7 +68,7 @@ def write_counts(
 
 
 def read_counts(path: str | os.PathLike[str], make: Callable[..., Made]) -> Made:
-    """Return `make(data, offsets, counts, pattern, special_tokens)` for the content of a file.
+    """Return `make(data, offsets, counts, pattern, special_tokens, normalizer)` for a file.
 
     Raises:
         FileNotFoundError: If the file does not exist.
@@ -86,8 +92,11 @@ def _read(file: BinaryIO) -> tuple[Any, ...]:
         if found != FORMAT:
             raise InputError(f"format must be {FORMAT!r}, got {short_repr(found)}")
         version, pattern = header.get("version"), header.get("pattern")
-        if version != FORMAT_VERSION:
-            raise InputError(f"version must be {FORMAT_VERSION}, got {short_repr(version)}")
+        if version not in (_WITHOUT_NORMALIZER, FORMAT_VERSION):
+            raise InputError(
+                f"version must be {_WITHOUT_NORMALIZER} or {FORMAT_VERSION}, got "
+                f"{short_repr(version)}"
+            )
         if pattern is not None and not isinstance(pattern, str):
             raise InputError(f"pattern must be a string, got {short_repr(pattern)}")
         tokens = header.get("special_tokens")
@@ -95,9 +104,10 @@ def _read(file: BinaryIO) -> tuple[Any, ...]:
             isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)
         ):
             raise InputError(f"special_tokens must be a list of strings, got {short_repr(tokens)}")
+        normalizer = check_normalizer(header.get("normalizer"))
         data = _array(archive, "data", "uint8")
         offsets, counts = (_array(archive, name, "int64") for name in ("offsets", "counts"))
-    return data, offsets, counts, pattern, tokens
+    return data, offsets, counts, pattern, tokens, normalizer
 
 
 def _array(archive: zipfile.ZipFile, name: str, dtype: str) -> npt.NDArray[Any]:

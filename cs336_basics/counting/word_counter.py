@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from itertools import accumulate
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from cs336_basics._support.errors import BUILD, Argument, InputError, UnavailableError
 from cs336_basics._support.messages import short_repr
@@ -13,9 +13,7 @@ from cs336_basics._support.warnings import warn
 from cs336_basics.counting.word_counts import Buffer, WordCounts
 from cs336_basics.splitting import check_splitting
 from cs336_basics.splitting.splitter import Splitter, search_pretokens
-
-if TYPE_CHECKING:
-    from cs336_basics.counting._counting import TextCounter
+from cs336_basics.text.normalization import normalized, normalized_utf8
 
 
 def choose_splitting(splitting: str | None, splitter: Splitter) -> str:
@@ -64,7 +62,7 @@ class WordCounter:
     """Counts texts and adds up the counts.
 
     Args:
-        splitter: Split pattern and special tokens.
+        splitter: How to split the texts.
         splitting: Name in SPLITTINGS; see `choose_splitting`.
     """
 
@@ -78,7 +76,7 @@ class WordCounter:
         """Return the counts of all texts so far."""
         splitter = self._splitter
         return WordCounts.of_buffers(
-            self._counter.result(), splitter.pattern, splitter.special_tokens
+            self._counter.result(), splitter.pattern, splitter.special_tokens, splitter.normalizer
         )
 
 
@@ -87,12 +85,51 @@ class _Counter(Protocol):
     def result(self) -> tuple[Buffer, Buffer, Buffer]: ...
 
 
-def _counter(splitter: Splitter, splitting: str) -> TextCounter | RegexCounter:
+def _counter(splitter: Splitter, splitting: str) -> _Counter:
     if splitting == "regex":
         return RegexCounter(splitter)
+    if splitter.normalizer is not None:
+        return NormalizingCounter(splitter)
     from cs336_basics.counting._counting import TextCounter
 
     return TextCounter(splitter.special_tokens, splitter.pattern)
+
+
+class NormalizingCounter:
+    """Counts normalized text with compiled code.
+
+    Most texts are normalized already, and are counted as they are.
+    """
+
+    def __init__(self, splitter: Splitter) -> None:
+        from cs336_basics.counting._counting import TextCounter
+
+        self._splitter = splitter
+        self._counter = TextCounter(splitter.special_tokens, splitter.pattern)
+        # Normalization can make the text of a special token, which is then ordinary text.
+        self._piece_counter = TextCounter((), splitter.pattern)
+
+    def count(self, text: bytes, /) -> None:
+        """See `WordCounter`."""
+        normalizer = self._splitter.normalizer
+        found = normalized_utf8(text, normalizer)
+        if found is text:
+            self._counter.count(text)
+        elif not self._splitter.special_tokens:
+            self._piece_counter.count(found)
+        else:
+            for segment, is_special in self._splitter.split_special_tokens(text.decode()):
+                if not is_special:
+                    self._piece_counter.count(normalized(segment, normalizer).encode())
+
+    def result(self) -> tuple[Buffer, Buffer, Buffer]:
+        """Return `(data, offsets, counts)`, the buffers of a WordCounts."""
+        from cs336_basics.counting._counting import TextCounter
+
+        total = TextCounter()
+        for counter in (self._counter, self._piece_counter):
+            total.add_words(*counter.result())
+        return total.result()
 
 
 class RegexCounter:
@@ -103,10 +140,11 @@ class RegexCounter:
         self._counts: Counter[str] = Counter()
 
     def count(self, text: bytes, /) -> None:
-        """Count the pre-tokens of a complete text in UTF-8."""
+        """See `WordCounter`."""
         for segment, is_special in self._splitter.split_special_tokens(text.decode()):
             if not is_special:
-                self._counts.update(search_pretokens(segment, self._splitter.pattern))
+                piece = normalized(segment, self._splitter.normalizer)
+                self._counts.update(search_pretokens(piece, self._splitter.pattern))
 
     def result(self) -> tuple[Buffer, Buffer, Buffer]:
         """Return `(data, offsets, counts)`, the buffers of a WordCounts."""

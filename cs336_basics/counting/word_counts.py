@@ -24,6 +24,7 @@ from cs336_basics._support.messages import counted, short_repr
 from cs336_basics._support.warnings import warn
 from cs336_basics.splitting.patterns.named_patterns import pattern_name
 from cs336_basics.splitting.splitter import Splitter
+from cs336_basics.text.normalization import check_normalizer
 from cs336_basics.text.reading_record import ReadingRecord
 
 Buffer = Union["npt.NDArray[Any]", "array[int]", bytes, memoryview]
@@ -55,11 +56,14 @@ class WordCounts(Mapping[bytes, int]):
         offsets: (n + 1,) int64. Word i is `data[offsets[i]:offsets[i + 1]]`.
         counts: (n,) int64. Number of occurrences of each word, at least 1.
         pattern: Split pattern (name or regular expression), or None if unknown.
-        special_tokens: Special tokens that were cut out first, or None if unknown. Counts with
-            different patterns or special tokens cannot be added.
+        special_tokens: Special tokens that were cut out first, or None if unknown.
+        normalizer: Normalization form of the text (name in NORMALIZERS), or None if it was not
+            normalized, or the pattern is unknown. Counts with different patterns, special tokens or
+            normalizers cannot be added.
 
     Raises:
-        ValueError: If the arrays are inconsistent, a count is less than 1, or a word is repeated.
+        ValueError: If the arrays are inconsistent, a count is less than 1, a word is repeated, or
+            the normalizer is unknown.
         TypeError: If an array has a dtype that cannot be converted safely, or `special_tokens`
             is a bare string.
     """
@@ -74,10 +78,11 @@ class WordCounts(Mapping[bytes, int]):
         counts: npt.NDArray[np.int64],
         pattern: str | None = None,
         special_tokens: Iterable[str] | None = None,
+        normalizer: str | None = None,
     ) -> None:
         # Copy before checking: other threads may write to the originals.
         arrays = np.array(data), np.array(offsets), np.array(counts)
-        self._set(_checked(*arrays), pattern, special_tokens)
+        self._set(_checked(*arrays), pattern, special_tokens, check_normalizer(normalizer))
         self._check_has_no_repeated_word()
 
     @classmethod
@@ -86,16 +91,17 @@ class WordCounts(Mapping[bytes, int]):
         buffers: tuple[Buffer, Buffer, Buffer],
         pattern: str | None = None,
         special_tokens: Iterable[str] | None = None,
+        normalizer: str | None = None,
     ) -> WordCounts:
         """Return word counts that use trusted buffers without checking or copying them.
 
         Args:
             buffers: Read-only `data`, `offsets` and `counts`, with the same dtypes as in the
                 constructor.
-            pattern, special_tokens: See the constructor.
+            pattern, special_tokens, normalizer: See the constructor.
         """
         made = cls.__new__(cls)
-        made._set(buffers, pattern, special_tokens)
+        made._set(buffers, pattern, special_tokens, normalizer)
         return made
 
     def _check_has_no_repeated_word(self) -> None:
@@ -111,6 +117,7 @@ class WordCounts(Mapping[bytes, int]):
         buffers: tuple[Buffer, Buffer, Buffer],
         pattern: str | None,
         special_tokens: Iterable[str] | None,
+        normalizer: str | None,
     ) -> None:
         if isinstance(special_tokens, str):
             raise InputTypeError(
@@ -120,6 +127,7 @@ class WordCounts(Mapping[bytes, int]):
         self.buffers = buffers
         self.pattern = pattern
         self.special_tokens = None if special_tokens is None else frozenset(special_tokens)
+        self.normalizer = normalizer
         self._dict: dict[bytes, int] | None = None
 
     @property
@@ -189,8 +197,8 @@ class WordCounts(Mapping[bytes, int]):
 
         Raises:
             TypeError: If an addend is not a WordCounts.
-            ValueError: If the words were counted with different patterns or special tokens, or
-                the total count of a word exceeds 2^63 - 1.
+            ValueError: If the words were counted with different patterns, special tokens or
+                normalizers, or the total count of a word exceeds 2^63 - 1.
         """
         addends = list(addends)
         for counts in addends:
@@ -208,6 +216,13 @@ class WordCounts(Mapping[bytes, int]):
                 + " and ".join(sorted(short_repr(pattern) for pattern in patterns))
             )
         pattern = named[0] if named else None
+        normalizers = {counts.normalizer for counts in addends if counts.pattern is not None}
+        if len(normalizers) > 1:
+            raise InputError(
+                "cannot add word counts with different normalizers: "
+                + " and ".join(sorted(map(repr, normalizers)))
+            )
+        normalizer = next(iter(normalizers), None)
         cut_out = {counts.special_tokens for counts in addends if counts.special_tokens is not None}
         if len(cut_out) > 1:
             raise InputError(
@@ -221,11 +236,13 @@ class WordCounts(Mapping[bytes, int]):
             total: Counter[bytes] = Counter()
             for counts in addends:
                 total.update(counts)
-            return cls.from_mapping(total, pattern, special_tokens)
+            made = cls.from_mapping(total, pattern, special_tokens)
+            made.normalizer = normalizer
+            return made
         adder = TextCounter()
         for counts in addends:
             adder.add_words(*counts.buffers)
-        return cls.of_buffers(adder.result(), pattern, special_tokens)
+        return cls.of_buffers(adder.result(), pattern, special_tokens, normalizer)
 
     def scaled(self, weight: float) -> WordCounts:
         """Return the counts multiplied by `weight`, to change a corpus's share in a mixture.
@@ -256,14 +273,15 @@ class WordCounts(Mapping[bytes, int]):
         offsets = np.zeros(int(kept.sum()) + 1, np.int64)
         np.cumsum(lengths[kept], out=offsets[1:])
         arrays = self.data[np.repeat(kept, lengths)], offsets, counts[kept]
-        return self.of_buffers(arrays, self.pattern, self.special_tokens)
+        return self.of_buffers(arrays, self.pattern, self.special_tokens, self.normalizer)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the counts to a file. The format is described in `word_count_files.py`."""
         from cs336_basics.counting.word_count_files import write_counts
 
         cut_out = None if self.special_tokens is None else sorted(self.special_tokens)
-        write_counts(path, (self.data, self.offsets, self.counts), self.pattern, cut_out)
+        arrays = self.data, self.offsets, self.counts
+        write_counts(path, arrays, self.pattern, cut_out, self.normalizer)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> WordCounts:
@@ -374,21 +392,23 @@ class WordCounts(Mapping[bytes, int]):
         buffers = self.buffers
         if not isinstance(buffers[1], array):  # workers that count in Python do not import NumPy
             buffers = self.data, self.offsets, self.counts
-        return WordCounts.of_buffers, (buffers, self.pattern, self.special_tokens)
+        made_with = self.pattern, self.special_tokens, self.normalizer
+        return WordCounts.of_buffers, (buffers, *made_with)
 
-    def check_made_with(self, pattern: str, special_tokens: Iterable[str]) -> None:
-        """Check that the words were counted with this pattern and these special tokens.
+    def check_made_with(self, splitter: Splitter) -> None:
+        """Check that the words were counted with this splitter.
 
         If their pattern is unknown, the most frequent words are split again.
 
         Raises:
-            ValueError: If the words were counted with a different pattern or different special
-                tokens.
+            ValueError: If the words were counted with a different pattern, different special tokens
+                or a different normalizer.
 
         Warns:
             UserWarning: If the pattern of the words is unknown, and some of the most frequent words
                 are not pre-tokens.
         """
+        pattern = splitter.pattern
         if self.pattern is not None and _comparable(self.pattern) != _comparable(pattern):
             raise InputError(
                 f"must be {short_repr(self.pattern)}, with which the words were counted, got "
@@ -397,7 +417,7 @@ class WordCounts(Mapping[bytes, int]):
                 remedy="pass the same pattern, because a tokenizer must split text in the same "
                 "way as its trainer",
             )
-        tokens = frozenset(special_tokens)
+        tokens = frozenset(splitter.special_tokens)
         if self.special_tokens is not None and self.special_tokens != tokens:
             raise InputError(
                 f"must be {short_repr(sorted(self.special_tokens))}, with which the words were "
@@ -406,7 +426,14 @@ class WordCounts(Mapping[bytes, int]):
                 remedy="pass the same special tokens, or count the words again",
             )
         if self.pattern is None:
-            self._warn_of_other_words(Splitter(pattern, sorted(tokens)))
+            self._warn_of_other_words(splitter)
+        elif self.normalizer != splitter.normalizer:
+            raise InputError(
+                f"must be {self.normalizer!r}, with which the words were counted, got "
+                f"{splitter.normalizer!r}",
+                argument="normalizer",
+                remedy="pass the same normalizer, or count the words again",
+            )
 
     def _warn_of_other_words(self, splitter: Splitter) -> None:
         """Warn if some of the most frequent words are not pre-tokens of the splitter."""
@@ -426,11 +453,13 @@ class WordCounts(Mapping[bytes, int]):
                 num_others += count
         if others:
             shown = ", ".join(map(short_repr, others[:3]))
+            changes = f"pattern {short_repr(splitter.pattern)} splits"
+            if splitter.normalizer is not None:
+                changes = f"normalizer {splitter.normalizer!r} changes, or {changes},"
             warn(
-                f"pattern {short_repr(splitter.pattern)} splits words such as {shown} "
-                f"({num_others / total:.1%} of the most frequent words), so tokens across these "
-                "splits can never occur; count the text with count_texts, or pass the pattern that "
-                "made the words"
+                f"{changes} words such as {shown} ({num_others / total:.1%} of the most frequent "
+                "words), so some of the tokens can never occur; count the text with count_texts, "
+                "or pass the options that made the words"
             )
 
 

@@ -100,15 +100,23 @@ class Cluster:
         return max((computing, "cores"), (transfer, "network"))
 
 
-def measure_rates(text: Path, vocab_size: int) -> Rates:
+def measure_rates(
+    text: Path, vocab_size: int, pattern: str = "gpt2", normalizer: str | None = None
+) -> Rates:
     """Measure the rates of one core on the first PIECE_SIZE bytes of a plain text file.
 
     JSON Lines and CSV are measured as plain text.
 
+    Args:
+        text: The file.
+        vocab_size, pattern, normalizer: Options of the tokenizer; see `BPE_Trainer`.
+
     Raises:
         OSError: If the file cannot be read.
-        ValueError: If the file is not UTF-8 text, is too short, or has no words.
+        ValueError: If the file is not UTF-8 text, is too short, or has no words; or if the pattern
+            or the normalizer is invalid.
     """
+    splitter = Splitter(pattern, [END_OF_TEXT], normalizer)
     (source,) = Corpus(text, format="text").sources
     content = _beginning_of(source, PIECE_SIZE)
     if len(content) < _LEAST_SIZE:
@@ -120,7 +128,6 @@ def measure_rates(text: Path, vocab_size: int) -> Rates:
         part = _beginning_of(piece.sources[0], len(content) // 8)
         Path(folder, "eighth").write_bytes(part)
         eighth = Corpus(Path(folder, "eighth"), format="text")
-        splitter = Splitter(special_tokens=[END_OF_TEXT])
         counts, counting = _timed(lambda: count_words(piece, splitter, num_workers=1))
         if not counts:
             raise InputError("no words, only special tokens", place=str(text))
@@ -128,13 +135,13 @@ def measure_rates(text: Path, vocab_size: int) -> Rates:
         growth = 1.0  # for text that cannot be divided
         if len(part) < len(content):
             growth = math.log(len(counts) / few) / math.log(len(content) / len(part))
-        trainer = TRAINERS[DEFAULT_TRAINER]()
+        trainer = TRAINERS[DEFAULT_TRAINER](pattern=pattern, normalizer=normalizer)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # a piece may yield too few merges
             (vocab, merges), merging = _timed(
                 lambda: trainer.train_from_counts(counts, vocab_size, [END_OF_TEXT])
             )
-        tokenizer = Tokenizer(vocab, merges, [END_OF_TEXT])
+        tokenizer = Tokenizer(vocab, merges, [END_OF_TEXT], pattern=pattern, normalizer=normalizer)
         found, encoding = _timed(
             lambda: encode_file(
                 tokenizer, piece, Path(folder, "piece.npy"), num_workers=1, overwrite=True

@@ -93,6 +93,10 @@ def _with_home(path: str | tuple[str, ...] | None) -> str | tuple[str, ...] | No
     return None if path is None else os.path.expanduser(path)
 
 
+    normalizer: Literal["NFC", "NFD", "NFKC", "NFKD"] | None = option(
+        "Unicode normalization form of the text for a new tokenizer (default: no normalization)",
+        None,
+    )
 @dataclasses.dataclass(frozen=True)
 class Preparation:
     """Everything that determines a run's prepared data."""

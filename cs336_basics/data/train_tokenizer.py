@@ -20,9 +20,8 @@ from cs336_basics._support.urls import is_url
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.reference import Pair
 from cs336_basics.counting import WordCounts, count_words
-from cs336_basics.splitting import Splitter
 from cs336_basics.text import Corpus
-from cs336_basics.tokenizer.definition import TOKENIZER_FILE
+from cs336_basics.tokenizer.definition import TOKENIZER_FILE, TokenizerDefinition
 from cs336_basics.tokenizer.tokenizer import Tokenizer
 
 MOST_HASHED = 1 << 30
@@ -36,6 +35,7 @@ def train_tokenizer(
     vocab_size: int,
     special_tokens: Sequence[str],
     *,
+    continued: TokenizerDefinition | None = None,
     counts: Sequence[str] = (),
     save_counts: str | None = None,
     ray: str | None = None,
@@ -48,11 +48,15 @@ def train_tokenizer(
     behind, and an existing tokenizer is unchanged.
 
     Args:
-        trainer: Trainer with the split pattern. Its `timings` are set to the timings of this call.
+        trainer: Trainer with the split pattern and the normalizer. Its `timings` are set to the
+            timings of this call.
         corpus: The text. None trains on `counts` only.
         directory: Output directory for tokenizer.json and training.json.
         vocab_size: Size of the vocabulary: 256 bytes, the special tokens, and one token per merge.
         special_tokens: Tokens that are cut out of the text and get their own ids.
+        continued: Definition of the tokenizer whose vocabulary the trainer continues. The new
+            tokenizer keeps the flags of its added tokens, and its post-processor. Its added tokens
+            must be among `special_tokens`.
         counts: Files written by `WordCounts.save`, added to the counts of `corpus`.
         save_counts: File to write the sum of all counts to. An existing file is replaced.
         ray: Address of the Ray cluster to count with, as in `ray_cluster`. Defaults to counting
@@ -67,7 +71,7 @@ def train_tokenizer(
         FileExistsError: If `directory` contains a tokenizer and `overwrite` is False.
         NotADirectoryError: If `directory` is a file.
         ValueError, OSError: See `BPE_Trainer.train`. A ValueError is also raised if words were
-            counted with a different pattern or different special tokens.
+            counted with a different pattern, different special tokens or a different normalizer.
     """
     output = named_directory(directory)
     if output.exists() and not output.is_dir():
@@ -100,7 +104,16 @@ def train_tokenizer(
         "max_token_length": trainer.max_token_length,
         "corpus": sources,
     }
-    Tokenizer(vocab, merges, special_tokens, pattern=trainer.pattern).save(output, training)
+    known = {token.content: token for token in continued.added_tokens} if continued else {}
+    definition = TokenizerDefinition(
+        vocab,
+        merges,
+        [known.get(token, token) for token in special_tokens],
+        trainer.pattern,
+        normalizer=trainer.normalizer,
+        post_processor=None if continued is None else continued.post_processor,
+    )
+    Tokenizer.of(definition).save(output, training)
     return vocab, merges
 
 
@@ -114,14 +127,14 @@ def _count(
 ) -> WordCounts:
     """Return the sum of the corpus's word counts and the counts in files."""
     addends = []
+    splitter = trainer.splitter(special_tokens)
     for file in counts:
         addends.append(WordCounts.load(file))
         try:
-            addends[-1].check_made_with(trainer.pattern, special_tokens)
+            addends[-1].check_made_with(splitter)
         except InputError as error:
             raise error.at(os.fspath(file)) from None
     if corpus is not None:
-        splitter = Splitter(trainer.pattern, special_tokens)
         found = count_words(
             corpus,
             splitter,

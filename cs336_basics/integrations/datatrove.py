@@ -60,9 +60,10 @@ class CountWords(PipelineStep):  # type: ignore[misc]  # datatrove has no types
         output_folder: Folder for the counts: a path, a URL or a DataFolder.
         pattern: Split pattern: a name in PATTERNS or a regular expression.
         special_tokens: Special tokens to cut out of the text.
+        normalizer: Unicode normalization form of the text; see `Splitter`.
 
     Raises:
-        ValueError: If the pattern or a special token is invalid; see `Splitter`.
+        ValueError: If an argument is invalid; see `Splitter`.
     """
 
     type = "🔢 - TOKENIZER"
@@ -74,10 +75,11 @@ class CountWords(PipelineStep):  # type: ignore[misc]  # datatrove has no types
         *,
         pattern: str = "gpt2",
         special_tokens: Sequence[str] = (END_OF_TEXT,),
+        normalizer: str | None = None,
     ) -> None:
         super().__init__()
         self.output_folder = get_datafolder(output_folder)
-        self.splitter = Splitter(pattern, special_tokens)
+        self.splitter = Splitter(pattern, special_tokens, normalizer)
 
     def run(self, data: Any, rank: int = 0, world_size: int = 1) -> Iterator[Any]:
         """Yield the documents, and write the counts of the task at the end."""
@@ -115,8 +117,8 @@ class MergeWordCounts(PipelineStep):  # type: ignore[misc]
         """Write the sum of the counts in every `world_size`-th file, starting with file `rank`.
 
         Raises:
-            ValueError: If counts are missing, or were made with different patterns or special
-                tokens.
+            ValueError: If counts are missing, or were made with different patterns, special tokens
+                or normalizers.
         """
         _read_all(data)
         names = _names_of_counts(self.input_folder)[rank::world_size]
@@ -133,7 +135,8 @@ class TrainTokenizer(PipelineStep):  # type: ignore[misc]
         vocab_size: Vocabulary size: 256 bytes + special tokens + merges.
         pattern, special_tokens: The same as for `CountWords`.
         trainer: Name in TRAINERS.
-        options: Further options of `BPE_Trainer`, such as `min_frequency`.
+        options: Further options of `BPE_Trainer`, such as `min_frequency`, and the normalizer of
+            `CountWords`.
 
     Raises:
         ValueError, TypeError: If an option is invalid; see `BPE_Trainer`.
@@ -166,7 +169,7 @@ class TrainTokenizer(PipelineStep):  # type: ignore[misc]
 
         Raises:
             ValueError: If there are several tasks, or if counts are missing or were made with a
-                different pattern or different special tokens.
+                different pattern, different special tokens or a different normalizer.
         """
         if world_size != 1:
             raise InputError(f"must be 1 for TrainTokenizer, got {world_size}", argument="tasks")
@@ -175,7 +178,9 @@ class TrainTokenizer(PipelineStep):  # type: ignore[misc]
             counts = _sum_of(self.counts_folder, _names_of_counts(self.counts_folder))
             trainer, tokens = self.trainer, self.special_tokens
             vocab, merges = trainer.train_from_counts(counts, self.vocab_size, tokens)
-            tokenizer = Tokenizer(vocab, merges, tokens, pattern=trainer.pattern)
+            tokenizer = Tokenizer(
+                vocab, merges, tokens, pattern=trainer.pattern, normalizer=trainer.normalizer
+            )
             tokenizer.save(directory, {"trainer": trainer.name, "tie_break": trainer.tie_break})
             # A tokenizer is complete once tokenizer.json exists, so this file is written last.
             for name in sorted(os.listdir(directory), key=TOKENIZER_FILE.__eq__):

@@ -9,22 +9,33 @@ There are two kinds:
   other side did not exist.
 
 An offset inside an occurrence of a special token is never a safe cut.
+
+If text is normalized before it is split, a cut of the second kind must also stay between the same
+two characters when the text on both sides is normalized. It is therefore after a character that is
+normalized in every text, and before an ASCII character, which is never joined with a character
+before it, and which must not be joined with a character after it.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
+import string
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from cs336_basics._support.lazy import LazyModule
 from cs336_basics.splitting.token_finder import token_finder
+from cs336_basics.text.normalization import is_normal_character
 
 if TYPE_CHECKING:
     from cs336_basics.splitting.patterns import split_program
 else:  # compiled code needs it only for other patterns than the named ones
     split_program = LazyModule("cs336_basics.splitting.patterns.split_program")
+
+_ASCII = frozenset(map(chr, range(128)))
+_NEVER_JOINED = _ASCII - frozenset(string.ascii_letters + "<=>")
+"""ASCII characters that no normalization joins with the character after them."""
 
 
 class SafeCuts:
@@ -33,9 +44,15 @@ class SafeCuts:
     Args:
         special_tokens: Special tokens that are cut out before the text is split.
         pattern: Split pattern. If it cannot be compiled, only the ends of special tokens are safe.
+        normalizer: Name in NORMALIZERS: how the text between special tokens is normalized, or None.
     """
 
-    def __init__(self, special_tokens: Iterable[str] = (), pattern: str = "gpt2") -> None:
+    def __init__(
+        self,
+        special_tokens: Iterable[str] = (),
+        pattern: str = "gpt2",
+        normalizer: str | None = None,
+    ) -> None:
         tokens = tuple(token.encode() for token in special_tokens)
         self._special = token_finder(tokens) if tokens else None
         self.margin = 4 + (2 * self._special.longest if self._special else 0)
@@ -44,7 +61,9 @@ class SafeCuts:
         # can create occurrences of the token that are not visible in the original bytes.
         never = any("\N{REPLACEMENT CHARACTER}".encode() in token for token in tokens)
         self._program = split_program.find_program(pattern)
-        self._inside = _candidates(self._program) if self._program else None
+        self._normalizer = normalizer
+        after = _ASCII if normalizer is None else _NEVER_JOINED
+        self._inside = _candidates(self._program, after) if self._program else None
         self.may_exist = not never and (self._special or self._inside) is not None
         """Whether safe cuts are possible with these special tokens and this pattern."""
 
@@ -93,7 +112,9 @@ class SafeCuts:
         before = data[max(0, cut - 4) : cut].decode("utf-8", "surrogateescape")[-1]
         if "\udc80" <= before <= "\udcff":  # not the end of a character
             return False
-        return self._program.is_safe_cut(before, chr(data[cut]))
+        return self._program.is_safe_cut(before, chr(data[cut])) and is_normal_character(
+            before, self._normalizer
+        )
 
     def last(self, data: bytes, start: int) -> int | None:
         """Return the last cut at or after `start` that is safe no matter what follows, or None.
@@ -118,15 +139,17 @@ class SafeCuts:
         return None
 
 
-def _candidates(program: split_program.SplitProgram) -> re.Pattern[bytes] | None:
+def _candidates(
+    program: split_program.SplitProgram, before_characters: frozenset[str]
+) -> re.Pattern[bytes] | None:
     """Return a regex for the last byte before a possible cut, or None if no cut is possible.
 
-    Only cuts before ASCII characters are considered.
+    Only cuts before the given ASCII characters are considered.
     """
     num_columns, columns = program.num_columns, [program.column_of(chr(c)) for c in range(128)]
     # Characters allowed before a cut (None: any non-ASCII character) -> characters after it.
     afters: dict[tuple[int | None, ...], list[int]] = {}
-    for after in range(128):
+    for after in map(ord, sorted(before_characters)):
         safe = program.safe_cuts[columns[after] :: num_columns]  # by the column before
         before = tuple(code for code in range(128) if safe[columns[code]])
         afters.setdefault((*before, None) if any(safe) else (), []).append(after)

@@ -1,4 +1,4 @@
-"""Split text: cut out the special tokens, then split the rest into pre-tokens with a pattern."""
+"""Split text: cut out the special tokens, normalize the rest, and split it with a pattern."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from cs336_basics.splitting.patterns.named_patterns import (
 )
 from cs336_basics.splitting.safe_cuts import SafeCuts
 from cs336_basics.splitting.token_finder import token_finder
+from cs336_basics.text.normalization import check_normalizer, normalized
 
 if TYPE_CHECKING:
     from cs336_basics.splitting.patterns import split_program
@@ -53,29 +54,34 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True)
 class Splitter:
-    """A split pattern, and the special tokens to cut out before applying it.
+    """A split pattern, and what happens to a text before the pattern is applied.
 
-    The constructor checks both; functions that take a Splitter do not check them again. Splitters
-    are immutable, hashable and picklable.
+    The constructor checks the arguments; functions that take a Splitter do not check them again.
+    Splitters are immutable, hashable and picklable.
 
     Args:
         pattern: Name in PATTERNS, or regular expression for the `regex` module.
         special_tokens: Strings that are never part of a pre-token. If occurrences overlap, the
             leftmost wins; at the same offset, the longest wins.
+        normalizer: Name in NORMALIZERS: the normalization form of the text between special tokens.
+            Defaults to None, which leaves the text as it is.
 
     Raises:
         ValueError: If the pattern is neither a name nor a regular expression that can split text,
-            or a special token is empty, repeated, too long, or not valid Unicode.
+            a special token is empty, repeated, too long, or not valid Unicode, or the normalizer is
+            unknown.
         TypeError: If `special_tokens` is a single string or a set, or an item is not a str.
     """
 
     pattern: str = "gpt2"
     special_tokens: Sequence[str] = ()
+    normalizer: str | None = None
 
     def __post_init__(self) -> None:
         resolve_pattern(self.pattern)
         tokens = tuple(check_special_tokens(self.special_tokens))
         object.__setattr__(self, "special_tokens", tokens)
+        check_normalizer(self.normalizer)
 
     @classmethod
     def of(cls, splitter: Splitter | None) -> Splitter:
@@ -107,20 +113,20 @@ class Splitter:
     @property
     def safe_cuts(self) -> SafeCuts:
         """Finder of offsets where text can be cut without changing its pre-tokens."""
-        return _safe_cuts(tuple(self.special_tokens), self.pattern)
+        return _safe_cuts(tuple(self.special_tokens), self.pattern, self.normalizer)
 
     def split(self, text: str) -> Iterator[str]:
         """Yield the pre-tokens of a text, in order, without special tokens."""
         for segment, is_special in self.split_special_tokens(text):
             if not is_special:
-                yield from self.pretokenize(segment)
+                yield from self.pretokenize(normalized(segment, self.normalizer))
 
     def split_special_tokens(self, text: str) -> Iterator[tuple[str, bool]]:
         """Yield `(segment, is_special)` from left to right; see `split_special_tokens`."""
         return split_special_tokens(text, self.special_tokens)
 
     def pretokenize(self, text: str) -> Iterator[str]:
-        """Return an iterator over the pre-tokens of a text without special tokens."""
+        """Return an iterator over the pre-tokens of a normalized text without special tokens."""
         return pretokenize(text, self.pattern)
 
 

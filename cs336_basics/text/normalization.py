@@ -61,6 +61,13 @@ def _normalize(normalizer: str, text: str) -> str:
     return unicodedata.normalize(normalizer, text)  # type: ignore[arg-type]
 
 
+def is_normal_character(character: str, normalizer: str | None) -> bool:
+    """Return whether a character stays the same, in the same place, in every text."""
+    if normalizer is None or character.isascii():
+        return True
+    return ord(character) not in abnormal_codes(normalizer)
+
+
 def is_normalized(text: str | bytes, normalizer: str | None) -> bool:
     """Return whether normalizing a text, as str or valid UTF-8, changes nothing."""
     if is_quickly_normalized(text, normalizer):
@@ -118,13 +125,6 @@ def normalized_with_offsets(text: str, normalizer: str | None) -> tuple[str, lis
     return "".join(characters), origins
 
 
-def _normalized_run(run: str, normalizer: str) -> list[tuple[str, int]]:
-    """Return the characters of a normalized run, each with the number of characters it replaces.
-
-    The first character of a decomposition replaces 1, and the others 0. A composed character
-    replaces as many as its parts.
-    """
-    form = _decomposed_form(normalizer)
 def changed_runs(text: str, normalizer: str | None) -> list[tuple[int, int, str]]:
     """Return the start and the end of each run that normalization changes, and what it becomes."""
     after, origins = normalized_with_offsets(text, normalizer)
@@ -144,6 +144,13 @@ def changed_runs(text: str, normalizer: str | None) -> list[tuple[int, int, str]
     return runs
 
 
+def _normalized_run(run: str, normalizer: str) -> list[tuple[str, int]]:
+    """Return the characters of a normalized run, each with the number of characters it replaces.
+
+    The first character of a decomposition replaces 1, and the others 0. A composed character
+    replaces as many as its parts.
+    """
+    form = _decomposed_form(normalizer)
     parts = [
         (part, int(i == 0))
         for character in run

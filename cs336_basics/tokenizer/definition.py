@@ -6,7 +6,7 @@ A text passes through the parts of a definition in this order:
 |---|---|---|
 | added tokens | `added_tokens`, `added_ids` | are cut out of the text and become one id each |
 | normalizer | `normalizer` | brings the rest into a Unicode normalization form |
-| split pattern | `splitter` | divides the rest into pre-tokens |
+| split pattern | `pattern` | divides the rest into pre-tokens |
 | merges | `vocab`, `merges`, `ignore_merges` | join the bytes of a pre-token to tokens |
 | post-processor | `post_processor` | adds ids for a model, if it is asked to |
 
@@ -15,6 +15,7 @@ Added tokens that are `normalized` are found after the normalizer has run; see `
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import json
@@ -32,7 +33,6 @@ from cs336_basics._support.vocabularies import (
     explain_bad_id,
 )
 from cs336_basics.splitting.splitter import Splitter
-from cs336_basics.text.normalization import check_normalizer
 from cs336_basics.tokenizer.added_tokens import AddedToken, check_added_tokens
 from cs336_basics.tokenizer.post_processor import PostProcessor, check_post_processor
 from cs336_basics.tokenizer.text_input import check_is_iterable
@@ -64,8 +64,8 @@ class TokenizerDefinition:
     Attributes:
         vocab: Mapping of id -> token, including added tokens.
         merges: The merges, as a list of pairs.
-        ignore_merges, normalizer, post_processor: The arguments.
-        splitter: `Splitter` for the pattern and the contents of all added tokens.
+        ignore_merges, post_processor: The arguments.
+        splitter: `Splitter` for the pattern, the contents of all added tokens and the normalizer.
         added_tokens: All added tokens, in the order of `special_tokens`.
         added_ids: Mapping of content -> id of all added tokens.
         special_ids: Mapping of content -> id of the added tokens that are special.
@@ -98,9 +98,9 @@ class TokenizerDefinition:
                 f"must be a dict of id -> bytes, got {short_repr(vocab)}", argument="vocab"
             )
         self.added_tokens = tuple(check_added_tokens(special_tokens))
-        self.splitter = Splitter(pattern, [token.content for token in self.added_tokens])
+        contents = [token.content for token in self.added_tokens]
+        self.splitter = Splitter(pattern, contents, normalizer)
         self.ignore_merges = checked_bool("ignore_merges", ignore_merges)
-        self.normalizer = check_normalizer(normalizer)
         self.vocab = dict(vocab)
         self.merges = list(merges)
         own_ids = dict(added_ids or {})
@@ -153,6 +153,11 @@ class TokenizerDefinition:
         """The split pattern: a name in PATTERNS or a regular expression."""
         return self.splitter.pattern
 
+    @property
+    def normalizer(self) -> str | None:
+        """The normalization form of the text around the added tokens, or None."""
+        return self.splitter.normalizer
+
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of the constructor."""
         return {
@@ -187,8 +192,9 @@ class TokenizerDefinition:
         for name in ("token_ids", "special_ids", "all_special", "digest"):
             parts.pop(name, None)
         definition.added_tokens = (*self.added_tokens, *more)
-        definition.splitter = Splitter(
-            self.pattern, [*self.splitter.special_tokens, *(token.content for token in more)]
+        definition.splitter = dataclasses.replace(
+            self.splitter,
+            special_tokens=[*self.splitter.special_tokens, *(token.content for token in more)],
         )
         definition.added_ids = self.added_ids.copy()
         # Copying a vocabulary for each of many tokens would take most of the time.

@@ -134,11 +134,14 @@ class Stages:
 
     Attributes:
         in_one: Whether, in a normalized text, one search finds all the tokens.
+        splitter: `Splitter` that does the same as the stages, before it splits a text, or None if
+            there is none.
         rest: Contents of tokens that `parts` does not find, because an ordinary search in the
             pieces finds them: all that are `normalized`, if possible.
     """
 
     def __init__(self, definition: TokenizerDefinition, found: frozenset[str]) -> None:
+        self._definition = definition
         self._normalizer = definition.normalizer
         tokens = [token for token in definition.added_tokens if token.content in found]
         # If two tokens are the same when normalized, a special one wins, then the first.
@@ -161,9 +164,30 @@ class Stages:
             and all(is_plainly_found(token) for token, _ in first.values())
             and not (first and second and _may_overlap(first, second))
         )
+        contents = [content for content in definition.splitter.special_tokens if content in found]
+        self.splitter = None
+        if self.in_one and (self._normalizer is None or not second):
+            self.splitter = Splitter(definition.pattern, contents, self._normalizer)
         self.rest = frozenset(second if second_is_plain else ())
         self._first = AddedTokenFinder(first) if first else None
         self._second = AddedTokenFinder(second) if second and not second_is_plain else None
+
+    @classmethod
+    def needed_by(cls, definition: TokenizerDefinition) -> Stages | None:
+        """Return the stages with all added tokens, or None if one search for tokens is enough."""
+        if definition.normalizer is None and all(
+            token.is_plain for token in definition.added_tokens
+        ):
+            return None  # the usual case
+        stages = cls(definition, frozenset(definition.added_ids))
+        return None if definition.normalizer is None and stages.in_one else stages
+
+    @functools.cached_property
+    def safe_cuts(self) -> SafeCuts | SpaceCuts:
+        """Finder of offsets where a text can be cut without changing its ids."""
+        if self.splitter is not None:
+            return self.splitter.safe_cuts
+        return _cuts_between_stages(self._definition)
 
     def is_normalized(self, text: str | bytes) -> bool:
         """Return whether the normalizer does not change a text, or any part of it."""
@@ -192,6 +216,18 @@ class Stages:
                 parts.append(piece[begin:end] if second_id is None else second_id)
         return parts
 
+    def changes(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Yield the start and the end of each run that the normalizer changes, and its result."""
+        if self._normalizer is None:
+            return
+        position_of = _positions_of_bytes(text)
+        for first_byte, last_byte, token_id in _parts(self._first, text.encode()):
+            if token_id is None:
+                offset = position_of[first_byte]
+                piece = text[offset : position_of[last_byte]]
+                for start, stop, result in changed_runs(piece, self._normalizer):
+                    yield offset + start, offset + stop, result
+
     def located_parts(self, text: str) -> Iterator[Part]:
         """Yield what `parts` returns, with positions in the original text."""
         position_of = _positions_of_bytes(text)
@@ -216,18 +252,6 @@ class Stages:
 def _parts(finder: AddedTokenFinder | None, text: bytes) -> Iterable[tuple[int, int, int | None]]:
     if finder is not None:
         return finder.parts(text)
-    def changes(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Yield the start and the end of each run that the normalizer changes, and its result."""
-        if self._normalizer is None:
-            return
-        position_of = _positions_of_bytes(text)
-        for first_byte, last_byte, token_id in _parts(self._first, text.encode()):
-            if token_id is None:
-                offset = position_of[first_byte]
-                piece = text[offset : position_of[last_byte]]
-                for start, stop, result in changed_runs(piece, self._normalizer):
-                    yield offset + start, offset + stop, result
-
     return ((0, len(text), None),) if text else ()
 
 
@@ -237,15 +261,6 @@ def _positions_of_bytes(text: str) -> Sequence[int]:
         return range(len(text) + 1)
     positions = [i for i, character in enumerate(text) for _ in character.encode()]
     return [*positions, len(text)]
-
-
-def need_stages(definition: TokenizerDefinition) -> bool:
-    """Return whether texts need more than one search for tokens before they are split."""
-    if definition.normalizer is None and all(token.is_plain for token in definition.added_tokens):
-        return False  # the usual case
-    if definition.normalizer is not None:
-        return True
-    return not Stages(definition, frozenset(definition.added_ids)).in_one
 
 
 def is_plainly_found(token: AddedToken) -> bool:
@@ -277,19 +292,6 @@ def _starts_with(tokens: Iterable[str], others: list[str]) -> bool:
         if i < len(others) and others[i].startswith(token):
             return True
     return False
-
-
-def safe_cuts(definition: TokenizerDefinition, found: frozenset[str]) -> SafeCuts | SpaceCuts:
-    """Return the finder of offsets where a text can be cut without changing its ids.
-
-    Args:
-        definition: Definition of the tokenizer.
-        found: Contents of the added tokens to find.
-    """
-    if need_stages(definition):
-        return _cuts_between_stages(definition)
-    tokens = [token for token in definition.splitter.special_tokens if token in found]
-    return Splitter(definition.pattern, tokens).safe_cuts
 
 
 def _cuts_between_stages(definition: TokenizerDefinition) -> SpaceCuts:

@@ -1,7 +1,10 @@
 """All trainers learn the same vocabulary and merges from any input, even if counts are tied."""
 
 import inspect
+import json
 import os
+import random
+import unicodedata
 import warnings
 from pathlib import Path
 
@@ -10,14 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cs336_basics import TRAINERS, BPE_Trainer, train_bpe
+from cs336_basics import TRAINERS, BPE_Trainer, Tokenizer, train_bpe
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics.bpe import get_trainer
 from cs336_basics.bpe.rules import TIE_BREAKS
-from cs336_basics.counting import WordCounts, count_words
+from cs336_basics.counting import WordCounts, count_texts, count_words
 from cs336_basics.execution.executors import EXECUTORS
+from cs336_basics.formats.byte_strings import token_to_string
 from cs336_basics.splitting import SPLITTINGS
 from cs336_basics.text import Corpus
+from cs336_basics.text.normalization import NORMALIZERS
 from tests.bpe.trainers import (
     EOT,
     WORKED_EXAMPLE,
@@ -28,6 +33,7 @@ from tests.bpe.trainers import (
 )
 from tests.errors import rejects
 from tests.processes import run_python
+from tests.text.combining import combining_text
 from tests.texts import long_text
 
 
@@ -49,6 +55,48 @@ def test_progress_bars_are_imported_before_the_clock_starts(progress):
         assert not {{"tqdm", "multiprocessing"}} & (set(sys.modules) - before)
     """
     run_python(code)
+
+
+@every_trainer
+@pytest.mark.parametrize("normalizer", NORMALIZERS)
+def test_training_equals_training_on_normalized_text(name, normalizer, tmp_path):
+    chooser = random.Random(normalizer)
+    text = EOT.join(
+        " ".join(combining_text(chooser, chooser.randrange(9)) for _ in range(40)) for _ in range(5)
+    )
+    path, before = tmp_path / "text.txt", tmp_path / "before.txt"
+    path.write_text(text, encoding="utf-8", newline="")
+    pieces = (unicodedata.normalize(normalizer, piece) for piece in text.split(EOT))
+    before.write_text(EOT.join(pieces), encoding="utf-8", newline="")
+    expected = train_bpe(before, 300, [EOT], trainer=name)
+    assert expected != train_bpe(path, 300, [EOT], trainer=name)
+    assert train_bpe(path, 300, [EOT], trainer=name, normalizer=normalizer) == expected
+    trainer = TRAINERS[name](normalizer=normalizer)
+    assert trainer.train_from_iterator([text], 300, [EOT]) == expected
+    tokenizer = Tokenizer(*expected, [EOT], normalizer=normalizer)
+    words = [word for word in count_texts([text], tokenizer.splitter) if len(word) > 1]
+    assert any(len(tokenizer.encode(word.decode())) == 1 for word in words)
+
+
+@pytest.mark.parametrize("normalizer", NORMALIZERS)
+def test_normalized_merges_equal_hugging_faces(normalizer):
+    tokenizers = pytest.importorskip("tokenizers")
+    chooser = random.Random(normalizer)
+    texts = [combining_text(chooser, 60) for _ in range(60)]
+    theirs = tokenizers.Tokenizer(tokenizers.models.BPE())
+    theirs.normalizer = getattr(tokenizers.normalizers, normalizer)()
+    theirs.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    theirs.train_from_iterator(
+        texts,
+        tokenizers.trainers.BpeTrainer(
+            vocab_size=330, initial_alphabet=alphabet, show_progress=False, min_frequency=2
+        ),
+    )
+    trainer = TRAINERS["native"](normalizer=normalizer, tie_break="huggingface", min_frequency=2)
+    _, merges = trainer.train_from_iterator(texts, 330, [])
+    found = json.loads(theirs.to_str())["model"]["merges"]
+    assert [tuple(map(token_to_string, pair)) for pair in merges] == [*map(tuple, found)]
 
 
 @pytest.mark.parametrize(

@@ -2,26 +2,31 @@
 
 import functools
 import itertools
+import json
 import random
 import signal
 import textwrap
+import unicodedata
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
+import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cs336_basics.counting import WordCounts, _counting, count_words
+from cs336_basics.counting import WordCounts, _counting, count_text, count_texts, count_words
 from cs336_basics.execution.executors import EXECUTORS
-from cs336_basics.splitting import SPLITTINGS, Splitter, reference
+from cs336_basics.splitting import PATTERNS, SPLITTINGS, Splitter, reference
 from cs336_basics.text import Corpus
 from cs336_basics.text.encodings import check_file
+from cs336_basics.text.normalization import NORMALIZERS
 from tests.counting.hostile import EOT, HOSTILE, SPLITTER, expected_counts
 from tests.errors import rejects
 from tests.faults import alarm
 from tests.processes import run_python
+from tests.text.combining import combining_text
 
 count_natively = functools.partial(count_words, splitting="compiled", execution="threads")
 
@@ -50,6 +55,43 @@ def test_counts_and_order_do_not_depend_on_blocks_and_threads(hostile_file, patt
             assert counts.words() == arrays.words()
             assert (counts.counts == arrays.counts).all()
         arrays = counts
+
+
+def counts_of_normalized(texts, splitter):
+    """Count the pre-tokens of texts that are normalized by hand."""
+    counts = Counter()
+    for text in texts:
+        pieces = regex.split("|".join(map(regex.escape, splitter.special_tokens)), text)
+        for piece in pieces if splitter.special_tokens else [text]:
+            piece = unicodedata.normalize(splitter.normalizer, piece)
+            counts.update(w.encode() for w in regex.findall(PATTERNS[splitter.pattern], piece))
+    return counts
+
+
+@pytest.mark.parametrize("normalizer", NORMALIZERS)
+def test_normalized_text_is_counted(tmp_path, normalizer):
+    chooser = random.Random(normalizer)
+    # U+0338 after the token would become one character with its last character.
+    splitter = Splitter("gpt2", [EOT, "<e>"], normalizer)
+    texts = [combining_text(chooser, 400, [EOT, "<e>", "＜e>", "plain text, "]) for _ in range(6)]
+    data = "".join(texts).encode() + b"\xff e" + EOT.encode()
+    path, rows = tmp_path / "text.txt", tmp_path / "rows.jsonl"
+    path.write_bytes(data)
+    rows.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    expected = counts_of_normalized([data.decode("utf-8", "replace")], splitter)
+    assert expected != expected_counts(data, [EOT, "<e>"])
+    for way in [{}, *WAYS]:
+        if way.get("execution") == "processes" and normalizer != "NFC":
+            continue  # starting processes takes a second
+        counts = count_words(path, splitter, num_workers=2, chunk_size=500, **way)
+        assert counts == expected, way
+        assert counts.normalizer == normalizer
+    expected = counts_of_normalized(texts, splitter)
+    corpus = Corpus(rows, field="text")
+    for way in ({"execution": "serial"}, {"splitting": "regex", "execution": "threads"}):
+        assert count_words(corpus, splitter, num_workers=2, **way) == expected
+    assert count_texts(texts, splitter) == expected
+    assert sum(map(Counter, (count_text(text, splitter) for text in texts)), Counter()) == expected
 
 
 SPECIAL_TOKENS = [

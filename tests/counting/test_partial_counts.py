@@ -76,6 +76,20 @@ def test_a_killed_worker_costs_a_retry(local_ray, tmp_path):
     assert counts == expected
 
 
+def test_normalized_text_is_counted_on_ray(local_ray, text_file, tmp_path):
+    splitters = [Splitter("gpt2", [EOT], form) for form in ("NFD", "NFC", None)]
+    folder, found = tmp_path / "partial", []
+    for splitter in splitters:  # with one directory: the counts of another form are not reused
+        counts = count_on_ray(text_file, splitter, chunk_size=3000, partial_counts=folder)
+        assert counts == count_words(text_file, splitter, execution="serial")
+        assert counts.normalizer == splitter.normalizer
+        found.append(counts)
+    assert found[0] != found[1] == found[2]
+    again = count_words(text_file, splitters[0], chunk_size=3000, partial_counts=folder)
+    assert again == found[0]
+    assert again.normalizer == "NFD"
+
+
 def test_partial_counts_are_not_counted_again(local_ray, text_file, tmp_path):
     folder = tmp_path / "new" / "partial"
     expected = count_words(text_file, SPLITTER, execution="serial")

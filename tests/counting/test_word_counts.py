@@ -213,3 +213,35 @@ def test_words_that_are_pre_tokens_are_no_warning():
         counts = count_texts(["ab ab"], Splitter("ab(?= )|a|b| "))
         assert b"ab" in counts
         train(counts, pattern=counts.pattern)
+
+
+def test_counts_of_differently_normalized_texts_are_not_mixed(tmp_path):
+    plain = count_texts(["e\u0301"])
+    nfc, nfd = (count_texts(["e\u0301"], Splitter(normalizer=form)) for form in ("NFC", "NFD"))
+    assert (plain, nfc) == ({b"e": 1, "\u0301".encode(): 1}, {"é".encode(): 1})
+    assert (nfc + nfc).normalizer == nfc.scaled(2).normalizer == "NFC"
+    assert pickle.loads(pickle.dumps(nfc)).normalizer == "NFC"
+    nfc.save(tmp_path / "nfc.npz")
+    plain.save(tmp_path / "plain.npz")
+    assert WordCounts.load(tmp_path / "nfc.npz").normalizer == "NFC"
+    assert WordCounts.load(tmp_path / "plain.npz").normalizer is None
+    unknown = WordCounts.from_mapping({b"e": 1})
+    assert (unknown + nfc).normalizer == "NFC"
+    for other in (plain, nfd):
+        with rejects(None, "'NFC'", repr(other.normalizer)):
+            nfc + other
+    with rejects("normalizer", "'NFC'", "None"):
+        TRAINERS["native"]().train_from_counts(nfc, 257)
+    with rejects("normalizer", "None", "'NFC'"):
+        TRAINERS["native"](normalizer="NFC").train_from_counts(plain, 257)
+    with rejects("normalizer", "'nfc'"):
+        WordCounts(plain.data, plain.offsets, plain.counts, "gpt2", [], "nfc")
+    with pytest.warns(UserWarning, match="normalizer 'NFC' changes.*'e\u0301'"):
+        TRAINERS["native"](normalizer="NFC").train_from_counts({"e\u0301": 1}, 257)
+
+
+def test_counts_without_compiled_code_keep_the_normalizer(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cs336_basics.counting._counting", None)
+    nfc = count_texts(["e\u0301"], Splitter(normalizer="NFC"))
+    assert (nfc + nfc) == {"é".encode(): 2}
+    assert (nfc + nfc).normalizer == "NFC"

@@ -1,6 +1,9 @@
 """Splitting both sides of a safe cut gives the same result as splitting the whole text."""
 
 import itertools
+import random
+import string
+import unicodedata
 
 import pytest
 from hypothesis import given
@@ -8,7 +11,9 @@ from hypothesis import strategies as st
 
 from cs336_basics.splitting.splitter import Splitter
 from cs336_basics.text.cuts import safe_blocks
-from tests.splitting.trouble import data_strategy, special_strategy, split
+from cs336_basics.text.normalization import NORMALIZERS
+from tests.splitting.trouble import SPECIAL, TROUBLE, data_strategy, special_strategy, split
+from tests.text.combining import COMBINING
 
 
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k", r"\w+|\W+"])
@@ -31,3 +36,37 @@ def test_no_cut_is_inside_a_special_token_that_overlaps_itself():
         cut = splitter.safe_cuts.first(data, start, len(data))
         if cut is not None:
             assert split(data[:cut], splitter) + split(data[cut:], splitter) == whole
+
+
+@pytest.mark.parametrize("normalizer", NORMALIZERS)
+@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", r"\w+|\W+"])
+def test_blocks_of_normalized_text_split_like_the_whole(pattern, normalizer):
+    chooser = random.Random(pattern + normalizer)
+    pool = TROUBLE + [character.encode() for character in COMBINING]
+    for _ in range(150):
+        splitter = Splitter(pattern, chooser.sample(SPECIAL, chooser.randrange(3)), normalizer)
+        blocks = [b"".join(chooser.choices(pool, k=3)) for _ in range(chooser.randrange(12))]
+        found = list(safe_blocks(blocks, splitter.safe_cuts))
+        data = b"".join(blocks)
+        assert b"".join(found) == data
+        words = [splitter.split(block.decode("utf-8", "replace")) for block in found]
+        whole = list(splitter.split(data.decode("utf-8", "replace")))
+        assert list(itertools.chain(*words)) == whole, data
+
+
+@pytest.mark.parametrize("text", ["one two " * 9, "一行。\n" * 9, "語、 " * 9, "한국어.\n" * 9])
+def test_normalized_text_is_cut_between_words(text):
+    splitter, data = Splitter(normalizer="NFC"), text.encode()
+    blocks = safe_blocks([data[i : i + 1] for i in range(len(data))], splitter.safe_cuts)
+    assert len(list(blocks)) > 4
+
+
+def test_no_ascii_character_before_a_cut_is_joined_with_the_next_character():
+    """The characters that are joined with another one are letters and `<=>`."""
+    first = set()
+    for code in range(0x110000):
+        parts = unicodedata.decomposition(chr(code)).split()
+        if len(parts) == 2 and parts[0][0] != "<":
+            first.add(chr(int(parts[0], 16)))
+            assert not chr(int(parts[1], 16)).isascii()
+    assert {c for c in first if c.isascii()} <= set(string.ascii_letters + "<=>")

@@ -19,6 +19,7 @@ from collections.abc import Iterable
 
 from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.messages import short_repr
+from cs336_basics.text.normalization import is_normalized, normalized
 from cs336_basics.tokenizer.added_tokens import AddedToken
 from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
 from cs336_basics.tokenizer.encoders.absent_bytes import AbsentByteError
@@ -50,8 +51,9 @@ def extend(
     Raises:
         TypeError: If `tokenizer` is not a Tokenizer, or another argument is not a list of str.
         ValueError: If a word is empty, contains a special token, is longer than MAX_WORD_LENGTH
-            bytes, is split by the pattern, or has a byte that is not in the vocabulary; the message
-            includes the word. `add_special_tokens` may also raise ValueError.
+            bytes, is not normalized, is split by the pattern, or has a byte that is not in the
+            vocabulary; the message includes the word. `add_special_tokens` may also raise
+            ValueError.
     """
     check_is_tokenizer(tokenizer)
     check_is_iterable("words", words, "words")
@@ -143,6 +145,13 @@ def _checked_word(definition: TokenizerDefinition, word: str) -> bytes:
         raise InputError(
             f"must have at most {MAX_WORD_LENGTH:,} bytes, got {len(data):,} in {short_repr(word)}",
             argument="words",
+        )
+    if not is_normalized(word, definition.normalizer):
+        raise InputError(
+            f"must be in the normalization form {definition.normalizer} of the tokenizer, got "
+            f"{word!a}",
+            argument="words",
+            remedy=f"add {normalized(word, definition.normalizer)!a}",
         )
     for segment, is_special in definition.splitter.split_special_tokens(word):
         if is_special:

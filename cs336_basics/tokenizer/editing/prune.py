@@ -20,11 +20,15 @@ from cs336_basics._support.errors import InputError, InputTypeError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
 from cs336_basics.counting import WordCounts, count_words
+from cs336_basics.counting.word_counter import WordCounter, choose_splitting
 from cs336_basics.execution.workers import resolve_num_workers
+from cs336_basics.splitting import Splitter
 from cs336_basics.text import Corpus
 from cs336_basics.text.paths import PathsLike
+from cs336_basics.text.reading_record import ReadingRecord
 from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.encoders.python_encoder import RankMerger
+from cs336_basics.tokenizer.stages import Stages
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 from cs336_basics.tokenizer.vocabulary import check_gaps
 
@@ -73,8 +77,9 @@ def prune(
         TypeError: If an argument has the wrong type.
         ValueError: If `vocab_size` exceeds the size of the vocabulary, or is too small for the
             bytes, the special tokens and their parts; if the highest id is far above the number of
-            tokens; if a count is negative; or if the words were counted with a different pattern
-            or different special tokens. `count_words` may also raise ValueError.
+            tokens; if a count is negative; or if the words were counted with a different pattern,
+            different special tokens or a different normalizer. `count_words` may also raise
+            ValueError.
     """
     check_is_tokenizer(tokenizer)
     vocab_size = checked_integer("vocab_size", vocab_size, 1)
@@ -86,12 +91,28 @@ def prune(
     num_workers = resolve_num_workers(num_workers)
     check_gaps(tokenizer.vocab)
     if isinstance(counts, WordCounts):
-        counts.check_made_with(tokenizer.pattern, tokenizer.splitter.special_tokens)
+        counts.check_made_with(tokenizer.splitter)
     elif not isinstance(counts, Mapping):
-        counts = count_words(counts, tokenizer.splitter, num_workers=num_workers)
+        counts = _count_words(tokenizer, Corpus.of(counts), num_workers)
     tree = MergeTree(tokenizer.definition)
     _remove_rarest(tree, WordUsage(tokenizer, tree, counts), len(tokenizer) - vocab_size)
     return _renumbered(tokenizer, tree)
+
+
+def _count_words(tokenizer: Tokenizer, corpus: Corpus, num_workers: int) -> WordCounts:
+    """Return the counts of the pre-tokens that the tokenizer splits a corpus into."""
+    stages = Stages.needed_by(tokenizer.definition)
+    if stages is None or stages.splitter is not None:
+        return count_words(corpus, tokenizer.splitter, num_workers=num_workers)
+    splitter = Splitter(tokenizer.pattern, sorted(stages.rest))
+    counter, reading = WordCounter(splitter, choose_splitting(None, splitter)), ReadingRecord()
+    for source in corpus.sources:
+        for block in source.texts(stages.safe_cuts):
+            for part in stages.parts(reading.utf8_of_block(block, corpus.errors)):
+                if isinstance(part, bytes):
+                    counter.count(part)
+    reading.warn()
+    return counter.counts()
 
 
 class MergeTree:

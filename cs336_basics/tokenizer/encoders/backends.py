@@ -10,7 +10,7 @@ from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.encoders.encoder import Encoder
 from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
 from cs336_basics.tokenizer.encoders.staged_encoder import StagedEncoder
-from cs336_basics.tokenizer.stages import need_stages
+from cs336_basics.tokenizer.stages import Stages
 
 BACKENDS = ("reference", "python", "native")
 
@@ -19,8 +19,13 @@ def make_encoder(
     definition: TokenizerDefinition, cache_size: int, backend: str | None = None
 ) -> Encoder:
     """Return an encoder for a definition; see `_word_encoder`."""
-    encoder = _word_encoder(definition, cache_size, backend)
-    return StagedEncoder(encoder) if need_stages(definition) else encoder
+    return _with_stages(_word_encoder(definition, cache_size, backend))
+
+
+def _with_stages(encoder: Encoder) -> Encoder:
+    """Return an encoder that also does what its definition says to do before splitting."""
+    stages = Stages.needed_by(encoder.definition)
+    return encoder if stages is None else StagedEncoder(encoder, stages)
 
 
 def extended_encoder(
@@ -34,10 +39,8 @@ def extended_encoder(
     """
     if definition.has_words_of(encoder.definition):
         shared = encoder.extended(definition)
-        if shared is not None and not isinstance(shared, StagedEncoder) and need_stages(definition):
-            return StagedEncoder(shared)
         if shared is not None:
-            return shared
+            return shared if isinstance(shared, StagedEncoder) else _with_stages(shared)
     return make_encoder(definition, cache_size, backend)
 
 

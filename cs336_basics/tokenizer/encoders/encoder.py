@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
-from cs336_basics.splitting import pretokenize, split_special_tokens
+from cs336_basics.splitting import Splitter, pretokenize, split_special_tokens
 from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.ids import EncodedBatch, TokenArray, plain_ids, token_dtype
 from cs336_basics.tokenizer.special_tokens import SpecialSets
 
 if TYPE_CHECKING:
+    from cs336_basics.text.cuts import Cuts
     from cs336_basics.tokenizer.encoders.native_encoder import NativeEncoder
 
 
@@ -169,6 +170,11 @@ class Encoder(ABC):
     def with_own_cache(self, cache_size: int) -> Encoder:
         """Return an encoder for one thread with its own word cache of `cache_size` bytes."""
         return self
+
+    def safe_cuts(self, special: frozenset[str]) -> Cuts:
+        """Return the finder of offsets where a text can be cut without changing its ids."""
+        tokens = [token for token in self.definition.splitter.special_tokens if token in special]
+        return Splitter(self.pattern, tokens).safe_cuts
 
     def located_words(self, text: str, special: frozenset[str]) -> Iterator[LocatedWord]:
         """Yield the pre-tokens and added tokens of a text, from left to right."""

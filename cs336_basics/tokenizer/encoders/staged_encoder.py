@@ -6,14 +6,18 @@ are normalized already and contain few added tokens.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from cs336_basics._support.lazy import np, npt
 from cs336_basics.tokenizer.definition import TokenizerDefinition
 from cs336_basics.tokenizer.encoders.encoder import Encoder, LocatedWord
 from cs336_basics.tokenizer.ids import TokenArray
 from cs336_basics.tokenizer.stages import Part, Stages
+
+if TYPE_CHECKING:
+    from cs336_basics.text.cuts import Cuts
 
 _MAX_CHOICES = 16
 """Maximum number of choices of added tokens to keep the stages for."""
@@ -24,12 +28,13 @@ class StagedEncoder(Encoder):
 
     Args:
         inner: Encoder of the same definition. It looks only for the tokens that it is told to.
+        stages: The stages with all added tokens. They are built on first use by default.
     """
 
-    def __init__(self, inner: Encoder) -> None:
+    def __init__(self, inner: Encoder, stages: Stages | None = None) -> None:
         super().__init__(inner.definition)
         self._inner = inner
-        self._stages: dict[frozenset[str], Stages] = {}
+        self._stages = {} if stages is None else {self.all_added: stages}
 
     @property
     def releases_gil(self) -> bool:
@@ -38,7 +43,9 @@ class StagedEncoder(Encoder):
 
     def with_own_cache(self, cache_size: int) -> StagedEncoder:
         """See `Encoder`."""
-        return StagedEncoder(self._inner.with_own_cache(cache_size))
+        encoder = copy.copy(self)
+        encoder._inner = self._inner.with_own_cache(cache_size)
+        return encoder
 
     def extended(self, definition: TokenizerDefinition) -> Encoder | None:
         """See `Encoder`."""
@@ -133,6 +140,10 @@ class StagedEncoder(Encoder):
         if added:
             ids = np.insert(ids, ends[after], np.array(added, ids.dtype))
         return ids, lengths.astype(np.int64)
+
+    def safe_cuts(self, special: frozenset[str]) -> Cuts:
+        """See `Encoder`."""
+        return self._stages_for(special).safe_cuts
 
     def located_words(self, text: str, special: frozenset[str]) -> Iterator[LocatedWord]:
         """See `Encoder`."""

@@ -31,7 +31,6 @@ from cs336_basics.tokenizer.encoders.encoder import Encoder
 from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, encode_exactly
 from cs336_basics.tokenizer.files.token_writer import EncodedBlock
 from cs336_basics.tokenizer.ids import TokenArray
-from cs336_basics.tokenizer.stages import safe_cuts
 from cs336_basics.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -215,7 +214,7 @@ def _numbered(
 ) -> Iterator[tuple[TextBlock, int]]:
     """Yield each text of some files, and the number of bytes of all files read so far."""
     encoder = job.tokenizer.encoder
-    cuts = safe_cuts(encoder.definition, encoder.all_added)
+    cuts = encoder.safe_cuts(encoder.all_added)
     for source, size in zip(sources, sizes, strict=True):
         for block in source.texts(cuts, job.chunk_size):
             yield block, before + block.bytes_read

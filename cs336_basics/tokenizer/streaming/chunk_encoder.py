@@ -14,7 +14,6 @@ from cs336_basics.tokenizer.encoders.encoder import Encoder
 from cs336_basics.tokenizer.encoders.encoding_errors import explained, without_surrogates
 from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, encode_exactly
 from cs336_basics.tokenizer.special_tokens import special_sets
-from cs336_basics.tokenizer.stages import safe_cuts
 
 # These limits keep the memory use of `encode_iterable` below a megabyte.
 READ_AHEAD = 1 << 11  # bytes to collect before they are encoded
@@ -40,7 +39,7 @@ class ChunkEncoder:
         check_errors(errors, ENCODING_ERRORS)
         self._encoder = encoder
         self._special = special_sets(encoder, allowed_special, disallowed_special)
-        self._cuts = safe_cuts(encoder.definition, self._special.found)
+        self._cuts = encoder.safe_cuts(self._special.found)
         self._errors = errors
         self._reset()
 

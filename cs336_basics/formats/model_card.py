@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import cs336_basics
 from cs336_basics._support.files import printable_path
 from cs336_basics._support.visible import markdown_code, markdown_text
+from cs336_basics.formats.model_families import FAMILY_NAMES, family_of
 
 if TYPE_CHECKING:
     from cs336_basics.model import ModelConfig
@@ -34,7 +35,7 @@ def card_text(card: ModelCard, config: ModelConfig, name: str, prompt: str) -> s
     The card's example continues `prompt`. The license is "unknown", because only the user knows the
     terms of the data.
     """
-    kind = "Qwen3" if config.qk_norm else "Llama"
+    kind = FAMILY_NAMES[family_of(config)]
     lines = [
         "---",
         "library_name: transformers",
@@ -67,8 +68,12 @@ def card_text(card: ModelCard, config: ModelConfig, name: str, prompt: str) -> s
         f"| layers, heads, d_model, d_ff | {config.num_layers}, {config.num_heads}, "
         f"{config.d_model}, {config.d_ff} |",
     ]
+    if config.kv_heads != config.num_heads:
+        lines.append(f"| heads of keys and values | {config.kv_heads} |")
     if config.tied_embeddings:
-        lines.append("| embeddings | tied in training, with a scale; stored here as two matrices |")
+        two = config.embedding_factor != 1
+        note = "tied in training, with a scale; stored here as two matrices" if two else "tied"
+        lines.append(f"| embeddings | {note} |")
     if card.steps is not None:
         lines.append(f"| optimizer steps | {card.steps:,} |")
     if card.tokens is not None:

@@ -32,7 +32,7 @@ class RowLinear(Linear):
         if x.numel() != x.shape[-1] or x.dtype != torch.float32:
             return super().forward(x)
         row: Tensor = torch.linalg.vecdot(self.weight, x.reshape(-1))  # (out_features,)
-        return row.reshape(*x.shape[:-1], -1)
+        return self.with_bias(row).reshape(*x.shape[:-1], -1)
 
 
 def with_row_products(model: TransformerLM) -> TransformerLM:

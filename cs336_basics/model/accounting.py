@@ -69,7 +69,7 @@ def forward_flops(config: ModelConfig) -> dict[str, int]:
     tokens = config.context_length
     flops = {
         "attention projections": 0,
-        "attention scores": 4 * config.num_layers * tokens**2 * config.d_model,
+        "attention scores": 4 * config.num_layers * tokens**2 * config.num_heads * config.d_head,
         "feed-forward": 0,
         "head": 0,
     }
@@ -96,11 +96,14 @@ def kept_activations(config: ModelConfig) -> dict[str, int]:
     inner = 2 if config.ffn == "swiglu" else 1
     kept = {
         "norms": 0,
-        "attention projections": layers * tokens * config.d_model,  # weighted sums of the values
+        # Weighted sums of the values.
+        "attention projections": layers * tokens * config.num_heads * config.d_head,
         "attention scores": layers * 2 * config.num_heads * tokens**2,
         "feed-forward": layers * tokens * inner * config.d_ff,
         "head": tokens * config.vocab_size,  # the cross-entropy
     }
     for weight in weights(config):  # the result of each has as many features as its first dimension
+        if weight.role == "bias":  # part of the result of its matrix
+            continue
         kept[_PRODUCTS[weight.part]] += tokens * weight.copies * weight.uses * weight.shape[0]
     return kept

@@ -124,6 +124,7 @@ class RotaryPositionalEmbedding(Module):
         d_k: Number of features in a query or key, even.
         max_seq_len: Number of positions in the tables.
         device: Device for the tables.
+        scaling: See `scaled_frequencies`. None scales nothing.
 
     Raises:
         ValueError: If d_k is odd, or theta is not positive and finite.
@@ -138,6 +139,8 @@ class RotaryPositionalEmbedding(Module):
         d_k: int,
         max_seq_len: int,
         device: torch.device | str | None = None,
+        *,
+        scaling: tuple[float, float, float, float] | None = None,
     ) -> None:
         super().__init__()
         if d_k % 2 != 0:
@@ -148,7 +151,10 @@ class RotaryPositionalEmbedding(Module):
             raise InputError(f"must be positive and finite, got {theta}", argument="theta")
         position = torch.arange(max_seq_len, device=device, dtype=torch.float32)  # (max_seq_len,)
         feature = torch.arange(0, d_k, 2, device=device, dtype=torch.float32)  # (d_k / 2,)
-        angle = torch.outer(position, theta ** (-feature / d_k))  # (max_seq_len, d_k / 2)
+        frequency = theta ** (-feature / d_k)  # (d_k / 2,)
+        if scaling is not None:
+            frequency = scaled_frequencies(frequency, *scaling)
+        angle = torch.outer(position, frequency)  # (max_seq_len, d_k / 2)
         self.register_buffer("cos", angle.cos(), persistent=False)
         self.register_buffer("sin", angle.sin(), persistent=False)
 
@@ -168,14 +174,35 @@ class RotaryPositionalEmbedding(Module):
         return rotated.flatten(-2).to(x.dtype)  # (..., sequence, d_k)
 
 
+def scaled_frequencies(
+    frequency: Tensor, factor: float, low: float, high: float, context_length: float
+) -> Tensor:
+    """Return rotary frequencies, in radians per position, as Llama 3.1 scales them for long texts.
+
+    A frequency that turns fewer than `low` times in the original context is divided by `factor`,
+    one that turns more than `high` times is unchanged, and those between are interpolated.
+
+    Args:
+        frequency: Frequencies, any shape.
+        factor: Divisor of low frequencies.
+        low, high: Numbers of turns in the original context, low < high.
+        context_length: The original context length.
+    """
+    turns = context_length * frequency / (2 * math.pi)
+    kept = ((turns - low) / (high - low)).clamp(0, 1)
+    return frequency * (kept + (1 - kept) / factor)
+
+
 class MultiHeadSelfAttention(Module):
     """Causal multi-head self-attention (Vaswani et al. 2017, section 3.2.2).
 
-    Each head has d_k = d_v = d_model / num_heads features.
+    Each head has d_k = d_v features. Several query heads may share a head of keys and values, which
+    makes the cache smaller (Ainslie et al. 2023, "GQA: Training Generalized Multi-Query Transformer
+    Models from Multi-Head Checkpoints").
 
     Args:
         d_model: Number of features per token.
-        num_heads: Number of heads, a divisor of d_model.
+        num_heads: Number of query heads, a divisor of d_model if `d_head` is None.
         rope: Rotation of queries and keys, shared by all layers of a model. None means no
             position embedding.
         attention: Key of CAUSAL_ATTENTION. The results are equal up to rounding. "blocked" falls
@@ -185,10 +212,14 @@ class MultiHeadSelfAttention(Module):
             later models).
         device: Device of the weights.
         dtype: Dtype of the weights.
+        num_kv_heads: Number of heads of keys and values, a divisor of num_heads. Defaults to
+            num_heads.
+        d_head: Number of features per head, d_k. Defaults to d_model / num_heads.
+        qkv_bias: Whether queries, keys and values have biases.
 
     Raises:
-        ValueError: If num_heads does not divide d_model, `rope` has a different d_k, or `attention`
-            is unknown.
+        ValueError: If num_heads does not divide d_model, num_kv_heads does not divide num_heads,
+            `rope` has a different d_k, or `attention` is unknown.
     """
 
     def __init__(
@@ -200,13 +231,22 @@ class MultiHeadSelfAttention(Module):
         qk_norm_eps: float | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
+        *,
+        num_kv_heads: int | None = None,
+        d_head: int | None = None,
+        qkv_bias: bool = False,
     ) -> None:
         super().__init__()
-        if num_heads < 1 or d_model % num_heads != 0:
+        if num_heads < 1 or (d_head is None and d_model % num_heads != 0):
             raise InputError(
                 f"must divide d_model ({d_model}), got {num_heads}", argument="num_heads"
             )
-        d_k = d_model // num_heads
+        kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+        if kv_heads < 1 or num_heads % kv_heads != 0:
+            raise InputError(
+                f"must divide num_heads ({num_heads}), got {kv_heads}", argument="num_kv_heads"
+            )
+        d_k = d_model // num_heads if d_head is None else d_head
         if rope is not None and d_k != 2 * rope.cos.shape[1]:
             raise InputError(
                 f"must have d_k {d_k}, got d_k {2 * rope.cos.shape[1]}", argument="rope"
@@ -217,6 +257,8 @@ class MultiHeadSelfAttention(Module):
                 argument="attention",
             )
         self.num_heads = num_heads
+        self.queries_per_key = num_heads // kv_heads
+        """Number of query heads that share a head of keys and values."""
         self._attend = CAUSAL_ATTENTION[attention]
         self._attend_masked: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor] = (
             scaled_dot_product_attention
@@ -224,10 +266,11 @@ class MultiHeadSelfAttention(Module):
             else torch.nn.functional.scaled_dot_product_attention
         )
         self.rope = rope
-        self.q_proj = Linear(d_model, d_model, device=device, dtype=dtype)
-        self.k_proj = Linear(d_model, d_model, device=device, dtype=dtype)
-        self.v_proj = Linear(d_model, d_model, device=device, dtype=dtype)
-        self.output_proj = Linear(d_model, d_model, device=device, dtype=dtype)
+        width, kv_width = num_heads * d_k, kv_heads * d_k
+        self.q_proj = Linear(d_model, width, device=device, dtype=dtype, bias=qkv_bias)
+        self.k_proj = Linear(d_model, kv_width, device=device, dtype=dtype, bias=qkv_bias)
+        self.v_proj = Linear(d_model, kv_width, device=device, dtype=dtype, bias=qkv_bias)
+        self.output_proj = Linear(width, d_model, device=device, dtype=dtype)
         self.q_norm: RMSNorm | None = None
         self.k_norm: RMSNorm | None = None
         if qk_norm_eps is not None:
@@ -253,13 +296,14 @@ class MultiHeadSelfAttention(Module):
                 keys and values of x.
         """
         q, k, v = self.project(x, token_positions)  # (..., heads, sequence, d_k) each
+        # k and v may have fewer heads than q.
         if cache is not None:
             assert token_positions is not None
             heads = self._attend_to_cache(q, k, v, token_positions, cache)
         else:
-            heads = self._attend(q, k, v)
+            heads = self._attend(q, self.for_queries(k), self.for_queries(v))
 
-        joined = heads.transpose(-3, -2).flatten(-2)  # (..., sequence, d_model)
+        joined = heads.transpose(-3, -2).flatten(-2)  # (..., sequence, heads * d_k)
         return self.output_proj(joined)  # (..., sequence, d_model)
 
     def project(
@@ -267,11 +311,17 @@ class MultiHeadSelfAttention(Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the queries and keys, normalized and rotated as configured, and the values.
 
-        Each has shape (..., heads, sequence, d_k). See `forward` for the arguments.
+        Each has shape (..., heads, sequence, d_k). Keys and values have `queries_per_key` times
+        fewer heads than queries; see `for_queries`. See `forward` for the arguments.
         """
+        kv_heads = self.num_heads // self.queries_per_key
         q, k, v = [
-            linear(x).unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)
-            for linear in (self.q_proj, self.k_proj, self.v_proj)
+            linear(x).unflatten(-1, (heads, -1)).transpose(-3, -2)
+            for linear, heads in (
+                (self.q_proj, self.num_heads),
+                (self.k_proj, kv_heads),
+                (self.v_proj, kv_heads),
+            )
         ]
         if self.q_norm is not None and self.k_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
@@ -281,15 +331,21 @@ class MultiHeadSelfAttention(Module):
             q, k = self.rope(q, positions), self.rope(k, positions)
         return q, k, v
 
+    def for_queries(self, x: Tensor) -> Tensor:
+        """Return keys or values (..., heads, sequence, d_k) repeated for each query head."""
+        if self.queries_per_key == 1:
+            return x
+        return x.repeat_interleave(self.queries_per_key, dim=-3)
+
     def _attend_to_cache(
         self, q: Tensor, k: Tensor, v: Tensor, token_positions: Tensor, cache: LayerCache
     ) -> Tensor:
         """Store k and v, then let each query attend to the slots up to its own.
 
-        q, k and v have shape (batch, heads, sequence, d_k).
+        q, k and v have shape (batch, heads, sequence, d_k), k and v perhaps with fewer heads.
         """
         cache.store(k, v, token_positions)
-        keys, values = cache.keys.to(q.dtype), cache.values.to(q.dtype)
+        keys, values = (self.for_queries(x.to(q.dtype)) for x in (cache.keys, cache.values))
         slots = torch.arange(keys.shape[-2], device=q.device)
         mask = slots <= token_positions[:, None, :, None]  # (batch, 1, sequence, slots)
         return self._attend_masked(q, keys, values, mask)

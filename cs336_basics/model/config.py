@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -38,13 +39,28 @@ class ModelConfig(Checked):
     context_length: Count = option("maximum sequence length in tokens", 256)
     d_model: Count = option("features per token between layers", 512)
     num_layers: Count = option("number of Transformer blocks", 4)
-    num_heads: Count = option("attention heads per block; must divide d_model", 16)
+    num_heads: Count = option(
+        "attention heads per block; must divide d_model, unless head_dim is set", 16
+    )
+    # Ainslie et al. 2023, "GQA".
+    num_kv_heads: Count | None = option(
+        "heads of keys and values, each shared by num_heads / num_kv_heads query heads; unset: "
+        "num_heads",
+        None,
+    )
+    head_dim: Count | None = option("features per attention head; unset: d_model / num_heads", None)
     d_ff: Count = option(
         "inner features of the feed-forward network; usually 8/3 d_model rounded to a multiple of "
         "64 for swiglu, or 4 d_model for silu (about the same number of weights)",
         1344,
     )
     rope_theta: Positive = option("base of the rotary angles", 10_000.0)
+    # Grattafiori et al. 2024, "The Llama 3 Herd of Models"; the formula is in its code.
+    rope_scaling: tuple[Positive, Positive, Positive, Positive] | None = option(
+        "Llama 3's scaling of slow rotary angles, as [factor, low frequency factor, high frequency "
+        "factor, original context length]; unset: none",
+        None,
+    )
     norm: Literal["pre", "post", "none"] = option(
         "apply RMSNorm before each sublayer and the head, after each residual sum, or nowhere",
         "pre",
@@ -66,9 +82,12 @@ class ModelConfig(Checked):
     # Bounded attention scores keep training stable at larger learning rates (Henry et al. 2020;
     # Dehghani et al. 2023, section 2).
     qk_norm: bool = option("apply RMSNorm to the queries and keys of each head before RoPE", False)
-    # If tied, embeddings are scaled by sqrt(d_model) (Press & Wolf 2017; Vaswani et al. 2017,
-    # section 3.4).
+    qkv_bias: bool = option("add a bias to queries, keys and values, as Qwen2 does", False)
     tied_embeddings: bool = option("share one table between the embedding and the head", False)
+    # Press & Wolf 2017; Vaswani et al. 2017, section 3.4.
+    embedding_scale: Positive | None = option(
+        "factor of the embeddings; unset: sqrt(d_model) if they are tied, else 1", None
+    )
     # Each block starts as the identity, so depth does not change the size of the signal (Zhang et
     # al. 2019, "Fixup"; Bachlechner et al. 2020, "ReZero").
     zero_init: bool = option("start the last matrix of each sublayer at zero", False)
@@ -86,9 +105,25 @@ class ModelConfig(Checked):
     def __post_init__(self) -> None:
         """Check that a model can be built from the values."""
         super().__post_init__()
-        if self.d_model % self.num_heads != 0:
+        if self.head_dim is None and self.d_model % self.num_heads != 0:
             raise InputError(
                 f"must divide d_model ({self.d_model}), got {self.num_heads}", argument="num_heads"
+            )
+        if self.num_heads % self.kv_heads != 0:
+            raise InputError(
+                f"must divide num_heads ({self.num_heads}), got {self.kv_heads}",
+                argument="num_kv_heads",
+            )
+        if self.rope_scaling is not None and not self.rope_scaling[1] < self.rope_scaling[2]:
+            raise InputError(
+                "must have a low frequency factor below the high frequency factor, got "
+                f"{list(self.rope_scaling)}",
+                argument="rope_scaling",
+            )
+        if self.position == "rope" and self.d_head % 2 != 0 and self.head_dim is not None:
+            raise InputError(
+                f"must be even, because RoPE rotates pairs of features, got {self.head_dim}",
+                argument="head_dim",
             )
         if self.position == "rope" and self.d_head % 2 != 0:
             raise InputError(
@@ -109,7 +144,19 @@ class ModelConfig(Checked):
     @property
     def d_head(self) -> int:
         """Number of features per attention head, d_k in Vaswani et al. 2017."""
-        return self.d_model // self.num_heads
+        return self.d_model // self.num_heads if self.head_dim is None else self.head_dim
+
+    @property
+    def kv_heads(self) -> int:
+        """Number of heads of keys and values."""
+        return self.num_heads if self.num_kv_heads is None else self.num_kv_heads
+
+    @property
+    def embedding_factor(self) -> float:
+        """Factor by which the embeddings are multiplied."""
+        if self.embedding_scale is not None:
+            return self.embedding_scale
+        return math.sqrt(self.d_model) if self.tied_embeddings else 1.0
 
     def num_parameters(self) -> int:
         """Return the number of weights in the model, without building it."""

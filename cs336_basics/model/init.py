@@ -52,15 +52,19 @@ def start_model(model: TransformerLM) -> None:
         for block in blocks:
             block.attn.output_proj.weight.zero_()
             block.ffn.w2.weight.zero_()
+    divisor = 1.0
     if config.tied_embeddings:
-        # The head needs small weights, but embeddings need values of about 1.
-        model.token_embeddings.weight.div_(model.embedding_scale)
+        # The head needs small weights. The embeddings need values of about 1 unless they are
+        # normalized first, and their scale therefore makes up for the division by default.
+        divisor = math.sqrt(config.d_model)
+        model.token_embeddings.weight.div_(divisor)
     if config.previous_token_heads > 0:
         # A linear map without bias can return a constant only if its input contains one.
-        model.token_embeddings.weight[:, 0] = _CONSTANT / model.embedding_scale
-        feature = _CONSTANT
+        model.token_embeddings.weight[:, 0] = _CONSTANT / divisor
         if config.norm == "pre":
-            feature /= math.sqrt(1 + (_CONSTANT**2 - 1) / config.d_model)
+            feature = _CONSTANT / math.sqrt(1 + (_CONSTANT**2 - 1) / config.d_model)
+        else:
+            feature = _CONSTANT * (model.embedding_scale / divisor)
         start_at_previous_tokens(blocks[0].attn, config.previous_token_heads, feature)
 
 
@@ -74,7 +78,8 @@ def start_at_previous_tokens(
     must have the value `feature` at every position. Before RoPE, each query is the key turned back
     by h + 1 positions, so the score at a distance is 4 sum_i cos(theta_i (distance - h - 1)), or
     with QK-norm, a sum of the same shape whose maximum is sqrt(d_k). Only the faster half of the
-    pairs i is used, because the others hardly distinguish neighbors.
+    pairs i is used, because the others hardly distinguish neighbors. Query heads that share a head
+    of keys share these keys.
     """
     rope = attention.rope
     assert rope is not None
@@ -82,9 +87,9 @@ def start_at_previous_tokens(
     pairs = (d_k + 3) // 4
     size = math.sqrt(4 * math.sqrt(d_k)) / feature
     for head in range(num_heads):
-        rows = slice(head * d_k, (head + 1) * d_k)
-        query = attention.q_proj.weight[rows]  # (d_k, d_model)
-        key = attention.k_proj.weight[rows]  # (d_k, d_model)
+        shared = head // attention.queries_per_key
+        query = attention.q_proj.weight[head * d_k : (head + 1) * d_k]  # (d_k, d_model)
+        key = attention.k_proj.weight[shared * d_k : (shared + 1) * d_k]  # (d_k, d_model)
         query.zero_()
         key.zero_()
         key[0 : 2 * pairs : 2, 0] = size

@@ -59,4 +59,5 @@ def attention_weights(model: TransformerLM, token_ids: Tensor, layer: int) -> Te
     q, k, _ = block.attn.project(block.ln1(x) if block.norm == "pre" else x)  # (heads, ..., d_k)
     # With the identity as values, the weighted sums of the values are the weights.
     identity = torch.eye(len(token_ids), dtype=q.dtype, device=q.device)
+    k = block.attn.for_queries(k)
     return causal_attention(q, k, identity.expand(block.attn.num_heads, -1, -1))

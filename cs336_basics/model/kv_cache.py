@@ -22,7 +22,10 @@ from cs336_basics.model.config import ModelConfig
 
 @dataclass
 class LayerCache:
-    """Keys and values of one attention layer, each (batch, heads, slots, d_head)."""
+    """Keys and values of one attention layer, each (batch, heads, slots, d_head).
+
+    The heads are those of the keys and values, of which there may be fewer than query heads.
+    """
 
     keys: Tensor
     values: Tensor
@@ -47,8 +50,8 @@ class KVCache:
     Use the cache under `torch.no_grad()`. Otherwise, it keeps the autograd graph of everything that
     it stores.
 
-    A new cache allocates memory for all 2 * num_layers * batch_size * context_length * d_model
-    numbers.
+    A new cache allocates memory for all 2 * num_layers * batch_size * context_length * kv_heads *
+    d_head numbers.
 
     Args:
         config: Configuration of the model.
@@ -64,7 +67,7 @@ class KVCache:
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        shape = (batch_size, config.num_heads, config.context_length, config.d_head)
+        shape = (batch_size, config.kv_heads, config.context_length, config.d_head)
         # Uninitialized memory could contain NaN, and 0 * NaN is NaN even in a masked slot.
         self.layers = [
             LayerCache(

@@ -20,9 +20,10 @@ from cs336_basics.model.init import draw_matrix, draw_table, has_values
 
 
 class Linear(Module):
-    """A linear map without bias, y = W x.
+    """A linear map, y = W x, or with a bias, y = W x + b.
 
-    `weight` has shape (out_features, in_features) and is drawn by `init.draw_matrix`.
+    `weight` has shape (out_features, in_features) and is drawn by `init.draw_matrix`. `bias` is
+    None, or has shape (out_features,) and starts at 0.
     """
 
     def __init__(
@@ -31,17 +32,26 @@ class Linear(Module):
         out_features: int,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
+        *,
+        bias: bool = False,
     ) -> None:
         super().__init__()
         self.weight = Parameter(torch.empty(out_features, in_features, device=device, dtype=dtype))
         draw_matrix(self.weight)
+        self.bias: Parameter | None = None
+        if bias:
+            self.bias = Parameter(torch.zeros(out_features, device=device, dtype=dtype))
         self.multiply: Callable[[Tensor, Tensor], Tensor] = torch.matmul
         """Function that returns the product of the input, (..., in_features), and W^T."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Map x from (..., in_features) to (..., out_features)."""
         # Tokens are rows here, so the textbook's W x becomes x W^T.
-        return self.multiply(x, self.weight.T)
+        return self.with_bias(self.multiply(x, self.weight.T))
+
+    def with_bias(self, product: Tensor) -> Tensor:
+        """Return a product (..., out_features) with the bias, if there is one, in its dtype."""
+        return product if self.bias is None else product + self.bias.to(product.dtype)
 
 
 class Embedding(Module):

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 if TYPE_CHECKING:
     from cs336_basics.model.config import ModelConfig
 
-Role = Literal["embedding", "matrix", "gain", "head"]
-"""What a weight does: a table of vectors, a matrix in a block, a factor of a normalization, or the
-matrix that computes logits. A table that is also the head is an embedding."""
+Role = Literal["embedding", "matrix", "bias", "gain", "head"]
+"""What a weight does: a table of vectors, a matrix in a block, a vector that is added to its
+product, a factor of a normalization, or the matrix that computes logits. A table that is also the
+head is an embedding."""
 
 ROLES: tuple[Role, ...] = get_args(Role)
 
@@ -63,6 +64,8 @@ def weights(config: ModelConfig) -> list[Weight]:
     width, inner, layers = config.d_model, config.d_ff, config.num_layers
     table = (config.vocab_size, width)
 
+    queries, keys = config.num_heads * config.d_head, config.kv_heads * config.d_head
+
     def in_blocks(name: str, shape: tuple[int, ...], part: Part, uses: int = 1) -> Weight:
         role: Role = "matrix" if len(shape) == 2 else "gain"
         return Weight(f"layers.N.{name}.weight", shape, role, part, layers, uses)
@@ -73,14 +76,17 @@ def weights(config: ModelConfig) -> list[Weight]:
             uses=int(config.tied_embeddings),
         )
     ]  # fmt: skip
-    found += [
-        in_blocks(f"attn.{name}_proj", (width, width), "attention")
-        for name in ("q", "k", "v", "output")
-    ]
+    for name, features in (("q", queries), ("k", keys), ("v", keys)):
+        found.append(in_blocks(f"attn.{name}_proj", (features, width), "attention"))
+        if config.qkv_bias:
+            found.append(
+                Weight(f"layers.N.attn.{name}_proj.bias", (features,), "bias", "attention", layers)
+            )
+    found.append(in_blocks("attn.output_proj", (width, queries), "attention"))
     if config.qk_norm:
         found += [
-            in_blocks(f"attn.{name}_norm", (config.d_head,), "norms", uses=config.num_heads)
-            for name in ("q", "k")
+            in_blocks(f"attn.{name}_norm", (config.d_head,), "norms", uses=heads)
+            for name, heads in (("q", config.num_heads), ("k", config.kv_heads))
         ]
     found += [
         in_blocks("ffn.w1", (inner, width), "feed-forward"),

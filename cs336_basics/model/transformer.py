@@ -10,7 +10,6 @@ embeddings, SwiGLU, no biases, and a separate output head (Touvron et al. 2023, 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import torch
@@ -70,6 +69,9 @@ class TransformerBlock(Module):
             qk_norm_eps=config.norm_eps if config.qk_norm else None,
             device=device,
             dtype=dtype,
+            num_kv_heads=config.kv_heads,
+            d_head=config.d_head,
+            qkv_bias=config.qkv_bias,
         )
         feed_forward = SwiGLU if config.ffn == "swiglu" else SiLUFeedForward
         self.ffn = feed_forward(config.d_model, config.d_ff, device=device, dtype=dtype)
@@ -111,9 +113,9 @@ class TransformerLM(Module):
 
     Parameters default to float32 on the CPU. The state-dict keys are `token_embeddings`,
     `layers.N.attn.{q,k,v,output}_proj`, `layers.N.{ln1,ln2}`, `layers.N.ffn.{w1,w2,w3}`, `ln_final`
-    and `lm_head`, each followed by `.weight`. The `qk_norm` option adds `layers.N.attn.{q,k}_norm`.
-    With tied embeddings, there is no `lm_head`, so the parameters and the state dict contain the
-    shared table once.
+    and `lm_head`, each followed by `.weight`. The `qk_norm` option adds `layers.N.attn.{q,k}_norm`,
+    and `qkv_bias` adds `layers.N.attn.{q,k,v}_proj.bias`. With tied embeddings, there is no
+    `lm_head`, so the parameters and the state dict contain the shared table once.
 
     Args:
         config: Shape and architecture.
@@ -147,7 +149,11 @@ class TransformerLM(Module):
         rope = None
         if config.position == "rope":
             rope = RotaryPositionalEmbedding(
-                config.rope_theta, config.d_head, config.context_length, device=device
+                config.rope_theta,
+                config.d_head,
+                config.context_length,
+                device=device,
+                scaling=config.rope_scaling,
             )
         self.layers = ModuleList(
             TransformerBlock(
@@ -159,10 +165,8 @@ class TransformerLM(Module):
         if config.norm == "pre":
             self.ln_final = RMSNorm(config.d_model, config.norm_eps, device=device, dtype=dtype)
         self.lm_head: Linear | None = None
-        self.embedding_scale = 1.0
-        if config.tied_embeddings:
-            self.embedding_scale = math.sqrt(config.d_model)
-        else:
+        self.embedding_scale = config.embedding_factor
+        if not config.tied_embeddings:
             self.lm_head = Linear(config.d_model, config.vocab_size, device=device, dtype=dtype)
         start_model(self)
 
@@ -217,7 +221,7 @@ class TransformerLM(Module):
         x: Tensor = self.token_embeddings(token_ids)
         if self.dropout and self.training:
             x = dropout(x, self.dropout)
-        return x * self.embedding_scale if self.config.tied_embeddings else x
+        return x if self.embedding_scale == 1 else x * self.embedding_scale
 
     def logits(self, hidden_states: Tensor) -> Tensor:
         """Return the logits (..., vocab_size) for hidden states (..., d_model)."""

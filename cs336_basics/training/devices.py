@@ -148,7 +148,7 @@ def flops_per_token(config: ModelConfig) -> int:
     """Return the number of FLOPs needed to train on one token.
 
     Each weight in a matrix product counts as 6 FLOPs, two in the forward pass and four in the
-    backward pass, and attention adds 12 * layers * d_model * context (Chowdhery et al. 2022,
+    backward pass, and attention adds 12 * layers * heads * d_head * context (Chowdhery et al. 2022,
     "PaLM", appendix B). The embedding lookup counts as zero. As is usual in comparisons, masked
     scores are counted and recomputed activations are not.
     """

@@ -28,6 +28,8 @@ VARIANTS = {
     "post-norm": {"norm": "post"},
     "no norm": {"norm": "none"},
     "QK-norm": {"qk_norm": True},
+    "grouped queries": {"num_heads": 4, "num_kv_heads": 2, "head_dim": 5, "position": "none"},
+    "biases": {"qkv_bias": True, "num_kv_heads": 1, "qk_norm": True},
 }
 
 

@@ -20,6 +20,7 @@ from cs336_basics.model.attention import (
     CAUSAL_ATTENTION,
     blocked_causal_attention,
     causal_attention,
+    scaled_frequencies,
 )
 from tests.errors import rejects
 from tests.numerics import assert_close_sums, make_tables_exact, rounding_bound
@@ -150,6 +151,18 @@ def test_rope_has_float32_tables_that_are_not_saved():
     assert_close(rope(x), rope(x.float()).bfloat16(), atol=0, rtol=0)
 
 
+def test_llama_scales_slow_frequencies_keeps_fast_ones_and_interpolates_between():
+    factor, low, high, context = 8.0, 1.0, 4.0, 64
+    turns = torch.tensor([0.5, 1.0, 2.0, 3.0, 4.0, 5.0])  # in the original context
+    frequency = turns * 2 * math.pi / context
+    found = scaled_frequencies(frequency, factor, low, high, context) / frequency
+    smooth = [0, 0, 1 / 3, 2 / 3, 1, 1]
+    assert_close(found, torch.tensor([(1 - part) / factor + part for part in smooth]))
+    rope = RotaryPositionalEmbedding(500.0, 8, 5, scaling=(factor, low, high, 6.0))
+    plain = 500.0 ** (-torch.arange(0, 8, 2) / 8)
+    assert_close(rope.cos[1], scaled_frequencies(plain, factor, low, high, 6.0).cos())
+
+
 @pytest.mark.parametrize(
     ("theta", "d_k", "fields"),
     [(1e4, 7, ("d_k", 7)), *((bad, 8, ("theta", bad)) for bad in (0, -1, math.nan, math.inf))],
@@ -219,6 +232,9 @@ def test_multihead_rejects_bad_arguments():
             MultiHeadSelfAttention(16, num_heads)
     with rejects("attention", "'flash'"):
         MultiHeadSelfAttention(16, 2, attention="flash")
+    for num_kv_heads in (3, 0, 4):
+        with rejects("num_kv_heads", num_kv_heads):
+            MultiHeadSelfAttention(16, 2, num_kv_heads=num_kv_heads)
     with rejects("rope", "d_k", 4):
         MultiHeadSelfAttention(16, 2, RotaryPositionalEmbedding(10_000.0, 4, 16))
 

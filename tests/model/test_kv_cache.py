@@ -24,6 +24,10 @@ VARIANTS = [
         ("pre", "post", "none"), ("rope", "none"), ("sdpa", "blocked", "reference")
     )
 ]
+VARIANTS += [
+    dataclasses.replace(SMALL, num_heads=4, num_kv_heads=2, head_dim=6, attention=attention)
+    for attention in ("sdpa", "reference")
+]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +38,9 @@ def model():
 
 @pytest.mark.numerical
 @pytest.mark.parametrize(
-    "config", VARIANTS, ids=lambda config: f"{config.norm}-{config.position}-{config.attention}"
+    "config",
+    VARIANTS,
+    ids=lambda config: f"{config.norm}-{config.position}-{config.attention}-{config.kv_heads}",
 )
 def test_token_by_token_equals_one_call(config):
     model = TransformerLM(config, dtype=torch.float64)

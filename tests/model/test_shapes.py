@@ -17,9 +17,14 @@ SMALL = ModelConfig(vocab_size=50, context_length=7, d_model=12, num_layers=3, n
 @pytest.mark.parametrize("norm", ["pre", "post", "none"])
 @pytest.mark.parametrize("ffn", ["swiglu", "silu"])
 def test_every_weight_of_a_model_is_described_with_its_shape_and_role(norm, ffn):
-    for qk_norm, tied in itertools.product((False, True), repeat=2):
+    for qk_norm, tied, grouped in itertools.product((False, True), repeat=3):
         config = dataclasses.replace(
-            SMALL, norm=norm, ffn=ffn, qk_norm=qk_norm, tied_embeddings=tied
+            SMALL,
+            norm=norm,
+            ffn=ffn,
+            qk_norm=qk_norm,
+            tied_embeddings=tied,
+            **({"num_kv_heads": 1, "head_dim": 4, "qkv_bias": True} if grouped else {}),
         )
         model = TransformerLM(config)
         described = {name: each for each in weights(config) for name in each.names()}
@@ -33,6 +38,8 @@ def test_every_weight_of_a_model_is_described_with_its_shape_and_role(norm, ffn)
                 expected = {Embedding: "embedding", Linear: "matrix", RMSNorm: "gain"}[type(module)]
                 expected = "head" if name == "lm_head" else expected
                 assert roles.pop(f"{name}.weight") == expected
+                if getattr(module, "bias", None) is not None:
+                    assert roles.pop(f"{name}.bias") == "bias"
         assert not roles
         assert set(model.parameter_roles().values()) <= set(ROLES)
 

@@ -34,9 +34,19 @@ VARIANTS = [
         ("pre", "post", "none"), ("rope", "none"), ("swiglu", "silu")
     )
 ]
-SWITCHES = {"qk_norm": True, "tied_embeddings": True, "zero_init": True, "logit_soft_cap": 2.0}
+SWITCHES = {
+    "qk_norm": True,
+    "tied_embeddings": True,
+    "zero_init": True,
+    "logit_soft_cap": 2.0,
+    "num_kv_heads": 1,
+    "head_dim": 6,
+    "qkv_bias": True,
+    "embedding_scale": 0.7,
+}
 VARIANTS += [dataclasses.replace(SMALL, **{name: value}) for name, value in SWITCHES.items()]
 VARIANTS += [dataclasses.replace(SMALL, **SWITCHES)]
+VARIANTS += [dataclasses.replace(SMALL, num_heads=4, num_kv_heads=2)]
 
 
 def variant_name(config):
@@ -72,6 +82,8 @@ def expected_names(config):
         names.append("ln_final.weight")
     for i in range(config.num_layers):
         names += [f"layers.{i}.attn.{p}_proj.weight" for p in ("q", "k", "v", "output")]
+        if config.qkv_bias:
+            names += [f"layers.{i}.attn.{p}_proj.bias" for p in ("q", "k", "v")]
         names += [f"layers.{i}.ffn.{w}.weight" for w in ("w1", "w2")]
         if config.qk_norm:
             names += [f"layers.{i}.attn.{name}_norm.weight" for name in ("q", "k")]
@@ -122,10 +134,16 @@ def independent_forward(config, weights, ids):
 
     def attention(x, prefix):
         def heads(name):
-            y = F.linear(x, weights[f"{prefix}.attn.{name}_proj.weight"])
-            return y.unflatten(-1, (config.num_heads, config.d_head)).transpose(-2, -3)
+            bias = weights.get(f"{prefix}.attn.{name}_proj.bias")
+            y = F.linear(x, weights[f"{prefix}.attn.{name}_proj.weight"], bias)
+            return y.unflatten(-1, (-1, config.d_head)).transpose(-2, -3)
 
         q, k, v = heads("q"), heads("k"), heads("v")
+        shared = config.num_heads // (config.num_kv_heads or config.num_heads)
+        k, v = (
+            torch.stack([y[..., head // shared, :, :] for head in range(config.num_heads)], -3)
+            for y in (k, v)
+        )
         if config.qk_norm:
             q, k = norm(q, f"{prefix}.attn.q_norm.weight"), norm(k, f"{prefix}.attn.k_norm.weight")
         if config.position == "rope":
@@ -142,7 +160,9 @@ def independent_forward(config, weights, ids):
         return F.linear(inner, weights[f"{prefix}.ffn.w2.weight"])
 
     x = F.embedding(ids, weights["token_embeddings.weight"])
-    if config.tied_embeddings:
+    if config.embedding_scale is not None:
+        x = x * config.embedding_scale
+    elif config.tied_embeddings:
         x = x * math.sqrt(config.d_model)
     for i in range(config.num_layers):
         prefix = f"layers.{i}"
@@ -212,10 +232,20 @@ def test_zero_init_makes_every_block_the_identity():
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"norm": "none"}, {"tied_embeddings": True}, {"qk_norm": True}]
+    "options",
+    [
+        {},
+        {"norm": "none"},
+        {"tied_embeddings": True},
+        {"tied_embeddings": True, "embedding_scale": 1.0},
+        {"tied_embeddings": True, "embedding_scale": 2.0, "norm": "none"},
+        {"qk_norm": True},
+        {"num_kv_heads": 2},
+    ],
+    ids=str,
 )
 def test_previous_token_heads_start_by_attending_to_the_tokens_before(options):
-    config = dataclasses.replace(SMALL, d_model=128, num_heads=4, **options)
+    config = dataclasses.replace(SMALL, d_model=128, num_heads=4, norm_eps=1e-6, **options)
     torch.manual_seed(3)
     plain = TransformerLM(config)
     torch.manual_seed(3)
@@ -241,7 +271,8 @@ def test_previous_token_heads_start_by_attending_to_the_tokens_before(options):
         if name == "token_embeddings.weight":
             kept = value[:, 1:], plain.state_dict()[name][:, 1:]
         elif name in ("layers.0.attn.q_proj.weight", "layers.0.attn.k_proj.weight"):
-            kept = value[64:], plain.state_dict()[name][64:]
+            rows = 32 if "k_proj" in name and config.num_kv_heads else 64
+            kept = value[rows:], plain.state_dict()[name][rows:]
         else:
             kept = value, plain.state_dict()[name]
         assert torch.equal(*kept)
@@ -254,6 +285,12 @@ def test_tied_embeddings_start_with_the_scale_of_separate_tables():
     embedded = model.token_embeddings(ids) * model.embedding_scale
     assert 0.9 < float(embedded.detach().std()) < 1.1
     assert 0.5 < float(model(ids).detach().std()) < 2
+
+
+@pytest.mark.parametrize("values", [{"num_kv_heads": 3}, {"num_heads": 3, "head_dim": 5}])
+def test_head_counts_and_sizes_that_cannot_be_built_are_rejected(values):
+    with rejects(next(reversed(values)), list(values.values())[-1]):
+        dataclasses.replace(SMALL, **values)
 
 
 @pytest.mark.parametrize("attention", CAUSAL_ATTENTION)

@@ -2,9 +2,10 @@
 
 llama.cpp's own converter recognizes only published byte-level vocabularies, by their hashes. This
 module therefore writes the file itself, with the `gguf` package. The default model becomes a
-`llama`, which rotates pairs of features, as this library does. A model with QK-norm becomes a
-`qwen3`, which rotates halves (`llama_model_rope_type` in `llama-model.cpp`). The files were checked
-with gguf 0.19.0 and the llama.cpp in llama-cpp-python 0.3.36.
+`llama`, which rotates pairs of features, as this library does. A model with biases becomes a
+`qwen2` and one with QK-norm a `qwen3`, which rotate halves (`llama_model_rope_type` in
+`llama-model.cpp`). The files were checked with gguf 0.19.0 and the llama.cpp in llama-cpp-python
+0.3.36.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 import cs336_basics
 from cs336_basics._support.errors import InputError, RunError
@@ -28,7 +30,9 @@ from cs336_basics.formats.gguf.gguf_vocab import gguf_vocab
 from cs336_basics.formats.huggingface.llama import llama_state
 from cs336_basics.formats.library_errors import library_errors
 from cs336_basics.formats.model_card import ModelCard
+from cs336_basics.formats.model_families import family_of
 from cs336_basics.model import ModelConfig, TransformerLM
+from cs336_basics.model.attention import scaled_frequencies
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.unmerged_tokens import check_merges_suffice
 
@@ -137,7 +141,13 @@ def _fields(
             "phi-3 in its name as Microsoft's",
             remedy="choose another file name",
         )
-    arch = "qwen3" if config.qk_norm else "llama"
+    arch = family_of(config)
+    if arch != "llama" and config.rope_scaling is not None:
+        raise InputError(
+            f"must be unset, because llama.cpp does not scale the angles of a {arch}, got "
+            f"{list(config.rope_scaling)}",
+            argument="rope_scaling",
+        )
     return {
         _ARCHITECTURE: arch,
         "general.type": "model",
@@ -152,7 +162,7 @@ def _fields(
         f"{arch}.block_count": config.num_layers,
         f"{arch}.feed_forward_length": config.d_ff,
         f"{arch}.attention.head_count": config.num_heads,
-        f"{arch}.attention.head_count_kv": config.num_heads,
+        f"{arch}.attention.head_count_kv": config.kv_heads,
         f"{arch}.attention.key_length": config.d_head,
         f"{arch}.attention.value_length": config.d_head,
         f"{arch}.attention.layer_norm_rms_epsilon": config.norm_eps,
@@ -221,12 +231,15 @@ def _tensors(gguf: ModuleType, model: TransformerLM, type: str) -> dict[str, tup
     Raises:
         ValueError: If a value would overflow the target type.
     """
-    state = llama_state(model.config, model.state_dict(), halves=model.config.qk_norm)
-    arch = gguf.MODEL_ARCH.QWEN3 if model.config.qk_norm else gguf.MODEL_ARCH.LLAMA
+    family = family_of(model.config)
+    state = llama_state(model.config, model.state_dict(), halves=family != "llama")
+    arch = gguf.MODEL_ARCH[family.upper()]
     names = gguf.get_tensor_name_map(arch, model.config.num_layers)
+    if model.config.rope_scaling is not None:
+        state["rope_freqs.weight"] = _rope_divisors(model.config)
     found = {}
     for theirs, weight in state.items():
-        name = names.get_name(theirs, try_suffixes=(".weight",))
+        name = names.get_name(theirs, try_suffixes=(".weight", ".bias"))
         value = weight.to("cpu", torch.float32).numpy()
         is_gain, rows_fit = value.ndim == 1, value.shape[-1] % 32 == 0
         rounded = type if type != "q8_0" or rows_fit else "f16"
@@ -241,6 +254,14 @@ def _tensors(gguf: ModuleType, model: TransformerLM, type: str) -> dict[str, tup
                 )
         found[name] = data, kind
     return found
+
+
+def _rope_divisors(config: ModelConfig) -> Tensor:
+    """Return the numbers by which llama.cpp divides the rotary frequencies, (d_head / 2,)."""
+    assert config.rope_scaling is not None
+    feature = torch.arange(0, config.d_head, 2, dtype=torch.float64)
+    frequency = config.rope_theta ** (-feature / config.d_head)
+    return frequency / scaled_frequencies(frequency, *config.rope_scaling)
 
 
 # --------------------------------------------------------------------- reading back

@@ -2,7 +2,7 @@
 
 The directory contains config.json, model.safetensors, generation_config.json, tokenizer.json,
 tokenizer_config.json and the model card, README.md. `AutoTokenizer` and `AutoModelForCausalLM` load
-the directory offline, as a Llama or, with QK-norm, as a Qwen3.
+the directory offline, as a Llama, Qwen2 or Qwen3; see `family_of`.
 
 Weights are read only from safetensors files, because pytorch_model.bin is a pickle, which may run
 code. The configuration is compared with the tensors in the files before any memory is allocated.
@@ -109,7 +109,7 @@ def load_model(
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
 ) -> TransformerLM:
-    """Load a Llama or Qwen3 model saved by transformers or `export`.
+    """Load a Llama, Qwen2 or Qwen3 model saved by transformers or `export`.
 
     Args:
         directory: Directory that contains config.json and either model.safetensors or several
@@ -140,7 +140,7 @@ def load_model(
             remedy=("pass a smaller ", Argument("context_length")),
         )
     try:
-        state = state_from_llama(config, tensors, tied=content.get("tie_word_embeddings", False))
+        state = state_from_llama(config, tensors)
     except InputError as error:
         raise InputError(str(error), place=os.fspath(directory)) from None
     model = TransformerLM(config, device, dtype)

@@ -4,9 +4,9 @@ The directory contains model.onnx, tokenizer.json and tokenizer_config.json. ONN
 arithmetic, not architectures, so any `ModelConfig` can be exported. There are two kinds of graphs:
 
 - With a cache (the default). Inputs: `input_ids` (batch, sequence), int64, and for each layer N
-  `past_key_values.N.key` and `.value` (batch, num_heads, past, d_head), float32, with past = 0 in
+  `past_key_values.N.key` and `.value` (batch, kv_heads, past, d_head), float32, with past = 0 in
   the first call. Outputs: `logits` (batch, sequence, vocab_size), float32, and `present.N.key` and
-  `.value` (batch, num_heads, past + sequence, d_head), which become the past in the next call.
+  `.value` (batch, kv_heads, past + sequence, d_head), which become the past in the next call.
 - Without a cache: only `input_ids` and `logits`.
 
 The sizes batch, sequence and past are dynamic. The graphs were checked with torch 2.13, onnx
@@ -53,7 +53,7 @@ _MAX_BYTES = (1 << 31) - (1 << 24)
 """Maximum size of the weights in bytes. An ONNX file is a protocol buffer, limited to 2 GiB."""
 
 Cache = list[tuple[Tensor, Tensor]]
-"""Keys and values of each layer, shape (batch, num_heads, tokens, d_head)."""
+"""Keys and values of each layer, shape (batch, kv_heads, tokens, d_head)."""
 
 
 class _Past(LayerCache):
@@ -156,7 +156,7 @@ def _graph(model: TransformerLM, without_cache: bool) -> Any:
     copy.eval()
     batch, sequence, past = map(torch.export.Dim, ("batch", "sequence", "past"))
     # The exporter treats sizes 0 and 1 as constants, and equal sizes as the same dimension.
-    shape = (2, config.num_heads, 5, config.d_head)
+    shape = (2, config.kv_heads, 5, config.d_head)
     layers = range(0 if without_cache else config.num_layers)
     # Each input must be a separate tensor, because the exporter would confuse shared tensors.
     cache = [(torch.zeros(shape), torch.zeros(shape)) for _ in layers]

@@ -149,7 +149,7 @@ class MuonSettings(OptimizerSettings):
                 ("matrix",): {"muon": True},
                 ("embedding",): {"lr_scale": self.embedding_lr_scale},
                 ("head",): {"lr_scale": self.head_lr_scale},
-                ("gain",): {},
+                ("gain", "bias"): {},
             },
         )
         return Muon(

@@ -14,6 +14,7 @@ from cs336_basics._support.errors import OutputExistsError, RunError, Unavailabl
 from cs336_basics.formats import ModelCard, check_model, export_model
 from cs336_basics.formats.gguf.export import WEIGHT_TYPES
 from cs336_basics.formats.gguf.gguf_models import _tokenizer_fields
+from cs336_basics.formats.model_families import family_of
 from cs336_basics.model import ModelConfig
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.post_processor import PostProcessor
@@ -38,6 +39,15 @@ CONFIGS = {
     "default": SMALL,
     "qk_norm": dataclasses.replace(SMALL, qk_norm=True),
     "tied": dataclasses.replace(SMALL, tied_embeddings=True),
+    "biases": dataclasses.replace(SMALL, qkv_bias=True, num_kv_heads=2),
+    "llama 3": dataclasses.replace(
+        SMALL,
+        num_kv_heads=1,
+        head_dim=32,
+        rope_scaling=(8.0, 1.0, 4.0, 64.0),
+        tied_embeddings=True,
+        embedding_scale=1.0,
+    ),
     "odd": dataclasses.replace(SMALL, d_model=42, num_heads=3, d_ff=37, num_layers=1),
 }
 TOKENIZER = byte_tokenizer(END, "<|pad|>", merges=[(b" ", b"t"), (b" t", b"h")])
@@ -64,33 +74,48 @@ def test_float32_weights_are_exact_and_have_the_names_of_llama_cpp(tmp_path, nam
     config = CONFIGS[name]
     model, _, reader = exported(tmp_path, config)
     own, found = model.state_dict(), tensors(reader)
-    scale = math.sqrt(config.d_model) if config.tied_embeddings else 1.0
     head = own["token_embeddings.weight" if config.tied_embeddings else "lm_head.weight"]
     expected = {
-        "token_embd": own["token_embeddings.weight"] * scale,
+        "token_embd": own["token_embeddings.weight"] * config.embedding_factor,
         "output": head,
         "output_norm": own["ln_final.weight"],
     }
+    if config.tied_embeddings and config.embedding_scale == 1:
+        del expected["output"]
+    if config.rope_scaling is not None:  # llama.cpp divides the frequencies by these numbers
+        turns = 64 * 5000.0 ** (-torch.arange(0, 32, 2, dtype=torch.float64) / 32) / (2 * math.pi)
+        kept = ((turns - 1) / 3).clamp(0, 1)
+        divisors = 1 / ((1 - kept) / 8 + kept)
+        assert set(divisors.tolist()) >= {1.0, 8.0}
+        expected["rope_freqs"] = divisors.float()
     pairs = {"attn_norm": "ln1", "ffn_norm": "ln2", "ffn_gate": "ffn.w1", "ffn_up": "ffn.w3",
              "ffn_down": "ffn.w2", "attn_v": "attn.v_proj",
              "attn_output": "attn.output_proj"}  # fmt: skip
     rotated = {"attn_q": "attn.q_proj", "attn_k": "attn.k_proj"}
     if config.qk_norm:
         rotated |= {"attn_q_norm": "attn.q_norm", "attn_k_norm": "attn.k_norm"}
+    architecture = family_of(config)
     for layer in range(config.num_layers):
-        for theirs, ours in (pairs | rotated).items():
-            weight = own[f"layers.{layer}.{ours}.weight"]
-            if config.qk_norm and theirs in rotated:  # Qwen3 rotates halves, Llama rotates pairs
+        names = [(theirs, ours, "weight") for theirs, ours in (pairs | rotated).items()]
+        if config.qkv_bias:
+            names += [(f"attn_{part}", f"attn.{part}_proj", "bias") for part in "qkv"]
+        for theirs, ours, kind in names:
+            weight = own[f"layers.{layer}.{ours}.{kind}"]
+            if architecture != "llama" and theirs in rotated:  # Llama rotates pairs, Qwen halves
                 heads = weight.view(-1, config.d_head // 2, 2, *weight.shape[1:])
                 weight = torch.cat((heads[:, :, 0], heads[:, :, 1]), dim=1).view(weight.shape)
-            expected[f"blk.{layer}.{theirs}"] = weight
-    assert found.keys() == {f"{key}.weight" for key in expected}
+            expected[f"blk.{layer}.{theirs}" + ".bias" * (kind == "bias")] = weight
+    expected = {
+        key if key.endswith(".bias") else f"{key}.weight": weight
+        for key, weight in expected.items()
+    }
+    assert found.keys() == expected.keys()
     for key, weight in expected.items():
-        tensor = found[f"{key}.weight"]
+        tensor = found[key]
         assert tensor.tensor_type == gguf.GGMLQuantizationType.F32
         assert np.array_equal(value(tensor), weight.numpy()), key
-    architecture = "qwen3" if config.qk_norm else "llama"
     assert contents(reader)["general.architecture"] == architecture
+    assert contents(reader)[f"{architecture}.attention.head_count_kv"] == config.kv_heads
     assert contents(reader)[f"{architecture}.rope.dimension_count"] == config.d_head
 
 

@@ -15,6 +15,7 @@ from cs336_basics.formats import check_model, export_model, export_tokenizer
 from cs336_basics.formats.agreement import greedy
 from cs336_basics.formats.huggingface import load_model
 from cs336_basics.formats.huggingface.llama import llama_config, llama_state
+from cs336_basics.formats.model_families import FAMILY_NAMES, family_of
 from tests.errors import rejects
 from tests.formats.exported import trained
 from tests.formats.huggingface.test_llama import SMALL
@@ -35,7 +36,7 @@ def test_logits_are_within_1e_4_and_64_greedy_tokens_equal(tmp_path, number):
     model = random_model(number, vocab_size=tokenizer.vocab_size, **values)
     export_model(model, tokenizer, "huggingface", tmp_path)
     theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, local_files_only=True)
-    kind = "Qwen3ForCausalLM" if values["qk_norm"] else "LlamaForCausalLM"
+    kind = f"{FAMILY_NAMES[family_of(model.config)]}ForCausalLM"
     assert type(theirs).__name__ == kind
     assert theirs.dtype == torch.float32
     ids = torch.randint(tokenizer.vocab_size, (3, values["context_length"]))
@@ -58,22 +59,89 @@ def test_logits_are_within_1e_4_and_64_greedy_tokens_equal(tmp_path, number):
     assert model.config.vocab_size == theirs.config.vocab_size
 
 
-def test_weights_of_transformers_are_loaded(tmp_path):
+# The shapes of published models, made small.
+LLAMA_3_SCALING = {
+    "rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 16,
+}  # fmt: skip
+FOREIGN = {
+    "SmolLM-135M": ("Llama", {"num_attention_heads": 9, "num_key_value_heads": 3,
+                              "hidden_size": 36, "tie_word_embeddings": True,
+                              "rms_norm_eps": 1e-5}),
+    "Llama-3.2-1B": ("Llama", {"num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 8,
+                               "tie_word_embeddings": True, "rope_scaling": LLAMA_3_SCALING,
+                               "rope_theta": 5e5}),
+    "Llama-2": ("Llama", {"num_attention_heads": 4}),
+    "Qwen2.5-0.5B": ("Qwen2", {"num_attention_heads": 6, "num_key_value_heads": 2,
+                               "hidden_size": 36, "tie_word_embeddings": True,
+                               "use_sliding_window": False, "sliding_window": 20,
+                               "max_window_layers": 1, "rope_theta": 1e6}),
+    "Qwen3-0.6B": ("Qwen3", {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
+                             "tie_word_embeddings": True, "rope_theta": 1e6}),
+    "Qwen3-8B": ("Qwen3", {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16,
+                           "tie_word_embeddings": False}),
+}  # fmt: skip
+
+
+def foreign_model(name, directory, vocab_size=99, **settings):
+    """Save a small random model of the shape of a published one, and return it."""
     transformers = pytest.importorskip("transformers")
-    for tied in (False, True):
-        config = transformers.LlamaConfig(
-            vocab_size=99, hidden_size=24, intermediate_size=40, num_hidden_layers=2,
-            num_attention_heads=3, max_position_embeddings=50, tie_word_embeddings=tied,
-        )  # fmt: skip
-        theirs = transformers.LlamaForCausalLM(config).eval()
-        directory = tmp_path / str(tied)
-        theirs.save_pretrained(directory, max_shard_size="20KB")
-        assert (directory / "model.safetensors.index.json").exists()
-        ours = load_model(directory)
-        assert ours.config.norm_eps == 1e-6
-        ids = torch.randint(99, (2, 50))
-        with torch.inference_mode():
-            assert (theirs(ids).logits - ours(ids)).abs().max() < 1e-4
+    family, values = FOREIGN[name]
+    config = getattr(transformers, f"{family}Config")(
+        **{"hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2,
+           "max_position_embeddings": 50, "vocab_size": vocab_size,
+           "initializer_range": 0.2, **values},
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = getattr(transformers, f"{family}ForCausalLM")(config).eval()
+    for key, parameter in model.named_parameters():
+        if "norm" in key or "bias" in key:  # not their first values, 1 and 0
+            torch.nn.init.uniform_(parameter, 0.5, 1.5)
+    model.save_pretrained(directory, **settings)
+    return model
+
+
+def losses_of(ours, theirs, ids):
+    """Return the mean losses of our model and of transformers' model."""
+    with torch.inference_mode():
+        logits = ours(ids[:, :-1])
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
+        return loss.item(), theirs(ids, labels=ids).loss.item()
+
+
+@pytest.mark.numerical(seeds=False)
+@pytest.mark.parametrize("name", FOREIGN)
+def test_weights_of_transformers_are_loaded_and_return_exactly(tmp_path, name):
+    theirs = foreign_model(name, tmp_path / "given", max_shard_size="20KB")
+    assert (tmp_path / "given" / "model.safetensors.index.json").exists()
+    ours = load_model(tmp_path / "given")
+    tied = FOREIGN[name][1].get("tie_word_embeddings", False)
+    assert (ours.lm_head is None) == tied
+    assert sum(p.numel() for p in ours.parameters()) == theirs.num_parameters()
+    ids = torch.randint(99, (3, 50), generator=torch.Generator().manual_seed(1))
+    with torch.inference_mode():
+        assert (theirs(ids).logits - ours(ids)).abs().max() < 1e-4
+    ours_loss, their_loss = losses_of(ours, theirs, ids)
+    assert ours_loss == pytest.approx(their_loss, abs=1e-5)
+    config = llama_config(ours.config)
+    for key in ("model_type", "num_key_value_heads", "rms_norm_eps", "tie_word_embeddings"):
+        assert config[key] == getattr(theirs.config, key)
+    state = llama_state(ours.config, ours.state_dict())
+    for key, value in state.items():
+        assert torch.equal(value, theirs.state_dict()[key]), key
+    assert {*theirs.state_dict()} - {*state} <= {"lm_head.weight"}
+
+
+def test_the_configuration_of_transformers_4_is_read(tmp_path):
+    foreign_model("Llama-3.2-1B", tmp_path)
+    path = tmp_path / "config.json"
+    content = json.loads(path.read_text())
+    expected = load_model(tmp_path).config
+    rope = content.pop("rope_parameters")
+    assert expected.rope_scaling == (32.0, 1.0, 4.0, 16.0)
+    content["rope_theta"] = rope.pop("rope_theta")
+    path.write_text(json.dumps({**content, "rope_scaling": rope}))
+    assert load_model(tmp_path).config == expected
 
 
 def test_weights_of_another_dtype_are_written_in_float32(tmp_path):

@@ -81,16 +81,32 @@ def test_tied_embeddings_become_two_matrices_with_the_scale_in_the_first():
     torch.testing.assert_close(other(ids), model(ids))
 
 
-def test_tied_embeddings_of_llama_become_two_equal_matrices():
+def test_tied_embeddings_without_a_scale_stay_tied():
+    tied = dataclasses.replace(SMALL, tied_embeddings=True, embedding_scale=1.0)
+    assert config_from_llama(llama_config(tied)) == tied
     theirs = llama_state(SMALL, random_model(config=SMALL).state_dict())
     with rejects(None, "'lm_head.weight'"):
-        state_from_llama(SMALL, theirs, tied=True)
+        state_from_llama(tied, theirs)
     del theirs["lm_head.weight"]
     with rejects(None, "'lm_head.weight'"):
         state_from_llama(SMALL, theirs)
     for head in ({}, {"lm_head.weight": theirs["model.embed_tokens.weight"].clone()}):
-        state = state_from_llama(SMALL, {**theirs, **head}, tied=True)
-        assert torch.equal(state["lm_head.weight"], state["token_embeddings.weight"])
+        state = state_from_llama(tied, {**theirs, **head})
+        assert llama_state(tied, state).keys() == theirs.keys()
+
+
+def test_a_scale_of_separate_embeddings_is_exported_in_the_table():
+    scaled = dataclasses.replace(SMALL, embedding_scale=3.0)
+    model = random_model(config=scaled)
+    theirs = llama_state(scaled, model.state_dict())
+    assert torch.equal(theirs["model.embed_tokens.weight"], model.token_embeddings.weight * 3)
+    assert torch.equal(theirs["lm_head.weight"], model.lm_head.weight)
+
+
+LLAMA_3 = {
+    "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 16,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -98,20 +114,21 @@ def test_tied_embeddings_of_llama_become_two_equal_matrices():
     [
         ({"model_type": "gpt2"}, ("model_type", "'gpt2'")),
         ({"model_type": ["llama"]}, ("model_type", "['llama']")),
-        ({"num_key_value_heads": 1}, ("num_key_value_heads", 1)),
-        (
-            {"rope_parameters": {"rope_type": "llama3", "factor": 8.0}},
-            ("rope_type", "'llama3'"),
-        ),
+        ({"num_key_value_heads": 5}, ("num_key_value_heads", 5)),
+        ({"num_key_value_heads": 0}, ("num_key_value_heads", 0)),
+        ({"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, ("low_freq_factor",)),
+        ({"rope_parameters": {**LLAMA_3, "factor": "8"}}, ("rope_scaling", "'8'")),
+        ({"rope_parameters": {**LLAMA_3, "high_freq_factor": 1.0}}, ("rope_scaling", "1.0")),
+        ({"rope_parameters": {"rope_type": "yarn", "factor": 8.0}}, ("rope_type", "'yarn'")),
         (
             {"rope_scaling": {"type": "linear", "factor": 2.0}, "rope_parameters": None},
             ("rope_type", "'linear'"),
         ),
         ({"rope_scaling": {"rope_type": "linear", "factor": 4.0}}, ("rope_parameters",)),
-        ({"rope_scaling": {"rope_type": "default", "rope_theta": 5e5}}, ("rope_parameters",)),
-        ({"rope_scaling": "linear", "rope_parameters": None}, ("rope_parameters", "'linear'")),
+        ({"rope_scaling": {"rope_type": "default", "rope_theta": 5e5}}, ("rope_theta",)),
+        ({"rope_scaling": "linear", "rope_parameters": None}, ("rope_scaling", "'linear'")),
         ({"rope_theta": 10**400, "rope_parameters": None}, ("rope_theta",)),
-        ({"rms_norm_eps": 10**400}, ("norm_eps",)),
+        ({"rms_norm_eps": 10**400}, ("rms_norm_eps",)),
         ({"rope_parameters": 7}, ("rope_parameters", 7)),
         ({"rope_parameters": {"partial_rotary_factor": 0.5}}, ("partial_rotary_factor", 0.5)),
         ({"hidden_act": "gelu"}, ("hidden_act", "'gelu'")),
@@ -124,18 +141,18 @@ def test_tied_embeddings_of_llama_become_two_equal_matrices():
         ),
         ({"layer_types": 3}, ("layer_types", 3)),
         ({"quantization_config": {"bits": 4}}, ("quantization_config", "{'bits': 4}")),
-        ({"head_dim": 6}, ("head_dim", 6)),
-        ({"hidden_size": "24"}, ("d_model", "'24'")),
-        ({"rms_norm_eps": "1e-5"}, ("norm_eps", "'1e-5'")),
+        ({"head_dim": 7}, ("head_dim", 7)),
+        ({"hidden_size": "24"}, ("hidden_size", "'24'")),
+        ({"rms_norm_eps": "1e-5"}, ("rms_norm_eps", "'1e-5'")),
         ({"rope_theta": "1e4", "rope_parameters": None}, ("rope_theta", "'1e4'")),
         ({"rope_theta": "x"}, ("rope_theta", "'x'")),  # differs from rope_parameters
         ({"rope_theta": 501.0}, ("rope_theta", 501.0)),
         ({"partial_rotary_factor": 0.5}, ("partial_rotary_factor", 0.5)),
         ({"tie_word_embeddings": 1}, ("tie_word_embeddings", 1)),
         ({"tie_word_embeddings": None}, ("tie_word_embeddings", None)),
-        ({"hidden_size": -24}, ("d_model", -24)),
-        ({"num_attention_heads": 5}, ("num_heads", 5)),
-        ({"rms_norm_eps": float("nan")}, ("norm_eps", "nan")),
+        ({"hidden_size": -24}, ("hidden_size", -24)),
+        ({"num_attention_heads": 5, "head_dim": None}, ("num_attention_heads", 5)),
+        ({"rms_norm_eps": float("nan")}, ("rms_norm_eps", "nan")),
         ({"vocab_size": None}, ("vocab_size", None)),
     ],
 )

@@ -27,6 +27,8 @@ SMALL = {"vocab_size": 300, "context_length": LENGTH, "d_model": 24, "num_layers
          "num_heads": 3, "d_ff": 40}  # fmt: skip
 EVERY_SWITCH = {"norm": "post", "position": "none", "ffn": "silu", "attention": "blocked",
                 "qk_norm": True, "tied_embeddings": True, "logit_soft_cap": 15.0}  # fmt: skip
+GROUPED = {"num_heads": 4, "num_kv_heads": 2, "head_dim": 10, "qkv_bias": True, "num_layers": 1,
+           "rope_scaling": (8.0, 1.0, 4.0, 16.0)}  # fmt: skip
 SPEEDRUN = {"qk_norm": True, "tied_embeddings": True, "logit_soft_cap": 15.0}
 BARE = {"norm": "none", "num_heads": 1, "num_layers": 1, "attention": "reference"}
 TOKENIZER = byte_tokenizer(END, "<|pad|>", merges=[(b" ", b"t"), (b" t", b"h")])
@@ -35,6 +37,7 @@ MODELS = {
     "cache, default": ({}, False),
     "no cache, every switch": (EVERY_SWITCH, True),
     "cache, every switch": (EVERY_SWITCH, False),
+    "cache, grouped queries": (GROUPED, False),
     "cache, speedrun": (SPEEDRUN, False),
     "cache, bare": (BARE, False),
     "no cache, default": ({}, True),
@@ -58,7 +61,7 @@ class Exported:
 
     def empty(self, batch):
         config = self.model.config
-        shape = (batch, config.num_heads, 0, config.d_head)
+        shape = (batch, config.kv_heads, 0, config.d_head)
         return {name: np.zeros(shape, np.float32) for name in self.past_names}
 
     def run(self, ids, past):
@@ -154,11 +157,11 @@ def test_inputs_and_outputs_have_their_names_and_dynamic_dimensions(exported):
     if exported.options:
         parts = []
     assert inputs == {"input_ids": ["batch", "sequence"]} | {
-        f"past_key_values.{layer}.{part}": ["batch", config.num_heads, "past", config.d_head]
+        f"past_key_values.{layer}.{part}": ["batch", config.kv_heads, "past", config.d_head]
         for layer, part in parts
     }
     assert outputs == {"logits": ["batch", "sequence", 300]} | {
-        f"present.{layer}.{part}": ["batch", config.num_heads, "past + sequence", config.d_head]
+        f"present.{layer}.{part}": ["batch", config.kv_heads, "past + sequence", config.d_head]
         for layer, part in parts
     }
 

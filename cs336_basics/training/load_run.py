@@ -18,6 +18,7 @@ from cs336_basics.model.config import context_fits
 from cs336_basics.model.inspection import NonFiniteWeightsError, check_is_finite
 from cs336_basics.model.shapes import weights
 from cs336_basics.tokenizer import Tokenizer
+from cs336_basics.training.busy_cores import warn_if_threads_spin
 from cs336_basics.training.config_files import load_config
 from cs336_basics.training.devices import choose_device
 from cs336_basics.training.owner_of_run import owner_of_run
@@ -94,6 +95,9 @@ def load_run(
 ) -> LoadedRun:
     """Load a run's model and tokenizer.
 
+    A UserWarning is issued if other programs use the cores and torch's threads wait for them
+    actively (see docs/generate-text.md).
+
     Args:
         path: The run directory. It and `checkpoint` may start with `~`.
         checkpoint: Checkpoint of this run with the weights. Defaults to the newest.
@@ -127,7 +131,10 @@ def load_run(
         check_is_finite(model)
     except NonFiniteWeightsError as error:
         raise error.at(os.fspath(source)) from None
-    return LoadedRun(model.to(choose_device(device)), tokenizer)
+    model = model.to(choose_device(device))
+    if device == "cpu":
+        warn_if_threads_spin()
+    return LoadedRun(model, tokenizer)
 
 
 _BYTES_TO_DESCRIBE_A_TENSOR = 64  # at least: `"model.layers.0.ffn.w1.weight":{"dtype":...,...},`

@@ -23,6 +23,11 @@ cdef extern from "scanning/scanner.hpp" namespace "cs336" nogil:
         const uint8_t* safe_cuts
         const uint8_t* threes
         cbool matches_all_text
+        size_t trouble, num_reader_states
+        const uint32_t* move_ends
+        const uint16_t* moves
+        const uint8_t* accepts
+        cbool starts_again
 
     cdef cppclass ScanState:
         ScanState(size_t num_states) except +
@@ -64,6 +69,26 @@ cdef inline shared_ptr[const SplitProgram] make_program(program) except *:
         assert <size_t>threes.shape[0] == tables.num_columns
         tables.threes = &threes[0]
     tables.matches_all_text = program.matches_all_text
+    tables.trouble = 0
+    tables.num_reader_states = 0
+    tables.move_ends = NULL
+    tables.moves = NULL
+    tables.accepts = NULL
+    tables.starts_again = True
+    cdef const uint32_t[::1] move_ends
+    cdef const uint16_t[::1] moves
+    cdef const uint8_t[::1] accepts
+    reader = program.reader
+    if reader is not None:
+        move_ends, moves, accepts = reader.move_ends, reader.moves, reader.accepts
+        assert <size_t>move_ends.shape[0] == accepts.shape[0] * (tables.num_columns - 1)
+        assert moves.shape[0] == move_ends[move_ends.shape[0] - 1]
+        tables.trouble = reader.trouble
+        tables.num_reader_states = accepts.shape[0]
+        tables.move_ends = &move_ends[0]
+        tables.moves = &moves[0]
+        tables.accepts = &accepts[0]
+        tables.starts_again = reader.starts_again
     return <shared_ptr[const SplitProgram]>make_shared[SplitProgram](tables)
 
 

@@ -27,7 +27,7 @@ from cs336_basics.formats.huggingface.parts import kind_of, list_in, object_in, 
 from cs336_basics.formats.huggingface.post_processors import post_processor_of
 from cs336_basics.formats.huggingface.pretokenizers import pattern_of
 from cs336_basics.formats.recognition import check_is_tokenizer_json, check_model_type
-from cs336_basics.splitting.patterns.split_sequences import is_sequence
+from cs336_basics.splitting.patterns.split_program import find_program
 from cs336_basics.text.normalization import normalized
 from cs336_basics.tokenizer.added_tokens import AddedToken
 from cs336_basics.tokenizer.definition import Pair, TokenizerDefinition
@@ -149,7 +149,7 @@ def parse_tokenizer_json(content: Any, ignored: Sequence[str] = ()) -> Tokenizer
     )
     if pattern == FALCON:
         _check_split_bytes(merges, definition.whole_words)
-    if is_sequence(pattern):
+    if find_program(pattern) is None:
         warn(
             "the pre_tokenizer cannot be compiled, so this tokenizer splits text in Python, which "
             "is slow"

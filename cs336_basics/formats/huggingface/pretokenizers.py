@@ -1,8 +1,7 @@
 """Translate split patterns to and from the pre-tokenizers in Hugging Face's `tokenizer.json`.
 
-Every step of a supported pre-tokenizer is a split or ByteLevel. Known sequences of splits become
-one regular expression, which is compiled. Others become a sequence of splits, which is slow (see
-`splitting/patterns/split_sequences.py`).
+Every step of a supported pre-tokenizer is a split or ByteLevel. Several splits become a sequence of
+splits (see `splitting/patterns/split_sequences.py`).
 """
 
 from __future__ import annotations

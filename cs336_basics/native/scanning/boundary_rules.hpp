@@ -84,8 +84,11 @@ class Transitions {
     static constexpr uint16_t MATCH = 0x8000;
     static constexpr size_t FIRST = 1;
 
-    Transitions(const uint16_t* table, size_t num_states, size_t num_columns)
-        : table_(table), num_states_(num_states), num_columns_(num_columns) {}
+    Transitions(const uint16_t* table, size_t num_states, size_t num_columns, size_t trouble)
+        : table_(table),
+          num_states_(num_states),
+          num_columns_(num_columns),
+          trouble_(trouble) {}
 
     size_t num_states() const { return num_states_; }
     size_t num_columns() const { return num_columns_; }
@@ -93,12 +96,14 @@ class Transitions {
     size_t next(size_t state, size_t column) const { return at(state, column) & ~MATCH; }
     // Whether the pattern matches the text before the character.
     bool matches(size_t state, size_t column) const { return at(state, column) & MATCH; }
+    // Whether the table does not say where a pre-token ends that is in this state.
+    bool is_trouble(size_t state) const { return trouble_ && state == trouble_; }
 
   private:
     uint16_t at(size_t state, size_t column) const { return table_[state * num_columns_ + column]; }
 
     const uint16_t* table_;
-    size_t num_states_, num_columns_;
+    size_t num_states_, num_columns_, trouble_;
 };
 
 // Derives the rules of a program that matches all text.
@@ -209,6 +214,7 @@ class BoundaryRuleBuilder {
         bool all_end = true, none_ends = true;
         for (const size_t state : states) {
             const size_t next = transitions_.next(state, at);
+            if (transitions_.is_trouble(next)) return UNCLEAR;
             all_end = all_end && next == 0;
             none_ends = none_ends && (!transitions_.matches(state, at) || sure_[next]);
         }
@@ -229,6 +235,7 @@ class BoundaryRuleBuilder {
             }
             const bool longer = transitions_.matches(next, next_column);
             const size_t last = transitions_.next(next, next_column);
+            if (transitions_.is_trouble(last)) return UNCLEAR;
             all_end = all_end && !longer && last == 0;
             none_ends = none_ends && (!matches || longer || sure_[last]);
         }
@@ -315,6 +322,7 @@ class BoundaryRuleBuilder {
             if (expected == UNCLEAR) continue;
             for (const Search& search : searches) {
                 const Search last = search.first ? read(search, column) : search;
+                if (transitions_.is_trouble(last.first)) return false;
                 const bool ends = last.first == 0 && last.second != 2;
                 const bool may_end_here = last.second == 1 && !sure_[last.first];
                 if (expected == START ? !ends : may_end_here) return false;

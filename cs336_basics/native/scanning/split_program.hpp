@@ -31,6 +31,13 @@ struct SplitTables {
     const uint8_t* threes;     // (num_columns,), 0 or 1; or nullptr
     bool matches_all_text;
     const char* name = nullptr;  // of a named pattern, a string literal
+    // Of a sequence of splits that needs a reader; see splitting/patterns/composition.py.
+    size_t trouble = 0;  // the state that asks for the reader
+    size_t num_reader_states = 0;
+    const uint32_t* move_ends = nullptr;  // (num_reader_states, num_columns - 1)
+    const uint16_t* moves = nullptr;      // (number of moves,)
+    const uint8_t* accepts = nullptr;     // (num_reader_states,), 0 or 1
+    bool starts_again = true;
 };
 
 // The states that lead to no match, recorded every STRIDE bytes. Without this record, the matcher
@@ -65,6 +72,9 @@ class DeadEnds {
         visited_.clear();
     }
 
+    // End the search without knowing where the match ends.
+    void give_up() { visited_.clear(); }
+
   private:
     size_t word_of(size_t offset, size_t state) const {
         const size_t block = offset / STRIDE;
@@ -83,6 +93,98 @@ struct ScanState {
 
     DeadEnds dead_ends;
     size_t number_begin = 0, number_end = 0;  // a number to cut into groups of three
+
+    // The ends that the reader of a sequence has found, and where it is.
+    std::vector<size_t> ends;
+    size_t next_end = 0;
+    size_t reader_position = 0;
+    uint16_t reader_state = 0;
+
+    // The end of the pre-token that starts at `i`, if the reader has found it; otherwise 0.
+    size_t found_end(size_t i) {
+        while (next_end < ends.size() && ends[next_end] <= i) ++next_end;
+        return next_end < ends.size() ? ends[next_end] : 0;
+    }
+};
+
+// The reader of a sequence of splits. It finds the pre-tokens that the table of the sequence cannot
+// find, because they depend on text far behind them. composition.py explains and builds it.
+//
+// The reader follows all guesses at once. There are only a few, because most of them soon prove
+// wrong. When one is left, all ends up to there are known.
+class SequenceReader {
+  public:
+    explicit SequenceReader(const SplitTables& tables)
+        : num_columns_(tables.num_columns - 1),
+          starts_again_(tables.starts_again),
+          accepts_(tables.accepts, tables.accepts + tables.num_reader_states),
+          move_ends_(tables.move_ends,
+                     tables.move_ends + tables.num_reader_states * num_columns_),
+          moves_(tables.moves, tables.moves + (move_ends_.empty() ? 0 : move_ends_.back())) {}
+
+    bool exists() const { return !accepts_.empty(); }
+
+    // Find the end of the pre-token that starts at `i`, and more ends. `column_at(offset, length)`
+    // returns the column and the length of a character; the column of a line feed at the end of
+    // the text is `last_line_feed()`.
+    template <class ColumnAt>
+    void find_ends(const uint8_t* text, size_t size, size_t i, ColumnAt column_at,
+                   ScanState& state) const {
+        size_t position = starts_again_ ? i : state.reader_position;
+        std::vector<Guess> guesses{{0, starts_again_ ? uint16_t(0) : state.reader_state, 0, 0}};
+        std::vector<size_t> steps{0};  // the first guess after each character
+        do {
+            const size_t first = steps.back(), last = guesses.size();
+            size_t length;
+            const size_t column = column_at(position, length);
+            steps.push_back(last);
+            for (size_t g = first; g < last; ++g) {
+                const Guess guess = guesses[g];
+                const size_t row = guess.state * num_columns_ + column;
+                for (size_t m = row ? move_ends_[row - 1] : 0; m < move_ends_[row]; ++m) {
+                    // At the start of a text, no pre-token ends.
+                    const uint8_t ends = guess.state && moves_[m] & ENDS;
+                    guesses.push_back({g, uint16_t(moves_[m] & ~ENDS), ends,
+                                       uint8_t(guess.has_ends | ends)});
+                }
+            }
+            position += length;
+        } while (position < size &&
+                 (guesses.size() - steps.back() > 1 || !guesses.back().has_ends));
+        state.reader_position = position;
+        state.ends.clear();
+        state.next_end = 0;
+        size_t right = guesses.size() - 1;
+        if (position == size) {
+            state.ends.push_back(size);
+            while (!accepts_[guesses[right].state]) --right;
+        }
+        state.reader_state = guesses[right].state;
+        for (; right; right = guesses[right].before) {
+            do {
+                --position;
+            } while ((text[position] & 0xC0) == 0x80);
+            if (guesses[right].ends) state.ends.push_back(position);
+        }
+        std::reverse(state.ends.begin(), state.ends.end());
+    }
+
+    size_t last_line_feed() const { return num_columns_ - 1; }
+
+  private:
+    static constexpr uint16_t ENDS = 0x8000;  // a pre-token ends before the character
+
+    struct Guess {
+        size_t before;  // index of the guess before the character
+        uint16_t state;
+        uint8_t ends, has_ends;  // before this character; before this or an earlier one
+    };
+
+    const size_t num_columns_;  // without the end of the text
+    const bool starts_again_;
+    const std::vector<uint8_t> accepts_;
+    const std::vector<uint32_t> move_ends_;
+    const std::vector<uint16_t> moves_;
 };
 
 class SplitProgram {
@@ -93,12 +195,17 @@ class SplitProgram {
           name_(tables.name),
           block_of_(tables.block_of, tables.block_of + 0x110000 / 64),
           blocks_(tables.blocks, tables.blocks + tables.num_blocks * 64),
-          safe_cuts_(tables.safe_cuts, tables.safe_cuts + tables.num_columns * tables.num_columns) {
+          safe_cuts_(tables.safe_cuts, tables.safe_cuts + tables.num_columns * tables.num_columns),
+          reader_(tables) {
         for (uint32_t byte = 0; byte < 128; ++byte) ascii_[byte] = column_of(byte >> 6, byte & 63);
         // In `rows_`, a state is the offset of its row, so that a step needs no multiplication.
         for (size_t i = 0; i < tables.num_states * tables.num_columns; ++i) {
             const uint32_t transition = tables.transitions[i];
             const uint32_t state = transition & STATE;
+            if (tables.trouble && state == tables.trouble) {
+                rows_.push_back(TROUBLE);
+                continue;
+            }
             rows_.push_back(state * num_columns_ | (transition & ~STATE ? MATCH : 0) |
                             letters_kept(tables, state));
         }
@@ -127,8 +234,9 @@ class SplitProgram {
     // from call to call.
     size_t next(const uint8_t* text, size_t size, size_t i, ScanState& state) const {
         if (i >= state.number_begin && i < state.number_end) return skip(text, i, 3);
+        if (const size_t end = state.found_end(i)) return end;
         const size_t end = match(text, size, i, state.dead_ends);
-        if (end == i) return next_match(text, size, i, state.dead_ends);
+        if (end == i) return end_without_match(text, size, i, state);
         if (threes_.empty()) return end;
         const size_t first = i + (text[i] == ' ');
         if (end <= first || !is_number(text + first)) return end;
@@ -146,7 +254,8 @@ class SplitProgram {
     // that is hard to predict.
     bool find_ends(const uint8_t* text, size_t size, size_t origin, size_t& start, size_t target,
                    uint32_t* ends, size_t capacity, size_t& count, ScanState& state) const {
-        while (threes_.empty() && size - origin <= UINT32_MAX && start < target) {
+        while (threes_.empty() && size - origin <= UINT32_MAX && start < target &&
+               !state.found_end(start)) {
             const Place at = run(chained_, text, size, start, origin, target, ends, capacity, count,
                                  state.dead_ends);
             start = at.start;
@@ -159,7 +268,7 @@ class SplitProgram {
                 ends[count++] = uint32_t(size - origin);
                 break;
             }
-            start = next_match(text, size, start, state.dead_ends);
+            start = end_without_match(text, size, start, state);
             ends[count++] = uint32_t(start - origin);
         }
         while (start < target && count < capacity) {
@@ -203,7 +312,9 @@ class SplitProgram {
     // Flag of `chained_`: a pre-token ends before this character, and the next state already
     // belongs to the following pre-token.
     static constexpr uint32_t ENDED = uint32_t{1} << 28;
-    static constexpr uint32_t ROW = ENDED - 1;
+    // The reader must find the end of the pre-token. The next row is 0.
+    static constexpr uint32_t TROUBLE = uint32_t{1} << 27;
+    static constexpr uint32_t ROW = TROUBLE - 1;
 
     // The flag of a state: LETTERS, LOWER or 0.
     uint32_t letters_kept(const SplitTables& tables, uint32_t state) const {
@@ -238,7 +349,7 @@ class SplitProgram {
 
     // Run a table (`rows_` or `chained_`) from the pre-token at `start` until one starts at or
     // after `target`, to the end of the text, until there are `capacity` - 1 ends, or until no match
-    // starts where a pre-token ends, which sets `row` to 0. The ends are offsets from `origin`. The
+    // starts where a pre-token ends or the reader must find its end, which sets `row` to 0. The ends are offsets from `origin`. The
     // end of the last pre-token is not in `ends`. A line feed at the end of the text, which has its
     // own column, is not read.
     CS336_INLINE Place run(const std::vector<uint32_t>& table, const uint8_t* text, size_t size,
@@ -271,6 +382,10 @@ class SplitProgram {
                 end = transition & (MATCH | ENDED) ? i : end;
                 row = transition & ROW;
                 if (row == 0) {
+                    if (transition & TROUBLE) {
+                        dead_ends.give_up();
+                        return {start, start, i, row};
+                    }
                     if (restart()) continue;
                     return {start, end, i, row};
                 }
@@ -307,6 +422,19 @@ class SplitProgram {
     bool matches_end(const Place& at, size_t size) const {
         const uint32_t row = at.next < size ? rows_[at.row + num_columns_ - 1] & ROW : at.row;
         return row && rows_[row + num_columns_ - 2] & MATCH;
+    }
+
+    // The end of the pre-token at `i`, for which the table finds no match.
+    CS336_NOINLINE size_t end_without_match(const uint8_t* text, size_t size, size_t i,
+                                            ScanState& state) const {
+        if (!reader_.exists()) return next_match(text, size, i, state.dead_ends);
+        const auto column_at = [&](size_t offset, size_t& length) -> size_t {
+            length = 1;
+            if (text[offset] == '\n' && offset + 1 == size) return reader_.last_line_feed();
+            return text[offset] < 0x80 ? ascii_[text[offset]] : wide_column(text + offset, length);
+        };
+        reader_.find_ends(text, size, i, column_at, state);
+        return state.found_end(i);
     }
 
     // The start of the first match after `i`, where no match starts; `size` if there is none.
@@ -347,8 +475,9 @@ class SplitProgram {
         }
         std::vector<uint8_t> vague(num_columns_);
         if (!threes_.empty()) vague = threes_;
-        BoundaryRuleBuilder(Transitions(tables.transitions, num_states_, num_columns_), weights,
-                            vague)
+        BoundaryRuleBuilder(
+            Transitions(tables.transitions, num_states_, num_columns_, tables.trouble), weights,
+            vague)
             .build(rules_);
         if (!rules_.useful) return;
         for (int byte = 0; byte < 128; ++byte) {
@@ -397,6 +526,7 @@ class SplitProgram {
     const std::vector<uint8_t> blocks_;
     const std::vector<uint8_t> safe_cuts_;
     std::vector<uint8_t> threes_;  // empty: every match is a pre-token
+    const SequenceReader reader_;
     uint8_t ascii_[128];
     BoundaryRules rules_;
 };

@@ -2,8 +2,9 @@ r"""A parser for the subset of the `regex` syntax that `split_program.py` can co
 
 The subset includes alternatives, groups, sets of characters (`\p{...}`, `\s`, `\d`, `\w`, ranges,
 negations), repetitions (greedy, lazy, possessive), lookahead by one character or to the end of the
-text, `$`, `\Z`, and `(?i:...)` around ASCII. It excludes syntax that depends on the text before a
-match, or on more than one character after it. Patterns outside the subset are run by `regex`.
+text, `$`, `(?m:$)`, `\Z`, and `(?i:...)` around ASCII. It excludes syntax that depends on the text
+before a match, or on more than one character after it. Patterns outside the subset are run by
+`regex`.
 
 The parser assumes that `regex` accepts the pattern, so it does not report other errors.
 """
@@ -85,8 +86,8 @@ _NOTHING = CharSet()
 _LITERAL_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v", "a": "\a"}
 _HEX_LENGTH = {"x": 2, "u": 4, "U": 8}
 _QUANTIFIER = re.compile(r"([?*+]|\{(\d*)(,?)(\d*)\})([?+]?)")
-_GROUP = re.compile(r"\(\?(?:P?<(?![=!])[^>]*>|([is]*)(?:-([is]+))?:|([=!]))")
-_LEADING_FLAGS = re.compile(r"\(\?([is]+)\)")
+_GROUP = re.compile(r"\(\?(?:P?<(?![=!])[^>]*>|([ims]*)(?:-([ims]+))?:|([=!]))")
+_LEADING_FLAGS = re.compile(r"\(\?([ims]+)\)")
 _SET_OPERATION = re.compile(r"\[:|&&|\|\||~~|--")
 _PROPERTY = re.compile(r"([pP])(?:\{(\^?)([^}]*)\}|([A-Z]))")
 # Non-ASCII characters that `regex` matches with an ASCII letter if case is ignored.
@@ -99,6 +100,7 @@ _DIGITS = "Nd"
 class _Flags:
     ignore_case: bool = False
     dot_all: bool = False
+    multi_line: bool = False
 
 
 def parse(expression: str) -> Node:
@@ -150,6 +152,8 @@ class _Parser:
                 flags = replace(flags, ignore_case=value)
             if "s" in (letters or ""):
                 flags = replace(flags, dot_all=value)
+            if "m" in (letters or ""):
+                flags = replace(flags, multi_line=value)
         return flags
 
     def choice(self, flags: _Flags) -> Node:
@@ -207,6 +211,8 @@ class _Parser:
         self.index += 1
         if character == ".":
             return Chars(EVERYTHING if flags.dot_all else _LINE_FEED.complement())
+        if character == "$" and flags.multi_line:
+            return Next(_LINE_FEED, end=True)
         if character == "$":
             return Next(_NOTHING, end=True, last_line_feed=True)
         if character == "\\":

@@ -23,6 +23,14 @@ from bisect import bisect_right
 from dataclasses import dataclass, replace
 
 from cs336_basics.splitting.patterns.char_sets import NUM_CODE_POINTS, CharSet, named_set
+from cs336_basics.splitting.patterns.composition import (
+    DEAD,
+    FIRST,
+    MATCH,
+    Level,
+    SequenceReader,
+    compose,
+)
 from cs336_basics.splitting.patterns.named_patterns import (
     GPT2,
     GPT2_DIGITS3_RIGHT,
@@ -38,21 +46,16 @@ from cs336_basics.splitting.patterns.pattern_syntax import (
     UnsupportedPatternError,
     parse,
 )
+from cs336_basics.splitting.patterns.split_sequences import Split, is_sequence, splits_of
 
 BLOCK_SIZE = 64
 """Number of code points per block. Their UTF-8 encodings differ only in the last byte."""
-
-MATCH = 1 << 15
-"""Bit of a transition that is set if the pattern matches the text before the next character."""
 
 MAX_INSTRUCTIONS = 2_000
 MAX_COLUMNS = 250
 MAX_STATES = 2_000
 MAX_WORK = 1_000_000
 """Maximum number of instructions to visit when building a table, about a second of work."""
-
-_DEAD = 0
-_START = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +81,8 @@ class SplitProgram:
             A match that ends with a number is cut into groups of three digits from the right; the
             first pre-token contains the remaining digits and any text before them. If None, every
             match is one pre-token.
+        reader: For a sequence of splits, the reader that finds the pre-tokens that the table cannot
+            find (see composition.py). None if there are none.
     """
 
     expression: str
@@ -88,6 +93,7 @@ class SplitProgram:
     safe_cuts: bytes
     matches_all_text: bool
     threes: bytes | None = None
+    reader: SequenceReader | None = None
 
     @property
     def num_states(self) -> int:
@@ -124,24 +130,49 @@ def compile_program(expression: str) -> SplitProgram:
         columns = {program.column_of(chr(code)) for code in number.bounds[::2]}
         threes = bytes(column in columns for column in range(program.num_columns))
         return replace(program, expression=expression, threes=threes)
-    assembler = _Assembler()
-    assembler.add(parse(expression))
-    sets = list(
-        dict.fromkeys(i.members for i in assembler.instructions if isinstance(i, (Chars, Next)))
+    splits = splits_of(expression) if is_sequence(expression) else [Split(expression)]
+    parts = [_instructions_of(split.expression) for split in splits]
+    sets = dict.fromkeys(
+        instruction.members
+        for part in parts
+        for instruction in part
+        if isinstance(instruction, (Chars, Next))
     )
-    intervals = _Intervals(sets)
-    rows = _TableBuilder(assembler.instructions, sets, intervals).build()
+    if is_sequence(expression):
+        sets[CharSet.of("\n")] = None
+    intervals = _Intervals(list(sets))
+    tables = [_TableBuilder(part, intervals).build() for part in parts]
+    line_feed = intervals.column_of(ord("\n"))
     block_of, blocks = intervals.blocks()
+    rows, reader = tables[0], None
     starts_match = _starts_match(rows)
+    if is_sequence(expression):
+        levels = [
+            Level(rows, split.behavior, split.invert)
+            for rows, split in zip(tables, splits, strict=True)
+        ]
+        rows, new_columns, reader = compose(levels, line_feed)
+        blocks = blocks.translate(bytes(new_columns).ljust(256, b"\0"))
+        line_feed = new_columns[line_feed]
+        starts_match = [True] * (len(rows[0]) - 1)
     return SplitProgram(
         expression,
         len(rows[0]),
         array("H", [transition for row in rows for transition in row]),
         block_of,
         blocks,
-        _safe_cuts(rows, starts_match, intervals.column_of(ord("\n"))),
+        _safe_cuts(rows, starts_match, line_feed),
         all(starts_match),
+        reader=reader,
     )
+
+
+def _instructions_of(expression: str) -> list[_Instruction]:
+    if expression == GPT2_DIGITS3_RIGHT:
+        raise UnsupportedPatternError("it is not the only split")
+    assembler = _Assembler()
+    assembler.add(parse(expression))
+    return assembler.instructions
 
 
 @functools.lru_cache(maxsize=32)
@@ -303,9 +334,7 @@ class _Intervals:
 class _TableBuilder:
     """Builds the transitions of all reachable states."""
 
-    def __init__(
-        self, instructions: list[_Instruction], sets: list[CharSet], intervals: _Intervals
-    ) -> None:
+    def __init__(self, instructions: list[_Instruction], intervals: _Intervals) -> None:
         self.instructions = instructions
         self.line_feed = intervals.column_of(ord("\n"))
         self.end = intervals.num_columns
@@ -323,7 +352,7 @@ class _TableBuilder:
 
     def build(self) -> list[list[int]]:
         """Return the rows of a SplitProgram's `transitions`."""
-        states: dict[tuple[int, ...], int] = {(): _DEAD, (0,): _START}
+        states: dict[tuple[int, ...], int] = {(): DEAD, (0,): FIRST}
         rows: list[list[int]] = []
         points: list[tuple[int, ...]] = [(), (0,)]
         while len(rows) < len(points):
@@ -331,7 +360,7 @@ class _TableBuilder:
             row = []
             for column in range(self.end + 2):
                 matched, following = self.step(points[state], column)
-                if matched and state == _START:
+                if matched and state == FIRST:
                     raise UnsupportedPatternError("it can match the empty string")
                 if following not in states:
                     states[following] = len(points)
@@ -382,7 +411,7 @@ def _starts_match(rows: list[list[int]]) -> list[bool]:
     included, so the result has one item less than there are columns, and the last one is the
     column of a line feed that is the last character.
     """
-    may_fail = {_DEAD}
+    may_fail = {DEAD}
     # A state may fail if one of its transitions, without a match, leads to such a state.
     following = [{transition for transition in row if transition < MATCH} for row in rows]
     while found := {
@@ -391,7 +420,7 @@ def _starts_match(rows: list[list[int]]) -> list[bool]:
         if state not in may_fail and not may_fail.isdisjoint(states)
     }:
         may_fail |= found
-    first = rows[_START]
+    first = rows[FIRST]
     return [transition not in may_fail for transition in (*first[:-2], first[-1])]
 
 
@@ -419,12 +448,12 @@ def _safe_cuts(rows: list[list[int]], starts_match: list[bool], line_feed: int) 
         if before == line_feed and any(row[before] != row[end + 1] for row in rows):
             continue  # a line feed at the end of the text has a different column
         mask = (1 << end + 2) - 1
-        for state in {row[before] & ~MATCH for row in rows[1:]} - {_DEAD}:
+        for state in {row[before] & ~MATCH for row in rows[1:]} - {DEAD}:
             mask &= safe_after[state]
         # The character before the cut, if no earlier match contains it, is a match.
         alone = sum(
             1 << column
-            for column, transition in enumerate(rows[rows[_START][before] & ~MATCH])
+            for column, transition in enumerate(rows[rows[FIRST][before] & ~MATCH])
             if transition & MATCH
         )
         starts = always | last_line_feed_starts << end + 1

@@ -6,8 +6,10 @@ sequence is written as one string, so that it can be used wherever a pattern can
     {"splits": [["[0-9]+", "Isolated", false], ["\\\\s+", "MergedWithNext", false]]}
 
 Each split is a regular expression, a behavior and whether the matches are inverted. The behaviors
-are those of Hugging Face's tokenizers (`tokenizer/normalizer.rs`). Sequences are not compiled, so
-they are slow.
+are those of Hugging Face's tokenizers (`tokenizer/normalizer.rs`).
+
+This module applies the splits one after another. `composition.py` compiles them into one table; a
+test compares the two.
 """
 
 from __future__ import annotations

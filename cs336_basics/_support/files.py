@@ -105,13 +105,14 @@ def write_directory(output: str | os.PathLike[str], contents: Mapping[str, str |
 
     Args:
         output: Directory to write. It must be new or empty.
-        contents: Mapping of file name -> content.
+        contents: Mapping of file name -> content. A name may contain the name of a folder.
 
     Raises:
         FileExistsError, OSError: See `new_directory`.
     """
     with new_directory(output) as directory:
         for name, content in contents.items():
+            (directory / name).parent.mkdir(exist_ok=True)
             (directory / name).write_bytes(
                 content.encode() if isinstance(content, str) else content
             )
@@ -147,6 +148,15 @@ def named_directory(path: str | os.PathLike[str]) -> Path:
     if not os.fspath(path):
         raise InputError("must be a path, got ''", argument="directory")
     return Path(os.path.expanduser(path))
+
+
+def existing_directory(path: str | os.PathLike[str]) -> Path | None:
+    """Return an existing directory, or the directory of an existing file, as an absolute path.
+
+    The given path may start with `~`. If nothing exists there, return None.
+    """
+    found = Path(os.path.abspath(os.path.expanduser(path)))
+    return found if found.is_dir() else found.parent if found.is_file() else None
 
 
 def rename_directory(source: Path, target: Path) -> None:

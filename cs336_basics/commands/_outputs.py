@@ -1,14 +1,19 @@
-"""Check that a command's output does not overwrite its inputs or other outputs."""
+"""Outputs of commands: check that they overwrite no inputs, and say which files were kept."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.files import check_is_free, check_is_no_input, replaced_file
 from cs336_basics._support.messages import short_repr
+from cs336_basics.commands._cli import say
+
+if TYPE_CHECKING:
+    from cs336_basics.tokenizer import Tokenizer
 
 
 def check_output(
@@ -46,3 +51,15 @@ def check_output(
     check_is_free(file, overwrite)
     if not file.endswith(ending):
         raise InputError(f"must end in {ending}, got {short_repr(file)}", argument=option)
+
+
+def say_kept(tokenizer: Tokenizer, keep_files: bool) -> None:
+    """Print which files beside a tokenizer were kept, if the user asked for it."""
+    from cs336_basics.formats.huggingface.kept_files import KEPT_FILES, files_to_keep
+
+    if not keep_files:
+        return
+    if kept := files_to_keep(tokenizer.loaded_from):
+        say(f"kept        {', '.join(kept)}, unchanged, from {tokenizer.loaded_from}")
+    else:
+        say(f"kept        nothing: {tokenizer.loaded_from} has no {', '.join(KEPT_FILES)}")

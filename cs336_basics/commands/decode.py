@@ -36,6 +36,7 @@ class Options(Checked):
         metavar="FILE",
     )
     output: str = option("file to write, or - for standard output", STDOUT, metavar="FILE")
+    skip_special_tokens: bool = option("leave out special tokens; other added tokens stay", False)
     overwrite: bool = option("replace existing output", False)
 
 
@@ -55,7 +56,7 @@ def decode(options: Options) -> None:
             write = files.enter_context(atomic_writer(options.output)).write
         for ids in _ids_of(path, tokenizer):
             try:
-                data = tokenizer.decode_bytes(ids)
+                data = tokenizer.decode_bytes(ids, skip_special_tokens=options.skip_special_tokens)
             except UnknownIdError as error:
                 raise InputError(f"{path}: {error}") from None
             write(data)

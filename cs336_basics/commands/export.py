@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cs336_basics._support.validation import Checked, fields_of, one_of, option
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import Command, UsageError
+from cs336_basics.commands._outputs import say_kept
 from cs336_basics.formats.export_format import ExportFormat
 from cs336_basics.formats.exports import MODEL_FORMATS, TOKEN_FORMATS, TOKENIZER_FORMATS
 
@@ -114,6 +115,7 @@ def _export_tokenizer(options: Any, directory: str, own: dict[str, Any]) -> None
 
     tokenizer = Tokenizer.from_directory(directory)
     export_tokenizer(tokenizer, options.to, options.output, **own)
+    say_kept(tokenizer, own.get("keep_files", False))
     _report(options.output, lambda: check_tokenizer(tokenizer, options.to, options.output))
 
 
@@ -129,6 +131,7 @@ def _export_run(options: Any, directory: str, own: dict[str, Any]) -> None:
     data = load_config(RunDirectory(directory).config).data
     card = card_of_run(directory, data, options.checkpoint)
     export_model(model, tokenizer, to, output, card=card, overwrite=options.overwrite, **own)
+    say_kept(tokenizer, own.get("keep_files", False))
     _report(output, lambda: check_model(model, tokenizer, to, output, **own))
 
 
@@ -152,10 +155,11 @@ def _report(output: Path, check: Callable[[], Agreement]) -> None:
 
 
 def _say_files(output: Path) -> None:
-    files = sorted(output.iterdir()) if output.is_dir() else [output]
     say(f"written to  {output}")
-    for file in files:
-        say(f"            {file.name}, {file.stat().st_size:,} bytes")
+    if not output.is_dir():
+        say(f"            {output.name}, {output.stat().st_size:,} bytes")
+    for file in sorted(path for path in output.rglob("*") if path.is_file()):
+        say(f"            {file.relative_to(output)}, {file.stat().st_size:,} bytes")
 
 
 COMMAND = Command(
@@ -164,6 +168,7 @@ COMMAND = Command(
     export,
     "export --run runs/my --to huggingface --output my-model",
     "export --tokenizer tokenizers/my --to huggingface --output my-tokenizer",
+    "export --tokenizer Qwen3-0.6B --to huggingface --output my-qwen --keep-files",
     "export --run runs/my --to gguf --output my-model.gguf --type q8_0",
     "export --run runs/my --to onnx --output my-model-onnx",
     "export --tokens data/web.npy --to megatron --output web-megatron",

@@ -9,7 +9,7 @@ from cs336_basics._support.files import atomic_writer, check_is_free
 from cs336_basics._support.validation import option
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import TOKENIZER, Command, TextOptions
-from cs336_basics.commands._outputs import check_output
+from cs336_basics.commands._outputs import check_output, say_kept
 
 
 @dataclass(kw_only=True)
@@ -22,6 +22,10 @@ class Options(TextOptions):
     tokenizer: str = TOKENIZER
     vocab_size: int = option("number of tokens to keep")
     output: str = option("directory to write", metavar="DIR")
+    keep_files: bool = option(
+        "copy the chat templates and the tokenizer_config.json from the tokenizer's directory, too",
+        False,
+    )
     id_map: str | None = option(
         "also write an int64 array that maps old ids to new ids, with -1 for removed tokens",
         None,
@@ -49,9 +53,10 @@ def prune(options: Options) -> None:
         # Replace an old map only after the tokenizer is saved.
         if options.id_map is not None:
             np.save(files.enter_context(atomic_writer(options.id_map)), id_map)
-        pruned.save(options.output)
+        pruned.save(options.output, keep_files=options.keep_files)
     if options.id_map is not None:
         say(f"id map     {options.id_map}")
+    say_kept(tokenizer, options.keep_files)
     say(f"tokens     {len(pruned):,} of {len(tokenizer):,}")
     say(f"merges     {len(pruned.merges):,} of {len(tokenizer.merges):,}")
     say(f"written to {options.output}")

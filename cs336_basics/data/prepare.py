@@ -7,6 +7,7 @@ only if its files are missing or changed.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -179,7 +180,10 @@ class _Preparing:
         tokenizer = self.given.tokenizer
         if tokenizer is not None:
             inputs = {"hash": tokenizer.hash()}
-            self.stages.run("tokenizer", inputs, outputs, lambda: tokenizer.save(directory))
+            # An export of the run may ask for the chat template of its tokenizer.
+            keep = tokenizer.loaded_from is not None
+            save = functools.partial(tokenizer.save, directory, keep_files=keep)
+            self.stages.run("tokenizer", inputs, outputs, save)
             return tokenizer
         assert isinstance(train, Text)  # token files come with their tokenizer
         corpus, inputs = train.corpus, train.fingerprint(self.stages.sha256_of)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cs336_basics.formats.agreement import Agreement, Runtime
     from cs336_basics.formats.model_card import ModelCard
     from cs336_basics.model import TransformerLM
-    from cs336_basics.tokenizer import Tokenizer, TokenizerDefinition
+    from cs336_basics.tokenizer import Tokenizer
     from cs336_basics.tokenizer.files.joined_tokens import TokenPaths
 
 
@@ -34,7 +34,7 @@ class TokenizerFormat(ExportFormat, ABC):
     """A format of tokenizers, which is a directory of files."""
 
     @abstractmethod
-    def contents(self, definition: TokenizerDefinition) -> dict[str, str | bytes]:
+    def contents(self, tokenizer: Tokenizer) -> dict[str, str | bytes]:
         """Return the content of each file by its name.
 
         Raises:

@@ -73,9 +73,7 @@ def export_tokenizer(
     from cs336_basics.tokenizer.tokenizer import check_is_tokenizer
 
     check_is_tokenizer(tokenizer)
-    write_directory(
-        output, _format_named(to, TOKENIZER_FORMATS, options).contents(tokenizer.definition)
-    )
+    write_directory(output, _format_named(to, TOKENIZER_FORMATS, options).contents(tokenizer))
 
 
 def check_tokenizer(tokenizer: Tokenizer, to: str, output: str | os.PathLike[str]) -> Agreement:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 from cs336_basics._support.errors import Argument, InputError
-from cs336_basics._support.lazy import np
+from cs336_basics._support.lazy import np, npt
 from cs336_basics._support.messages import short_repr
 from cs336_basics.tokenizer.encoders.encoder import Encoder, UnknownIdError
-from cs336_basics.tokenizer.ids import EncodedBatch, plain_ids, sequences_of
+from cs336_basics.tokenizer.ids import EncodedBatch, is_plain_array, plain_ids, sequences_of
 from cs336_basics.tokenizer.text_input import check_is_iterable
 
 DECODE_ERRORS = ("strict", "replace", "ignore")
@@ -52,9 +52,14 @@ def decode_bytes(
     return b"".join(tokens.get(token_id, instead) for token_id in plain_ids(ids))
 
 
-def without_special_tokens(encoder: Encoder, ids: Iterable[SupportsIndex]) -> list[int]:
+def without_special_tokens(
+    encoder: Encoder, ids: Iterable[SupportsIndex]
+) -> list[int] | npt.NDArray[np.integer[Any]]:
     """Return ids without special tokens. Other added tokens stay."""
-    special = set(encoder.definition.special_ids.values())
+    special = encoder.definition.ids_of_special
+    if is_plain_array(ids) and ids.ndim == 1 and ids.dtype.kind in "iu":  # type: ignore[attr-defined]
+        array: npt.NDArray[np.integer[Any]] = ids  # type: ignore[assignment]
+        return array[~np.isin(array, [*special])]
     return [token_id for token_id in plain_ids(ids) if token_id not in special]
 
 

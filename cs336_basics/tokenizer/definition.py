@@ -139,6 +139,11 @@ class TokenizerDefinition:
         }
 
     @functools.cached_property
+    def ids_of_special(self) -> frozenset[int]:
+        """Ids of the added tokens that are special, as a set."""
+        return frozenset(self.special_ids.values())
+
+    @functools.cached_property
     def all_special(self) -> frozenset[str]:
         """Contents of the added tokens that are special, as a set."""
         return frozenset(self.special_ids)
@@ -189,7 +194,7 @@ class TokenizerDefinition:
         definition = TokenizerDefinition.__new__(TokenizerDefinition)
         parts = vars(definition)
         parts.update(vars(self))
-        for name in ("token_ids", "special_ids", "all_special", "digest"):
+        for name in ("token_ids", "special_ids", "ids_of_special", "all_special", "digest"):
             parts.pop(name, None)
         definition.added_tokens = (*self.added_tokens, *more)
         definition.splitter = dataclasses.replace(

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, SupportsIndex
 
-from cs336_basics._support.arguments import MAX_INT64, checked_integer
+from cs336_basics._support.arguments import MAX_INT64, checked_bool, checked_integer
 from cs336_basics._support.errors import InputError, InputTypeError
-from cs336_basics._support.files import printable_path
+from cs336_basics._support.files import existing_directory, printable_path
 from cs336_basics._support.messages import counted, short_repr
 from cs336_basics.splitting.splitter import Splitter, check_is_str
 from cs336_basics.text.corpus import ENCODING_ERRORS, check_errors
@@ -71,6 +72,8 @@ class Tokenizer:
         cache_size, backend: The arguments.
         source: File, directory or name that the tokenizer was loaded from, or None. Used in
             messages.
+        loaded_from: Directory that the tokenizer, or the tokenizer that it was made from, was
+            loaded from, or None. `save` can keep its other files.
 
     Tokenizers can be shared between threads, copied, pickled, and used after a fork. The native
     backend releases the GIL while it encodes. The class methods, copies and pickles create a
@@ -119,14 +122,16 @@ class Tokenizer:
         """
         tokenizer = cls.__new__(cls)
         tokenizer._set(definition, cache_size, backend)
-        tokenizer.source = (
-            printable_path(source) if isinstance(source, (str, os.PathLike)) else None
-        )
+        if isinstance(source, (str, os.PathLike)):
+            tokenizer.source = printable_path(source)
+            tokenizer.loaded_from = existing_directory(source)
         return tokenizer
 
     def with_definition(self, definition: TokenizerDefinition) -> Tokenizer:
         """Return a tokenizer with another definition, the same cache size and the same backend."""
-        return Tokenizer.of(definition, cache_size=self.cache_size, backend=self.backend)
+        made = Tokenizer.of(definition, cache_size=self.cache_size, backend=self.backend)
+        made.loaded_from = self.loaded_from
+        return made
 
     def _set(self, definition: TokenizerDefinition, cache_size: int, backend: str | None) -> None:
         self.cache_size = checked_integer(
@@ -135,13 +140,15 @@ class Tokenizer:
         self.backend = backend
         self.encoder = make_encoder(definition, self.cache_size, backend)
         self.source: str | None = None
+        self.loaded_from: Path | None = None
 
     # Encoders contain caches and pointers, so copied and unpickled tokenizers create new encoders.
     # Equal tokenizers have equal pickles in every process; see TokenizerDefinition.
 
     def __getstate__(self) -> dict[str, Any]:
         state = {**vars(self), "definition": self.definition}
-        return {name: state[name] for name in sorted(state) if name not in ("encoder", "source")}
+        left_out = ("encoder", "loaded_from", "source")
+        return {name: state[name] for name in sorted(state) if name not in left_out}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         attributes = dict(state)
@@ -356,7 +363,11 @@ class Tokenizer:
         return cls.of(definition, source, cache_size=cache_size, backend=backend)
 
     def save(
-        self, directory: str | os.PathLike[str], training: Mapping[str, Any] | None = None
+        self,
+        directory: str | os.PathLike[str],
+        training: Mapping[str, Any] | None = None,
+        *,
+        keep_files: bool = False,
     ) -> None:
         """Write the tokenizer as DIRECTORY/tokenizer.json, in Hugging Face's format.
 
@@ -366,13 +377,16 @@ class Tokenizer:
         Args:
             directory: Directory to write to. It is created if it does not exist.
             training: Information about the training, to be recorded in training.json.
+            keep_files: Whether to copy the chat templates and the `tokenizer_config.json` beside
+                the tokenizer, too, unchanged (see `loaded_from`).
 
         Raises:
-            ValueError: If `directory` is an empty string.
+            ValueError: If `directory` is an empty string, or a file to keep cannot be copied; see
+                `files_to_keep`.
         """
         from cs336_basics.formats.huggingface.tokenizer_json import save_tokenizer
 
-        save_tokenizer(self.definition, directory, training)
+        save_tokenizer(self, directory, training, checked_bool("keep_files", keep_files))
 
     def hash(self) -> str:
         """Return the SHA-256 (64 hexadecimal digits) of everything that determines ids.

@@ -4,7 +4,7 @@ import pytest
 
 from cs336_basics import Tokenizer
 from tests.commands.small_run import command, pipe
-from tests.tokenizer.examples import byte_tokenizer, small_tokenizer
+from tests.tokenizer.examples import END, byte_tokenizer, small_tokenizer
 
 encode, decode = command("encode"), command("decode")
 TEXT = b"the cat sat on the mat\r\nna\xc3\xafve \xf0\x9f\x98\x80 and a half: \xff\n"
@@ -40,6 +40,17 @@ def test_decoding_restores_every_byte(work, monkeypatch, capsysbinary, source):
         assert decode(words) == 0
         assert (work / "out.txt").read_bytes() == TEXT
         assert capsysbinary.readouterr().out == b""
+
+
+@pytest.mark.parametrize("source", ["a.npy", "ids.txt"])
+def test_special_tokens_can_be_left_out(work, capsysbinary, source):
+    (work / "a.txt").write_bytes(f"the cat{END}{END}sat{END}".encode())
+    encoded("--input", "a.txt", "--output", "a.npy")
+    capsysbinary.readouterr()
+    encoded("--input", "a.txt", "--output", "-")
+    (work / "ids.txt").write_bytes(capsysbinary.readouterr().out)
+    assert decode(["--tokenizer", "tok", "--input", source, "--skip-special-tokens"]) == 0
+    assert capsysbinary.readouterr().out == b"the catsat"
 
 
 def test_each_document_is_printed_as_one_line_of_ids(work, capsys):

@@ -25,7 +25,7 @@ from cs336_basics.formats.export_format import TokenizerFormat
 from cs336_basics.formats.huggingface import huggingface_models, load_model
 from cs336_basics.formats.megatron import load_indexed_dataset
 from cs336_basics.model import ModelConfig, TransformerLM
-from cs336_basics.tokenizer import encode_rows
+from cs336_basics.tokenizer import Tokenizer, encode_rows
 from cs336_basics.training import AdamW
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import config_to_yaml
@@ -105,6 +105,35 @@ def test_an_exported_tokenizer_is_compared(tmp_path, tokenizer, capsys, to, runt
     assert all(line.startswith(f"checked     {runtime} ") for line in (ids, decoded))
     assert ": ids equal on 25 texts, " in ids
     assert ": decoded text equal" in decoded
+
+
+def test_files_that_are_kept_are_named_and_their_tokens_are_those_of_the_model(
+    tmp_path, run, capsys
+):
+    pytest.importorskip("transformers")
+    config = json.dumps({"eos_token": "<|im_end|>", "chat_template": "{{ 1 }}"})
+    kept = {"tokenizer_config.json": config, "additional_chat_templates/a.jinja": "{{ 2 }}"}
+    for name, content in kept.items():
+        (run.tokenizer / name).parent.mkdir(exist_ok=True)
+        (run.tokenizer / name).write_text(content)
+    out = tmp_path / "out"
+    words = ["--run", run.path, "--to", "huggingface", "--output", out, "--keep-files"]
+    first, _, *files = lines_of(capsys, *words)
+    assert first == f"kept        {', '.join(kept)}, unchanged, from {run.tokenizer}"
+    assert "additional_chat_templates/a.jinja, 7 bytes" in [line.strip() for line in files]
+    for name, content in kept.items():
+        assert (out / name).read_text() == content
+    end = Tokenizer.from_directory(out).special_token_id("<|im_end|>")
+    for name in ("config.json", "generation_config.json"):
+        assert json.loads((out / name).read_text())["eos_token_id"] == end
+    assert "--eos-token" in rejected(capsys, *words[:-2], "new", *words[-1:], "--eos-token", "a")
+    assert "--keep-files" in rejected(capsys, *words[:3], "gguf", *words[4:])
+
+
+def test_it_is_said_that_there_is_nothing_to_keep(tmp_path, tokenizer, capsys):
+    out = tmp_path / "out"
+    words = ["--tokenizer", tokenizer, "--to", "huggingface", "--output", out, "--keep-files"]
+    assert lines_of(capsys, *words)[0].startswith(f"kept        nothing: {tokenizer} has no ")
 
 
 def test_an_exported_run_has_a_card_and_is_compared(tmp_path, run, capsys):
@@ -258,8 +287,8 @@ class ListedTokens(TokenizerFormat):
     name: ClassVar[str] = "list"
     encoding: str = option("list: encoding of the file", "utf-8", metavar="NAME")
 
-    def contents(self, definition):
-        return {"tokens.txt": "\n".join(map(repr, definition.vocab.values())).encode(self.encoding)}
+    def contents(self, tokenizer):
+        return {"tokens.txt": "\n".join(map(repr, tokenizer.vocab.values())).encode(self.encoding)}
 
     def runtime(self, directory, special_tokens):
         raise ImportError("no other library", name="none")

@@ -59,11 +59,19 @@ def test_a_tokenizer_is_pruned(saved, capsys):
     assert prune(arguments(saved, *more, "--overwrite")) == 0
 
 
+def test_a_pruned_tokenizer_keeps_its_chat_template_if_it_is_asked_to(saved, capsys):
+    (saved / "tok" / "chat_template.jinja").write_text("{{ messages }}")
+    more = ["--vocab-size", "260", "--keep-files"]
+    assert prune(arguments(saved, *more, "--output", str(saved / "small"))) == 0
+    assert "kept        chat_template.jinja, unchanged, from " in capsys.readouterr().out
+    assert (saved / "small" / "chat_template.jinja").read_text() == "{{ messages }}"
+
+
 def test_the_id_map_is_not_replaced_if_the_tokenizer_cannot_be_saved(saved, monkeypatch, capsys):
     id_map = saved / "id-map.npy"
     id_map.write_bytes(b"old")
 
-    def fail(self, directory):
+    def fail(self, directory, *, keep_files):
         raise OSError("the disk is full")
 
     monkeypatch.setattr(Tokenizer, "save", fail)

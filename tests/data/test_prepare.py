@@ -40,10 +40,12 @@ class TestOwnText:
     def test_a_validation_text_and_a_finished_tokenizer_are_used(self, tiny, text):
         write_sample("valid.txt", 5_000, seed=6)
         tokenizer = save_tokenizer("tok", text)
+        Path("tok/chat_template.jinja").write_text("{{ messages }}")
         words = ["--data.train-path", text, "--data.valid-path", "valid.txt"]
         words += ["--data.tokenizer", "tok", "--run-dir", "run"]
         assert main(["--config", tiny, *words]) == 0
         assert Tokenizer.from_directory("run/tokenizer").hash() == tokenizer.hash()
+        assert Path("run/tokenizer/chat_template.jinja").read_text() == "{{ messages }}"
         metadata = open_token_file("run/data/valid.npy").metadata
         assert metadata["num_bytes"] == Path("valid.txt").stat().st_size
 

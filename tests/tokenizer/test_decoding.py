@@ -119,3 +119,23 @@ def test_every_kind_of_sequence_is_decoded(ids):
     decoder = StreamingDecoder(tokenizer)
     streamed = "".join(map(decoder.push, ids)) + decoder.finish()
     assert streamed == tokenizer.decode(ids)
+
+
+@pytest.mark.parametrize("dtype", [list, np.uint16, np.int64, np.dtype(">i4"), torch.tensor])
+def test_special_tokens_are_left_out_of_every_kind_of_sequence(dtype):
+    tokenizer = small_tokenizer()
+    end = tokenizer.special_token_id(END)
+    ids = [end, 97, end, end, 98, 0xE7, end]
+    given = ids if dtype is list else torch.tensor(ids)
+    if dtype not in (list, torch.tensor):
+        given = np.array(ids, dtype)
+    for errors in (None, "replace"):
+        text = tokenizer.decode(given, errors, skip_special_tokens=True)
+        assert text == tokenizer.decode([97, 98, 0xE7], errors)
+    assert tokenizer.decode_bytes(given[:0], skip_special_tokens=True) == b""
+    (new,) = tokenizer.add_special_tokens(["<new>"])
+    assert tokenizer.decode([new, 97, end], skip_special_tokens=True) == "a"
+    with rejects(None, 9999):
+        tokenizer.decode([end, 9999], skip_special_tokens=True)
+    with pytest.raises(InputTypeError):
+        tokenizer.decode(np.array([1.5]), skip_special_tokens=True)

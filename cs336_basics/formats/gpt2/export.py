@@ -10,7 +10,7 @@ from cs336_basics.formats.export_format import TokenizerFormat
 
 if TYPE_CHECKING:
     from cs336_basics.formats.agreement import Runtime
-    from cs336_basics.tokenizer import TokenizerDefinition
+    from cs336_basics.tokenizer import Tokenizer
 
 
 @dataclass(kw_only=True)
@@ -19,13 +19,13 @@ class Gpt2Tokenizer(TokenizerFormat):
 
     name: ClassVar[str] = "gpt2"
 
-    def contents(self, definition: TokenizerDefinition) -> dict[str, str | bytes]:
+    def contents(self, tokenizer: Tokenizer) -> dict[str, str | bytes]:
         """See `TokenizerFormat`."""
         from cs336_basics.formats.gpt2 import pair
         from cs336_basics.tokenizer.unmerged_tokens import check_merges_suffice
 
-        check_merges_suffice(definition, "readers of gpt2 files")
-        return {**pair.contents(definition)}
+        check_merges_suffice(tokenizer.definition, "readers of gpt2 files")
+        return {**pair.contents(tokenizer.definition)}
 
     def runtime(self, directory: Path, special_tokens: list[str]) -> Runtime:
         """See `TokenizerFormat`."""

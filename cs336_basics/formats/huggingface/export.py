@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from cs336_basics._support.errors import Argument, InputError
 from cs336_basics._support.validation import Checked, option
 from cs336_basics.formats.export_format import ModelFormat, TokenizerFormat
 
@@ -14,12 +14,15 @@ if TYPE_CHECKING:
     from cs336_basics.formats.agreement import Agreement, Runtime
     from cs336_basics.formats.model_card import ModelCard
     from cs336_basics.model import TransformerLM
-    from cs336_basics.tokenizer import Tokenizer, TokenizerDefinition
+    from cs336_basics.tokenizer import Tokenizer
+
+ROLES = ("eos_token", "pad_token", "bos_token", "unk_token")
+"""Roles of special tokens in `tokenizer_config.json`."""
 
 
 @dataclass(kw_only=True)
-class SpecialRoles(Checked):
-    """Options that name special tokens for `tokenizer_config.json`; see `special_roles`."""
+class TokenizerFiles(Checked):
+    """Options for what transformers reads beside `tokenizer.json`; see `special_roles`."""
 
     eos_token: str | None = option(
         "Hugging Face and ONNX: special token at the end of a text (default: <|endoftext|>)",
@@ -41,25 +44,54 @@ class SpecialRoles(Checked):
         "Hugging Face and ONNX: special token for unknown text", None, metavar="TOKEN", rare=True
     )
 
-    def roles(self) -> dict[str, str]:
-        """Return the special tokens that are given, by role."""
-        roles = {
-            field.name: getattr(self, field.name) for field in dataclasses.fields(SpecialRoles)
-        }
-        return {role: token for role, token in roles.items() if token is not None}
+    keep_files: bool = option(
+        "Hugging Face and ONNX: copy the chat templates and the tokenizer_config.json from the "
+        "tokenizer's directory, unchanged",
+        False,
+    )
+
+    def roles_and_kept(self, tokenizer: Tokenizer) -> tuple[dict[str, str], dict[str, bytes]]:
+        """Return the special tokens that are given or named in a kept file, and the kept files.
+
+        Raises:
+            ValueError: If tokens are given and a kept file names them, too. See also
+                `files_to_keep` and `kept_roles`.
+        """
+        from cs336_basics.formats.huggingface.kept_files import (
+            CONFIG_FILE,
+            files_to_keep,
+            kept_roles,
+        )
+
+        roles = {role: getattr(self, role) for role in ROLES}
+        roles = {role: token for role, token in roles.items() if token is not None}
+        if not self.keep_files:
+            return roles, {}
+        directory = tokenizer.loaded_from
+        kept = files_to_keep(directory)
+        if CONFIG_FILE in kept:
+            for role in roles:
+                raise InputError(
+                    f"cannot change the {CONFIG_FILE} in {directory}, which is kept",
+                    argument=role,
+                    remedy=("omit it or ", Argument("keep_files")),
+                )
+            roles = kept_roles(kept, tokenizer)
+        return roles, kept
 
 
 @dataclass(kw_only=True)
-class HuggingFaceTokenizer(SpecialRoles, TokenizerFormat):
+class HuggingFaceTokenizer(TokenizerFiles, TokenizerFormat):
     """`tokenizer.json` and `tokenizer_config.json`, which `AutoTokenizer` loads."""
 
     name: ClassVar[str] = "huggingface"
 
-    def contents(self, definition: TokenizerDefinition) -> dict[str, str | bytes]:
+    def contents(self, tokenizer: Tokenizer) -> dict[str, str | bytes]:
         """See `TokenizerFormat`."""
         from cs336_basics.formats.huggingface import tokenizer_json
 
-        return {**tokenizer_json.contents(definition, None, **self.roles())}
+        roles, kept = self.roles_and_kept(tokenizer)
+        return tokenizer_json.contents(tokenizer.definition, kept, None, **roles)
 
     def runtime(self, directory: Path, special_tokens: list[str]) -> Runtime:
         """See `TokenizerFormat`."""
@@ -69,7 +101,7 @@ class HuggingFaceTokenizer(SpecialRoles, TokenizerFormat):
 
 
 @dataclass(kw_only=True)
-class HuggingFaceModel(SpecialRoles, ModelFormat):
+class HuggingFaceModel(TokenizerFiles, ModelFormat):
     """A directory that `AutoModelForCausalLM` and `AutoTokenizer` load."""
 
     name: ClassVar[str] = "huggingface"
@@ -80,7 +112,8 @@ class HuggingFaceModel(SpecialRoles, ModelFormat):
         """See `ModelFormat`."""
         from cs336_basics.formats.huggingface import huggingface_models
 
-        huggingface_models.write(model, tokenizer, output, card, **self.roles())
+        roles, kept = self.roles_and_kept(tokenizer)
+        huggingface_models.write(model, tokenizer, output, card, kept, **roles)
 
     def check(self, model: TransformerLM, tokenizer: Tokenizer, output: Path) -> Agreement:
         """See `ModelFormat`."""

@@ -15,6 +15,7 @@ import io
 import json
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +45,14 @@ LOGITS_LIMIT = 1e-4
 
 
 def write(
-    model: TransformerLM, tokenizer: Tokenizer, output: Path, card: ModelCard, **roles: str
+    model: TransformerLM,
+    tokenizer: Tokenizer,
+    output: Path,
+    card: ModelCard,
+    kept: Mapping[str, bytes],
+    **roles: str,
 ) -> None:
-    """Write the directory, with weights in float32. See `export_model` and `special_roles`."""
+    """Write the directory, with weights in float32. See `export_model` and `contents`."""
     import safetensors.torch
 
     found = tokenizer_json.special_roles(tokenizer.definition, roles)
@@ -58,7 +64,7 @@ def write(
     state = llama_state(model.config, model.state_dict())
     weights = {name: value.to("cpu", torch.float32) for name, value in state.items()}
     contents: dict[str, str | bytes] = {
-        **tokenizer_json.contents(tokenizer.definition, model.config.context_length, **roles),
+        **tokenizer_json.contents(tokenizer.definition, kept, model.config.context_length, **roles),
         "README.md": card_text(
             card,
             model.config,

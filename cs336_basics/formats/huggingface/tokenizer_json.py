@@ -16,17 +16,24 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cs336_basics
 from cs336_basics._support.errors import InputError, InputTypeError
-from cs336_basics._support.files import atomic_writer, json_text, named_directory, write_json
+from cs336_basics._support.files import (
+    atomic_writer,
+    existing_directory,
+    json_text,
+    named_directory,
+    write_json,
+)
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.reading import open_regular, parse_json, unique_keys
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.formats.agreement import Runtime
 from cs336_basics.formats.byte_strings import collection_paused, strings_of_vocab, token_to_string
 from cs336_basics.formats.huggingface.hub import find_or_download
+from cs336_basics.formats.huggingface.kept_files import CONFIG_FILE, files_to_keep
 from cs336_basics.formats.huggingface.normalizers import normalizer_json
 from cs336_basics.formats.huggingface.parsing import (
     IGNORABLE,
@@ -43,7 +50,9 @@ from cs336_basics.splitting.patterns.named_patterns import pattern_name, resolve
 from cs336_basics.splitting.reference import unicode_version
 from cs336_basics.tokenizer.definition import TOKENIZER_FILE, TokenizerDefinition
 
-CONFIG_FILE = "tokenizer_config.json"
+if TYPE_CHECKING:
+    from cs336_basics.tokenizer import Tokenizer
+
 TRAINING_FILE = "training.json"
 
 VERSION = "1.0"
@@ -52,12 +61,17 @@ VERSION = "1.0"
 
 
 def save_tokenizer(
-    definition: TokenizerDefinition,
+    tokenizer: Tokenizer,
     directory: str | os.PathLike[str],
     training: Mapping[str, Any] | None = None,
+    keep_files: bool = False,
 ) -> None:
-    """Write tokenizer.json and training.json; see `Tokenizer.save`."""
+    """Write tokenizer.json, training.json and the files to keep; see `Tokenizer.save`."""
+    definition = tokenizer.definition
     directory = named_directory(directory)
+    kept = files_to_keep(tokenizer.loaded_from) if keep_files else {}
+    if kept and existing_directory(directory) == tokenizer.loaded_from:
+        kept = {}  # they are there
     try:
         content = tokenizer_json(definition)
         _check_comes_back(definition.pattern, content["pre_tokenizer"])
@@ -72,6 +86,9 @@ def save_tokenizer(
         "unicode_version": unicode_version(),
     }
     write_json(os.path.join(directory, TRAINING_FILE), {**provenance, **(training or {})})
+    for name, data in kept.items():
+        with atomic_writer(Path(directory, name)) as file:
+            file.write(data)
 
 
 def files_of_tokenizer(directory: str | os.PathLike[str]) -> list[str]:
@@ -218,12 +235,16 @@ def special_roles(
 
 
 def contents(
-    definition: TokenizerDefinition, context_length: int | None = None, **roles: str
-) -> dict[str, str]:
+    definition: TokenizerDefinition,
+    kept: Mapping[str, bytes],
+    context_length: int | None = None,
+    **roles: str,
+) -> dict[str, str | bytes]:
     """Return a mapping of file name -> content for the files that `AutoTokenizer` loads.
 
     Args:
         definition: Definition of the tokenizer.
+        kept: Files to keep. They replace files of the same names.
         context_length: Maximum number of tokens in a sequence. Defaults to no limit.
         roles: See `special_roles`.
 
@@ -245,7 +266,7 @@ def contents(
     }
     if context_length is not None:
         config["model_max_length"] = context_length
-    return {CONFIG_FILE: json_text(config), TOKENIZER_FILE: _as_text(content)}
+    return {CONFIG_FILE: json_text(config), TOKENIZER_FILE: _as_text(content), **kept}
 
 
 # --------------------------------------------------------------------- in

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from cs336_basics._support.validation import option
 from cs336_basics.formats.export_format import ModelFormat
-from cs336_basics.formats.huggingface.export import SpecialRoles
+from cs336_basics.formats.huggingface.export import TokenizerFiles
 
 if TYPE_CHECKING:
     from cs336_basics.formats.agreement import Agreement
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(kw_only=True)
-class OnnxModel(SpecialRoles, ModelFormat):
+class OnnxModel(TokenizerFiles, ModelFormat):
     """A directory with a graph, and the tokenizer in Hugging Face's format."""
 
     name: ClassVar[str] = "onnx"
@@ -31,8 +31,9 @@ class OnnxModel(SpecialRoles, ModelFormat):
         """See `ModelFormat`."""
         from cs336_basics.formats.onnx import onnx_models
 
+        roles, kept = self.roles_and_kept(tokenizer)
         onnx_models.write(
-            model, tokenizer, output, card, without_cache=self.without_cache, **self.roles()
+            model, tokenizer, output, card, kept, without_cache=self.without_cache, **roles
         )
 
     def check(self, model: TransformerLM, tokenizer: Tokenizer, output: Path) -> Agreement:

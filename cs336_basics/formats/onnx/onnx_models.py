@@ -21,7 +21,7 @@ import importlib.metadata
 import io
 import logging
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +96,7 @@ def write(
     tokenizer: Tokenizer,
     output: Path,
     card: ModelCard,
+    kept: Mapping[str, bytes],
     *,
     without_cache: bool = False,
     **roles: str,
@@ -104,8 +105,8 @@ def write(
 
     Args:
         model, tokenizer, output, card: See `export_model`.
+        kept, roles: See `contents` in tokenizer_json.py.
         without_cache: Whether to export a graph without a cache.
-        roles: See `special_roles` in tokenizer_json.py.
 
     Raises:
         ImportError: If onnx or onnxscript is not installed.
@@ -122,7 +123,7 @@ def write(
             "than 2 GiB"
         )
     contents: dict[str, str | bytes] = {
-        **tokenizer_json.contents(tokenizer.definition, model.config.context_length, **roles)
+        **tokenizer_json.contents(tokenizer.definition, kept, model.config.context_length, **roles)
     }
     proto = _graph(model, without_cache)
     proto.producer_name, proto.producer_version = "cs336-basics", cs336_basics.__version__

@@ -10,7 +10,7 @@ from cs336_basics.formats.export_format import TokenizerFormat
 
 if TYPE_CHECKING:
     from cs336_basics.formats.agreement import Runtime
-    from cs336_basics.tokenizer import TokenizerDefinition
+    from cs336_basics.tokenizer import Tokenizer
 
 
 @dataclass(kw_only=True)
@@ -19,11 +19,11 @@ class TiktokenTokenizer(TokenizerFormat):
 
     name: ClassVar[str] = "tiktoken"
 
-    def contents(self, definition: TokenizerDefinition) -> dict[str, str | bytes]:
+    def contents(self, tokenizer: Tokenizer) -> dict[str, str | bytes]:
         """See `TokenizerFormat`."""
         from cs336_basics.formats.tiktoken import ranks
 
-        return ranks.contents(definition)
+        return ranks.contents(tokenizer.definition)
 
     def runtime(self, directory: Path, special_tokens: list[str]) -> Runtime:
         """See `TokenizerFormat`."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from cs336_basics._support.errors import InputError
 from cs336_basics._support.messages import nearest, short_repr
 from cs336_basics.bpe.base import BPE_Trainer
+from cs336_basics.bpe.limits import Veto
 from cs336_basics.bpe.reference import Pair
 from cs336_basics.bpe.trace import Trace
 from cs336_basics.bpe.unbuilt import unbuilt_trainer
@@ -93,6 +94,10 @@ def train_bpe(
     progress: bool = False,
     min_frequency: int = 1,
     max_token_length: int | None = None,
+    max_words: int | None = None,
+    whole_characters: bool = False,
+    forbid: str | None = None,
+    veto: Veto | None = None,
     tie_break: str = "lexicographic",
     trace: Trace | None = None,
     continue_from: tuple[Mapping[int, bytes], Iterable[Pair]] | None = None,
@@ -111,7 +116,8 @@ def train_bpe(
         trainer: A name in TRAINERS. All trainers learn the same merges. Defaults to the fastest
             one that is built.
         pattern, normalizer, splitting, execution, num_workers, progress, min_frequency,
-            max_token_length, tie_break, trace, continue_from: See `BPE_Trainer`.
+            max_token_length, max_words, whole_characters, forbid, veto, tie_break, trace,
+            continue_from: See `BPE_Trainer`.
 
     Returns:
         `(vocab, merges)`; see `BPE_Trainer.train`.
@@ -128,6 +134,10 @@ def train_bpe(
         progress=progress,
         min_frequency=min_frequency,
         max_token_length=max_token_length,
+        max_words=max_words,
+        whole_characters=whole_characters,
+        forbid=forbid,
+        veto=veto,
         tie_break=tie_break,
         trace=trace,
         continue_from=continue_from,

@@ -21,6 +21,7 @@ from cs336_basics._support.messages import counted, short_repr
 from cs336_basics._support.progress import checked_progress
 from cs336_basics._support.warnings import warn
 from cs336_basics.bpe.drawing import Moment, draw_pairs
+from cs336_basics.bpe.limits import Limits, Veto
 from cs336_basics.bpe.recorder import PHASES, Recorder, Step
 from cs336_basics.bpe.reference import Pair, Symbols
 from cs336_basics.bpe.rules import TIE_BREAKS, Rules
@@ -56,6 +57,16 @@ class BPE_Trainer:
         min_frequency: Minimum count of a merged pair. Training stops when no pair reaches it.
         max_token_length: Maximum length of a new token in bytes. Defaults to no limit. Hugging
             Face's limit of n allows tokens of up to max(2, n - 1) bytes.
+        max_words: Maximum number of words in a new token. Words are separated by whitespace. This
+            matters for patterns whose pre-tokens contain several words.
+        whole_characters: Whether a new token must consist of whole characters or be a part of one
+            character, so that no token mixes a part of a character with another (Velayuthan and
+            Sarveswaran 2025, arXiv 2505.24689).
+        forbid: Regular expression that must not match any part of a new token. Bytes that are no
+            complete character are U+FFFD.
+        veto: Function of the left token, the right token and the count of a pair. It is called
+            once for each pair that becomes the most frequent one. If it returns True, the pair is
+            not merged.
         tie_break: Order of equally frequent pairs. `"lexicographic"` merges the largest
             `(bytes, bytes)` first, as in CS336. `"huggingface"` breaks ties as `tokenizers` does.
         trace: Callback invoked with the MergeTrace of each merge, in order; see `trace_file`. The
@@ -102,6 +113,10 @@ class BPE_Trainer:
         progress: bool = False,
         min_frequency: int = 1,
         max_token_length: int | None = None,
+        max_words: int | None = None,
+        whole_characters: bool = False,
+        forbid: str | None = None,
+        veto: Veto | None = None,
         tie_break: str = "lexicographic",
         trace: Trace | None = None,
         continue_from: tuple[Mapping[int, bytes], Iterable[Pair]] | None = None,
@@ -116,8 +131,6 @@ class BPE_Trainer:
                 f"must be callable or None, got {short_repr(trace)}", argument="trace"
             )
         min_frequency = checked_integer("min_frequency", min_frequency, 0, MAX_INT64)
-        if max_token_length is not None:
-            max_token_length = checked_integer("max_token_length", max_token_length, 1, MAX_INT64)
         if tie_break not in TIE_BREAKS:
             raise InputError(
                 f"must be one of {', '.join(TIE_BREAKS)}, got {short_repr(tie_break)}",
@@ -130,7 +143,7 @@ class BPE_Trainer:
         self.num_workers = num_workers
         self.progress = checked_progress(progress)
         self.min_frequency = min_frequency
-        self.max_token_length = max_token_length
+        self.limits = Limits(max_token_length, max_words, whole_characters, forbid, veto)
         self.tie_break = tie_break
         self.trace = trace
         self.start = StartingVocabulary(continue_from)
@@ -271,8 +284,9 @@ class BPE_Trainer:
         vocab, all_merges = self.start.extended(tokens, merges)
         recorder.finish()
         if len(merges) < num_merges:
-            names = ("pattern", "min_frequency", "max_token_length")
-            options = ", ".join(f"{name}={short_repr(getattr(self, name))}" for name in names)
+            shown = {"pattern": self.pattern, "min_frequency": self.min_frequency}
+            shown |= self.limits.given()
+            options = ", ".join(f"{name}={short_repr(value)}" for name, value in shown.items())
             warn(
                 f"no pair was left after {len(merges):,} of {counted(num_merges, 'merge')} "
                 f"({counted(len(word_counts), 'distinct word')}, {options}), so the vocabulary has "
@@ -283,9 +297,7 @@ class BPE_Trainer:
 
     def rules(self, num_merges: int) -> Rules:
         """Return the rules of a training run with the trainer's options."""
-        return Rules(
-            num_merges, self.min_frequency, self.max_token_length, self.tie_break, self.start
-        )
+        return Rules(num_merges, self.min_frequency, self.limits, self.tie_break, self.start)
 
     def learn_merges(self, word_counts: WordCounts, rules: Rules, recorder: Recorder) -> list[Pair]:
         """Return the merges, fewer than `rules.num_merges` if no pair is left.
@@ -314,7 +326,8 @@ class BPE_Trainer:
             words: Symbols of the distinct words before the first merge. `learn` may change the
                 list.
             counts: Number of occurrences of each word.
-            rules: Which pairs may merge, which of them wins a tie, and when training ends.
+            rules: Which pairs may merge, which of them wins a tie, and when training ends. Ask
+                `rules.refuse` about the most frequent pair before it is merged.
             step: Times the body of `with step(phase):`. The phases are "counting pairs", "finding
                 the maximum" and "updating".
         """

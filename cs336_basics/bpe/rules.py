@@ -5,12 +5,13 @@ Every trainer receives a `Rules` and applies it in its own loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Protocol
 
+from cs336_basics.bpe.limits import Limits
 from cs336_basics.bpe.reference import NUM_BYTES, Pair, Symbols
 from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
 
@@ -25,23 +26,31 @@ class Rules:
     """Number of merges to learn. Training ends earlier if no pair is left."""
     min_frequency: int = 1
     """Minimum count of a merged pair."""
-    max_token_length: int | None = None
-    """Maximum length of a new token in bytes."""
+    limits: Limits = field(default_factory=Limits)
     tie_break: str = "lexicographic"
     start: StartingVocabulary = field(default_factory=StartingVocabulary)
     """Vocabulary before the first merge. Its merges have been applied to the words."""
+    _refused: dict[Pair, bool] = field(default_factory=dict, init=False)
+
+    def refuse(self, pair: Pair, count: int) -> bool:
+        """Return whether a pair must not be merged.
+
+        Call this when the pair is the most frequent one. `pairs` then omits a refused pair. If a
+        pair is chosen again, the answer stays the same.
+        """
+        if not self.limits:
+            return False
+        if pair not in self._refused:
+            self._refused[pair] = self.limits.refuse(*pair, count)
+        return self._refused[pair]
 
     @cached_property
     def pairs(self) -> Callable[[Symbols], Iterable[Pair]]:
-        """Function that returns the pairs of adjacent symbols in a word that may be merged."""
-        limit = self.max_token_length
-        if limit is None:
+        """Function that returns the pairs of adjacent symbols in a word, except refused pairs."""
+        if not self.limits:
             return pairwise
-
-        def short_pairs(symbols: Symbols) -> Iterator[Pair]:
-            return (pair for pair in pairwise(symbols) if len(pair[0]) + len(pair[1]) <= limit)
-
-        return short_pairs
+        refused = self._refused.get
+        return lambda symbols: (pair for pair in pairwise(symbols) if not refused(pair))
 
     def ties(self) -> Ties:
         """Return the order of equally frequent pairs, for one run."""

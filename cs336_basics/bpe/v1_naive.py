@@ -38,6 +38,8 @@ class NaiveTrainer(BPE_Trainer):
                 best = max(pair_counts, key=lambda p: (pair_counts[p], ties.key(p)), default=None)
             if best is None or pair_counts[best] < rules.min_frequency:
                 return
+            if rules.refuse(best, pair_counts[best]):
+                continue
             with step("updating"):
                 work = partial(Work.of, words, best, rules, pairs_searched=len(pair_counts))
                 words = [merge_pair(symbols, best) for symbols in words]

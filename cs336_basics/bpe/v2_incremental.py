@@ -43,6 +43,9 @@ class IncrementalTrainer(BPE_Trainer):
                 best = find_best(index.pair_counts, ties)
             if best is None or index.pair_counts[best] < rules.min_frequency:
                 return
+            if rules.refuse(best, index.pair_counts[best]):
+                index.remove(best)
+                continue
             count, num_pairs = index.pair_counts[best], len(index.pair_counts)
             with step("updating"):
                 read, _ = index.merge(best)
@@ -97,6 +100,10 @@ class PairIndex:
                 pair_words[pair].add(index)
         self.pair_counts = pair_counts
         self.pair_words = pair_words
+
+    def remove(self, pair: Pair) -> None:
+        """Remove a pair that the rules refuse."""
+        del self.pair_counts[pair], self.pair_words[pair]
 
     def merge(self, best: Pair) -> tuple[list[Symbols], set[Pair]]:
         """Merge a pair in the words that contain it.

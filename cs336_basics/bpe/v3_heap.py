@@ -47,6 +47,9 @@ class HeapTrainer(BPE_Trainer):
                 best = heap.pop()
             if best is None or index.pair_counts[best] < rules.min_frequency:
                 return
+            if rules.refuse(best, index.pair_counts[best]):
+                index.remove(best)
+                continue
             count = index.pair_counts[best]
             with step("updating"):
                 read, new_pairs = index.merge(best)
@@ -60,7 +63,8 @@ class HeapTrainer(BPE_Trainer):
         index = PairIndex(moment.split(), moment.counts, moment.rules)
         heap = PairHeap(index.pair_counts, moment.rules.ties())
         for pair in moment.merges:
-            heap.pop()
+            while heap.pop() != pair:
+                pass  # a pair that the rules refuse
             _, new_pairs = index.merge(pair)
             heap.push(new_pairs)
         rows = []

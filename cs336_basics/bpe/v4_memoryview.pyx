@@ -19,7 +19,7 @@ Cost per merge: O(occurrences of the pair). Main drawbacks: a pair's positions a
 memory, so a large corpus causes many cache misses; and one core does all the work.
 """
 
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libcpp.memory cimport unique_ptr
 from libcpp.string cimport string
 from libcpp.vector cimport vector
@@ -41,7 +41,7 @@ cdef extern from "base/hashing.hpp" namespace "cs336" nogil:
 cdef extern from "merging/token_bytes.hpp" namespace "cs336" nogil:
     cdef cppclass TokenBytes:
         TokenBytes(const uint8_t* byte_ranks) except +
-        uint32_t length(uint32_t token)
+        string bytes(uint32_t token)
         uint32_t add(uint32_t left, uint32_t right) except +
         uint32_t add(const string& bytes) except +
         int compare(uint32_t one, uint32_t other)
@@ -153,7 +153,8 @@ cdef class MergeLoop:
 
     cdef unique_ptr[TokenBytes] tokens         # for their lengths and the tie rule
     cdef count_t min_count
-    cdef int64_t max_length
+    cdef object rules
+    cdef bint limited
     cdef bint traced
     cdef Py_ssize_t num_occurrences, num_words, num_updates, num_heap_entries  # for the last merge
 
@@ -167,7 +168,8 @@ cdef class MergeLoop:
         self.trace = []
         self.traced = traced
         self.min_count = max(rules.min_frequency, 1)
-        self.max_length = rules.max_token_length or INT64_MAX
+        self.rules = rules
+        self.limited = bool(rules.limits)
         self.add_tokens(rules.start.symbols[NUM_BYTES:], rules.byte_ranks)
         symbols, lengths = split_words(word_counts, rules.start)
         self.token = symbols.astype(np.int32)
@@ -221,6 +223,8 @@ cdef class MergeLoop:
                 if best == NONE:
                     break
                 count = self.pair_count[best]
+                if self.limited and self.refuse(best):
+                    continue  # the pair is no longer in the heap
                 self.merge(best)
                 best_pairs[done] = best
                 done += 1
@@ -256,8 +260,6 @@ cdef class MergeLoop:
 
     cdef int append(self, position_t position, token_t left, token_t right) except -1 nogil:
         """Append a position to the list of the pair that starts there."""
-        if not self.fits(left, right):
-            return 0
         cdef pair_t pair = self.find_or_add(left, right)
         self.pair_count[pair] += self.word_count[self.word[position]]
         self.same_next[position] = NONE
@@ -271,8 +273,6 @@ cdef class MergeLoop:
 
     cdef int remove(self, position_t position, token_t left, token_t right) except -1 nogil:
         """Remove a position from the list of the pair that starts there."""
-        if not self.fits(left, right):
-            return 0
         cdef pair_t pair = self.find_or_add(left, right)
         cdef position_t before = self.same_previous[position]
         cdef position_t after = self.same_next[position]
@@ -366,12 +366,11 @@ cdef class MergeLoop:
             self.slots[slot] = pair
         return 0
 
-    cdef inline bint fits(self, token_t left, token_t right) noexcept nogil:
-        """Return whether a pair may be merged. Pairs that are too long are not in any list."""
-        return self.max_length == INT64_MAX or (
-            <int64_t>self.tokens.get().length(left) + self.tokens.get().length(right)
-            <= self.max_length
-        )
+    cdef bint refuse(self, pair_t pair) except -1 with gil:
+        """Return whether the rules refuse the pair that was just popped."""
+        cdef bytes left = self.tokens.get().bytes(self.pair_left[pair])
+        cdef bytes right = self.tokens.get().bytes(self.pair_right[pair])
+        return self.rules.refuse((left, right), self.pair_count[pair])
 
     # --- the heap: largest (count, left, right) on top ------------------------------------------
 

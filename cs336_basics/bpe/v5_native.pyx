@@ -28,7 +28,8 @@ cdef extern from "merging/flat_merge_loop.hpp" namespace "cs336" nogil:
     cdef cppclass MergeOptions:
         int64_t num_merges
         int64_t min_frequency
-        int64_t max_token_length
+        int (*refuse)(void*, const string&, const string&, int64_t) except -1
+        void* rules
         const uint8_t* byte_ranks
         cbool (*keep_going)() noexcept
         cbool traced
@@ -91,6 +92,13 @@ cdef cbool keep_going() noexcept with gil:
     return PyErr_CheckSignals() == 0
 
 
+cdef int refuse(void* rules, const string& left, const string& right,
+                int64_t count) except -1 with gil:
+    """Return whether the rules refuse a pair."""
+    cdef bytes first = left, second = right
+    return (<object>rules).refuse((first, second), count)
+
+
 class NativeTrainer(BPE_Trainer):
     """Runs the merge loop in C++.
 
@@ -117,7 +125,9 @@ class NativeTrainer(BPE_Trainer):
         cdef cbool more = True
         options.num_merges = num_merges
         options.min_frequency = rules.min_frequency
-        options.max_token_length = rules.max_token_length or INT64_MAX
+        if rules.limits:
+            options.refuse = refuse
+            options.rules = <void*>rules
         if byte_ranks is not None:
             options.byte_ranks = &byte_ranks[0]
         options.keep_going = keep_going
@@ -171,6 +181,9 @@ class NativeTrainer(BPE_Trainer):
         cdef unique_ptr[CFlatMergeLoop] loop
         options.num_merges = len(moment.merges)
         options.keep_going = keep_going
+        if moment.rules.limits:
+            options.refuse = refuse
+            options.rules = <void*>moment.rules
         loop.reset(new CFlatMergeLoop(
             &data[0], &offsets[0], &counts[0], counts.shape[0], options))
         while loop.get().run(self.step_seconds):

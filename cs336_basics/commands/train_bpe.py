@@ -84,6 +84,20 @@ class Options(TextOptions):
     )
     min_frequency: int = option("minimum count of a merged pair", 1, rare=True)
     max_token_length: int | None = option("maximum length of a token in bytes", None, rare=True)
+    max_words: int | None = option(
+        "maximum number of words in a token, for patterns that keep several words together",
+        None,
+        rare=True,
+    )
+    whole_characters: bool = option(
+        "learn no token that mixes a part of a character with another character", False, rare=True
+    )
+    forbid: str | None = option(
+        "learn no token with text that matches this regular expression",
+        None,
+        metavar="REGEX",
+        rare=True,
+    )
     tie_break: Annotated[str, one_of(TIE_BREAKS)] = option(
         f"which of several equally frequent pairs to merge first: {', '.join(TIE_BREAKS)}",
         TIE_BREAKS[0],
@@ -162,6 +176,9 @@ def train_bpe(options: Options) -> None:
             progress=True,
             min_frequency=options.min_frequency,
             max_token_length=options.max_token_length,
+            max_words=options.max_words,
+            whole_characters=options.whole_characters,
+            forbid=options.forbid,
             tie_break=options.tie_break,
             trace=trace,
             continue_from=start.continue_from,

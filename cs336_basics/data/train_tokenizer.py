@@ -101,7 +101,7 @@ def train_tokenizer(
         "trainer": trainer.name,
         "tie_break": trainer.tie_break,
         "min_frequency": trainer.min_frequency,
-        "max_token_length": trainer.max_token_length,
+        **trainer.limits.record(),
         "corpus": sources,
     }
     known = {token.content: token for token in continued.added_tokens} if continued else {}

@@ -47,6 +47,8 @@ class SortingTrainer(BPE_Trainer):
                 best = max(sums, key=lambda pair: (sums[pair], ties.key(pair)), default=None)
             if best is None or sums[best] < rules.min_frequency:
                 return
+            if rules.refuse(best, sums[best]):
+                continue
             with step("updating"):
                 work = partial(Work.of, words, best, rules, pairs_searched=len(sums))
                 words = [merge_pair(symbols, best) for symbols in words]

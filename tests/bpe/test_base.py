@@ -124,6 +124,7 @@ word_counts = st.dictionaries(
             b"".join
         ),
         st.binary(max_size=9),
+        st.text("a é世😀", max_size=5).map(str.encode),
     ),
     st.sampled_from([0, 1, 1, 2, 3, 1000, 2**40]),
     max_size=9,
@@ -133,6 +134,10 @@ options = st.fixed_dictionaries(
     optional={
         "min_frequency": st.integers(0, 5),
         "max_token_length": st.none() | st.integers(1, 9),
+        "max_words": st.integers(1, 2),
+        "whole_characters": st.booleans(),
+        "forbid": st.sampled_from(["aa", "^ .", r"[ \0]$"]),
+        "veto": st.sampled_from([lambda left, right, count: left + right in (b"ab", b"aab")]),
         "tie_break": st.sampled_from(TIE_BREAKS),
     },
 )
@@ -317,7 +322,7 @@ def test_word_counts_and_numpy_integers_are_accepted(name):
     trainer = TRAINERS[name](min_frequency=np.int64(2), max_token_length=np.int64(9))
     assert trainer.train_from_counts(counts, np.int64(262)) == expected
     # Messages show these values, so they must be ordinary ints.
-    assert type(trainer.min_frequency) is type(trainer.max_token_length) is int
+    assert type(trainer.min_frequency) is type(trainer.limits.max_token_length) is int
     counts = WordCounts.from_mapping(WORKED_EXAMPLE, "gpt2", [EOT])
     with rejects("special_tokens", "endoftext"):
         TRAINERS[name]().train_from_counts(counts, 262)

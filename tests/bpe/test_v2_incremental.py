@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cs336_basics.bpe.limits import Limits
 from cs336_basics.bpe.rules import LargestPair, Rules
 from cs336_basics.bpe.v2_incremental import PairIndex, find_best
 
@@ -11,13 +12,16 @@ words = st.lists(st.text("aab", max_size=9).map(lambda word: tuple(c.encode() fo
 
 @given(words, st.none() | st.integers(1, 5), st.data())
 def test_counts_and_index_equal_a_recount(words, max_token_length, data):
-    rules = Rules(20, max_token_length=max_token_length)
+    rules = Rules(20, limits=Limits(max_token_length))
     counts = [data.draw(st.integers(1, 9)) for _ in words]
     index = PairIndex(words, counts, rules)
     for _ in range(rules.num_merges):
         best = find_best(index.pair_counts, LargestPair())
         if best is None:
             break
+        if rules.refuse(best, index.pair_counts[best]):
+            index.remove(best)
+            continue
         holding = [words[i] for i in index.pair_words[best]]
         read, new_pairs = index.merge(best)
         assert read == holding

@@ -1,5 +1,6 @@
 """Examples, a reference implementation and helpers for the tests of the trainers."""
 
+import re
 import warnings
 from collections import Counter
 from itertools import pairwise
@@ -69,9 +70,9 @@ def specified_merges(
     num_merges,
     *,
     min_frequency=1,
-    max_token_length=None,
     tie_break="lexicographic",
     before=(),
+    **limits,
 ):
     """Return the merges that BPE's definition requires, computed independently of the trainers.
 
@@ -88,7 +89,7 @@ def specified_merges(
         counts = Counter()
         for symbols, count in words:
             for left, right in pairwise(symbols):
-                if max_token_length is None or len(left + right) <= max_token_length:
+                if is_allowed(left, right, **limits):
                     counts[left, right] += count
         if not counts or max(counts.values()) < min_frequency:
             break
@@ -101,6 +102,37 @@ def specified_merges(
         ids[left + right] = len(ids)
         merge_everywhere(words, left, right)
     return merges
+
+
+def is_allowed(
+    left,
+    right,
+    *,
+    max_token_length=None,
+    max_words=None,
+    whole_characters=False,
+    forbid=None,
+    veto=None,
+):
+    """Return whether the limits allow a merge. A veto must not depend on the count."""
+    token = left + right
+    text = token.decode(errors="replace")
+    parts = re.findall(rb"^[\x80-\xbf]+|[^\x80-\xbf][\x80-\xbf]*", token)
+    return not (
+        (max_token_length is not None and len(token) > max_token_length)
+        or (max_words is not None and len(re.findall(r"\S+", text)) > max_words)
+        or (whole_characters and len(parts) > 1 and any(not is_utf8(part) for part in parts))
+        or (forbid is not None and re.search(forbid, text))
+        or (veto is not None and veto(left, right, 1))
+    )
+
+
+def is_utf8(data):
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def merge_everywhere(words, left, right):

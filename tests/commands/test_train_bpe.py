@@ -94,6 +94,11 @@ def test_the_options_reach_the_trainer(text_file, tmp_path):
         expected = train_bpe(text_file, 280, [EOT], trainer="naive", **options)[1]
     assert Tokenizer.from_directory(tmp_path / "out").merges == expected
     assert all(len(a + b) <= 3 for a, b in expected)
+    more = ["--max-words", "1", "--whole-characters", "--forbid", "[aeiou]"]
+    assert main([*arguments(text_file, tmp_path / "limited"), *more]) == 0
+    tokens = [left + right for left, right in Tokenizer.from_directory(tmp_path / "limited").merges]
+    assert tokens
+    assert not any(set(token) & set(b"aeiou") for token in tokens)
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@
 
 #include "base/clock.hpp"
 #include "base/compiler.hpp"
+#include "base/failure.hpp"
 #include "base/interrupt.hpp"
 #include "base/run_parts.hpp"
 #include "merging/byte_pairs.hpp"
@@ -83,6 +84,9 @@ class FlatMergeLoop final : public MergeLoop {
                 start = seconds_now();
                 seconds_counting += start - found;
                 seconds_untraced_ += start - found;
+            } else if (refused(pairs_[best])) {
+                start = seconds_now();  // the pair is no longer in the heap
+                seconds_finding += start - found;
             } else {
                 const int64_t count = pairs_[best].count;
                 const size_t positions = pairs_[best].num_postings;
@@ -117,6 +121,15 @@ class FlatMergeLoop final : public MergeLoop {
         Position position;
         Token before, after;
     };
+
+    // Return whether the pair, which is the most frequent one, must not be merged.
+    bool refused(const Pair& pair) const {
+        if (!options_.refuse) return false;
+        const int answer = options_.refuse(options_.rules, tokens_.bytes(pair.left),
+                                           tokens_.bytes(pair.right), pair.count);
+        if (answer < 0) throw Cancelled();
+        return answer > 0;
+    }
 
     // Append the last merge to the trace, with the time spent counting since the previous merge.
     void record(int64_t count, size_t positions, double finding, double updating) {
@@ -163,12 +176,10 @@ class FlatMergeLoop final : public MergeLoop {
     // Set the first threshold and index the byte pairs, which are already counted.
     void index_byte_pairs() {
         threshold_ = guess_threshold();
-        if (options_.max_token_length >= 2) {
-            for (uint32_t i = 0; i < BytePairs::NUM_PAIRS; ++i) {
-                if (byte_pairs_[i].count < threshold_) continue;
-                const PairId id = pairs_.add(i >> 8, i & 255, byte_pairs_[i].count);
-                pairs_[id].num_postings = byte_pairs_[i].num_occurrences;
-            }
+        for (uint32_t i = 0; i < BytePairs::NUM_PAIRS; ++i) {
+            if (byte_pairs_[i].count < threshold_) continue;
+            const PairId id = pairs_.add(i >> 8, i & 255, byte_pairs_[i].count);
+            pairs_[id].num_postings = byte_pairs_[i].num_occurrences;
         }
         for (Pair& pair : pairs_) pair.postings = postings_.allocate(pair.num_postings);
         run_parts(
@@ -244,18 +255,13 @@ class FlatMergeLoop final : public MergeLoop {
         return std::max(floor_, std::min({guess, threshold_ / 4, most / 4}));
     }
 
-    // Call function(position, key, count of the word) for all pairs short enough to be merged.
+    // Call function(position, key, count of the word) for all pairs.
     template <class Function>
     void for_each_pair(Function function) const {
         cells_.for_each_pair(tokens_, interrupt_check(),
                              [&](Position p, Token left, Token right, int64_t count) {
-                                 if (!fits(left, right)) return;
                                  function(p, PairTable::key_of(left, right), count);
                              });
-    }
-
-    bool fits(uint32_t left, uint32_t right) const {
-        return int64_t{tokens_.length(left)} + tokens_.length(right) <= options_.max_token_length;
     }
 
     // --- merging --------------------------------------------------------------------------------
@@ -280,7 +286,7 @@ class FlatMergeLoop final : public MergeLoop {
         num_updates_ = int64_t(2 * (touched_before_.size() + touched_after_.size()));
         const auto keep = [&](uint32_t left, uint32_t right, int64_t count, Neighbor& neighbor) {
             neighbor.cursor = NO_CURSOR;
-            if (count < threshold_ || !fits(left, right)) return;
+            if (count < threshold_) return;
             pairs_[pairs_.add(left, right, count)].num_postings = neighbor.num_occurrences;
             neighbor.cursor = uint32_t(num_postings);
             num_postings += neighbor.num_occurrences;

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,10 +13,13 @@ namespace cs336 {
 struct MergeOptions {
     int64_t num_merges = 0;
     int64_t min_frequency = 1;  // a pair with a smaller count is not merged
-    int64_t max_token_length = std::numeric_limits<int64_t>::max();  // bytes
-    const uint8_t* byte_ranks = nullptr;                             // see TokenBytes
-    bool (*keep_going)() = nullptr;                                  // see InterruptCheck
-    bool traced = false;                                             // whether to fill `trace`
+    // Returns 1 if the most frequent pair must not be merged, 0 if it may be, and -1 to stop. The
+    // arguments are `rules`, the two tokens and the count. If null, all pairs may be merged.
+    int (*refuse)(void*, const std::string&, const std::string&, int64_t) = nullptr;
+    void* rules = nullptr;
+    const uint8_t* byte_ranks = nullptr;  // see TokenBytes
+    bool (*keep_going)() = nullptr;       // see InterruptCheck
+    bool traced = false;                  // whether to fill `trace`
     // The existing vocabulary, if training continues one: its merges in the format of
     // StartingMerges, and its merged tokens, which get the ids from 256 on.
     std::vector<uint32_t> start_merges;

@@ -29,6 +29,10 @@ class TokenBytes {
 
     uint32_t length(uint32_t token) const { return lengths_[token]; }
 
+    std::string bytes(uint32_t token) const {
+        return {reinterpret_cast<const char*>(&bytes_[offsets_[token]]), lengths_[token]};
+    }
+
     // The first eight bytes as an integer, or the inverted rank. If two keys differ, the higher key
     // belongs to the greater token.
     uint64_t tie_key(uint32_t token) const { return ties_[token]; }
